@@ -21,7 +21,7 @@ import numpy as np
 
 from perturbations.analysis import saliency
 from perturbations.media import decoding, probing
-from perturbations.media.clip import Clip
+from perturbations.media.clip import MediaClip
 
 LABELS = Path(__file__).parents[1] / "tests" / "main_objects.csv"
 CENTRE = (0.25, 0.2, 0.75, 0.8)
@@ -72,7 +72,7 @@ def labels_by_clip() -> dict[str, dict[int, list[Box]]]:
 
 def detected(path: Path, positions: Sequence[int]) -> tuple[list[Box], list[str], float]:
     """A clip's boxes at these frames, what they rest on, and the CPU seconds of the search."""
-    frames = [saliency.shrunk(frame.image) for frame in decoding.decode(Clip(path))]
+    frames = [saliency.shrunk(frame.image) for frame in decoding.decode(MediaClip(path))]
     near = {place: frames[place] for place in saliency.neighbourhood(positions, len(frames))}
     begin = time.process_time()
     seen = saliency.detect(near, positions, (1, 1))

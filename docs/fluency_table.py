@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from perturbations.models.text_wordnet import open_wordnet
-from perturbations.text.fluency import EDGE, Model
+from perturbations.text.fluency import EDGE, CountModel
 
 FREQUENT = 200
 LEAST_WORD, LEAST_PAIR = 4, 3
@@ -31,7 +31,7 @@ def main(folder: Path) -> None:
     counts = Counter(word for words in listed for word in words)
     known = {word: count for word, count in counts.items() if count >= LEAST_WORD}
     frequent = frozenset(word for word, _ in counts.most_common(FREQUENT))
-    model = Model(known, frequent, {}, {}, {})
+    model = CountModel(known, frequent, {}, {}, {})
     pairs: dict[str, Counter[str]] = defaultdict(Counter)
     for words in listed:
         for last, word in pairwise([EDGE, *words, EDGE]):

@@ -411,8 +411,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
         for name, definition in (
             ("top", "Config"),
             ("dataset", "Dataset"),
-            ("columns", "Columns"),
-            ("suite", "Suite"),
+            ("columns", "ColumnsSection"),
+            ("suite", "SuiteSection"),
             ("captions", "Captions"),
             ("caption backend", "CaptionBackend"),
             ("frost", "Frost"),
@@ -425,7 +425,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
             ("storage", "StorageSettings"),
             ("evaluation", "Evaluation"),
             ("models", "EvaluatedModel"),
-            ("limits", "Limits"),
+            ("limits", "LimitsSection"),
         )
     },
 }

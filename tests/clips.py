@@ -16,10 +16,10 @@ import numpy as np
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.engine import shards, supervise
-from perturbations.guides.registry import Known
+from perturbations.guides.registry import KnownGuides
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
 from perturbations.media import decoding, encoding, probing, program
-from perturbations.media.clip import Clip, Frame, Image, Timing
+from perturbations.media.clip import Frame, Image, MediaClip, Timing
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
@@ -171,7 +171,7 @@ def container_times(path: Path) -> list[Fraction]:
 def decoded(path: Path, **options: Any) -> list[Frame]:
     """Every frame of a file, or of a span of it (`start_s`, `end_s`), with `decode`'s own options."""
     span = {name: options.pop(name) for name in ("start_s", "end_s") if name in options}
-    return list(decoding.decode(Clip(path, **span), **options))
+    return list(decoding.decode(MediaClip(path, **span), **options))
 
 
 def images(path: Path, **options: Any) -> Image:
@@ -253,12 +253,12 @@ def analysed(wanted: recipe.AnalysisRecipe, sources: Sequence[CompleteSource], f
 
 def known(
     wanted: recipe.VideoRecipe, source: CompleteSource, folder: Path, donors: Sequence[CompleteSource] = ()
-) -> Known:
+) -> KnownGuides:
     """What a recipe must know of a clip; `donors` are source rows."""
     if wanted.analysis is None:
-        return Known()
+        return KnownGuides()
     rows = {row.item_id: row for row in analysed(wanted.analysis, [source], folder)}
-    return Known(rows, analysed(wanted.analysis, donors, folder / "donors") if donors else [])
+    return KnownGuides(rows, analysed(wanted.analysis, donors, folder / "donors") if donors else [])
 
 
 def write_scene(path: Path, frames: np.ndarray, rate: Fraction = RATE) -> Path:
@@ -269,10 +269,10 @@ def write_scene(path: Path, frames: np.ndarray, rate: Fraction = RATE) -> Path:
 
 def unsupervised(
     work: Callable[[Any, Callable[[], None]], Any], tasks: Sequence[Any], **_: object
-) -> Iterator[supervise.Outcome[Any, Any]]:
+) -> Iterator[supervise.TaskOutcome[Any, Any]]:
     """What `supervise.run` yields of tasks that neither crash nor hang, without forking this process."""
     for task in tasks:
         try:
-            yield supervise.Outcome(task, work(task, lambda: None), None)
+            yield supervise.TaskOutcome(task, work(task, lambda: None), None)
         except MediaError as error:
-            yield supervise.Outcome(task, None, str(error))
+            yield supervise.TaskOutcome(task, None, str(error))

@@ -39,7 +39,7 @@ from perturbations.base.errors import MediaError
 from perturbations.engine import shards
 from perturbations.engine.source import source_of
 from perturbations.media import decoding, encoding, framefile
-from perturbations.media.clip import Clip
+from perturbations.media.clip import MediaClip
 
 FASTSTART = (*X264_B, "-movflags", "+faststart")
 AV1 = ("-c:v", "libaom-av1", "-cpu-used", "8")
@@ -298,7 +298,7 @@ def test_real_clips_are_read_whole(name: str, frames: int, size: tuple[int, int]
     path = reference / "data" / "clips" / name
     count = 0
     last = -1
-    for frame in decoding.decode(Clip(path)):
+    for frame in decoding.decode(MediaClip(path)):
         assert frame.image.shape == (*size, 3)
         assert frame.pts > last
         last = frame.pts
@@ -309,7 +309,7 @@ def test_real_clips_are_read_whole(name: str, frames: int, size: tuple[int, int]
 def test_a_real_damaged_clip_is_an_error(reference: Path, capfd: pytest.CaptureFixture[str]) -> None:
     count = 0
     with pytest.raises(MediaError, match="cannot be decoded: Invalid data"):
-        for _ in decoding.decode(Clip(reference / "data" / "clips" / "corrupted.mp4")):
+        for _ in decoding.decode(MediaClip(reference / "data" / "clips" / "corrupted.mp4")):
             count += 1
     assert 0 < count < 50
     assert capfd.readouterr() == ("", "")

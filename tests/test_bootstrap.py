@@ -20,7 +20,15 @@ from perturbations.base import rng
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page import ranks
-from perturbations.evaluation.page.intervals import CLEAN, Column, Scores, Span, marks, mean_column, spans_of
+from perturbations.evaluation.page.intervals import (
+    CLEAN,
+    IntervalColumn,
+    IntervalSpan,
+    Scores,
+    marks,
+    mean_column,
+    spans_of,
+)
 from perturbations.evaluation.page.ranks import Ranked
 from perturbations.evaluation.result_sets import with_clean
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
@@ -29,7 +37,7 @@ from perturbations.retrieval import draws, interval, resampled_recall, summary_o
 from perturbations.verify.derived import check_results
 from perturbations.verify.tree import Manifest, Tree
 
-ONLY_CLEAN = Column("clean", ((CLEAN, 1.0),))
+ONLY_CLEAN = IntervalColumn("clean", ((CLEAN, 1.0),))
 
 
 def generator(name: str = "a") -> np.random.Generator:
@@ -262,7 +270,7 @@ def test_a_run_without_ranks_has_no_interval(tmp_path: Path) -> None:
     assert drawn is None
     assert scores.change("recall_at_1", "tcr", ONLY_CLEAN)[1] is not None
     assert scores.samples("median_rank", "tcr", ONLY_CLEAN) is None
-    missing = Column("x", ((ranks.ScenarioKey("query", "mlvp", "snow", 5), 1.0),))
+    missing = IntervalColumn("x", ((ranks.ScenarioKey("query", "mlvp", "snow", 5), 1.0),))
     assert np.isnan(scores.value("recall_at_1", "tcr", missing))
     assert scores.samples("recall_at_1", "tcr", missing) is None
 
@@ -312,7 +320,7 @@ def test_without_resamples_the_best_value_is_marked() -> None:
     assert marks([1, 3, 2, 3], [None] * 4) == ["", "best", "second", "best"]
     assert marks([1, 3], [None, np.array([3.0, 3.0])]) == ["tie", "tie"], "what is unknown is not separable"
     assert marks([], []) == []
-    assert spans_of([None, np.array([1.0, np.nan]), np.array([1.0, 1.0])]) == [None, None, Span(1.0, 1.0)]
+    assert spans_of([None, np.array([1.0, np.nan]), np.array([1.0, 1.0])]) == [None, None, IntervalSpan(1.0, 1.0)]
 
 
 def test_clean_results_are_of_the_same_queries_and_verified(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from perturbations.base.errors import ConfigError, MediaError, cut, short
 from perturbations.config import problems
 from perturbations.config import sections as config
 from perturbations.media import decoding, encoding, received
-from perturbations.media.clip import Clip, Frame, Timing
+from perturbations.media.clip import Frame, MediaClip, Timing
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 
@@ -147,7 +147,7 @@ def encoded(clean: Path, path: Path, arguments: dict[str, Any]) -> int:
     import imageio_ffmpeg
 
     ffmpeg.input(str(clean)).output(str(path), **arguments).run(cmd=imageio_ffmpeg.get_ffmpeg_exe(), quiet=True)
-    return sum(1 for _ in decoding.decode(Clip(path)))
+    return sum(1 for _ in decoding.decode(MediaClip(path)))
 
 
 CAPTIONS = ("", "a", "A man, who walks his dog; 2 children play!", "word " * 50)

@@ -298,12 +298,12 @@ FEW = dict.fromkeys(
 
 
 @pytest.fixture(scope="module")
-def table(sources: list[Source]) -> calibration_table.Table:
+def table(sources: list[Source]) -> calibration_table.TableContent:
     return solver.calibrate(sources, FEW, dataset="data", seed=0)
 
 
 def test_severities_are_even_monotonic_and_what_was_measured(
-    table: calibration_table.Table, sources: list[Source]
+    table: calibration_table.TableContent, sources: list[Source]
 ) -> None:
     entries = table["perturbations"]
     assert set(entries) == set(FEW)
@@ -322,7 +322,7 @@ def test_severities_are_even_monotonic_and_what_was_measured(
         assert [solved["aim"] for solved in entries[key]["severities"].values()] == pytest.approx(TARGETS)
 
 
-def test_kernels_that_cannot_reach_a_target_say_so(table: calibration_table.Table) -> None:
+def test_kernels_that_cannot_reach_a_target_say_so(table: calibration_table.TableContent) -> None:
     occlusion = table["perturbations"]["mlvp/main_object_occlusion"]
     _, strongest = occlusion["attainable"]
     assert occlusion["limited"]
@@ -339,7 +339,7 @@ def test_kernels_that_cannot_reach_a_target_say_so(table: calibration_table.Tabl
 
 
 def test_the_same_clips_give_the_same_bytes(
-    table: calibration_table.Table, rows: list[CompleteSource], tmp_path: Path
+    table: calibration_table.TableContent, rows: list[CompleteSource], tmp_path: Path
 ) -> None:
     some = dict(list(FEW.items())[:2])
     again = solver.calibrate(solver.sample(rows[::-1], 0, "data"), some, dataset="data", seed=0)
@@ -349,7 +349,7 @@ def test_the_same_clips_give_the_same_bytes(
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 
-def test_another_seed_is_another_realization(sources: list[Source], table: calibration_table.Table) -> None:
+def test_another_seed_is_another_realization(sources: list[Source], table: calibration_table.TableContent) -> None:
     key = "mlvp/gaussian_noise"
     other = solver.calibrate(sources, {key: "released"}, dataset="data", seed=1)
     before, after = (solution["perturbations"][key]["severities"]["3"] for solution in (table, other))
@@ -362,7 +362,7 @@ def test_another_seed_is_another_realization(sources: list[Source], table: calib
 NOISE = registry.get("mlvp/gaussian_noise")
 
 
-def changed(table: calibration_table.Table, path: Path, **entry: Any) -> Path:
+def changed(table: calibration_table.TableContent, path: Path, **entry: Any) -> Path:
     """A table whose entry of `NOISE` says something else."""
     own = json.loads(json.dumps(table))
     own["perturbations"][NOISE.key].update(entry)
@@ -370,7 +370,7 @@ def changed(table: calibration_table.Table, path: Path, **entry: Any) -> Path:
     return path
 
 
-def test_a_table_is_read_as_it_was_written(table: calibration_table.Table, tmp_path: Path) -> None:
+def test_a_table_is_read_as_it_was_written(table: calibration_table.TableContent, tmp_path: Path) -> None:
     path = changed(table, tmp_path / "table.json")
     assert calibration_table.read(path) == table
     for key in FEW:
@@ -381,7 +381,7 @@ def test_a_table_is_read_as_it_was_written(table: calibration_table.Table, tmp_p
             assert all(type(value) is kind_of(entry, name) for name, value in solved.items())
 
 
-def test_a_changed_table_is_read_anew(table: calibration_table.Table, tmp_path: Path) -> None:
+def test_a_changed_table_is_read_anew(table: calibration_table.TableContent, tmp_path: Path) -> None:
     path = changed(table, tmp_path / "table.json")
     before = calibration_table.parameters(path, NOISE, 1)
     severities = {**table["perturbations"][NOISE.key]["severities"], "1": {"params": {"sigma": 2}}}
@@ -412,7 +412,7 @@ def test_a_changed_table_is_read_anew(table: calibration_table.Table, tmp_path: 
     ],
 )
 def test_entries_that_do_not_fit_are_refused(
-    table: calibration_table.Table, tmp_path: Path, entry: dict[str, Any], problem: str
+    table: calibration_table.TableContent, tmp_path: Path, entry: dict[str, Any], problem: str
 ) -> None:
     path = changed(table, tmp_path / "table.json", **entry)
     with pytest.raises(ConfigError) as caught:
@@ -448,7 +448,7 @@ def test_published_is_the_default_and_needs_no_table() -> None:
     assert wanted == recipe.from_config(configured(severity="published"), "x", "mlvp", "gaussian_noise", 2)
 
 
-def test_calibrated_recipes_hold_the_tables_numbers(table: calibration_table.Table, tmp_path: Path) -> None:
+def test_calibrated_recipes_hold_the_tables_numbers(table: calibration_table.TableContent, tmp_path: Path) -> None:
     path = changed(table, tmp_path / "table.json")
     asked = configured(severity="calibrated", calibration=str(path))
     published = recipe.from_config(configured(), "x", "mlvp", "gaussian_noise", 2)
@@ -459,7 +459,7 @@ def test_calibrated_recipes_hold_the_tables_numbers(table: calibration_table.Tab
     assert recipe.from_config(own, "x", "mlvp", "gaussian_noise", 2).params == {"sigma": 0.5}
 
 
-def test_a_changed_number_changes_its_own_recipes_only(table: calibration_table.Table, tmp_path: Path) -> None:
+def test_a_changed_number_changes_its_own_recipes_only(table: calibration_table.TableContent, tmp_path: Path) -> None:
     path = changed(table, tmp_path / "table.json")
     asked = configured(severity="calibrated", calibration=str(path))
     names = ["gaussian_noise", "main_object_occlusion"]
@@ -499,7 +499,7 @@ def test_other_severities_are_no_configuration(severity: Any) -> None:
 # --- report and command ----------------------------------------------------------------------------------------------
 
 
-def test_the_report_names_what_is_not_monotonic(table: calibration_table.Table, tmp_path: Path) -> None:
+def test_the_report_names_what_is_not_monotonic(table: calibration_table.TableContent, tmp_path: Path) -> None:
     own = json.loads(json.dumps(table))
     own["perturbations"][NOISE.key]["published"][2]["ssim"] = 0.99
     text = pages.text(own)

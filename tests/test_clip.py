@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
-def model(request: pytest.FixtureRequest, folder: Path) -> clip.Clip:
+def model(request: pytest.FixtureRequest, folder: Path) -> clip.ClipModel:
     return clip.load(str(folder), **{**CPU, "dtype": request.param})
 
 
@@ -63,13 +63,13 @@ CLIPS = [
 TEXTS = ["the dog", "cat", "", "the cat and the dog " * 30, "a man with a dog", "ünïcödé 犬"]
 
 
-def test_vectors_are_float32_of_length_1(model: clip.Clip) -> None:
+def test_vectors_are_float32_of_length_1(model: clip.ClipModel) -> None:
     for vectors, count in ((model.embed_videos(CLIPS), len(CLIPS)), (model.embed_texts(TEXTS), len(TEXTS))):
         assert (vectors.shape, vectors.dtype) == ((count, 16), np.float32)
         np.testing.assert_allclose(np.linalg.norm(vectors.astype(np.float64), axis=1), 1, atol=1e-6)
 
 
-def test_an_embedding_does_not_depend_on_the_others_to_the_bit(model: clip.Clip) -> None:
+def test_an_embedding_does_not_depend_on_the_others_to_the_bit(model: clip.ClipModel) -> None:
     for embed, inputs in ((model.embed_videos, CLIPS), (model.embed_texts, TEXTS)):
         together = embed(inputs)  # type: ignore[operator]
         assert np.array_equal(embed(inputs[::-1])[::-1], together)  # type: ignore[operator]
@@ -84,12 +84,12 @@ def test_a_clip_s_own_passes_do_not_show(folder: Path, monkeypatch: pytest.Monke
     np.testing.assert_allclose(model.embed_videos(CLIPS[:2]), whole, atol=1e-5)
 
 
-def test_nothing_in_nothing_out(model: clip.Clip) -> None:
+def test_nothing_in_nothing_out(model: clip.ClipModel) -> None:
     assert model.embed_videos([]).shape == (0, 16)
     assert model.embed_texts([]).shape == (0, 16)
 
 
-def test_a_clip_without_frames_is_refused(model: clip.Clip) -> None:
+def test_a_clip_without_frames_is_refused(model: clip.ClipModel) -> None:
     with pytest.raises(ValueError, match="clip 1 of 2 has no frame"):
         model.embed_videos([CLIPS[2], []])
 
@@ -137,7 +137,7 @@ def test_a_sentence_is_read_at_its_end_and_in_any_case(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 3), (3, 1), (3, 40), (40, 3)])
-def test_frames_of_any_size(model: clip.Clip, size: tuple[int, int]) -> None:
+def test_frames_of_any_size(model: clip.ClipModel, size: tuple[int, int]) -> None:
     assert np.isfinite(model.embed_videos([pictures(2, *size), [np.zeros((*size, 3), np.uint8)]])).all()
 
 

@@ -25,7 +25,7 @@ from perturbations.config import sections as configuration
 from perturbations.demo import film
 from perturbations.manifest import files
 from perturbations.plan import items, targets
-from perturbations.plan.sharding import Plan
+from perturbations.plan.sharding import DatasetPlan
 
 EGOCVR_POOL = [("u_0_9", "#C C cuts", "u"), ("u_9_18", "#C C peels", "u"), ("u_20_29", "#C C walks", "u")]
 
@@ -253,7 +253,7 @@ def test_what_a_job_reads() -> None:
     ]
     fog = composed_paths.inputs(config, "mine", ("mlvp", "low"))
     assert fog["queries"] == "work/mine/composed/features/mlvp/low.safetensors"
-    plan = Plan(("s1", "s2"), {}, 2, 0)
+    plan = DatasetPlan(("s1", "s2"), {}, 2, 0)
     encoded = composed_paths.feature_inputs(config, "mine", "mlvp", "low", lambda name: plan)
     assert encoded["parts"] == [f"work/mine/mlvp/fog/3/{shard}.parquet" for shard in plan.shards]
     assert composed_paths.job_options("mine", {name: path for name, path in fog.items() if name != "pretrained"}) == [
@@ -272,7 +272,7 @@ def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     config = configuration.parse({"datasets": datasets, "suites": SUITES, "composed": {"suites": []}})
     menu = {
         target.name: target
-        for target in targets.menu(config, lambda name: Plan((), {}, 0, 0), lambda name: ())
+        for target in targets.menu(config, lambda name: DatasetPlan((), {}, 0, 0), lambda name: ())
         if target.name.startswith(("composed", "egocvr"))
     }
     assert list(menu) == ["egocvr", "composed_drawn", "composed_plain", "composed_ego"]
@@ -282,7 +282,7 @@ def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
         menu["composed_plain"].request()
     without = targets.composed_of_adapter
     with pytest.raises(ConfigError, match="no dataset of the adapter 'youcook2'"):
-        without(config, "youcook2", lambda name: Plan((), {}, 0, 0))
+        without(config, "youcook2", lambda name: DatasetPlan((), {}, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ SPLIT = Split(
 
 
 def written(folder: Path, split: Split = SPLIT, **wanted: Any) -> Split:
-    manifests.write(split, folder, "data", manifests.Wanted(NAMES, **wanted), {"root": "."})
+    manifests.write(split, folder, "data", manifests.WantedRows(NAMES, **wanted), {"root": "."})
     again, dataset = manifests.read(folder)
     assert dataset == "data"
     return again
@@ -369,7 +369,7 @@ def test_a_split_comes_back_and_its_galleries_are_ranges(deduplicate: bool, tmp_
 def test_galleries_of_egocvr_take_a_few_megabytes(reference: Path, tmp_path: Path) -> None:
     annotations = reference / "data" / "egocvr" / "egocvr_annotations.csv"
     split = split_of({"adapter": "egocvr", "annotations": str(annotations), "videos": str(tmp_path)})
-    manifests.write(split, tmp_path, "data", manifests.Wanted(NAMES), {"root": "."})
+    manifests.write(split, tmp_path, "data", manifests.WantedRows(NAMES), {"root": "."})
     assert sum(path.stat().st_size for path in tmp_path.glob("*.parquet")) < 3_000_000
 
 
@@ -424,7 +424,7 @@ def run(runner: Any, asked: Any = None, names: str = "abcdef", split: Split = SP
         "clips": None if asked is None or asked.clips is None else shift,
         "instructions": None if asked is None or asked.instructions is None else words,
     }
-    settings = composed.Settings.model_validate(
+    settings = composed.ComposedSettings.model_validate(
         {
             "model": "clip4clip",
             "num_frames": 3,

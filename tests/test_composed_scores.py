@@ -17,7 +17,7 @@ from perturbations.composed import official
 from perturbations.composed.audit import compare_galleries, compared
 from perturbations.composed.galleries import gallery
 from perturbations.composed.records import ComposedQuery, PoolClip, Split
-from perturbations.composed.scores import Model, Packed, Score, evaluate, settings
+from perturbations.composed.scores import Packed, Score, ScoredModel, evaluate, settings
 from perturbations.evaluation import stored_features
 
 POOL = tuple(PoolClip(name=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
@@ -30,11 +30,11 @@ QUERIES = (
 )
 SPLIT = Split(POOL, QUERIES, {"v_10_18": (3, 4), "v_0_8": (5,), "v_20_28": (6, 7)})
 EYE = np.eye(8, dtype=np.float32)
-LOOKS = Model("looks", EYE + 0.1)
-READS = Model("reads", EYE, {"instruction": EYE[[1, 2, 7]], "gt": EYE[[1, 0, 2]]})
+LOOKS = ScoredModel("looks", EYE + 0.1)
+READS = ScoredModel("reads", EYE, {"instruction": EYE[[1, 2, 7]], "gt": EYE[[1, 0, 2]]})
 
 
-def scored(*models: Model, galleries: tuple[str, ...] = ("local_full",)) -> dict[tuple[str, str], Score]:
+def scored(*models: ScoredModel, galleries: tuple[str, ...] = ("local_full",)) -> dict[tuple[str, str], Score]:
     """The scores by method and gallery; the method of random orders is empty."""
     scores = evaluate(SPLIT, models, list(settings(models)), galleries)
     return {(score.setting.method if score.setting else "", score.gallery): score for score in scores}
@@ -89,9 +89,9 @@ def test_methods_are_named_by_what_is_compared() -> None:
 
 def test_features_of_another_size_are_refused() -> None:
     with pytest.raises(ConfigError, match="looks: the features of clips are 7 x 8; expected 8 x 8"):
-        scored(Model("looks", EYE[:7]))
+        scored(ScoredModel("looks", EYE[:7]))
     with pytest.raises(ConfigError, match="reads: the features of texts 'gt' are 3 x 7; expected 3 x 8"):
-        scored(Model("reads", EYE, {"gt": EYE[:3, :7]}))
+        scored(ScoredModel("reads", EYE, {"gt": EYE[:3, :7]}))
 
 
 def test_packed_galleries_are_the_same_sets() -> None:

@@ -40,7 +40,7 @@ from perturbations.evaluation import backbone, galleries, queries
 from perturbations.evaluation.scenarios import Clean
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, decord_reader, encoding
-from perturbations.media.clip import Clip, Image, Timing, uniform_indices
+from perturbations.media.clip import Image, MediaClip, Timing, uniform_indices
 from perturbations.plan import recipe
 from perturbations.suites import registry
 
@@ -126,7 +126,7 @@ def test_evaluators_own_code_reads_stored_clips_alike(
         path = tmp_path / f"{name}.mp4"
         timing = Timing(Fraction(1, 1000), RATE) if ticks else Timing(1 / RATE, RATE)
         encoding.encode(timed(moving(300, size[1], size[0]), ticks), path, storage.PROFILES[profile], timing)
-        expected = np.stack([frame.image for frame in decoding.decode(Clip(path))])
+        expected = np.stack([frame.image for frame in decoding.decode(MediaClip(path))])
         assert_evaluators_read_alike(decord, path, expected)
 
 
@@ -168,7 +168,7 @@ def test_spans_open_alike(decord: ModuleType, name: str, tmp_path: Path) -> None
 def test_times_and_positions_are_those_of_pyav(decord: ModuleType, tmp_path: Path) -> None:
     path = make(tmp_path / "a.mp4", *X264_B, frames=30)
     row = source_row(copied(path, tmp_path / "late.mkv", inputs=("-itsoffset", "1.5")), start_s=0.24, end_s=0.6)
-    clip = Clip(Path(row.path), row.start_s, row.end_s)
+    clip = MediaClip(Path(row.path), row.start_s, row.end_s)
     for only in (None, {1, 4}):
         expected = list(decoding.decode(clip, only=only))
         frames = list(decord_reader.decode(clip, frames_sha256=row.frames_sha256, only=only))
@@ -232,9 +232,9 @@ def test_what_is_no_video_is_an_error(decord: ModuleType, content: bytes, tmp_pa
     path = tmp_path / "a.mp4"
     path.write_bytes(content)
     with pytest.raises(MediaError):
-        list(decord_reader.decode(Clip(path), frames_sha256=""))
+        list(decord_reader.decode(MediaClip(path), frames_sha256=""))
     with pytest.raises(MediaError, match="no such file"):
-        list(decord_reader.decode(Clip(tmp_path / "b.mp4"), frames_sha256=""))
+        list(decord_reader.decode(MediaClip(tmp_path / "b.mp4"), frames_sha256=""))
 
 
 def test_a_row_must_say_which_frames_it_has(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 from perturbations import retrieval
 from perturbations.demo import film
 from perturbations.evaluation import demo_encoder
-from perturbations.evaluation.backbone import Backbone, load
+from perturbations.evaluation.backbone import LoadedBackbone, load
 from perturbations.tta import adapt, encode_gallery, frames
 
 SMALL = demo_encoder.Training(
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def backbone(folder: Path) -> Backbone:
+def backbone(folder: Path) -> LoadedBackbone:
     return load(SETTINGS, str(folder), None, "cpu")
 
 
@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_weights(folder: Path, tmp_path: Path) -> N
     assert weights(tmp_path / "one") != weights(tmp_path / "other")
 
 
-def test_it_finds_the_scenes_it_was_trained_on(backbone: Backbone) -> None:
+def test_it_finds_the_scenes_it_was_trained_on(backbone: LoadedBackbone) -> None:
     scenes = range(demo_encoder.FIRST, demo_encoder.FIRST + SMALL.scenes)
     pixels = demo_encoder._drawn(scenes, SMALL)
     gallery = encode_gallery(backbone.model, backbone.tokens([film.caption(scene) for scene in scenes]), "v2t")
@@ -67,7 +67,7 @@ def test_it_finds_the_scenes_it_was_trained_on(backbone: Backbone) -> None:
     assert retrieval.recall_at_k(similarities, range(len(scenes)), 1) >= 30  # by chance 2
 
 
-def test_the_last_words_of_a_caption_count(backbone: Backbone) -> None:
+def test_the_last_words_of_a_caption_count(backbone: LoadedBackbone) -> None:
     """A text is pooled at its end: where the scene takes place is said last."""
     tokens = backbone.tokens(
         ["a red ball moves in circles over green hills", "a red ball moves in circles by a brick wall"]
@@ -77,7 +77,7 @@ def test_the_last_words_of_a_caption_count(backbone: Backbone) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "zebra zebra", "A RED BALL", "a red ball " * 100, "красный 球 🎈"])
-def test_any_caption_can_be_asked(text: str, backbone: Backbone) -> None:
+def test_any_caption_can_be_asked(text: str, backbone: LoadedBackbone) -> None:
     features = encode_gallery(backbone.model, backbone.tokens([text]), "v2t").features
     assert torch.isfinite(features).all()
 

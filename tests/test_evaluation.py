@@ -124,7 +124,7 @@ def test_each_model_is_planned_by_its_own_options() -> None:
 
 
 def test_parameters_of_a_method_are_its_own() -> None:
-    job: evaluation.Job = ("v2t", "query", "mlvp", "low")
+    job: evaluation.JobKey = ("v2t", "query", "mlvp", "low")
     published = evaluation.settings(parsed(), "demo", job, "adapted")
     wanted = parsed(parameters={"hatvtr": {"alpha": 50, "m": 0.5}})
     changed = evaluation.settings(wanted, "demo", job, "adapted")
@@ -151,7 +151,7 @@ def test_settings_of_a_job_nobody_asks_for() -> None:
 
 @pytest.mark.parametrize(("key", "values"), [("device", ("cpu", "cuda")), ("reader", ("pyav", "decord"))])
 def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[str, str]) -> None:
-    job: evaluation.Job = ("v2t", "query", "mlvp", "low")
+    job: evaluation.JobKey = ("v2t", "query", "mlvp", "low")
     first, second = (evaluation.settings(parsed(**{key: value}), "demo", job, "adapted") for value in values)
     assert first == second
 
@@ -232,7 +232,7 @@ def perturbed_caption(caption_id: str, item_id: str, *, accepted: bool) -> TextR
     )
 
 
-def ids(rows: Sequence[scenarios.Item]) -> list[str]:
+def ids(rows: Sequence[scenarios.ScenarioRow]) -> list[str]:
     return [scenarios.id_of(row) for row in rows]
 
 
@@ -357,7 +357,7 @@ def run(
         path = folder / f"{modality}.safetensors"
         galleries.write(path, loaded, clean, modality, settings["num_frames"])
         features[modality] = galleries.read(path, loaded, modality)
-    given = runner.Job(settings, loaded, galleries.CleanSide(clean, features), None)
+    given = runner.EvaluationJob(settings, loaded, galleries.CleanSide(clean, features), None)
     return runner.evaluate(given, perturbed or (lambda scenario, modality: ([], "")), folder / f"{name}.jsonl")
 
 

@@ -40,7 +40,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> backbone.Backbone:
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> backbone.LoadedBackbone:
     folder = tiny_models.save_clip(tmp_path_factory.mktemp("model") / "clip")
     return backbone.load(job("v2t", ["none"]), str(folder), None, "cpu")  # type: ignore[arg-type]
 
@@ -54,12 +54,12 @@ def continual_job(wanted: Sequence[str], names: str = "12", setting: str = "qs_c
 
 
 def run(
-    settings: dict[str, Any], loaded: backbone.Backbone, rows: Sequence[CompleteSource], journal: Path
+    settings: dict[str, Any], loaded: backbone.LoadedBackbone, rows: Sequence[CompleteSource], journal: Path
 ) -> list[ResultRow]:
     """Scenario "1" asks all clips, others the first three."""
     clean = scenarios.Clean(rows, CAPTIONS)
     captions = galleries.encoded(loaded, CAPTIONS, 3)
-    given = runner.Job(settings, loaded, galleries.CleanSide(clean, {"captions": captions}), None)  # type: ignore[arg-type]
+    given = runner.EvaluationJob(settings, loaded, galleries.CleanSide(clean, {"captions": captions}), None)  # type: ignore[arg-type]
     return runner.evaluate(given, lambda scenario, _: (asking(rows, scenario), "hash"), journal)[0]
 
 
@@ -93,7 +93,7 @@ class Seen:
 @pytest.mark.parametrize("method", METHODS)
 def test_the_second_scenario_goes_on_where_the_first_ended(
     method: str,
-    loaded: backbone.Backbone,
+    loaded: backbone.LoadedBackbone,
     rows: list[CompleteSource],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -117,7 +117,7 @@ def test_the_second_scenario_goes_on_where_the_first_ended(
 
 
 def test_an_interrupted_job_starts_again_with_its_first_scenario(
-    loaded: backbone.Backbone, rows: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loaded: backbone.LoadedBackbone, rows: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = continual_job(["none", "tcr", "tent"])
     whole = run(settings, loaded, rows, tmp_path / "whole.jsonl")
@@ -139,7 +139,7 @@ def test_an_interrupted_job_starts_again_with_its_first_scenario(
 
 
 def test_what_was_asked_before_is_part_of_a_run(
-    loaded: backbone.Backbone, rows: list[CompleteSource], tmp_path: Path
+    loaded: backbone.LoadedBackbone, rows: list[CompleteSource], tmp_path: Path
 ) -> None:
     both, alone, other = (
         run(continual_job(["none", "tcr"], names), loaded, rows, tmp_path / f"{names}.jsonl")

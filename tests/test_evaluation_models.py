@@ -64,7 +64,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
     ]
 
 
-def load(folder: Path, checkpoint: Path | None = None) -> backbone.Backbone:
+def load(folder: Path, checkpoint: Path | None = None) -> backbone.LoadedBackbone:
     return backbone.load(job("v2t", ["none"]), str(folder), checkpoint, "cpu")  # type: ignore[arg-type]
 
 

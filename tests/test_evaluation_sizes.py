@@ -11,10 +11,10 @@ import pytest
 from perturbations.config import sections as config
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import sizes as evaluation_sizes
-from perturbations.plan.sharding import Plan
+from perturbations.plan.sharding import DatasetPlan
 
 V2T, T2V = ("v2t", "none", "clean", "clean"), ("t2v", "none", "clean", "clean")
-THOUSAND = Plan((), {}, listed=1000, rejected=0, captions=1000)
+THOUSAND = DatasetPlan((), {}, listed=1000, rejected=0, captions=1000)
 
 
 def wanted(**evaluated: Any) -> config.Config:
@@ -22,7 +22,9 @@ def wanted(**evaluated: Any) -> config.Config:
     return config.parse({**raw, "evaluation": {"pretrained": "openai/clip-vit-base-patch32", **evaluated}})
 
 
-def memory(given: config.Config, job: Any, group: str = evaluation.ADAPTED, plan: Plan = THOUSAND, **more: Any) -> int:
+def memory(
+    given: config.Config, job: Any, group: str = evaluation.ADAPTED, plan: DatasetPlan = THOUSAND, **more: Any
+) -> int:
     return evaluation_sizes.job_memory_mb(given, "demo", job, group, plan, **more)
 
 
@@ -52,7 +54,7 @@ def test_memory_follows_what_a_job_does() -> None:
     assert memory(wanted(num_frames=24), V2T) > 1.5 * plain
     assert memory(wanted(device="cuda"), V2T) < plain
     assert memory(wanted(pretrained=None), V2T) < 2000
-    many = Plan((), {}, listed=20_000, rejected=0, captions=400_000)
+    many = DatasetPlan((), {}, listed=20_000, rejected=0, captions=400_000)
     assert memory(wanted(), V2T, plan=many) > plain + 4 * 20_000 * 400_000 / 10**6
     every = {name: wanted(severities=severities) for name, severities in (("one", [5]), ("all", [1, 2, 3, 4, 5]))}
     one, all_severities = (memory(given, ("v2t", "query", "mlvp", "low")) for given in every.values())
@@ -89,7 +91,7 @@ def test_a_model_of_more_patches_asks_for_more(tmp_path: Path) -> None:
 
 
 def test_the_gallery_and_the_check_of_the_model() -> None:
-    few, many = THOUSAND, Plan((), {}, listed=100_000, rejected=0, captions=1)
+    few, many = THOUSAND, DatasetPlan((), {}, listed=100_000, rejected=0, captions=1)
     for given in (wanted(), wanted(pretrained=None), wanted(device="cuda")):
         sizes = [evaluation_sizes.gallery_memory_mb(given, plan) for plan in (few, many)]
         assert evaluation_sizes.model_memory_mb(given) < sizes[0] < sizes[1]

@@ -204,7 +204,7 @@ def test_eighty_killed_workers_cost_nothing(tmp_path: Path) -> None:
 
     outcomes = list(supervise.run(work, tasks, stall_limit_s=PATIENCE_S))
     assert killer.kills() == 80
-    assert outcomes == [supervise.Outcome(task, [task * step for step in range(50)], None) for task in tasks]
+    assert outcomes == [supervise.TaskOutcome(task, [task * step for step in range(50)], None) for task in tasks]
 
 
 def test_twenty_killed_ffmpegs_cost_nothing(tmp_path: Path) -> None:

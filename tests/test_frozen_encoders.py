@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved
 
 
-def load(folder: Path, **changed: Any) -> backbone.Backbone:
+def load(folder: Path, **changed: Any) -> backbone.LoadedBackbone:
     settings: Any = {**job("v2t", ["none"]), **changed}
     return backbone.load(settings, str(folder), None, "cpu")
 

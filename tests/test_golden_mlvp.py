@@ -141,7 +141,7 @@ def test_blurs_that_follow_the_motion(golden: Callable[[str, int], Golden], name
 
 def occlusion_places(
     draws: np.ndarray, boxes: np.ndarray, height: int, width: int, ratio: float
-) -> tuple[occlusion.Places, list[tuple[int, int, int]]]:
+) -> tuple[occlusion.OcclusionPlaces, list[tuple[int, int, int]]]:
     """The places that give recorded whole numbers, which the reference drew in order; and each with its range.
 
     Before the first box the rectangle's sides are drawn; in another frame without a box how far it moves, in one with a
@@ -168,7 +168,7 @@ def occlusion_places(
             uniform[index] = drawn
         known = True
     assert not list(rest)
-    return occlusion.Places(uniform, size), ranges
+    return occlusion.OcclusionPlaces(uniform, size), ranges
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)

@@ -15,7 +15,7 @@ from perturbations import open_clip
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.media import decoding, encoding
-from perturbations.media.clip import Clip, uniform_indices
+from perturbations.media.clip import MediaClip, uniform_indices
 from perturbations.plan import recipe
 
 HIGH = storage.PROFILES["high"]
@@ -28,7 +28,7 @@ def key_frames(path: Path) -> list[int]:
 
 
 def all_frames(path: Path) -> list[np.ndarray]:
-    return [frame.image for frame in decoding.decode(Clip(path))]
+    return [frame.image for frame in decoding.decode(MediaClip(path))]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_the_sampled_frames_of_a_stored_clip_are_key_frames(profile: str, num_fr
 @settings(deadline=None, max_examples=30)
 def test_any_frames_are_those_that_reading_all_gives(stored: Path, only: set[int]) -> None:
     frames = list(decoding.decode_stored(stored, only))
-    expected = [frame for frame in decoding.decode(Clip(stored)) if frame.position in only]
+    expected = [frame for frame in decoding.decode(MediaClip(stored)) if frame.position in only]
     assert [(frame.position, frame.pts) for frame in frames] == [(frame.position, frame.pts) for frame in expected]
     assert all(np.array_equal(frame.image, same.image) for frame, same in zip(frames, expected, strict=True))
 

@@ -24,7 +24,7 @@ from perturbations.config import sections as config
 from perturbations.engine import shards
 from perturbations.guides import frost
 from perturbations.media import decoding, framefile, probing
-from perturbations.media.clip import Clip
+from perturbations.media.clip import MediaClip
 from perturbations.plan import recipe
 
 MOST_MIB, MOST_CPU_S = 300, 5  # of a child process, its imports in MiB but not in seconds; to refuse takes a tenth
@@ -115,7 +115,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
     "probe": probing.probe,
     "decode": decoded,
     "span": lambda path: decoded(path, start_s=0.1, end_s=0.2),
-    "frame_times": lambda path: decoding.frame_times(Clip(path), 12),
+    "frame_times": lambda path: decoding.frame_times(MediaClip(path), 12),
     "pick": lambda path: list(decoding.pick(path, [0])),
     "is_constant_rate": probing.is_constant_rate,
     "video_bitrate": probing.video_bitrate,

@@ -40,10 +40,10 @@ from perturbations.manifest.kinds import (
     VIDEOS,
     CaptionRow,
     CompleteSource,
-    Kind,
     MixRow,
     QrelRow,
     QuarantineRow,
+    RowKind,
     SourceRow,
     VideoRow,
 )
@@ -68,7 +68,7 @@ def of_type(row: type[Any], **fixed: Any) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def rows_of_a_kind(draw: st.DrawFn) -> tuple[Kind[Any], list[Any]]:
+def rows_of_a_kind(draw: st.DrawFn) -> tuple[RowKind[Any], list[Any]]:
     """Rows with distinct keys."""
     kind = draw(st.sampled_from(list(KINDS.values())))
     row = of_type(kind.row)
@@ -96,7 +96,7 @@ def filled(row: type[Any], **columns: Any) -> Any:
     return row(**{**needed, **columns})
 
 
-def names_of(kind: Kind[Any]) -> list[str]:
+def names_of(kind: RowKind[Any]) -> list[str]:
     names: list[str] = files.schema_of(kind).names
     return names
 
@@ -106,7 +106,7 @@ def names_of(kind: Kind[Any]) -> list[str]:
 
 @given(table=rows_of_a_kind(), random=st.randoms(use_true_random=False))
 def test_rows_come_back_in_one_order_whatever_the_order(
-    table: tuple[Kind[Any], list[Any]], random: Any, tmp_path_factory: pytest.TempPathFactory
+    table: tuple[RowKind[Any], list[Any]], random: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     kind, rows = table
     folder = tmp_path_factory.mktemp("manifest")
@@ -333,7 +333,7 @@ def test_pandas_and_pyarrow_read_it_plainly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_an_empty_manifest_has_all_columns(kind: Kind[Any], tmp_path: Path) -> None:
+def test_an_empty_manifest_has_all_columns(kind: RowKind[Any], tmp_path: Path) -> None:
     files.write(tmp_path / "a.parquet", kind, [])
     frame = read_manifest(tmp_path / "a.parquet")
     assert list(frame.columns) == names_of(kind)
@@ -526,7 +526,7 @@ def test_a_row_taken_out_is_noticed(lost: int, tmp_path: Path) -> None:
         files.read_rows(path, CAPTIONS)
 
 
-EMPTY: dict[str, tuple[Kind[Any], Any, str]] = {
+EMPTY: dict[str, tuple[RowKind[Any], Any, str]] = {
     "text": (CAPTIONS, replace(captions("a")[0], text=None), "a row whose column 'text' is empty"),
     "status": (QUARANTINE, filled(QuarantineRow, status=None), "a row whose column 'status' is empty"),
     "complete": (SOURCES, filled(SourceRow, status=COMPLETE), "a complete row whose column 'path' is empty"),

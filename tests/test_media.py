@@ -45,7 +45,7 @@ from hypothesis import strategies as st
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.media import decoding, encoding, pixels, probing, program, quality
-from perturbations.media.clip import Clip, Image, Timing, uniform_indices
+from perturbations.media.clip import Image, MediaClip, Timing, uniform_indices
 
 ODD = (37, 53)
 
@@ -483,7 +483,7 @@ def test_the_bitrate_is_real(fed: str, stored: str, tmp_path: Path) -> None:
     ffmpeg("-i", str(noisy), *X264, "-qp", "4", str(source))
     for bitrate in (100_000, 400_000):
         path = tmp_path / f"{bitrate}.mp4"
-        frames = decoding.decode(Clip(source))
+        frames = decoding.decode(MediaClip(source))
         if fed == "yuv420p":
             to_planes = pixels.to_planes()
             frames = (frame._replace(image=to_planes(frame.image)) for frame in frames)
@@ -538,7 +538,7 @@ def test_ffmpeg_without_a_frame_is_an_error(tmp_path: Path) -> None:
 
 def test_a_source_that_fails_is_the_reason_not_ffmpeg(tmp_path: Path) -> None:
     first = of_two_sizes(tmp_path / "sizes.ts")
-    frames = decoding.decode(Clip(first))
+    frames = decoding.decode(MediaClip(first))
     with pytest.raises(MediaError, match="the frame size changes"):
         program.encode_with_ffmpeg(frames, tmp_path / "a.mp4", TIMING, (WIDTH, HEIGHT), "rgb24", H264)
 

@@ -340,7 +340,7 @@ def owl_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def owl(owl_folder: Path) -> owlv2.Detector:
+def owl(owl_folder: Path) -> owlv2.OpenVocabularyDetector:
     return owlv2.load(str(owl_folder), revision=None, device="cpu", dtype="float32")
 
 
@@ -359,7 +359,7 @@ def assert_same(actual: list[list[Any]], expected: list[list[Any]]) -> None:
         np.testing.assert_allclose(a.embedding, b.embedding, atol=1e-5)
 
 
-def test_detections_do_not_depend_on_who_shares_the_batch(owl: owlv2.Detector, owl_folder: Path) -> None:
+def test_detections_do_not_depend_on_who_shares_the_batch(owl: owlv2.OpenVocabularyDetector, owl_folder: Path) -> None:
     together = owl.detect(IMAGES, QUERIES)
     assert sum(len(detections) for detections in together) >= 8
     alone = [owl.detect([image], [words])[0] for image, words in zip(IMAGES, QUERIES, strict=True)]
@@ -370,7 +370,7 @@ def test_detections_do_not_depend_on_who_shares_the_batch(owl: owlv2.Detector, o
     assert pairs.identity["batch_size"] == "2"
 
 
-def test_each_image_is_asked_its_own_words(owl: owlv2.Detector) -> None:
+def test_each_image_is_asked_its_own_words(owl: owlv2.OpenVocabularyDetector) -> None:
     image = IMAGES[0]
     dogs, boats, both = owl.detect([image] * 3, [["dog"], ["boat"], ["dog", "boat"]])
     assert {d.label for d in dogs} == {"dog"}
@@ -379,7 +379,7 @@ def test_each_image_is_asked_its_own_words(owl: owlv2.Detector) -> None:
     assert (both[0].label, both[0].score) == (best.label, pytest.approx(best.score, abs=1e-5))
 
 
-def test_what_a_detection_promises(owl: owlv2.Detector) -> None:
+def test_what_a_detection_promises(owl: owlv2.OpenVocabularyDetector) -> None:
     results = owl.detect(IMAGES, QUERIES)
     assert len(results) == len(IMAGES)
     assert results[2] == []
@@ -400,7 +400,7 @@ def test_what_a_detection_promises(owl: owlv2.Detector) -> None:
             assert np.linalg.norm(d.embedding) == pytest.approx(1, abs=1e-5)
 
 
-def test_embeddings_are_of_the_crop(owl: owlv2.Detector) -> None:
+def test_embeddings_are_of_the_crop(owl: owlv2.OpenVocabularyDetector) -> None:
     detections = owl.detect(IMAGES[:1], QUERIES[:1])[0]
     for d in detections:
         x0, y0, x1, y1 = d.box
@@ -412,14 +412,16 @@ def test_embeddings_are_of_the_crop(owl: owlv2.Detector) -> None:
 
 
 @pytest.mark.parametrize(("height", "width"), [(3, 47), (1, 47), (47, 3), (60, 45)])
-def test_images_are_seen_as_squares_with_black_below_or_beside(owl: owlv2.Detector, height: int, width: int) -> None:
+def test_images_are_seen_as_squares_with_black_below_or_beside(
+    owl: owlv2.OpenVocabularyDetector, height: int, width: int
+) -> None:
     image = picture(4, height, width)
     square = np.zeros((max(height, width),) * 2 + (3,), np.uint8)
     square[:height, :width] = image
     np.testing.assert_allclose(owl.embed([image]), owl.embed([square]), atol=1e-5)
 
 
-def answer(owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch, boxes: Any, scores: Any) -> None:
+def answer(owl: owlv2.OpenVocabularyDetector, monkeypatch: pytest.MonkeyPatch, boxes: Any, scores: Any) -> None:
     """Let the model find these (x0, y0, x1, y1) in the padded square, 0 to 1, for its first query."""
     torch = pytest.importorskip("torch")
     corners = torch.tensor(boxes, dtype=torch.float32)
@@ -431,7 +433,7 @@ def answer(owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch, boxes: Any, sco
 
 @pytest.mark.parametrize(("height", "width"), [(37, 53), (240, 320), (531, 77), (101, 101)])
 def test_a_known_box_in_the_padded_square_comes_back_in_pixels(
-    owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch, height: int, width: int
+    owl: owlv2.OpenVocabularyDetector, monkeypatch: pytest.MonkeyPatch, height: int, width: int
 ) -> None:
     rng = np.random.default_rng(height)
     low = rng.uniform(0, 0.4, (3, 2)) * (width, height)
@@ -442,7 +444,9 @@ def test_a_known_box_in_the_padded_square_comes_back_in_pixels(
     np.testing.assert_allclose([d.box for d in detections], pixels, atol=1e-3)
 
 
-def test_boxes_are_clipped_and_those_outside_dropped(owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boxes_are_clipped_and_those_outside_dropped(
+    owl: owlv2.OpenVocabularyDetector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # A 40 x 80 image: the square's lower half is padding.
     boxes = [
         [0.1, 0.6, 0.9, 0.9],  # in the padding
@@ -460,7 +464,9 @@ def test_boxes_are_clipped_and_those_outside_dropped(owl: owlv2.Detector, monkey
     ]
 
 
-def test_the_threshold_is_reached_at_a_tenth(owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_threshold_is_reached_at_a_tenth(
+    owl: owlv2.OpenVocabularyDetector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch = pytest.importorskip("torch")
     box = [0.1, 0.1, 0.6, 0.6]
     answer(owl, monkeypatch, [box, box, box], [0.0999, 0.1001, 0.05])
@@ -470,14 +476,16 @@ def test_the_threshold_is_reached_at_a_tenth(owl: owlv2.Detector, monkeypatch: p
     assert len(owl.detect(IMAGES[:1], [["dog"]])[0]) == 3
 
 
-def test_the_three_best_are_kept_and_equals_in_order(owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_three_best_are_kept_and_equals_in_order(
+    owl: owlv2.OpenVocabularyDetector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     boxes = [[n / 20, 0.1, n / 20 + 0.4, 0.5] for n in range(6)]
     answer(owl, monkeypatch, boxes, [0.3, 0.6, 0.6, 0.2, 0.6, 0.9])
     detections = owl.detect([picture(0, 40, 40)], [["dog"]])[0]
     assert [round(d.box[0] / 2) for d in detections] == [5, 1, 2]
 
 
-def test_owlv2_in_bfloat16(owl: owlv2.Detector, owl_folder: Path) -> None:
+def test_owlv2_in_bfloat16(owl: owlv2.OpenVocabularyDetector, owl_folder: Path) -> None:
     half = owlv2.load(str(owl_folder), revision=None, device="cpu", dtype="bfloat16")
     assert half.identity["dtype"] == "bfloat16"
     detections = list(chain(*half.detect(IMAGES, QUERIES)))
@@ -490,11 +498,11 @@ def test_owlv2_in_bfloat16(owl: owlv2.Detector, owl_folder: Path) -> None:
     np.testing.assert_allclose(best.box, reference.box, atol=3)
 
 
-def test_long_words_are_cut_to_what_the_text_tower_takes(owl: owlv2.Detector) -> None:
+def test_long_words_are_cut_to_what_the_text_tower_takes(owl: owlv2.OpenVocabularyDetector) -> None:
     assert owl.detect(IMAGES[:1], [["extraordinarilylongword"]])[0]
 
 
-def test_lists_of_different_lengths_are_refused(owl: owlv2.Detector) -> None:
+def test_lists_of_different_lengths_are_refused(owl: owlv2.OpenVocabularyDetector) -> None:
     with pytest.raises(ValueError, match="2 images, but 1 lists"):
         owl.detect(IMAGES[:2], [["dog"]])
     assert owl.detect([], []) == []
@@ -522,7 +530,7 @@ def test_one_load_reads_the_weights_once(owl_folder: Path, monkeypatch: pytest.M
     assert calls[0]["use_safetensors"] is True
 
 
-def test_torch_is_told_to_repeat_its_results(owl: owlv2.Detector) -> None:
+def test_torch_is_told_to_repeat_its_results(owl: owlv2.OpenVocabularyDetector) -> None:
     torch = pytest.importorskip("torch")
     torch.set_num_threads(2)
     torch.use_deterministic_algorithms(False)
@@ -795,7 +803,7 @@ def mean_color(images: Any) -> Any:
     return np.stack([image.reshape(-1, 3).mean(0) + 1 for image in images]).astype(np.float32)
 
 
-def load_fake(weights: Path, **settings: Any) -> yolo_world.Detector:
+def load_fake(weights: Path, **settings: Any) -> yolo_world.WorldDetector:
     revision = checkpoints.files_sha256([weights], weights.parent)
     return yolo_world.load(str(weights), revision=revision, device="cpu", dtype="float32", embed=mean_color, **settings)
 

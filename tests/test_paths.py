@@ -20,7 +20,7 @@ from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import section
 from perturbations.plan import listed, paths, recipe, sharding, targets
-from perturbations.plan.sharding import Plan
+from perturbations.plan.sharding import DatasetPlan
 
 FOLDER = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}
 SPANS = {"adapter": "youcook2", "annotations": "captions.csv", "videos": "videos"}
@@ -36,16 +36,16 @@ def video(name: str, dataset: str = "tiny", suite: str = "mlvp", **settings: Any
     return recipe.from_config(configured(**settings), dataset, suite, name, 2)
 
 
-def not_planned(collection: str) -> Plan:
+def not_planned(collection: str) -> DatasetPlan:
     raise AssertionError(f"{collection} is planned, and nothing needs it")
 
 
 def planned(**videos: Mapping[str, set[str]]) -> paths.Plans:
     """Plans of collections by name (`cooking_whole` for `cooking/whole`): of each shard, the ids of its videos."""
 
-    def plan_of(collection: str) -> Plan:
+    def plan_of(collection: str) -> DatasetPlan:
         shards = {name: frozenset(ids) for name, ids in videos[collection.replace("/", "_")].items()}
-        return Plan(tuple(shards), shards, listed=7, rejected=0)
+        return DatasetPlan(tuple(shards), shards, listed=7, rejected=0)
 
     return plan_of
 
@@ -244,14 +244,17 @@ def test_other_names_are_only_names(name: str) -> None:
 # --- evaluations -----------------------------------------------------------------------------------------------------
 
 KEY = evaluation.model_key(configured())
-CLEAN: tuple[evaluation.Job, evaluation.Job] = (("v2t", "none", "clean", "clean"), ("t2v", "none", "clean", "clean"))
+CLEAN: tuple[evaluation.JobKey, evaluation.JobKey] = (
+    ("v2t", "none", "clean", "clean"),
+    ("t2v", "none", "clean", "clean"),
+)
 
 
 def evaluated(**settings: Any) -> Config:
     return configured(evaluation={"severities": [2], "methods": ["tent", "qbnorm"], "bank": "train", **settings})
 
 
-def inputs_of(settings: Config, job: evaluation.Job, group: str = "none") -> paths.Inputs:
+def inputs_of(settings: Config, job: evaluation.JobKey, group: str = "none") -> paths.Inputs:
     plans = planned(tiny={"s1": {"a"}, "s2": {"b"}})
     return evaluation_paths.inputs(settings, "tiny", job, group, plans, lambda dataset: (f"{dataset}_c1", "c2"))
 
@@ -276,7 +279,7 @@ def test_clean_queries_need_no_parts() -> None:
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])
 @pytest.mark.parametrize("side", ["query", "gallery", "both"])
 def test_what_is_perturbed_are_the_parts_of_its_corpus_and_the_rest_is_encoded(
-    side: evaluation.Side, direction: evaluation.Direction
+    side: evaluation.Side, direction: evaluation.DirectionName
 ) -> None:
     settings = configured(
         suites={"msrvtt_p": {"severities": [2, 3]}},
@@ -314,7 +317,7 @@ def test_mixed_queries_are_the_mixed_manifests() -> None:
 
 
 @pytest.mark.parametrize(("job", "modality"), [(CLEAN[0], "clips"), (CLEAN[1], "captions")])
-def test_only_a_method_that_needs_a_bank_gets_it(job: evaluation.Job, modality: str) -> None:
+def test_only_a_method_that_needs_a_bank_gets_it(job: evaluation.JobKey, modality: str) -> None:
     without = inputs_of(evaluated(), job, "none")
     assert "bank" not in without
     bank = f"work/train/evaluation/{KEY}/{modality}.safetensors"
@@ -324,7 +327,7 @@ def test_only_a_method_that_needs_a_bank_gets_it(job: evaluation.Job, modality: 
 
 def test_a_job_that_nobody_asks_for_is_an_error() -> None:
     with pytest.raises(ConfigError, match="asks for no evaluation v2t/query/mlvp/mixed of tiny"):
-        job: evaluation.Job = ("v2t", "query", "mlvp", "mixed")
+        job: evaluation.JobKey = ("v2t", "query", "mlvp", "mixed")
         evaluation_paths.inputs(evaluated(), "tiny", job, "none", not_planned, lambda name: ())
 
 
@@ -503,10 +506,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     return configured(shard_size=2)
 
 
-def request(settings: Config, name: str) -> targets.Work:
+def request(settings: Config, name: str) -> targets.TargetWork:
     """The work of a target, planned as Snakemake plans it."""
 
-    def plans(collection: str) -> Plan:
+    def plans(collection: str) -> DatasetPlan:
         return paths.plan(settings, collection)
 
     menu = targets.menu(settings, plans, lambda dataset: paths.caption_shards(settings, dataset))
@@ -601,7 +604,7 @@ def test_an_adaptation_counts_its_runs(project: Config) -> None:
         sides = f"{scenarios} scenarios (1 clean, {scenarios - 1} query)"
         runs = f"{sides} x {methods} methods = {scenarios * methods * 2:,} runs"
         work = request(settings, f"{name}_tiny")
-        assert work == targets.Work(
+        assert work == targets.TargetWork(
             [f"manifests/tiny/{kind}/{KEY}/results.parquet", f"manifests/tiny/{kind}/{KEY}/ranks.parquet"],
             (f"{kind} on tiny: {runs}",),
         )

@@ -24,7 +24,7 @@ from perturbations.engine.temporal import fitted
 from perturbations.manifest.columns import values_of
 from perturbations.manifest.kinds import VideoRow
 from perturbations.media import decoding, encoding, probing
-from perturbations.media.clip import Clip, Frame, Timing, uniform_indices
+from perturbations.media.clip import Frame, MediaClip, Timing, uniform_indices
 from perturbations.plan import recipe
 from perturbations.suites import registry
 
@@ -179,7 +179,7 @@ def test_frames_that_are_lost_leave_no_gap(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", scene(40, 48, 64))
     row = made_row("msrvtt_p/translate", 5, LOSSLESS, path, tmp_path / "out")
     assert 20 < row.frame_count < 40
-    times = [frame.pts for frame in decoding.decode(Clip(Path(row.path)))]
+    times = [frame.pts for frame in decoding.decode(MediaClip(Path(row.path)))]
     steps = {second - first for first, second in pairwise(times)}
     assert (len(times), len(steps)) == (row.frame_count, 1)
     assert probing.probe(Path(row.path)).frame_rate == 25

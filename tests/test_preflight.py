@@ -83,7 +83,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return new_project(tmp_path, shard_size=2)
 
 
-def wanted_of(raw: Any, *names: str) -> tuple[configuration.Config, planning.Wanted]:
+def wanted_of(raw: Any, *names: str) -> tuple[configuration.Config, planning.WantedWork]:
     """The configuration of a file's values, and what targets want."""
     config = configuration.parse(raw)
     Path("config.yaml").write_text(yaml.safe_dump(raw))
@@ -415,7 +415,7 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
         from perturbations.plan import recipe
 
         recipe.from_config(parsed(), "tiny", "mlvp", "fog", 1)
-    lines = readiness.problems(parsed(), planning.Wanted(rules=["evaluate"]), local=False)
+    lines = readiness.problems(parsed(), planning.WantedWork(rules=["evaluate"]), local=False)
     assert lines == ["config.yaml, line 10: evaluation.pretrained: no such folder: ./no_model"]
 
 

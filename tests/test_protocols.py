@@ -14,7 +14,7 @@ from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import targets
 from perturbations.evaluation.protocols import registry
-from perturbations.plan.sharding import Plan
+from perturbations.plan.sharding import DatasetPlan
 
 DATASETS = {"demo": {"adapter": "demo"}}
 NAMED = {"captions": {"perturbations": ["ocr", "word_swap", "formal"]}}
@@ -85,7 +85,7 @@ def test_keys_beside_a_protocol_replace_its_own_and_are_said() -> None:
 
 
 def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
-    plan = Plan((), {}, listed=1, rejected=0, captions=1)
+    plan = DatasetPlan((), {}, listed=1, rejected=0, captions=1)
     raw = {"datasets": {"own": {"adapter": "folder", "annotations": "a.csv", "videos": "."}, **DATASETS}}
     given = config.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_1"}})
     with pytest.raises(

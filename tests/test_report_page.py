@@ -582,7 +582,9 @@ def test_methods_have_their_papers_names_on_the_page_and_in_csv_files(few: Path)
 
 
 def test_csv_names_are_no_formulas() -> None:
-    table = parts.Table("t", [[parts.Cell("method"), parts.Cell("r1")]], [parts.Line("=1+1", [parts.Cell("-1.5")])])
+    table = parts.PageTable(
+        "t", [[parts.Cell("method"), parts.Cell("r1")]], [parts.PlotLine("=1+1", [parts.Cell("-1.5")])]
+    )
     assert exported.as_csv(table) == "method,r1\n'=1+1,-1.5\n"
     assert table.files == [("CSV", f"{CSV}method,r1%0A'%3D1+1,-1.5%0A", "t.csv")]
 
@@ -647,10 +649,10 @@ def written_page(folder: Path, rows: list[ResultRow]) -> Path:
 def test_tables_of_papers_are_there_as_markdown_and_latex() -> None:
     head = [[parts.Cell("method"), parts.Cell("a|b", span=2)], [parts.Cell(""), parts.Cell("x_1"), parts.Cell("50 %")]]
     body = [
-        parts.Line("m&m", []),
-        parts.Line("TCR", [parts.Cell("1.0", mark="best", spread="0.2"), parts.Cell("2", mark="second")]),
+        parts.PlotLine("m&m", []),
+        parts.PlotLine("TCR", [parts.Cell("1.0", mark="best", spread="0.2"), parts.Cell("2", mark="second")]),
     ]
-    table = parts.Table("50 % of {R@1}", head, body)
+    table = parts.PageTable("50 % of {R@1}", head, body)
     assert exported.as_markdown(table) == (
         "50 % of {R@1}\n\n||method|a\\|b x_1|a\\|b 50 %|\n|---|---|---:|---:|\n|m&m|TCR|**1.0 ± 0.2**|*2*|\n"
     )

@@ -17,7 +17,7 @@ import perturbations
 from perturbations.base.errors import ConfigError
 from perturbations.exports import registry
 from perturbations.exports.registry import Export
-from perturbations.exports.writing.records import Exported, Request
+from perturbations.exports.writing.records import Exported, ExportRequest
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, TEXTS
 from perturbations.plan import captions
@@ -131,7 +131,7 @@ def test_a_format_that_is_not_there_is_refused_with_those_that_are() -> None:
 def test_a_format_of_captions_alone_refuses_videos() -> None:
     export = Export(name="texts", summary="", refuses="", captions=lambda request: 1)
     with pytest.raises(ConfigError, match="texts takes captions only, not videos"):
-        export.write_videos(Request(manifest=Path("m"), output=Path("o")))
+        export.write_videos(ExportRequest(manifest=Path("m"), output=Path("o")))
     both = Export(
         name="both", summary="", refuses="", captions=lambda request: 1, videos=lambda request: Exported(1, 0)
     )

@@ -74,7 +74,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def stage(collected: status.Status, name: str) -> status.Stage:
+def stage(collected: status.RunStatus, name: str) -> status.StageCounts:
     (only,) = (stage for stage in collected.stages if stage.stage == name)
     return only
 

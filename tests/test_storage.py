@@ -25,7 +25,7 @@ from perturbations.base.errors import MediaError, OutputError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, CaptionRow
 from perturbations.media import decoding, encoding, framefile, program
-from perturbations.media.clip import Clip, Frame
+from perturbations.media.clip import Frame, MediaClip
 
 # --- names -----------------------------------------------------------------------------------------------------------
 
@@ -384,4 +384,4 @@ def test_reading_troubles_are_not_the_disks(tmp_path: Path) -> None:
     damaged = cut(make(tmp_path / "source.mp4"), tmp_path / "damaged.mp4", 0.5)
     for source in (damaged, tmp_path / "missing.mp4"):
         with pytest.raises(MediaError), storage.atomic_path(tmp_path / "a.mp4") as temporary:
-            encoding.encode(decoding.decode(Clip(source)), temporary, storage.PROFILES["high"], TIMING)
+            encoding.encode(decoding.decode(MediaClip(source)), temporary, storage.PROFILES["high"], TIMING)

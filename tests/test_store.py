@@ -165,7 +165,7 @@ def parsed(**changes: object) -> config.Config:
 
 def test_a_plan_survives_its_way_to_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    plan = sharding.Plan(("s0", "s1"), {"s0": frozenset({"a", "ü\n"}), "s1": frozenset()}, 3, 1, 5, 2)
+    plan = sharding.DatasetPlan(("s0", "s1"), {"s0": frozenset({"a", "ü\n"}), "s1": frozenset()}, 3, 1, 5, 2)
     store.write_plan(plan, "tiny/whole")
     assert store.read_plan("tiny/whole") == plan
     store.write_captions(["s1", "s2"], "tiny")
@@ -185,7 +185,7 @@ def test_videos_elsewhere_are_named_before_the_first_job(videos: str) -> None:
 
 def test_a_job_brings_the_packs_of_the_clips_that_it_reads() -> None:
     settings = parsed()
-    plans = {"demo": sharding.Plan(("s0", "s1"), {"s0": frozenset(), "s1": frozenset()}, 2, 0)}.__getitem__
+    plans = {"demo": sharding.DatasetPlan(("s0", "s1"), {"s0": frozenset(), "s1": frozenset()}, 2, 0)}.__getitem__
     fog = recipe.from_config(settings, "demo", "mlvp", "fog", 1)
     assert store.video_inputs(settings, fog, "demo", "s0", plans)["packs"] == ["work/demo/sources/s0.tar"]
     insertion = recipe.from_config(settings, "demo", "mlvp", "event_insertion", 1)
@@ -231,7 +231,7 @@ def test_lists_of_shards_that_are_no_more_are_not_merged(tmp_path: Path) -> None
     folder.mkdir(parents=True)
     for shard in ("s0", "s1"):
         (folder / f"{shard}.jsonl").touch()
-    store.remove_stale_lists(tmp_path, sharding.Plan(("s1",), {}, 1, 0), "demo")
+    store.remove_stale_lists(tmp_path, sharding.DatasetPlan(("s1",), {}, 1, 0), "demo")
     assert [path.name for path in folder.iterdir()] == ["s1.jsonl"]
 
 

@@ -94,7 +94,7 @@ def test_every_layout_gives_the_same_rows(
     tmp_path: Path,
     layout: Callable[[Path, np.ndarray], Path],
     values: np.ndarray,
-    frames: stored_features.Frames,
+    frames: stored_features.PooledAs,
     expected: np.ndarray,
 ) -> None:
     held = stored_features.read(layout(tmp_path, np.ascontiguousarray(values)), frames=frames)

@@ -25,12 +25,12 @@ from waiting import PATIENCE_S, is_gone, pause, wait_for
 from perturbations.base import progress
 from perturbations.base.errors import ConfigError, CrashError, ManifestError, MediaError, OutputError, ToolError
 from perturbations.engine import supervise
-from perturbations.engine.supervise import Outcome, Tick
+from perturbations.engine.supervise import TaskOutcome, Tick
 
 STALL_S = 1.5  # so long that a task which does something does it even on a busy machine
 
 
-def run(work: Callable[[Any, Tick], Any], tasks: list[Any], limit_s: float = PATIENCE_S) -> list[Outcome[Any, Any]]:
+def run(work: Callable[[Any, Tick], Any], tasks: list[Any], limit_s: float = PATIENCE_S) -> list[TaskOutcome[Any, Any]]:
     return list(supervise.run(work, tasks, stall_limit_s=limit_s))
 
 
@@ -52,7 +52,7 @@ def raising(error: BaseException) -> Callable[[Tick], Any]:
 def test_results_come_in_order() -> None:
     tasks = list(range(50))
     outcomes = run(lambda task, tick: task * task, tasks)
-    assert outcomes == [Outcome(task, task * task, None) for task in tasks]
+    assert outcomes == [TaskOutcome(task, task * task, None) for task in tasks]
 
 
 def test_no_tasks_are_no_outcomes() -> None:
@@ -61,7 +61,7 @@ def test_no_tasks_are_no_outcomes() -> None:
 
 @pytest.mark.parametrize("nothing", [None, 0, "", []])
 def test_an_empty_result_is_a_result(nothing: Any) -> None:
-    assert run(lambda task, tick: nothing, ["a"]) == [Outcome("a", nothing, None)]
+    assert run(lambda task, tick: nothing, ["a"]) == [TaskOutcome("a", nothing, None)]
 
 
 def test_large_results_pass() -> None:
@@ -155,7 +155,7 @@ def test_a_lack_of_memory_that_passes_costs_nothing(tmp_path: Path) -> None:
             raise MemoryError
         return "done"
 
-    assert run(doing({"a": fail_once}), ["a", "b"]) == [Outcome("a", "done", None), Outcome("b", "B", None)]
+    assert run(doing({"a": fail_once}), ["a", "b"]) == [TaskOutcome("a", "done", None), TaskOutcome("b", "B", None)]
 
 
 def test_a_result_that_cannot_be_sent_is_the_tasks_own() -> None:
@@ -242,12 +242,12 @@ def test_a_program_that_crashes_at_every_try_is_the_tasks_own(tmp_path: Path) ->
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_killed_worker_costs_nothing(number: int, times: int, tmp_path: Path) -> None:
     outcomes = run(doing({"b": Counted(tmp_path, crash(number), times)}), ["a", "b", "c"])
-    assert outcomes == [Outcome("a", "A", None), Outcome("b", "in the end", None), Outcome("c", "C", None)]
+    assert outcomes == [TaskOutcome("a", "A", None), TaskOutcome("b", "in the end", None), TaskOutcome("c", "C", None)]
 
 
 def test_a_crash_that_does_not_come_again_costs_nothing(tmp_path: Path) -> None:
     outcomes = run(doing({"b": Counted(tmp_path, crash(signal.SIGSEGV), 2)}), ["a", "b"])
-    assert outcomes[1] == Outcome("b", "in the end", None)
+    assert outcomes[1] == TaskOutcome("b", "in the end", None)
 
 
 def test_a_worker_that_is_killed_at_every_try_stops_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -258,7 +258,7 @@ def test_a_worker_that_is_killed_at_every_try_stops_the_run(tmp_path: Path, capl
     ):
         for outcome in supervise.run(doing({"b": killed}), ["a", "b", "c"], stall_limit_s=PATIENCE_S):
             seen.append(outcome)
-    assert seen == [Outcome("a", "A", None)]
+    assert seen == [TaskOutcome("a", "A", None)]
     assert killed.tries() == 3
     assert [record.getMessage().endswith("trying again") for record in caplog.records] == [True, True]
 
@@ -268,7 +268,7 @@ def test_each_task_has_its_own_tries(tmp_path: Path) -> None:
     for name in tasks:
         (tmp_path / name).mkdir()
     actions = {name: Counted(tmp_path / name, crash(signal.SIGKILL), 2) for name in tasks}
-    assert run(doing(actions), tasks) == [Outcome(name, "in the end", None) for name in tasks]
+    assert run(doing(actions), tasks) == [TaskOutcome(name, "in the end", None) for name in tasks]
 
 
 def test_a_worker_killed_in_the_middle_of_its_answer_costs_nothing(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_worker_killed_in_the_middle_of_its_answer_costs_nothing(tmp_path: Pat
     wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
     pid = int((tmp_path / "pid").read_text())
     wait_for(lambda: is_gone(pid))  # nobody reads meanwhile
-    assert list(outcomes) == [Outcome("b", "in the end", None)]
+    assert list(outcomes) == [TaskOutcome("b", "in the end", None)]
 
 
 def test_a_worker_killed_after_its_last_answer_costs_nothing() -> None:
@@ -298,7 +298,7 @@ def test_a_worker_killed_after_its_last_answer_costs_nothing() -> None:
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
         return task
 
-    assert run(work, ["a"]) == [Outcome("a", "a", None)]
+    assert run(work, ["a"]) == [TaskOutcome("a", "a", None)]
 
 
 def test_a_pipe_that_outlives_the_worker_does_not_hide_its_death(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_pipe_that_outlives_the_worker_does_not_hide_its_death(tmp_path: Path)
         outcomes = run(doing({"a": Counted(tmp_path, fork_and_die, 1)}), ["a"])
     finally:
         (tmp_path / "over").touch()
-    assert outcomes == [Outcome("a", "in the end", None)]
+    assert outcomes == [TaskOutcome("a", "in the end", None)]
 
 
 def test_an_exit_at_every_try_costs_one_task() -> None:
@@ -348,7 +348,7 @@ def test_a_hanging_task_is_killed_and_the_rest_goes_on(how: str, tmp_path: Path)
 
 def test_a_hang_that_passes_costs_nothing(tmp_path: Path) -> None:
     outcomes = run(doing({"a": Counted(tmp_path, lambda tick: signal.pause(), 1)}), ["a", "b"], STALL_S)
-    assert outcomes == [Outcome("a", "in the end", None), Outcome("b", "B", None)]
+    assert outcomes == [TaskOutcome("a", "in the end", None), TaskOutcome("b", "B", None)]
 
 
 def test_time_in_which_the_whole_job_was_stopped_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,7 +359,7 @@ def test_time_in_which_the_whole_job_was_stopped_is_no_hang(monkeypatch: pytest.
         pause(3 * supervise._POLL_S)
         return task
 
-    assert run(work, ["a", "b"], PATIENCE_S) == [Outcome("a", "a", None), Outcome("b", "b", None)]
+    assert run(work, ["a", "b"], PATIENCE_S) == [TaskOutcome("a", "a", None), TaskOutcome("b", "b", None)]
 
 
 def test_a_slow_task_that_makes_progress_is_not_killed() -> None:
@@ -370,7 +370,7 @@ def test_a_slow_task_that_makes_progress_is_not_killed() -> None:
             tick()
         return "done"
 
-    assert run(doing({"a": slow}), ["a", "b"], STALL_S) == [Outcome("a", "done", None), Outcome("b", "B", None)]
+    assert run(doing({"a": slow}), ["a", "b"], STALL_S) == [TaskOutcome("a", "done", None), TaskOutcome("b", "B", None)]
 
 
 def test_a_reader_that_takes_its_time_does_not_get_tasks_killed() -> None:

@@ -307,12 +307,12 @@ def first_accepted(originals: list[str], drawn: list[Any], tries: int, encoder: 
 
 def test_the_gate_takes_the_first_that_is_similar_enough() -> None:
     outcomes = first_accepted(["a", "b"], [draws("0.5", "0.95", "0.99"), draws("0.9")], 100)
-    assert outcomes == [gate.Outcome("0.95", 0.95, 2, True), gate.Outcome("0.9", 0.9, 1, True)]
+    assert outcomes == [gate.GateOutcome("0.95", 0.95, 2, True), gate.GateOutcome("0.9", 0.9, 1, True)]
 
 
 def test_the_gate_keeps_the_last_try_and_says_that_it_did_not_pass() -> None:
     outcomes = first_accepted(["a"], [draws("0.8", "0.1", "0.2")], 3)
-    assert outcomes == [gate.Outcome("0.2", 0.2, 3, False)]
+    assert outcomes == [gate.GateOutcome("0.2", 0.2, 3, False)]
 
 
 def test_the_gate_asks_for_all_that_wait_at_once_and_for_no_text_twice() -> None:

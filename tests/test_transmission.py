@@ -25,7 +25,7 @@ from perturbations.base.progress import no_tick
 from perturbations.engine import guided, rendering, shards
 from perturbations.manifest.kinds import CompleteSource
 from perturbations.media import decoding, encoding, probing, program, received
-from perturbations.media.clip import Clip, Frame
+from perturbations.media.clip import Frame, MediaClip
 from perturbations.plan import recipe
 from perturbations.suites import registry
 from perturbations.video import rain, temporal, transport
@@ -207,7 +207,7 @@ def test_bytes_are_replaced_as_the_filter_says(uneven: CompleteSource) -> None:
 @pytest.mark.parametrize("span", [(None, None), (0.4, 0.9)])
 def test_an_undamaged_stream_of_the_file_is_the_clip(uneven: CompleteSource, span: tuple[float, float]) -> None:
     """Whatever the times of its frames are, and wherever the clip begins."""
-    clean = list(decoding.decode(Clip(Path(uneven.path), *span)))
+    clean = list(decoding.decode(MediaClip(Path(uneven.path), *span)))
     row = replace(uneven, start_s=span[0], end_s=span[1], frame_count=len(clean))
     same = rendered(row, "bit_error", 1, "released", spacing=10**9)
     assert [frame.pts for frame in same] == [frame.pts for frame in clean]
@@ -220,7 +220,7 @@ def test_an_undamaged_stream_of_the_file_is_the_clip(uneven: CompleteSource, spa
 @pytest.mark.parametrize(("variant", "severity"), [("paper", 1), ("paper", 5), ("released", 4), ("released", 5)])
 def test_a_lower_frame_rate_moves_no_frame(uneven: CompleteSource, variant: str, severity: int) -> None:
     """What is shown is a frame that was shown already, within one period of the lower rate."""
-    clean = list(decoding.decode(Clip(Path(uneven.path))))
+    clean = list(decoding.decode(MediaClip(Path(uneven.path))))
     held = rendered(uneven, "frame_rate", severity, variant)
     assert [frame.pts for frame in held] == [frame.pts for frame in clean]
     places = [next(at for at, own in enumerate(clean) if np.array_equal(own.image, frame.image)) for frame in held]

@@ -25,7 +25,7 @@ from perturbations.config import sections as config
 from perturbations.engine import rendering, temporal
 from perturbations.engine.source import Cut, cut_of, source_of
 from perturbations.media import decoding
-from perturbations.media.clip import Clip, uniform_indices
+from perturbations.media.clip import MediaClip, uniform_indices
 from perturbations.plan import recipe, sharding
 from perturbations.suites import registry
 
@@ -255,7 +255,7 @@ def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: p
     decoded = []
     decode = decoding.decode
 
-    def counted(clip: Clip, **options: Any) -> Any:
+    def counted(clip: MediaClip, **options: Any) -> Any:
         for frame in decode(clip, **options):
             decoded.append(frame.position)
             yield frame
@@ -291,7 +291,7 @@ def test_clips_of_one_video_share_what_was_made_of_it(
     whole = source_of(clips.source_row(long_clip))
     for first in (0, 31, 150):
         cut = Cut(video_id="it", first=first, num_frames=200)
-        clip = Clip(long_clip, first / 25, (first + 20) / 25)
+        clip = MediaClip(long_clip, first / 25, (first + 20) / 25)
         source = replace(whole, clip=clip, num_frames=20, cut=cut, scratch=tmp_path)
         assert len(list(rendering.render(wanted, source))) == 20
     assert len(encoded) == 1
@@ -302,7 +302,7 @@ def test_clips_of_one_video_share_what_was_made_of_it(
 @given(st.lists(st.integers(0, 199), min_size=1, max_size=12))
 def test_frames_are_found_by_their_times(long_clip: Path, positions: list[int]) -> None:
     frames = clips.images(long_clip)
-    times = decoding.frame_times(Clip(long_clip), 200)
+    times = decoding.frame_times(MediaClip(long_clip), 200)
     assert times == pytest.approx([index / 25 for index in range(200)])
     for position in positions:
         assert np.array_equal(clips.images(long_clip, start_s=times[position])[0], frames[position])
@@ -312,8 +312,10 @@ def test_frames_are_found_by_their_times(long_clip: Path, positions: list[int]) 
 def test_times_are_those_of_decoding(suffix: str, tmp_path: Path) -> None:
     """Also where packets do not tell them: then the clip is decoded."""
     path = clips.make(tmp_path / f"clip{suffix}", *(clips.VP9 if suffix == ".webm" else clips.X264_B), frames=30)
-    assert decoding.frame_times(Clip(path), 30) == pytest.approx([float(time) for time in clips.times(path)], abs=1e-6)
-    part = Clip(path, 0.4, 0.8)
+    assert decoding.frame_times(MediaClip(path), 30) == pytest.approx(
+        [float(time) for time in clips.times(path)], abs=1e-6
+    )
+    part = MediaClip(path, 0.4, 0.8)
     inside = clips.times(path, start_s=0.4, end_s=0.8)
     assert decoding.frame_times(part, len(inside)) == pytest.approx([0.4 + float(time) for time in inside], abs=2e-3)
 

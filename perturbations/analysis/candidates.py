@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from perturbations.base.arrays import Image
 
-Box = tuple[int, int, int, int]
+Rectangle = tuple[int, int, int, int]
 _Mask = npt.NDArray[np.bool_]
 _Floats = npt.NDArray[np.float32]
 
@@ -35,13 +35,13 @@ class Candidate(NamedTuple):
     `contrast` is how unlike its surroundings it is, `weight` how likely it is the main object, by itself.
     """
 
-    box: Box
+    box: Rectangle
     colours: _Floats
     contrast: float
     weight: float
 
 
-class Choice(NamedTuple):
+class ChosenObject(NamedTuple):
     """A frame's candidate most like the object that all frames support, that object's colours, and how alike."""
 
     candidate: Candidate
@@ -59,7 +59,7 @@ def find(frame: Image, moves: Sequence[_Floats]) -> list[Candidate]:
     return list(_candidates(frame, moves))
 
 
-def choose(frames: Sequence[Sequence[Candidate]]) -> list[Choice | None]:
+def choose(frames: Sequence[Sequence[Candidate]]) -> list[ChosenObject | None]:
     """Each frame's part of the object that all frames support; None in a frame without it."""
     every = [(number, candidate) for number, candidates in enumerate(frames) for candidate in candidates]
     if not every:
@@ -74,17 +74,17 @@ def choose(frames: Sequence[Sequence[Candidate]]) -> list[Choice | None]:
         of_frame = numbers == number
         support += (alike[:, of_frame] ** 4 * weights[of_frame]).max(axis=1)
     agreed = int(np.argmax(support * np.sqrt(weights)))
-    chosen: list[Choice | None] = []
+    chosen: list[ChosenObject | None] = []
     for number in range(len(frames)):
         of_frame = np.flatnonzero(numbers == number)
         scores = alike[agreed, of_frame] ** 4 * np.sqrt(weights[of_frame])
         best = int(of_frame[scores.argmax()]) if len(of_frame) else -1
         fits = best >= 0 and alike[agreed, best] >= _LEAST_ALIKE
-        chosen.append(Choice(every[best][1], colours[agreed], float(alike[agreed, best])) if fits else None)
+        chosen.append(ChosenObject(every[best][1], colours[agreed], float(alike[agreed, best])) if fits else None)
     return chosen
 
 
-def is_one_object(choices: Sequence[Choice | None]) -> bool:
+def is_one_object(choices: Sequence[ChosenObject | None]) -> bool:
     """Whether the choices show the same thing in most frames, and one that is likely a main object."""
     alike = [choice.alike if choice else 0.0 for choice in choices]
     likely = [choice.alike * choice.candidate.weight if choice else 0.0 for choice in choices]
@@ -95,7 +95,7 @@ def is_one_object(choices: Sequence[Choice | None]) -> bool:
 
 
 def _candidates(frame: Image, moves: Sequence[_Floats]) -> Iterator[Candidate]:
-    seen: list[Box] = []
+    seen: list[Rectangle] = []
     for places in [*moves, None]:
         if places is None:
             if seen:
@@ -137,12 +137,12 @@ def _parts(places: _Floats) -> Iterator[_Mask]:
             yield part
 
 
-def _bounds(part: _Mask) -> Box:
+def _bounds(part: _Mask) -> Rectangle:
     rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
     return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 
 
-def _cut_out(frame: Image, part: _Mask) -> tuple[Box, _Mask] | None:
+def _cut_out(frame: Image, part: _Mask) -> tuple[Rectangle, _Mask] | None:
     """The object of which `part` is a rough outline: its box and its pixels (GrabCut, Rother et al. 2004)."""
     height, width = part.shape
     x0, y0, x1, y1 = _bounds(part)
@@ -179,7 +179,7 @@ def _cut_out(frame: Image, part: _Mask) -> tuple[Box, _Mask] | None:
     return _bounds(whole), whole
 
 
-def _described(frame: Image, box: Box, part: _Mask, moves: Sequence[_Floats]) -> Candidate:
+def _described(frame: Image, box: Rectangle, part: _Mask, moves: Sequence[_Floats]) -> Candidate:
     height, width = part.shape
     x0, y0, x1, y1 = box
     margin = max(4, (x1 - x0 + y1 - y0) // 6)
@@ -212,7 +212,7 @@ def histogram(frame: Image, part: _Mask) -> _Floats:
     return np.asarray(root / (np.linalg.norm(root) + 1e-9), np.float32)
 
 
-def _overlap(first: Box, second: Box) -> float:
+def _overlap(first: Rectangle, second: Rectangle) -> float:
     across = max(0, min(first[2], second[2]) - max(first[0], second[0]))
     down = max(0, min(first[3], second[3]) - max(first[1], second[1]))
     areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)]

@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from perturbations.analysis import candidates
-from perturbations.analysis.candidates import Candidate, Choice
+from perturbations.analysis.candidates import Candidate, ChosenObject
 from perturbations.analysis.detections import Detection
 from perturbations.base.arrays import Image
 
 _Floats = npt.NDArray[np.float32]
-Box = tuple[float, float, float, float]
-Source = Literal["motion", "contrast", "centre"]
+_Region = tuple[float, float, float, float]
+_Source = Literal["motion", "contrast", "centre"]
 """What a box rests on."""
 
 _SIDE = 150  # pixels of the shorter side that the search works at
@@ -48,14 +48,14 @@ class Sighting(NamedTuple):
     """The main object in one frame, and what its box rests on."""
 
     detection: Detection
-    source: Source
+    source: _Source
 
 
 class _Evidence(NamedTuple):
     """Of one frame: maps of speed against the camera, and per cell how much it moves or stands out, 0 to 1."""
 
     moves: list[_Floats]
-    source: Source
+    source: _Source
     cells: _Floats
 
 
@@ -106,7 +106,7 @@ def detect(frames: Mapping[int, Image], positions: Sequence[int], size: tuple[in
     sightings = []
     for position, choice in zip(positions, _one_object(frames, evidence, fills, positions), strict=True):
         box, overlap = regions[position]
-        source: Source = "contrast" if stands_out and evidence[position].source == "contrast" else "centre"
+        source: _Source = "contrast" if stands_out and evidence[position].source == "contrast" else "centre"
         mixed = 2 * usual + colours[position]
         if choice is not None:
             source, box, overlap = "motion", _in_parts(choice, frames[position]), choice.score
@@ -122,14 +122,14 @@ def _one_object(
     evidence: Mapping[int, _Evidence],
     fills: Mapping[int, float],
     positions: Sequence[int],
-) -> Sequence[Choice | None]:
+) -> Sequence[ChosenObject | None]:
     """The parts of the one object that moves in the clip; None in every frame without one."""
     moving = [fills[position] for position in positions if evidence[position].source == "motion"]
     # Few clips with scattered motion show one object, and cutting candidates out takes longer than all the rest.
     if len(moving) < len(positions) / 2 or np.median(moving) < _SCATTERED:
         return [None] * len(positions)
     by_position: dict[int, list[Candidate]] = {}
-    choices: list[Choice | None] = []
+    choices: list[ChosenObject | None] = []
     for tried in (positions[::_EVERY], positions):
         for position in set(tried) - set(by_position):
             by_position[position] = candidates.find(frames[position], evidence[position].moves)
@@ -146,7 +146,7 @@ def _trusted(evidence: _Evidence, stands_out: bool) -> tuple[_Floats, float]:
     return (evidence.cells, 0.0) if stands_out else (np.zeros_like(evidence.cells), _ALONE)
 
 
-def _in_parts(choice: Choice, frame: Image) -> Box:
+def _in_parts(choice: ChosenObject, frame: Image) -> _Region:
     height, width = frame.shape[:2]
     x0, y0, x1, y1 = choice.candidate.box
     return x0 / width, y0 / height, x1 / width, y1 / height
@@ -265,7 +265,7 @@ def _boxes() -> _Boxes:
     return _Boxes(x0, y0, x1, y1, np.outer(x1 - x0, y1 - y0) / (_COLUMNS * _ROWS))
 
 
-def _best(probability: _Floats) -> tuple[candidates.Box, float]:
+def _best(probability: _Floats) -> tuple[candidates.Rectangle, float]:
     """The box that is expected to overlap the object most, and by how much: about the mean intersection over union."""
     boxes = _boxes()
     sums = np.pad(probability.astype(np.float64).cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0))) / probability.size
@@ -288,13 +288,13 @@ def _fill(cells: _Floats) -> float:
     return float(cells[y0:y1, x0:x1].mean())
 
 
-def _region(cells: _Floats, alone: float) -> tuple[Box, float]:
+def _region(cells: _Floats, alone: float) -> tuple[_Region, float]:
     """The box in parts of the frame, and its expected overlap; `alone` is the prior's probability in the middle."""
     (x0, y0, x1, y1), overlap = _best(np.asarray(_prior() * np.minimum(cells + alone, 1), np.float32))
     return (x0 / _COLUMNS, y0 / _ROWS, x1 / _COLUMNS, y1 / _ROWS), overlap
 
 
-def _colours(frame: Image, box: Box) -> _Floats:
+def _colours(frame: Image, box: _Region) -> _Floats:
     height, width = frame.shape[:2]
     part = np.zeros((height, width), bool)
     left, top = int(box[0] * width), int(box[1] * height)

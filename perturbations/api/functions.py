@@ -32,7 +32,7 @@ from perturbations.manifest.kinds import (
     VideoRow,
 )
 from perturbations.media import decoding, decord_reader, encoding, framefile
-from perturbations.media.clip import Clip, Frame, Timing, plain_rate
+from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
 from perturbations.media.footage import Span
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import Unstored, VideoRecipe, make, parse
@@ -42,7 +42,7 @@ Frames = Image
 """T x H x W x 3, RGB, uint8."""
 
 
-def list_perturbations(suite: str | None = None, kind: registry.Kind | None = None) -> list[str]:
+def list_perturbations(suite: str | None = None, kind: registry.Medium | None = None) -> list[str]:
     """The names `suite/name` of every perturbation, of one suite, or of one kind ("video" or "text").
 
     Raises `UnknownPerturbationError` when there is no such suite.
@@ -235,7 +235,7 @@ def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: s
         pictures = (Frame(frame, index, index) for index, frame in enumerate(frames))
         encoding.encode(pictures, path, storage.PROFILES["lossless"], timing)
         num_frames, height, width = frames.shape[:3]
-        source = Source(dataset, item_id, Clip(path), "", num_frames, width, height, timing)
+        source = Source(dataset, item_id, MediaClip(path), "", num_frames, width, height, timing)
         return np.stack([frame.image for frame in rendering.render(recipe, source)])
 
 
@@ -298,13 +298,13 @@ def _frames_of(clip: ClipRow | SourceRow, indices: Sequence[int] | None, reader:
         path = _stored_file(clip)
         if only is not None and reader == "pyav":
             return _collect(decoding.decode_stored(path, only), indices)
-        return _collect(_decoded(Clip(path), only, reader, clip), indices)
+        return _collect(_decoded(MediaClip(path), only, reader, clip), indices)
     if not isinstance(clip, VideoRow):
         raise ManifestError(f"{clip.item_id!r} has no frames: its storage is {clip.storage!r}")
     return _collect(rendering.render(parse(clip.recipe), source_of(clip), only=only), indices)
 
 
-def _decoded(clip: Clip, only: set[int] | None, reader: Reader, row: ClipRow | SourceRow) -> Iterator[Frame]:
+def _decoded(clip: MediaClip, only: set[int] | None, reader: Reader, row: ClipRow | SourceRow) -> Iterator[Frame]:
     if reader == "pyav":
         return decoding.decode(clip, only=only)
     if not row.frames_sha256:

@@ -103,10 +103,10 @@ def _no_truth(key: object) -> object:
 KeySeverity = Annotated[int, BeforeValidator(_no_truth), Field(ge=1, le=7)]
 """A severity as a key: in JSON, keys are texts."""
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 
 
-def distinct(value: Value) -> Value:
+def distinct(value: _Value) -> _Value:
     """A setting that lists nothing twice; other settings pass. Raises `ValueError`, for pydantic."""
     if isinstance(value, tuple) and len(set(value)) != len(value):
         repeated = next(each for place, each in enumerate(value) if each in value[:place])

@@ -9,28 +9,28 @@ from typing import Any
 from perturbations.base import shown
 from perturbations.base.storage import atomic_path
 from perturbations.calibration.solver import TOLERANCE, rises
-from perturbations.calibration.table import Table
+from perturbations.calibration.table import TableContent
 
 _COLUMNS = 8
 _COARSE = 2 * TOLERANCE
 
 
-def attained(entry: Table) -> list[float]:
+def attained(entry: TableContent) -> list[float]:
     """The SSIM of the five solved severities."""
     return [entry["severities"][key]["attained"] for key in sorted(entry["severities"])]
 
 
-def published(entry: Table) -> list[float]:
+def published(entry: TableContent) -> list[float]:
     """The SSIM of the published ones."""
     return [point["ssim"] for point in entry["published"]]
 
 
-def _coarse(entry: Table) -> bool:
+def _coarse(entry: TableContent) -> bool:
     """Whether a severity misses its aim by more than 0.02: whole numbers leave gaps."""
     return any(abs(row["attained"] - row["aim"]) > _COARSE for row in entry["severities"].values())
 
 
-def remarks(entry: Table, targets: Sequence[float]) -> str:
+def remarks(entry: TableContent, targets: Sequence[float]) -> str:
     """Why a perturbation does not meet every target, in a few words; empty where it does."""
     mildest, strongest = entry["attainable"]
     notes = []
@@ -45,7 +45,7 @@ def remarks(entry: Table, targets: Sequence[float]) -> str:
     return "; ".join(notes)
 
 
-def text(table: Table) -> str:
+def text(table: TableContent) -> str:
     """A report in Markdown. The same table gives the same text."""
     entries, targets = dict(sorted(table["perturbations"].items())), table["targets"]
     full = {key: entry for key, entry in entries.items() if not entry["limited"]}
@@ -91,14 +91,14 @@ def _numbers(values: Iterable[float]) -> str:
     return " ".join(f"{value:.2f}".removeprefix("0") for value in values)
 
 
-def _parameters(entry: Table) -> str:
+def _parameters(entry: TableContent) -> str:
     """What moves, severity by severity."""
     tables: list[dict[str, Any]] = [entry["severities"][key]["params"] for key in sorted(entry["severities"])]
     moving = [name for name in sorted(tables[0]) if len({str(table[name]) for table in tables}) > 1]
     return "; ".join(f"{name} {' '.join(str(table[name]) for table in tables)}" for name in moving)
 
 
-def draw(table: Table, path: Path) -> None:
+def draw(table: TableContent, path: Path) -> None:
     """Write a PNG: for each perturbation the SSIM of its published and of its solved severities.
 
     Published ones are hollow squares on a dashed line, solved ones dots on a full line; where a published severity is

@@ -47,7 +47,7 @@ _ROUNDS = 3
 _CLOSE = 0.003
 _DECIMALS = 4
 
-Parameters = dict[str, Any]
+_Parameters = dict[str, Any]
 _Wanted = Mapping[str, str]
 """Perturbation -> variant."""
 
@@ -61,7 +61,7 @@ def sample(rows: Sequence[CompleteSource], seed: int, dataset: str, clips: int =
 
 def calibrate(
     sources: Sequence[Source], wanted: _Wanted, *, dataset: str, seed: int, targets: Sequence[float] = TARGETS
-) -> calibration_table.Table:
+) -> calibration_table.TableContent:
     """Solve the parameters of the perturbations in `wanted` for the SSIM values `targets`, which fall.
 
     Kernels are measured at even strengths along their paths, then where a target must lie between two measurements.
@@ -124,7 +124,7 @@ class Point(NamedTuple):
     strength: float
     ssim: float
     spread: float
-    params: Parameters
+    params: _Parameters
 
 
 def aims(targets: Sequence[float], mildest: float, strongest: float) -> list[float]:
@@ -219,7 +219,7 @@ class _Search:
                 chosen.setdefault(parameters, strength)
         return list(chosen.values())
 
-    def params(self, strength: float | int) -> Parameters:
+    def params(self, strength: float | int) -> _Parameters:
         if isinstance(strength, int):
             return self.entry.parameters(strength)
         return self.entry.parameters_at(strength)

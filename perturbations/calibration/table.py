@@ -15,15 +15,15 @@ SCHEMA_VERSION = 1
 
 _MOST_BYTES = 16 * 1024**2
 
-Table = dict[str, Any]
+TableContent = dict[str, Any]
 
 
-def write(path: Path, table: Table) -> None:
+def write(path: Path, table: TableContent) -> None:
     """Write a table atomically; the same table gives the same bytes."""
     storage.write_text(path, json.dumps(table, sort_keys=True, indent=1, allow_nan=False) + "\n")
 
 
-def read(path: Path) -> Table:
+def read(path: Path) -> TableContent:
     """A table that `write` wrote. Raises `ConfigError` when the file is missing or is no calibration table."""
     try:
         state = path.stat()
@@ -33,11 +33,11 @@ def read(path: Path) -> Table:
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, time_ns: int, size: int) -> Table:
+def _read(path: Path, time_ns: int, size: int) -> TableContent:
     if size > _MOST_BYTES:
         raise ConfigError(f"{path} is larger than {_MOST_BYTES // 1024**2} MiB: not a calibration table")
     try:
-        table: Table = jsontext.mapping(path.read_bytes())
+        table: TableContent = jsontext.mapping(path.read_bytes())
         version = table["schema_version"]
         entries = table["perturbations"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -8,7 +8,7 @@ from functools import partial
 from perturbations.config import sections as configuration
 from perturbations.manifest import layout
 from perturbations.plan.paths import CaptionShards, Plans
-from perturbations.plan.targets import Target, Work
+from perturbations.plan.targets import Target, TargetWork
 
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
@@ -18,7 +18,7 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
         yield Target(f"calibrate_{dataset}", text, partial(table, dataset, plans))
 
 
-def table(dataset: str, plans: Plans) -> Work:
+def table(dataset: str, plans: Plans) -> TargetWork:
     """A dataset's calibration table, with its plot and its report."""
     plans(dataset)
-    return Work([layout.at(f"calibration_{kind}", dataset=dataset) for kind in ("table", "picture", "page")])
+    return TargetWork([layout.at(f"calibration_{kind}", dataset=dataset) for kind in ("table", "picture", "page")])

@@ -15,7 +15,7 @@ TRIES = 100
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GateOutcome:
     """The accepted text, or the last try when none was accepted; the similarity is None where there is no gate."""
 
     text: str
@@ -26,7 +26,7 @@ class Outcome:
 
 def first_accepted(
     originals: Sequence[str], draws: Sequence[Callable[[], str]], similarities: Similarities, tries: int
-) -> list[Outcome]:
+) -> list[GateOutcome]:
     """For each caption, the first of at most `tries` drawn texts that is similar enough to it.
 
     Each round judges together the captions that still wait. A caption's outcome does not depend on the others, as long
@@ -39,7 +39,7 @@ def first_accepted(
         tries: the largest number of draws per caption.
     """
     judged: list[dict[str, float]] = [{text: 1.0} for text in originals]
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, GateOutcome] = {}
     waiting = list(range(len(originals)))
     for attempt in range(1, tries + 1):
         drawn = {at: draws[at]() for at in waiting}
@@ -48,7 +48,7 @@ def first_accepted(
             judged[at][drawn[at]] = similarity
         for at in waiting:
             similarity = judged[at][drawn[at]]
-            outcomes[at] = Outcome(drawn[at], similarity, attempt, similarity >= similarities.threshold)
+            outcomes[at] = GateOutcome(drawn[at], similarity, attempt, similarity >= similarities.threshold)
         waiting = [at for at in waiting if not outcomes[at].accepted]
         if not waiting:
             break

@@ -16,7 +16,7 @@ from perturbations.captions import gate
 from perturbations.captions.similarities import Similarities
 from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import Parameters
+from perturbations.plan.recipe import RecipeParameters
 from perturbations.suites import registry
 from perturbations.text.fluency import fluency_change
 from perturbations.text.tokens import differs
@@ -59,7 +59,7 @@ def perturb_captions(
     dataset: str,
     variant: str | None = None,
     backend: str | None = None,
-    parameters: Parameters | None = None,
+    parameters: RecipeParameters | None = None,
     known_similarities: Path | None = None,
 ) -> Iterator[PerturbedText]:
     """Perturb captions; the result of a caption does not depend on the others.
@@ -118,12 +118,12 @@ def _perturber(
     entry: registry.Perturbation,
     severity: int,
     backend: str,
-    replaced: Parameters | None,
+    replaced: RecipeParameters | None,
     similarities: Similarities | None,
 ) -> _Perturber:
     if severity == 0:
         return lambda texts, generators: [_result(text, text, _UNTOUCHED, "none") for text in texts]
-    parameters: Parameters = entry.parameters(severity) if replaced is None else replaced
+    parameters: RecipeParameters = entry.parameters(severity) if replaced is None else replaced
     kernel = registry.resolve(entry.kernel)
     roles = {role: models.load(role, backend) for role in entry.roles}
     played_by = models.names(entry.makers, backend)
@@ -139,7 +139,7 @@ def _perturber(
             for text, generator in zip(texts, generators, strict=True)
         ]
         if similarities is None:
-            outcomes = [gate.Outcome(draw(), None, 1, True) for draw in draws]
+            outcomes = [gate.GateOutcome(draw(), None, 1, True) for draw in draws]
         else:
             outcomes = gate.first_accepted(texts, draws, similarities, tries if entry.gated else 1)
         if not entry.gated:
@@ -149,10 +149,10 @@ def _perturber(
     return perturbed
 
 
-_UNTOUCHED = gate.Outcome("", None, 0, True)
+_UNTOUCHED = gate.GateOutcome("", None, 0, True)
 
 
-def _result(old: str, new: str, outcome: gate.Outcome, played_by: str) -> PerturbedText:
+def _result(old: str, new: str, outcome: gate.GateOutcome, played_by: str) -> PerturbedText:
     return PerturbedText(
         text=new,
         changed=new != old,

@@ -53,13 +53,13 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"unknown: {short(value)}{allowed}{did_you_mean(str(value), known)}")
 
 
-class Group(Protocol):
+class CommandGroup(Protocol):
     """A module that declares commands."""
 
     def add(self, commands: Commands) -> None: ...  # noqa: D102
 
 
-def add_sections(parser: Parser, commands: Commands, sections: Mapping[str, Iterable[Group]]) -> None:
+def add_sections(parser: Parser, commands: Commands, sections: Mapping[str, Iterable[CommandGroup]]) -> None:
     """Add the commands of some modules to a parser, and list them in its help by section."""
     listed = {}
     for title, groups in sections.items():

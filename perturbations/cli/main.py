@@ -16,16 +16,16 @@ from perturbations import __version__
 from perturbations.base import arrow, limits, shown, storage, wings
 from perturbations.base.errors import PerturbationError
 from perturbations.cli import printed, rules
-from perturbations.cli.arguments import Command, Group, Parser, add_sections, parsed
+from perturbations.cli.arguments import Command, CommandGroup, Parser, add_sections, parsed
 
 _JOBS = {"the workflow": (rules,)}
 
 
-def _sections() -> Mapping[str, Sequence[Group]]:
+def _sections() -> Mapping[str, Sequence[CommandGroup]]:
     """The modules that declare commands, by the sections of `perturb --help`."""
     from perturbations.cli import people_clips, people_export, people_init, people_show, people_verify
 
-    sections: dict[str, list[Group]] = {
+    sections: dict[str, list[CommandGroup]] = {
         "start": [people_init, people_show],
         "perturb one video": [people_clips],
         "before, during and after a run": [],
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def parser(sections: Mapping[str, Sequence[Group]] | None = None) -> Parser:
+def parser(sections: Mapping[str, Sequence[CommandGroup]] | None = None) -> Parser:
     """The parser of all commands, or of some; a run starts thousands of jobs, and each needs those of rules only."""
     command_line = Parser(
         prog="perturb",

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from perturbations.composed.instructions import SOURCE, Words, instruction_for
-from perturbations.composed.records import ComposedQuery, Kind, PoolClip, Split, same_action
-from perturbations.composed.sampler import Similarities, sampled_blocks, tf_idf
+from perturbations.composed.records import ComposedQuery, ModificationKind, PoolClip, Split, same_action
+from perturbations.composed.sampler import SimilarityOf, sampled_blocks, tf_idf
 
 _LEAST_SHARED = 0.2
 """The share of all nouns of two captions that both have, from which on they are of the same things."""
@@ -33,7 +33,7 @@ def build(
     *,
     seed: int,
     dataset: str,
-    similarities: Similarities | None = None,
+    similarities: SimilarityOf | None = None,
 ) -> Split:
     """The split of all queries that the clips' captions allow.
 
@@ -63,7 +63,7 @@ def build(
 def _queries(query: _Candidate, members: Sequence[_Candidate]) -> list[ComposedQuery]:
     """The query of each kind for which the video has a target."""
     others = [member for member in members if _apart(query.clip, member.clip)]
-    kinds: dict[Kind, list[_Candidate]] = {"temporal": [], "object": []}
+    kinds: dict[ModificationKind, list[_Candidate]] = {"temporal": [], "object": []}
     for other in others:
         if kind := _difference(query.words, other.words):
             kinds[kind].append(other)
@@ -90,7 +90,7 @@ def _queries(query: _Candidate, members: Sequence[_Candidate]) -> list[ComposedQ
     return queries
 
 
-def _difference(query: Words, target: Words) -> Kind | None:
+def _difference(query: Words, target: Words) -> ModificationKind | None:
     if not query.verb or not target.verb:
         return None
     shared, every = query.nouns & target.nouns, query.nouns | target.nouns

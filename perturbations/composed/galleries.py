@@ -14,7 +14,7 @@ _RECUT = 0.5
 """A distractor whose span has this intersection over union with the query's or a target's shows the same moment."""
 
 
-class Gallery(Sequence[Rows]):
+class ComposedGallery(Sequence[Rows]):
     """The gallery of each query, in the queries' order, computed anew at every access.
 
     `rows` says which rows of the pool a query is asked among. A global gallery is told by what queries have in common:
@@ -138,7 +138,7 @@ def summary_of(name: str) -> str:
     return _SUMMARIES.get(name, "the dataset's own")
 
 
-def gallery(split: Split, name: str, *, deduplicate: bool = False) -> Gallery:
+def gallery(split: Split, name: str, *, deduplicate: bool = False) -> ComposedGallery:
     """The gallery of each query by its name, or one that the dataset brings.
 
     Raises ValueError for a name that there is not.
@@ -148,13 +148,13 @@ def gallery(split: Split, name: str, *, deduplicate: bool = False) -> Gallery:
         if len(members) != len(split.queries):
             raise ValueError(f"{name} has the galleries of {len(members)} queries; there are {len(split.queries)}")
         place = {query.query_id: number for number, query in enumerate(split.queries)}
-        return Gallery(split, lambda query: members[place[query.query_id]], deduplicate=deduplicate)
+        return ComposedGallery(split, lambda query: members[place[query.query_id]], deduplicate=deduplicate)
     if name in _GLOBAL:
         shared, absent = _GLOBAL[name][1](split)
-        return Gallery(split, absent, shared=shared, deduplicate=deduplicate)
+        return ComposedGallery(split, absent, shared=shared, deduplicate=deduplicate)
     if name not in _LOCAL:
         raise ValueError(f"no gallery {name!r}; choose one of {', '.join((*NAMES, *split.galleries))}")
-    return Gallery(split, _LOCAL[name][1](split), deduplicate=deduplicate)
+    return ComposedGallery(split, _LOCAL[name][1](split), deduplicate=deduplicate)
 
 
 def is_global(name: str) -> bool:

@@ -63,7 +63,7 @@ def _split(options: argparse.Namespace) -> int:
     split = source.split(dataset, listing, sources.SplitKey(settings.seed, settings.dataset))
     if settings.language_model is not None:
         split = _written(split, settings.language_model, options.device)
-    gallery_settings = manifests.Wanted(settings.galleries, settings.deduplicate)
+    gallery_settings = manifests.WantedRows(settings.galleries, settings.deduplicate)
     about = provenance(options.output / "queries.parquet")
     manifests.write(split, options.output, settings.dataset, gallery_settings, about)
     lines = [
@@ -119,7 +119,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     from perturbations.base.records import parse_record
     from perturbations.composed import manifests
     from perturbations.composed import runner as composed_runner
-    from perturbations.composed.planning import Settings
+    from perturbations.composed.planning import ComposedSettings
     from perturbations.evaluation import backbone
     from perturbations.evaluation import features as composed_features
     from perturbations.evaluation.planning import ModelSettings
@@ -128,7 +128,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     from perturbations.manifest.kinds import TEXTS
     from perturbations.plan.paths import COMPOSED_SHARD
 
-    settings = parse_record(Settings, options.settings, "the settings of composed retrieval")
+    settings = parse_record(ComposedSettings, options.settings, "the settings of composed retrieval")
     described: ModelSettings = {
         "model": settings.model,
         "pretrained": settings.pretrained,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from perturbations.composed.records import Kind
+from perturbations.composed.records import ModificationKind
 
 SOURCE = "rule 1"
 
@@ -86,7 +86,7 @@ _COLOUR = re.compile(rf"\b(?:{'|'.join(_COLOURS)})\b")
 _WORD = re.compile(r"[a-z']+")
 
 
-def kind_of(instruction: str) -> Kind:
+def kind_of(instruction: str) -> ModificationKind:
     """ "object" where an instruction names another thing, else "temporal"."""
     text = " ".join(instruction.lower().split())
     if _OTHER.search(text) or _USED.search(text) or _SAME.search(text) or _REMOVED.search(text):

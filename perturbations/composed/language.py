@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import Protocol
 
-from perturbations.composed.records import ComposedQuery, Kind, Split
+from perturbations.composed.records import ComposedQuery, ModificationKind, Split
 
 _PARTS = ("instruction", "kind", "modified_caption")
 """What a language model can write into a split."""
@@ -87,7 +87,7 @@ def _few_shot(
     return "\n\n".join([prompt, *blocks, f"{question}\n{names[keys[-1]]}:"])
 
 
-def _kind_of(model: _Answers, instruction: str) -> Kind:
+def _kind_of(model: _Answers, instruction: str) -> ModificationKind:
     """Whether an instruction changes the action, or the object."""
     return "temporal" if model.says_yes(temporal_prompt(instruction)) else "object"
 

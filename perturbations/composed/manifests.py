@@ -12,7 +12,7 @@ from perturbations.base.errors import ManifestError
 from perturbations.composed import labels
 from perturbations.composed.audit import audit, compared
 from perturbations.composed.galleries import NAMES as NAMED
-from perturbations.composed.galleries import Gallery, gallery, is_global, ranges, rows_of, summary_of
+from perturbations.composed.galleries import ComposedGallery, gallery, is_global, ranges, rows_of, summary_of
 from perturbations.composed.records import ComposedQuery, PoolClip, Rows, Split, StoredRows, distinct
 from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, ComposedQueryRow, GalleryRow, PoolRow
 from perturbations.manifest.kinds import QRELS, QrelRow
@@ -22,7 +22,7 @@ NAMES = ("queries", "qrels", "galleries", "pool")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedRows:
     """Which galleries are written.
 
     Attributes:
@@ -48,7 +48,7 @@ def names_of(split: Split, wanted: Sequence[str]) -> tuple[str, ...]:
     return tuple(distinct([*split.galleries, *wanted]))
 
 
-def write(split: Split, folder: Path, dataset: str, wanted: Wanted, about: Mapping[str, object]) -> None:
+def write(split: Split, folder: Path, dataset: str, wanted: WantedRows, about: Mapping[str, object]) -> None:
     """Write a split's manifests. `about` is their metadata; what the galleries are and what is odd is added."""
     from perturbations.manifest import files
 
@@ -133,7 +133,7 @@ def qrels(rows: Iterable[ComposedQueryRow]) -> list[QrelRow]:
     ]
 
 
-def _gallery_rows(split: Split, dataset: str, name: str, members: Gallery) -> Iterator[GalleryRow]:
+def _gallery_rows(split: Split, dataset: str, name: str, members: ComposedGallery) -> Iterator[GalleryRow]:
     """The ranges of a gallery: the shared ones, then what each query has of its own, or has not."""
 
     def of(query_id: str | None, rows: Iterable[int], *, included: bool) -> Iterator[GalleryRow]:

@@ -94,7 +94,7 @@ def feature_names(config: configuration.Config, dataset: str, suite: str, level:
     return [shift.part for shift in _shifts(config, dataset, suite, level)]
 
 
-def inputs(config: configuration.Config, dataset: str, job: composed.Job) -> Inputs:
+def inputs(config: configuration.Config, dataset: str, job: composed.ComposedJob) -> Inputs:
     """The inputs of a job: the model, the split, features of clips, perturbed instructions. Raises `ConfigError`."""
     scenarios = composed.members(config, dataset, job)
     named: Inputs = {

@@ -15,10 +15,10 @@ from perturbations.suites import registry
 
 What = Literal["nothing", "clips", "instructions", "both"]
 
-Job = tuple[str, str]
+ComposedJob = tuple[str, str]
 """The suite of the query clips' perturbations, and their level: scenarios that one job runs."""
 
-CLEAN: Job = (evaluation.CLEAN, evaluation.CLEAN)
+CLEAN: ComposedJob = (evaluation.CLEAN, evaluation.CLEAN)
 """The job of all scenarios whose query clips are clean."""
 
 
@@ -55,7 +55,7 @@ class ComposedScenario(Record):
         return "nothing" if self.instructions is None else "instructions"
 
     @property
-    def job(self) -> Job:
+    def job(self) -> ComposedJob:
         """The job that runs it."""
         return CLEAN if self.clips is None else (self.clips.suite, self.clips.level)
 
@@ -128,15 +128,15 @@ def text_suites(config: configuration.Config, dataset: str) -> list[str]:
     return list(dict.fromkeys(shift.suite for shift in shifts if shift is not None))
 
 
-def jobs(config: configuration.Config, dataset: str) -> dict[Job, list[ComposedScenario]]:
+def jobs(config: configuration.Config, dataset: str) -> dict[ComposedJob, list[ComposedScenario]]:
     """The scenarios of each job."""
-    by_job: dict[Job, list[ComposedScenario]] = {}
+    by_job: dict[ComposedJob, list[ComposedScenario]] = {}
     for scenario in scenarios(config, dataset):
         by_job.setdefault(scenario.job, []).append(scenario)
     return by_job
 
 
-def members(config: configuration.Config, dataset: str, job: Job) -> list[ComposedScenario]:
+def members(config: configuration.Config, dataset: str, job: ComposedJob) -> list[ComposedScenario]:
     """The scenarios of a job. Raises `ConfigError` for a job that the configuration does not ask for."""
     scenarios = jobs(config, dataset).get(job)
     if scenarios is None:
@@ -174,7 +174,7 @@ def split_settings(config: configuration.Config, dataset: str) -> str:
     return settings.text
 
 
-class Settings(Record):
+class ComposedSettings(Record):
     """Everything that a job's results depend on, besides its inputs. The device is not included."""
 
     model: str
@@ -195,13 +195,13 @@ class Settings(Record):
     setting: str
 
 
-def settings(config: configuration.Config, dataset: str, job: Job, files: str | None = None) -> str:
+def settings(config: configuration.Config, dataset: str, job: ComposedJob, files: str | None = None) -> str:
     """The settings of a job, as JSON; `files` is the hash of the model's files.
 
     Raises `ConfigError` for a job that the configuration does not ask for.
     """
     wanted = config.composed
-    return Settings(
+    return ComposedSettings(
         **evaluation.model_settings(config, files),
         frames=wanted.frames,
         galleries=wanted.galleries,

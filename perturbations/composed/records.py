@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, overload
 
-Kind = Literal["temporal", "object"]
+ModificationKind = Literal["temporal", "object"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class ComposedQuery:
     narration: str = ""
     target_narration: str = ""
     modified_caption: str = ""
-    kind: Kind | Literal[""] = ""
+    kind: ModificationKind | Literal[""] = ""
     kind_source: str = ""
     instruction_source: str = ""
     caption_source: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from perturbations.manifest.kind import Kind
+from perturbations.manifest.kind import RowKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class GalleryRow:
     included: bool
 
 
-POOL = Kind("pool", PoolRow, ("row",))
-COMPOSED_QUERIES = Kind("composed_queries", ComposedQueryRow, ("query_id",))
-GALLERIES = Kind("galleries", GalleryRow, ("gallery", "query_id", "first_row"))
+POOL = RowKind("pool", PoolRow, ("row",))
+COMPOSED_QUERIES = RowKind("composed_queries", ComposedQueryRow, ("query_id",))
+GALLERIES = RowKind("galleries", GalleryRow, ("gallery", "query_id", "first_row"))
 KINDS = (POOL, COMPOSED_QUERIES, GALLERIES)

@@ -13,9 +13,9 @@ from perturbations.base.errors import ManifestError
 from perturbations.base.records import canonical, digest
 from perturbations.composed import scores as composed_scores
 from perturbations.composed.manifests import names_of, restricted
-from perturbations.composed.planning import ComposedScenario, Settings
+from perturbations.composed.planning import ComposedScenario, ComposedSettings
 from perturbations.composed.records import Split
-from perturbations.composed.scores import Model, Score, Setting
+from perturbations.composed.scores import Score, ScoredModel, ScoredSetting
 from perturbations.evaluation import results
 from perturbations.evaluation.features import Features, Floats
 from perturbations.evaluation.planning import CLEAN
@@ -62,16 +62,16 @@ class Queries:
     rows: Sequence[ClipRow | TextRow] = ()
 
 
-Results = tuple[list[ResultRow], list[RankRow]]
+_Results = tuple[list[ResultRow], list[RankRow]]
 
 
 def evaluate(
-    settings: Settings,
+    settings: ComposedSettings,
     split: Split,
     dataset: str,
     encoded: Encoded,
     asking: Callable[[ComposedScenario], Queries],
-) -> Results:
+) -> _Results:
     """The rows of a job's results and ranks.
 
     Args:
@@ -141,7 +141,7 @@ class Ways:
 
 def scenario_rows(
     split: Split,
-    models: Sequence[Model],
+    models: Sequence[ScoredModel],
     scenario: ComposedScenario,
     ways: Ways,
     *,
@@ -149,7 +149,7 @@ def scenario_rows(
     shared: Mapping[str, object],
     how: Mapping[str, object],
     listed: int,
-) -> Results:
+) -> _Results:
     """Results and ranks of a scenario: a gallery's name follows the model's key, and a setting is a method.
 
     Args:
@@ -249,7 +249,9 @@ def _is_asked(query_id: str, clip: str, queries: Queries) -> bool:
     return has_clip and (queries.instructions is None or query_id in queries.instructions)
 
 
-def _model(settings: Settings, split: Split, encoded: Encoded, queries: Queries, scenario: ComposedScenario) -> Model:
+def _model(
+    settings: ComposedSettings, split: Split, encoded: Encoded, queries: Queries, scenario: ComposedScenario
+) -> ScoredModel:
     """The features of a scenario, for the rows and queries of a split."""
     texts: dict[str, Floats] = {}
     for words in settings.words if scenario.instructions is None else ("instruction",):
@@ -258,7 +260,7 @@ def _model(settings: Settings, split: Split, encoded: Encoded, queries: Queries,
             lines = [queries.instructions[query.query_id] for query in split.queries]
         if all(lines):
             texts[words] = encoded.texts(lines)
-    return Model(
+    return ScoredModel(
         name=settings.model,
         clips=_chosen(encoded.clips, [clip.name for clip in split.pool]),
         texts=texts,
@@ -270,7 +272,7 @@ def _chosen(features: Features, names: Sequence[str]) -> Floats:
     return np.asarray(features.rows[[features.place[name] for name in names]], np.float32)
 
 
-def _is_affected(setting: Setting, scenario: ComposedScenario) -> bool:
+def _is_affected(setting: ScoredSetting, scenario: ComposedScenario) -> bool:
     """Whether a scenario's perturbation changes the result."""
     halves = {setting.strategy, setting.shortlist_strategy}
     if setting.strategy == "two_stage":

@@ -19,14 +19,14 @@ from perturbations.composed.records import PoolClip, Rows, Split, same_action
 _DISTRACTORS = 6
 _MIDDLE = 4
 
-Similarities = Callable[[str, Sequence[str]], Sequence[float]]
+SimilarityOf = Callable[[str, Sequence[str]], Sequence[float]]
 """(the target's narration, others) -> how similar each is."""
 
 _WORD = re.compile(r"\w+")
 
 
 def sampled_blocks(
-    split: Split, similarities: Similarities, *, seed: int, dataset: str, annotated_too: bool = False
+    split: Split, similarities: SimilarityOf, *, seed: int, dataset: str, annotated_too: bool = False
 ) -> dict[str, Rows]:
     """The rows of each target's distractors, by the target's name: lowest, four of the middle, top.
 
@@ -45,7 +45,7 @@ def sampled_blocks(
 
 
 def _block(
-    split: Split, target: PoolClip, rows: Sequence[int], similarities: Similarities, key: tuple[int, str]
+    split: Split, target: PoolClip, rows: Sequence[int], similarities: SimilarityOf, key: tuple[int, str]
 ) -> Rows:
     action = same_action(target.narration)
     candidates = [row for row in rows if same_action(split.pool[row].narration) != action]
@@ -70,7 +70,7 @@ def _draw(key: tuple[int, str], target: str, name: str) -> bytes:
     return hashlib.sha256(json.dumps(["distractor", *key, target, name]).encode()).digest()
 
 
-def tf_idf(corpus: Sequence[str]) -> Similarities:
+def tf_idf(corpus: Sequence[str]) -> SimilarityOf:
     """Similarities by the words that narrations share, rare ones counting more: cosine of TF-IDF vectors.
 
     `corpus` is every narration of the split. A dozen lines, where a library would bring SciPy into every plan.

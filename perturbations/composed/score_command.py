@@ -19,7 +19,7 @@ def score(options: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
     split = composed_scoring.read_split(options.split)
     for comparison in compared(split):
         print(shown.line(comparison.words()))
-    wanted = composed_scoring.Wanted(
+    wanted = composed_scoring.WantedScores(
         dataset=options.dataset,
         model=options.model,
         first_stage=options.first_stage,

@@ -54,7 +54,7 @@ def words_of(split: Split, words: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Model:
+class ScoredModel:
     """A model's features, as they are stored: no length is changed.
 
     Attributes:
@@ -77,7 +77,7 @@ class Model:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class ScoredSetting:
     """What is compared with what.
 
     Attributes:
@@ -116,7 +116,7 @@ class Score:
         chances: of random orders: R@k in percent by k; else empty.
     """
 
-    setting: Setting | None
+    setting: ScoredSetting | None
     gallery: str
     counted: NDArray[np.bool_]
     mean_size: float
@@ -153,13 +153,13 @@ class Packed(Sequence[NDArray[np.int64]]):
 
 
 def settings(
-    models: Sequence[Model],
+    models: Sequence[ScoredModel],
     *,
     strategies: Sequence[Strategy] = STRATEGIES,
     words: Sequence[str] = WORDS,
     averages: Sequence[Average] = AVERAGES,
     shortlist_strategies: Sequence[Half] = HALVES,
-) -> Iterator[Setting]:
+) -> Iterator[ScoredSetting]:
     """Every setting that the models' features allow: the first model makes shortlists, the last one ranks them."""
     first, last = models[0], models[-1]
     for strategy in strategies:
@@ -168,7 +168,7 @@ def settings(
                 if half != "visual" and text not in first.texts:
                     continue
                 for average in _averages(half, averages):
-                    yield Setting(
+                    yield ScoredSetting(
                         model=last.name,
                         strategy=strategy,
                         words=text,
@@ -180,21 +180,21 @@ def settings(
         for model in models:
             texts = [""] if strategy == "visual" else _known(model, words)
             for text, average in product(texts, _averages(strategy, averages)):
-                yield Setting(model=model.name, strategy=strategy, words=text, average=average)
+                yield ScoredSetting(model=model.name, strategy=strategy, words=text, average=average)
 
 
 def _averages(strategy: str, averages: Sequence[Average]) -> Sequence[Average | Literal[""]]:
     return averages if strategy == "average" else ("",)
 
 
-def _known(model: Model, words: Sequence[str]) -> list[str]:
+def _known(model: ScoredModel, words: Sequence[str]) -> list[str]:
     return [name for name in words if name in model.texts]
 
 
 def evaluate(
     split: Split,
-    models: Sequence[Model],
-    wanted: Sequence[Setting],
+    models: Sequence[ScoredModel],
+    wanted: Sequence[ScoredSetting],
     galleries: Sequence[str],
     *,
     deduplicate: bool = False,
@@ -250,8 +250,8 @@ def _random(name: str, counted: NDArray[np.bool_], sizes: NDArray[np.int64], pre
 
 def _places(
     split: Split,
-    models: Mapping[str, Model],
-    setting: Setting,
+    models: Mapping[str, ScoredModel],
+    setting: ScoredSetting,
     galleries: Mapping[str, Packed],
     targets: Sequence[Sequence[int]],
     shortlist: int,
@@ -274,7 +274,7 @@ def _places(
     )
 
 
-def _check(split: Split, model: Model) -> None:
+def _check(split: Split, model: ScoredModel) -> None:
     """Raise `ConfigError` where a model's features do not fit the split or each other."""
     width = model.clips.shape[1]
     expected = {"clips": (model.clips, len(split.pool))}

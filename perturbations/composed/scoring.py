@@ -14,18 +14,19 @@ from perturbations.composed import galleries, manifests, official
 from perturbations.composed import runner as composed_runner
 from perturbations.composed.planning import ComposedScenario, Shift
 from perturbations.composed.records import Split
-from perturbations.composed.scores import WORDS, Model, words_of
+from perturbations.composed.scores import WORDS, ScoredModel, words_of
 from perturbations.evaluation import stored_features
+from perturbations.evaluation.features import Floats
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import RankRow, ResultRow
 from perturbations.evaluation.scoring import FeatureSet
-from perturbations.evaluation.stored_features import Floats, Frames, StoredFeatures
+from perturbations.evaluation.stored_features import PooledAs, StoredFeatures
 from perturbations.retrieval.composed import Strategy
 from perturbations.suites import registry
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class WantedScores:
     """What is asked of the features.
 
     Attributes:
@@ -43,7 +44,7 @@ class Wanted:
     galleries: Sequence[str] | None = None
     words: Sequence[str] | None = None
     strategies: Sequence[Strategy]
-    frames: Frames = "mean"
+    frames: PooledAs = "mean"
     shortlist: int
     deduplicate: bool = False
 
@@ -53,7 +54,9 @@ def read_split(path: Path) -> Split:
     return manifests.read(path)[0] if path.is_dir() else official.read(path, None)
 
 
-def scored(split: Split, texts: FeatureSet, clips: FeatureSet, wanted: Wanted) -> tuple[list[ResultRow], list[RankRow]]:
+def scored(
+    split: Split, texts: FeatureSet, clips: FeatureSet, wanted: WantedScores
+) -> tuple[list[ResultRow], list[RankRow]]:
     """The results and ranks of features, in every way and gallery that is wanted: clean ones, and perturbed queries.
 
     Args:
@@ -75,11 +78,11 @@ def scored(split: Split, texts: FeatureSet, clips: FeatureSet, wanted: Wanted) -
         models.insert(0, _model(name, split, Path(paths[0]), Path(paths[1]) if len(paths) > 1 else None, words, wanted))
         if texts.perturbed or clips.perturbed:
             raise ConfigError("--first-stage is of clean queries: its own features of perturbed ones are not known")
-    cases: list[tuple[ComposedScenario, Model, Split]] = [(ComposedScenario(), model, split)]
+    cases: list[tuple[ComposedScenario, ScoredModel, Split]] = [(ComposedScenario(), model, split)]
     for scenario, path in clips.perturbed.items():
         held = stored_features.read(path, frames=wanted.frames).unique()
         part = _asked(split, held, by_clip=True)
-        own = Model(
+        own = ScoredModel(
             name=model.name,
             clips=model.clips,
             texts={name: _of_queries(rows, split, part) for name, rows in model.texts.items()},
@@ -141,11 +144,13 @@ def _galleries(split: Split, names: Sequence[str] | None) -> list[str]:
     return list(names or known)
 
 
-def _model(name: str, split: Split, clips: Path, texts: Path | None, words: Sequence[str], wanted: Wanted) -> Model:
+def _model(
+    name: str, split: Split, clips: Path, texts: Path | None, words: Sequence[str], wanted: WantedScores
+) -> ScoredModel:
     held = stored_features.read(clips, frames=wanted.frames)
     of_clips = stored_features.of_clips(held, split.rows_of, len(split.pool))
     if texts is None or not words:
-        return Model(name, of_clips)
+        return ScoredModel(name, of_clips)
     held = stored_features.read(texts)
     of_words = {}
     for word in words:
@@ -153,7 +158,7 @@ def _model(name: str, split: Split, clips: Path, texts: Path | None, words: Sequ
             of_words[word] = stored_features.of_texts(held, words_of(split, word))
         except AnnotationError as error:
             raise ConfigError(f"--words {word}: {error}; --words chooses what is needed") from error
-    return Model(name, of_clips, of_words)
+    return ScoredModel(name, of_clips, of_words)
 
 
 def _shift(scenario: tuple[str, str, int]) -> Shift:

@@ -16,7 +16,7 @@ from perturbations.suites import registry
 if TYPE_CHECKING:
     from perturbations.config import sections as configuration
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 
 _Half = Literal["text", "visual", "average"]
 
@@ -47,7 +47,7 @@ class Writer(Strict):
 
     @field_validator("parts")
     @classmethod
-    def _once(cls, value: Value) -> Value:
+    def _once(cls, value: _Value) -> _Value:
         return distinct(value)
 
 
@@ -102,7 +102,7 @@ class Composed(Strict):
         "galleries", "strategies", "words", "average", "first_stage", "suites", "text_suites", "severities", "both"
     )
     @classmethod
-    def _once(cls, value: Value) -> Value:
+    def _once(cls, value: _Value) -> _Value:
         return distinct(value)
 
 

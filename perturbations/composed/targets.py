@@ -13,7 +13,7 @@ from perturbations.composed.sources import source_of
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.plan.paths import CaptionShards, Plans
-from perturbations.plan.targets import Target, Work, together
+from perturbations.plan.targets import Target, TargetWork, together
 
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
@@ -28,16 +28,16 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
         yield Target(f"composed_{dataset}", text, partial(composed_results, config, dataset, plans))
 
 
-def composed_results(config: configuration.Config, dataset: str, plans: Plans) -> Work:
+def composed_results(config: configuration.Config, dataset: str, plans: Plans) -> TargetWork:
     """A split for composed retrieval and its results. Raises `ConfigError` where the dataset has none."""
     composed.check(config, dataset)
     plans(dataset)
     counts = Counter(scenario.perturbed for scenario in composed.scenarios(config, dataset))
     size = ", ".join(f"{count} x {what}" for what, count in counts.items())
-    return Work(composed_paths.targets(config, dataset), (f"composed retrieval on {dataset}, perturbed: {size}",))
+    return TargetWork(composed_paths.targets(config, dataset), (f"composed retrieval on {dataset}, perturbed: {size}",))
 
 
-def composed_of_adapter(config: configuration.Config, adapter: str, plans: Plans) -> Work:
+def composed_of_adapter(config: configuration.Config, adapter: str, plans: Plans) -> TargetWork:
     """Composed retrieval on every dataset of an adapter. Raises `ConfigError` where there is none."""
     names = [name for name, dataset in config.datasets.items() if dataset.adapter == adapter]
     if not names:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perturbations.base.errors import cut
 from perturbations.config import problems
-from perturbations.config.places import NOWHERE, Places
+from perturbations.config.places import NOWHERE, LinesOfKeys
 from perturbations.config.problems import Problem
 from perturbations.config.sections import Config
 from perturbations.datasets.registry import Dataset
@@ -17,7 +17,7 @@ from perturbations.suites import registry
 _NOT_THERE = "config.yaml names what is not there"
 
 
-def check_paths(name: str, dataset: Dataset, places: Places = NOWHERE) -> None:
+def check_paths(name: str, dataset: Dataset, places: LinesOfKeys = NOWHERE) -> None:
     """Raise `ConfigError` naming the place and key of every path of `dataset` that does not exist."""
     missing = []
     for key in ("annotations", "ids"):

@@ -23,7 +23,7 @@ _MISREAD = re.compile(r"[-+]?0[0-7_]+|[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class LineOfKey:
     """Where a key stands: the source's number, later ones replace earlier ones; the line, from 1; the source's name.
 
     Of the command line and of a file whose lines are not known, `line` is 0.
@@ -38,7 +38,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Places:
+class LinesOfKeys:
     """The place of every key; a key of several sources stands in the last one, whose value counts.
 
     All are equal, so that configurations that say the same are, wherever their keys stand. `misread` has the numbers
@@ -46,12 +46,12 @@ class Places:
     messages call the whole; `is_part` that it is a part of what the sources hold.
     """
 
-    by_key: Mapping[Key, Place] = field(compare=False)
+    by_key: Mapping[Key, LineOfKey] = field(compare=False)
     misread: Mapping[Key, tuple[str, str]] = field(default_factory=dict, compare=False)
     title: str = field(default="config.yaml", compare=False)
     is_part: bool = field(default=False, compare=False)
 
-    def of(self, key: Key) -> Place | None:
+    def of(self, key: Key) -> LineOfKey | None:
         """Where a key stands, or else the nearest key around it; None where nothing of it is written anywhere."""
         for length in range(len(key), 0, -1):
             if key[:length] in self.by_key:
@@ -64,10 +64,12 @@ class Places:
         return f"{place}: {line}" if place else line
 
 
-NOWHERE = Places({})
+NOWHERE = LinesOfKeys({})
 
 
-def of_module(name: str, part: object, whole: object, files: Iterable[Path], command_line: object = None) -> Places:
+def of_module(
+    name: str, part: object, whole: object, files: Iterable[Path], command_line: object = None
+) -> LinesOfKeys:
     """The places of the configuration that a module is given: of a part of what its user's files hold, or of none.
 
     `part` is an object in `whole`, the configuration of the user's own Snakefile, which is read from `files`.
@@ -75,12 +77,12 @@ def of_module(name: str, part: object, whole: object, files: Iterable[Path], com
     title = f"the configuration of the module `{cut(name)}`"
     path = _path_of(part, whole, ())
     if path is None:
-        return Places({}, title=title)
+        return LinesOfKeys({}, title=title)
     there = read(files, command_line)
     by_key = {key[len(path) :]: place for key, place in there.by_key.items() if key[: len(path)] == path}
     by_key.pop((), None)
     misread = {key[len(path) :]: numbers for key, numbers in there.misread.items() if key[: len(path)] == path}
-    return Places(by_key, misread, title, is_part=True)
+    return LinesOfKeys(by_key, misread, title, is_part=True)
 
 
 def _path_of(part: object, whole: object, path: Key) -> Key | None:
@@ -96,25 +98,25 @@ def _path_of(part: object, whole: object, path: Key) -> Key | None:
 _MOST_LEVELS = 8
 
 
-def read(files: Iterable[Path], command_line: object = None) -> Places:
+def read(files: Iterable[Path], command_line: object = None) -> LinesOfKeys:
     """The places of the keys of files that `config_file.check` passed, in Snakemake's order, and of `--config`.
 
     A file without lines that could be told (JSON with tabs) has none.
     """
-    by_key: dict[Key, Place] = {}
+    by_key: dict[Key, LineOfKey] = {}
     misread: dict[Key, tuple[str, str]] = {}
     order = 0
     for order, file in enumerate(files):
         name = _name(file)
         for key, line, node in _of_file(file):
-            by_key[key] = Place(order, line, name)
+            by_key[key] = LineOfKey(order, line, name)
             misread.pop(key, None)
             if (read_as := _misread(node)) is not None:
                 misread[key] = read_as
     for key in _of_values(command_line, ()):
-        by_key[key] = Place(order + 1, 0, COMMAND_LINE)
+        by_key[key] = LineOfKey(order + 1, 0, COMMAND_LINE)
         misread.pop(key, None)
-    return Places(by_key, misread)
+    return LinesOfKeys(by_key, misread)
 
 
 def _name(file: Path) -> str:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from perturbations.base.errors import ConfigError, cut, short
 from perturbations.config import advice
-from perturbations.config.places import COMMAND_LINE, NOWHERE, Key, Place, Places
+from perturbations.config.places import COMMAND_LINE, NOWHERE, Key, LineOfKey, LinesOfKeys
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
 from perturbations.suites import registry
-from perturbations.suites.strengths import Value
+from perturbations.suites.strengths import ParameterValue
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
-    from perturbations.config.sections import Config, Suite
+    from perturbations.config.sections import Config, SuiteSection
 
 MOST_PROBLEMS = 100
 
@@ -50,13 +50,13 @@ def problem(key: str, text: str) -> Problem:
     return Problem(tuple(key.split(".")), text)
 
 
-def raise_all(problems: Iterable[Problem], what: str = "", places: Places = NOWHERE) -> None:
+def raise_all(problems: Iterable[Problem], what: str = "", places: LinesOfKeys = NOWHERE) -> None:
     """Raise `ConfigError` with one line per problem, each once, in the order of the files' lines; nothing without any.
 
     What is written nowhere, as a missing key at the top, comes first.
     """
     placed = [(places.of(problem.key + problem.inner), problem) for problem in problems]
-    placed.sort(key=lambda pair: pair[0] or Place(-1, 0, ""))
+    placed.sort(key=lambda pair: pair[0] or LineOfKey(-1, 0, ""))
     lines = list(dict.fromkeys(f"{place}: {problem}" if place else str(problem) for place, problem in placed))
     if len(lines) > MOST_PROBLEMS:
         lines[MOST_PROBLEMS:] = [f"and {len(lines) - MOST_PROBLEMS} more"]
@@ -73,7 +73,7 @@ def unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
     return f"{what} {short(value)}; known: {', '.join(names) or 'none'}{hint}"
 
 
-def of_numbers(raw: object, places: Places) -> list[Problem]:
+def of_numbers(raw: object, places: LinesOfKeys) -> list[Problem]:
     """Numbers that YAML reads as others than a reader does. Other numbers of the files are not the workflow's."""
     return [
         Problem(key, f"YAML reads {written} as {value}: write {value} if that is meant; a text has quotes: '{written}'")
@@ -113,7 +113,7 @@ _OF_SOME_ADAPTERS = ("ids", "columns", "captions", "clips")
 """Keys that only the adapters read which take them."""
 
 
-def of_suites(suites: Mapping[str, Suite]) -> list[Problem]:
+def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
     """Suites, perturbations, severities and parameters that there are not, and numbers out of their bounds."""
     problems: list[Problem] = []
     for name, wanted in suites.items():
@@ -137,7 +137,7 @@ def of_suites(suites: Mapping[str, Suite]) -> list[Problem]:
     return problems
 
 
-def _of_suite(key: Key, wanted: Suite, entries: Sequence[registry.Perturbation], variant: str) -> list[Problem]:
+def _of_suite(key: Key, wanted: SuiteSection, entries: Sequence[registry.Perturbation], variant: str) -> list[Problem]:
     known = {entry.name: entry for entry in entries if entry.kind == "video"}
     problems = _unknown_names((*key, "perturbations"), wanted.perturbations, known)
     names = known if wanted.perturbations == "all" else wanted.perturbations
@@ -164,7 +164,7 @@ def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str]) 
 
 def _of_parameters(
     key: Key,
-    replaced: Mapping[str, Mapping[int, Mapping[str, Value]]],
+    replaced: Mapping[str, Mapping[int, Mapping[str, ParameterValue]]],
     known: Mapping[str, registry.Perturbation],
     selected: str | Sequence[str],
 ) -> list[Problem]:
@@ -256,7 +256,7 @@ _SETTINGS = {adapter.settings.__name__ for adapter in datasets.adapters().values
 _TEXTS_ONLY = "; within braces, --config gives texts: write it into a file, and name that with --configfile"
 
 
-def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]], places: Places) -> list[Problem]:
+def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]], places: LinesOfKeys) -> list[Problem]:
     """What pydantic finds wrong, one problem per key; `schema` is that of the configuration."""
     # A list whose items are wrong is also reported as too short.
     errors = [item for item in error.errors(include_url=False) if item["type"] != "too_short" or not item["input"]]
@@ -280,7 +280,7 @@ _MOST_HINTS = 10 * MOST_PROBLEMS
 """A name is compared with all known ones: of 50,000 unknown keys, most are not shown."""
 
 
-def _is_of_command_line(key: Key, places: Places) -> bool:
+def _is_of_command_line(key: Key, places: LinesOfKeys) -> bool:
     place = places.of(key)
     return place is not None and place.source == COMMAND_LINE
 

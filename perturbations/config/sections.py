@@ -22,7 +22,7 @@ from pydantic.config import JsonDict
 from perturbations.base import limits, settings, wings
 from perturbations.base.settings import MOST_ITEMS, AnySeverity, Device, KeySeverity, Seed, Strict, Whole, distinct
 from perturbations.config import problems
-from perturbations.config.places import NOWHERE, Places
+from perturbations.config.places import NOWHERE, LinesOfKeys
 from perturbations.config.problems import Problem
 from perturbations.config.storage import StorageSettings as StorageSettings
 from perturbations.datasets import registry as datasets
@@ -126,7 +126,7 @@ def _with_variants(schema: JsonDict) -> None:
     schema["enum"] = [*sorted(known)]
 
 
-class Suite(Strict):
+class SuiteSection(Strict):
     """What to make of one suite."""
 
     variant: str = Field(
@@ -160,7 +160,7 @@ class Suite(Strict):
         return distinct(value)
 
 
-class Limits(Strict):
+class LimitsSection(Strict):
     """What one file may ask for before its item is refused. Limits change no result and cause no rerun."""
 
     frame_pixels: Whole = Field(
@@ -190,7 +190,7 @@ class _Config(Strict):
     datasets: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)], AnyDataset] = Field(
         description="name -> dataset; the targets are called after the names, e.g. mlvp_msrvtt", min_length=1
     )
-    suites: dict[str, Suite] = Field(
+    suites: dict[str, SuiteSection] = Field(
         description="suite -> what to make of it", min_length=1, json_schema_extra=_with_suites
     )
     backends: Backends = Field(default_factory=Backends)
@@ -202,8 +202,10 @@ class _Config(Strict):
     stall_limit_s: Whole = Field(
         120, ge=1, le=86_400, description="timeout in s: an item whose decoder gives no frame for this time is stopped"
     )
-    limits: Limits = Field(default_factory=Limits, description="what one file may ask for before its item is refused")
-    _places: Places = PrivateAttr(NOWHERE)
+    limits: LimitsSection = Field(
+        default_factory=LimitsSection, description="what one file may ask for before its item is refused"
+    )
+    _places: LinesOfKeys = PrivateAttr(NOWHERE)
     _workplace: Path = PrivateAttr(Path())
 
     def at(self, path: str | Path) -> Path:
@@ -211,7 +213,7 @@ class _Config(Strict):
         return self._workplace / path
 
     @property
-    def places(self) -> Places:
+    def places(self) -> LinesOfKeys:
         """Where its keys stand, for messages about what a key names."""
         return self._places
 
@@ -233,7 +235,7 @@ class _Config(Strict):
 
     @field_validator("suites")
     @classmethod
-    def _first_variant(cls, suites: dict[str, Suite]) -> dict[str, Suite]:
+    def _first_variant(cls, suites: dict[str, SuiteSection]) -> dict[str, SuiteSection]:
         known = registry.suites()
         return {
             name: suite.model_copy(update={"variant": known[name].variants[0]})
@@ -278,7 +280,7 @@ else:
     Config = _with_sections()
 
 
-def parse(raw: dict[str, Any], places: Places = NOWHERE, place: Path = Path()) -> Config:
+def parse(raw: dict[str, Any], places: LinesOfKeys = NOWHERE, place: Path = Path()) -> Config:
     """Check a configuration and give it types; `places` is where its keys stand.
 
     Where jobs work in another folder, `place`, relative paths of files that exist before the run become absolute.

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import Field
 
 from perturbations.base.errors import short
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Place
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotatedItem, AnnotationPlace, Collector
 from perturbations.datasets.readers import checked, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
@@ -30,7 +30,9 @@ class Didemo(Dataset):
 def read(dataset: Dataset, collector: Collector) -> None:
     """One paragraph per video, or one description per moment."""
     entries = whole_json(annotations_of(dataset), list, "a list of {video, description}")
-    rows: Iterable[tuple[Place, object]] = ((f"entry {number}", entry) for number, entry in enumerate(entries))
+    rows: Iterable[tuple[AnnotationPlace, object]] = (
+        (f"entry {number}", entry) for number, entry in enumerate(entries)
+    )
     if _has_moments(dataset):
         _read_moments(rows, collector)
     else:
@@ -42,7 +44,7 @@ def _has_moments(dataset: Dataset) -> bool:
     return isinstance(dataset, Didemo) and dataset.moments
 
 
-def _read_moments(rows: Iterable[tuple[Place, object]], collector: Collector) -> None:
+def _read_moments(rows: Iterable[tuple[AnnotationPlace, object]], collector: Collector) -> None:
     """Each description's span: the one that most of its annotators chose, the first of those where several are.
 
     The id is the video's name, then `_` and the annotation's number.
@@ -60,7 +62,7 @@ def _read_moments(rows: Iterable[tuple[Place, object]], collector: Collector) ->
         files = (video, *(stem + extension for extension in VIDEO_EXTENSIONS if stem + extension not in videos))
         texts = (row["description"].strip(),)
         start_s, end_s = _SEGMENT_S * span[0], _SEGMENT_S * (span[1] + 1)
-        collector.add(Item(item_id, video, files, texts, start_s, end_s, where=where))
+        collector.add(AnnotatedItem(item_id, video, files, texts, start_s, end_s, where=where))
 
 
 def _agreed(times: object) -> tuple[int, int] | None:
@@ -73,7 +75,7 @@ def _agreed(times: object) -> tuple[int, int] | None:
     return Counter(chosen).most_common(1)[0][0] if chosen else None
 
 
-def _read_paragraphs(rows: Iterable[tuple[Place, object]], collector: Collector, folder: Path | None) -> None:
+def _read_paragraphs(rows: Iterable[tuple[AnnotationPlace, object]], collector: Collector, folder: Path | None) -> None:
     """A video's descriptions, joined in the file's order, are its paragraph. Ids are file names without extension.
 
     The 1,037 names of the test file have 1,004 stems: 33 videos are listed under two names, such as `x.mov` and `x.mp4`
@@ -106,7 +108,7 @@ def _read_paragraphs(rows: Iterable[tuple[Place, object]], collector: Collector,
         item_id = stem if len(names[stem]) == 1 else video
         files = files_of(video, stem)
         paragraph = " ".join(text for text in descriptions if text)
-        collector.add(Item(item_id, video, files, (paragraph,), where=f"video {video}"))
+        collector.add(AnnotatedItem(item_id, video, files, (paragraph,), where=f"video {video}"))
 
 
 def _any_exists(folder: Path, names: Iterable[str]) -> bool:

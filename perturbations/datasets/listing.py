@@ -23,7 +23,7 @@ _MOST_REJECTED = 1_000_000
 _MOST_MALFORMED = 100_000
 _SHOWN = 10
 
-Place = int | str
+AnnotationPlace = int | str
 """Where an entry is: the number of its line, or a description of its place."""
 
 
@@ -36,7 +36,7 @@ class Caption:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class AnnotatedItem:
     """A clip with its captions. None for `start_s` or `end_s` (seconds) means the video's own beginning or end.
 
     Attributes:
@@ -59,7 +59,7 @@ class Item:
     end_s: float | None = None
     extensions: tuple[str, ...] = ()
     caption_key: str = ""
-    where: Place = field(default=0, compare=False)
+    where: AnnotationPlace = field(default=0, compare=False)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class Rejected:
 class Listing:
     """Every annotated entry, as an item or as rejected; `place` is the name of the annotations' file."""
 
-    items: tuple[Item, ...]
+    items: tuple[AnnotatedItem, ...]
     rejected: tuple[Rejected, ...]
     place: str = field(default="", compare=False)
 
@@ -123,14 +123,16 @@ class Collector:
     """Items in the annotation's order, and the entries that cannot be used."""
 
     place: Path
-    items: dict[str, Item] = field(default_factory=dict)
+    items: dict[str, AnnotatedItem] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
     malformed: list[str] = field(default_factory=list)  # the first of them
     num_malformed: int = 0
-    texts: dict[str, dict[str, Place]] = field(default_factory=dict)  # items of several captions -> text -> its place
+    texts: dict[str, dict[str, AnnotationPlace]] = field(
+        default_factory=dict
+    )  # items of several captions -> text -> its place
     caption_keys: set[str] = field(default_factory=set)
 
-    def add(self, item: Item) -> None:
+    def add(self, item: AnnotatedItem) -> None:
         """Add an entry that must be the only one with its id."""
         problem = _problem(item) or self._taken(item)
         if problem:
@@ -140,7 +142,7 @@ class Collector:
         if item.caption_key:
             self.caption_keys.add(item.caption_key)
 
-    def _taken(self, item: Item) -> str | None:
+    def _taken(self, item: AnnotatedItem) -> str | None:
         if item.item_id in self.items:
             return f"duplicate id, first seen at {at(self.items[item.item_id].where)}"
         # Caption ids that are derived from item ids are as unique as those.
@@ -156,7 +158,7 @@ class Collector:
         owner = self.items.get(item_id)
         return bool(mark) and owner is not None and not owner.caption_key and number == "0"
 
-    def add_caption(self, first: Item, text: str, where: Place) -> None:
+    def add_caption(self, first: AnnotatedItem, text: str, where: AnnotationPlace) -> None:
         """Add another caption of an item that was added before."""
         places = self.texts.get(first.item_id)
         if places is None:
@@ -174,7 +176,7 @@ class Collector:
             item_id, places = self.texts.popitem()
             self.items[item_id] = replace(self.items[item_id], texts=tuple(places))
 
-    def reject(self, where: Place, item_id: str, reason: str) -> None:
+    def reject(self, where: AnnotationPlace, item_id: str, reason: str) -> None:
         """List an entry that cannot be used. Raises `AnnotationError` when there are too many of them."""
         # JSON can hold lone surrogates, which UTF-8 cannot: the quarantine shows them escaped.
         name = item_id[: _MOST_ID + 1].encode("utf-8", "backslashreplace").decode("utf-8")
@@ -187,7 +189,7 @@ class Collector:
                 f"{self.rejected[-1].reason}"
             )
 
-    def reject_malformed(self, where: Place, item_id: str, reason: str) -> None:
+    def reject_malformed(self, where: AnnotationPlace, item_id: str, reason: str) -> None:
         """Reject an entry that does not follow the format. If none does, the file is of another format."""
         self.reject(where, item_id, reason)
         self.num_malformed += 1
@@ -204,12 +206,12 @@ def raise_problems(path: Path, what: str, shown: list[str], number: int) -> None
         raise AnnotationError(f"{path} {what}:\n" + "\n".join(f"  {line}" for line in [*shown, *more]))
 
 
-def at(where: Place) -> str:
+def at(where: AnnotationPlace) -> str:
     """The place of an entry, in words."""
     return f"line {where}" if isinstance(where, int) else where if len(where) < 200 else f"{where[:200]}..."
 
 
-def _problem(item: Item) -> str | None:
+def _problem(item: AnnotatedItem) -> str | None:
     item_id = item.item_id
     if not item_id:
         return "the id is empty"

@@ -18,7 +18,7 @@ from typing import IO, Any, SupportsFloat, TypeVar
 
 from perturbations.base import jsontext
 from perturbations.base.errors import AnnotationError, cut, short
-from perturbations.datasets.listing import Collector, Place, raise_problems
+from perturbations.datasets.listing import AnnotationPlace, Collector, raise_problems
 
 _LONGEST_S = 10_000_000.0
 _MOST_JSON_BYTES = 1024**3
@@ -27,7 +27,7 @@ _MOST_ROWS = 10_000_000
 _MOST_PROBLEMS = 1_000
 _SHOWN = 10
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 _Fields = dict[str, Any]
 """The columns of a checked row: required texts are str, other columns have the file's type."""
 
@@ -75,7 +75,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, line.removesuffix("\n").rstrip("\r")
 
 
-def whole_json(path: Path, expected: type[Value], description: str) -> Value:
+def whole_json(path: Path, expected: type[_Value], description: str) -> _Value:
     """The value of a JSON file, which must have the type `expected`.
 
     No object has a key twice, but the entries of a list: `checked` rejects those.
@@ -123,7 +123,7 @@ def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def json_lines(path: Path) -> Iterator[tuple[Place, object]]:
+def json_lines(path: Path) -> Iterator[tuple[AnnotationPlace, object]]:
     """The places and values of a file of JSON lines. At its end, an error names all lines that are not JSON."""
     shown = []
     problems = 0
@@ -139,7 +139,7 @@ def json_lines(path: Path) -> Iterator[tuple[Place, object]]:
     raise_problems(path, "is not JSON lines", shown, problems)
 
 
-def table(path: Path, required: Iterable[str], delimiter: str = ",") -> Iterator[tuple[Place, object]]:
+def table(path: Path, required: Iterable[str], delimiter: str = ",") -> Iterator[tuple[AnnotationPlace, object]]:
     """The lines and rows of a table with a header; a row is a dict from column to text.
 
     A row that is too short lacks its last columns; one that is too long has the surplus fields under None.
@@ -179,7 +179,7 @@ def _of_separator(header: Sequence[str | None]) -> str:
     return f", in which {separator!r} separates the fields" if separator else ""
 
 
-def parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[Place, object]]:
+def parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[AnnotationPlace, object]]:
     """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required columns."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -203,13 +203,13 @@ def parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[Place, object
 
 def checked(
     collector: Collector,
-    rows: Iterable[tuple[Place, object]],
+    rows: Iterable[tuple[AnnotationPlace, object]],
     item_id: str,
     texts: Sequence[str],
     others: Sequence[str] = (),
     *,
     caption: str,
-) -> Iterator[tuple[Place, _Fields]]:
+) -> Iterator[tuple[AnnotationPlace, _Fields]]:
     """The rows that follow the format; the rest is rejected. The column `item_id` names a row in messages.
 
     A row must have the columns `texts`, which become str, and the columns `others`. A number may be an id, but no

@@ -30,7 +30,7 @@ def _with_languages(schema: JsonDict) -> None:
     schema["enum"] = [*sorted(SCRIPTS)]
 
 
-class Columns(Strict):
+class ColumnsSection(Strict):
     """The meaning of the columns of a `folder` dataset's caption table."""
 
     item_id: _ColumnName = Field("item_id", description="the item's name; rows that share it are captions of one item")
@@ -68,7 +68,7 @@ class Dataset(Strict):
         "letters are skipped",
         json_schema_extra=_with_languages,
     )
-    columns: Columns = Field(default_factory=Columns, description="folder: the caption table's columns")
+    columns: ColumnsSection = Field(default_factory=ColumnsSection, description="folder: the caption table's columns")
     subset: tuple[str, ...] | None = Field(
         None, min_length=1, description="only these item ids; everything else is not listed"
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, short
-from perturbations.datasets.listing import Collector, Item, Place
+from perturbations.datasets.listing import AnnotatedItem, AnnotationPlace, Collector
 from perturbations.datasets.readers import checked, seconds, table, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of, split_of
 
@@ -39,20 +39,20 @@ def read(dataset: Dataset, collector: Collector) -> None:
             number += 1
             item_id = f"{first_id}_{number}"
         texts = (text.strip(),)
-        collector.add(Item(item_id, video, (), texts, start_s, end_s, _EXTENSIONS, where=where))
+        collector.add(AnnotatedItem(item_id, video, (), texts, start_s, end_s, _EXTENSIONS, where=where))
 
 
 def _plain(number: float) -> str:
     return str(int(number)) if number.is_integer() else str(number)
 
 
-def _table(path: Path, collector: Collector) -> Iterator[tuple[Place, str, list[object], str]]:
+def _table(path: Path, collector: Collector) -> Iterator[tuple[AnnotationPlace, str, list[object], str]]:
     texts, times = ("video_id", "text"), ("start", "end")
     for where, row in checked(collector, table(path, (*texts, *times)), "video_id", texts, times, caption="text"):
         yield where, row["video_id"], [row["start"], row["end"]], row["text"]
 
 
-def _official(path: Path, split: str, collector: Collector) -> Iterator[tuple[Place, str, list[object], str]]:
+def _official(path: Path, split: str, collector: Collector) -> Iterator[tuple[AnnotationPlace, str, list[object], str]]:
     database = whole_json(path, dict, "an object with 'database'").get("database")
     if not isinstance(database, dict):
         raise AnnotationError(f"{path} has no object 'database'")
@@ -63,7 +63,7 @@ def _official(path: Path, split: str, collector: Collector) -> Iterator[tuple[Pl
         if not isinstance(clips, list):
             collector.reject_malformed(f"database.{video}", video, "no list 'annotations'")
             continue
-        rows: Iterable[tuple[Place, object]] = (
+        rows: Iterable[tuple[AnnotationPlace, object]] = (
             (f"database.{video}.annotations[{number}]", {**clip, "video": video} if isinstance(clip, dict) else clip)
             for number, clip in enumerate(clips)
         )

@@ -10,14 +10,22 @@ from pathlib import Path
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import parse_record
 from perturbations.guides import registry
-from perturbations.guides.registry import Analysed, AnalysisRecipe, ClipShape, Facts, FactsRequest, Known, Work
+from perturbations.guides.registry import (
+    Analysed,
+    AnalysisRecipe,
+    ClipShape,
+    Facts,
+    FactsRequest,
+    GuideWork,
+    KnownGuides,
+)
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource
-from perturbations.media.clip import Clip
+from perturbations.media.clip import MediaClip
 from perturbations.media.footage import CleanClip, times_of
 from perturbations.plan.recipe import VideoRecipe
 
 
-def facts_of(recipe: VideoRecipe, clip: CleanClip | CompleteSource, known: Known) -> Facts | None:
+def facts_of(recipe: VideoRecipe, clip: CleanClip | CompleteSource, known: KnownGuides) -> Facts | None:
     """The facts of one clip; None where the recipe is not guided.
 
     Raises `MediaError` when the clip's analysis failed, or nothing suitable is known of it.
@@ -48,15 +56,15 @@ def facts_now(recipe: VideoRecipe, clip: CleanClip, others: Sequence[CleanClip] 
         return guide.facts()
     analysis = recipe.guide.needed_analysis()
     if analysis is None:
-        return facts_of(recipe, clip, Known())
+        return facts_of(recipe, clip, KnownGuides())
     row = analysed_now(analysis, clip)
     donors = [analysed_now(analysis, other) for other in others] if recipe.guide.donors() else []
-    return facts_of(recipe, clip, Known({row.item_id: row}, donors))
+    return facts_of(recipe, clip, KnownGuides({row.item_id: row}, donors))
 
 
 def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
     """The row of a clip that is analysed now, in memory. Raises `MediaError`."""
-    (result,) = registry.analysis(recipe.analysis).run(recipe, [clip], Work(files=[None]))
+    (result,) = registry.analysis(recipe.analysis).run(recipe, [clip], GuideWork(files=[None]))
     if not isinstance(result, Analysed):
         raise result
     start_s, end_s = clip.span
@@ -112,7 +120,7 @@ def guide_of(recipe: VideoRecipe, facts: Facts | None, clip: CleanClip, kept: Pa
     return registry.get(recipe.guide.kind).make(recipe.guide, facts, shape)
 
 
-def other_clip(recipe: VideoRecipe, facts: Facts | None) -> Clip:
+def other_clip(recipe: VideoRecipe, facts: Facts | None) -> MediaClip:
     """The other clip that a recipe takes frames from. Raises `MediaError` when its file is missing or changed."""
     other = registry.get(recipe.guide.kind).other if recipe.guide else None
     assert other is not None, f"the plan of {recipe.key} names frames of another clip, and its guide has none"
@@ -120,7 +128,7 @@ def other_clip(recipe: VideoRecipe, facts: Facts | None) -> Clip:
     return other(facts)
 
 
-def players_of(recipe: VideoRecipe, known: Known, item_id: str) -> str:
+def players_of(recipe: VideoRecipe, known: KnownGuides, item_id: str) -> str:
     """The model of each role, for the row's column `backend`: JSON."""
     if recipe.guide is None:
         return "{}"

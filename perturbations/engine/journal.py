@@ -55,19 +55,19 @@ class Measured(Record):
     ssim: float | None = None
 
 
-Finished = TypeVar("Finished", Measured, Analysed)
+_Finished = TypeVar("_Finished", Measured, Analysed)
 
 
-class Journal(Generic[Finished]):
+class Journal(Generic[_Finished]):
     """The finished items of a shard, by recipe id.
 
     The journals of all shards are read: when items are added or removed, an item may move to another shard.
     """
 
-    def __init__(self, path: Path, record: type[Finished], recipe_ids: Collection[str]) -> None:
+    def __init__(self, path: Path, record: type[_Finished], recipe_ids: Collection[str]) -> None:
         self._path = path
-        self._record: type[Finished] = record
-        self._finished: dict[str, Finished] = {}
+        self._record: type[_Finished] = record
+        self._finished: dict[str, _Finished] = {}
         storage.remove_leftovers([path])
         for journal in sorted(path.parent.glob("*.jsonl")):
             if storage.is_leftover(journal):
@@ -76,7 +76,7 @@ class Journal(Generic[Finished]):
         # Written anew, so that the next line is not appended to a line that a kill cut short.
         storage.write_text(path, "".join(_line(name, item) for name, item in self._finished.items()))
 
-    def find(self, recipe_id: str, file: Path | None) -> Finished | None:
+    def find(self, recipe_id: str, file: Path | None) -> _Finished | None:
         """What was measured of a finished item; None when it is not finished or its file has changed."""
         finished = self._finished.get(recipe_id)
         if finished is None or file is None:
@@ -85,7 +85,7 @@ class Journal(Generic[Finished]):
             return None
         return finished
 
-    def add(self, recipe_id: str, finished: Finished) -> None:
+    def add(self, recipe_id: str, finished: _Finished) -> None:
         """Keep a finished item."""
         with storage.output_errors(self._path), storage.opened(self._path, "ab+", buffering=0) as file:
             end = file.seek(0, os.SEEK_END)
@@ -93,7 +93,7 @@ class Journal(Generic[Finished]):
             torn = file.read(1) not in (b"", b"\n")  # by a worker that was killed while it wrote
             file.write(b"\n" * torn + _line(recipe_id, finished).encode())
 
-    def _whole_lines(self, path: Path, recipe_ids: Collection[str]) -> Iterator[tuple[str, Finished]]:
+    def _whole_lines(self, path: Path, recipe_ids: Collection[str]) -> Iterator[tuple[str, _Finished]]:
         others = 0
         for line in jsontext.lines(path):
             # The id comes first, so that other shards' lines need not be parsed.

@@ -27,7 +27,7 @@ from perturbations.engine.rendering import (
 )
 from perturbations.engine.source import Source
 from perturbations.media import decoding, encoding, framefile, probing, quality
-from perturbations.media.clip import Clip, Frame, uniform_indices
+from perturbations.media.clip import Frame, MediaClip, uniform_indices
 from perturbations.plan.recipe import StoredFrames, StoredVideo, VideoRecipe
 
 MEASURED_FRAMES = 12
@@ -77,7 +77,7 @@ def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
         return hashlib.sha256(np.ascontiguousarray(stack).data).hexdigest(), len(stack)
     digest = hashlib.sha256()
     count = 0
-    for frame in ticking(decoding.decode(Clip(path)), tick):
+    for frame in ticking(decoding.decode(MediaClip(path)), tick):
         digest.update(frame.image.data)
         count += 1
     return digest.hexdigest(), count
@@ -134,7 +134,7 @@ class _Work:
         if intended is not None:
             stored = quality.Distortion(structural=False)
             frames = intended.second() if intended.is_seen else intended.first()
-            pairs = zip(frames, ticking(decoding.decode(Clip(path)), self._tick), strict=True)
+            pairs = zip(frames, ticking(decoding.decode(MediaClip(path)), self._tick), strict=True)
             described |= {"frames_sha256": self._hash_of(_compared(pairs, stored), self._num_frames)}
             described |= {"storage_psnr_db": stored.psnr_db}
         return self._measured(self._num_frames, described)
@@ -149,7 +149,7 @@ class _Work:
     def measure_stream(self, path: Path) -> Measured:
         """Measure a file that is an encoder's stream."""
         described = _file_columns(path)
-        frames = self._distortion.against_clean(ticking(decoding.decode(Clip(path)), self._tick), self._tick)
+        frames = self._distortion.against_clean(ticking(decoding.decode(MediaClip(path)), self._tick), self._tick)
         # The stream is the perturbed video itself, so storing it is lossless.
         described |= {"frames_sha256": self._hash_of(frames, self._num_frames), "storage_psnr_db": math.inf}
         return self._measured(self._num_frames, described)

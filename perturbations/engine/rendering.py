@@ -22,18 +22,18 @@ from perturbations.engine.source import Source, even, scratch_file
 from perturbations.engine.temporal import arranged, frames_at
 from perturbations.guides.registry import Watching
 from perturbations.media import decoding, pixels, probing, program, received
-from perturbations.media.clip import Clip, Frame, Timing
+from perturbations.media.clip import Frame, MediaClip, Timing
 from perturbations.media.footage import times_of
 from perturbations.plan.recipe import StoredFrames, Unstored, VideoRecipe, altered
 from perturbations.suites import registry
-from perturbations.video.kernel import Batched, Kernel, Shape
+from perturbations.video.kernel import Batched, FrameFunction, Shape
 
 cv2.setNumThreads(1)  # the jobs already use all cores; threads within a kernel would only slow them down
 
 
 def applier(
     recipe: VideoRecipe, dataset: str, item_id: str, num_frames: int, height: int, width: int, guide: object = None
-) -> Kernel:
+) -> FrameFunction:
     """The kernel of a pixel recipe, bound to one clip: its realization is drawn.
 
     Frames are RGB uint8 height x width x 3. With `draw: clip` all frames share a realization.
@@ -41,9 +41,9 @@ def applier(
     kernel = registry.resolve(recipe.entry.kernel)
     guide_argument = (guide,) if recipe.guide is not None else ()
 
-    def bind(frame: int | None) -> Kernel:
+    def bind(frame: int | None) -> FrameFunction:
         realization = _realization(recipe, dataset, item_id, num_frames, height, width, frame)
-        bound: Kernel = kernel(realization, *guide_argument, num_frames, height, width, **recipe.params)
+        bound: FrameFunction = kernel(realization, *guide_argument, num_frames, height, width, **recipe.params)
         return bound
 
     if recipe.draw == "frame":
@@ -191,7 +191,7 @@ def render(
 
 
 def changed(
-    kernel: Kernel,
+    kernel: FrameFunction,
     guide: object,
     clean: Callable[[Collection[int] | None], Iterator[Frame]],
     *,
@@ -230,7 +230,7 @@ def _kept(
         yield Frame(kernel(frame.image, frame.position), place, place)
 
 
-def _kernel_of(recipe: VideoRecipe, source: Source) -> tuple[Kernel, object]:
+def _kernel_of(recipe: VideoRecipe, source: Source) -> tuple[FrameFunction, object]:
     """The kernel of a pixel recipe, bound to a clip, and the guide that it received."""
     guide, whole = _guide_of(recipe, source), source.whole
     size = whole.num_frames, source.height, source.width
@@ -271,11 +271,11 @@ def _decoded_stream(recipe: VideoRecipe, source: Source, only: Collection[int] |
             yield from _at_clean_times(_received(path, source, only, tick), source)
             return
         if source.cut is None:
-            frames = ticking(decoding.decode(Clip(path), only=only), tick)
+            frames = ticking(decoding.decode(MediaClip(path), only=only), tick)
             yield from _in_ticks(frames, probing.probe(path).time_base, source.timing.time_base)
             return
         places = range(source.num_frames) if only is None else sorted(only)
-        stream = replace(whole, clip=Clip(path), sha256=name)
+        stream = replace(whole, clip=MediaClip(path), sha256=name)
         frames = frames_at(stream, [source.first + place for place in places], tick)
         yield from _at_clean_times((frame._replace(position=frame.position - source.first) for frame in frames), source)
 

@@ -9,21 +9,21 @@ from perturbations.base.records import canonical
 from perturbations.engine import guided
 from perturbations.engine.journal import Measured
 from perturbations.engine.source import Cut
-from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, Known
+from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, KnownGuides
 from perturbations.manifest.kinds import (
     COMPLETE,
     MISSING,
     QUARANTINED,
     AnalysisRow,
     CompleteSource,
+    QuarantineStage,
     SourceRow,
-    Stage,
     VideoRow,
 )
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import StoredFrames, StoredVideo, VideoRecipe, recipe_id
 
-NOTHING_KNOWN = Known()
+NOTHING_KNOWN = KnownGuides()
 
 
 def quarantined_source(dataset: str, listed: ListedClip, error: str) -> SourceRow:
@@ -52,7 +52,7 @@ def expected_video(
     recipe: VideoRecipe,
     source: CompleteSource,
     relative_path: str | None,
-    known: Known = NOTHING_KNOWN,
+    known: KnownGuides = NOTHING_KNOWN,
     cut: Cut | None = None,
 ) -> VideoRow:
     """The row of a perturbed clip, without the measured columns.
@@ -63,7 +63,7 @@ def expected_video(
     return video_with_facts(recipe, source, relative_path, facts, cut, known)
 
 
-def unguided_video(recipe: VideoRecipe, source: CompleteSource, known: Known) -> VideoRow:
+def unguided_video(recipe: VideoRecipe, source: CompleteSource, known: KnownGuides) -> VideoRow:
     """The row of a clip without the facts that its recipe needs: it will be quarantined."""
     return video_with_facts(recipe, source, None, None, None, known)
 
@@ -74,7 +74,7 @@ def video_with_facts(
     relative_path: str | None,
     facts: Facts | None,
     cut: Cut | None,
-    known: Known = NOTHING_KNOWN,
+    known: KnownGuides = NOTHING_KNOWN,
 ) -> VideoRow:
     """The row of a perturbed clip whose facts are known, without the measured columns."""
     guide = None if facts is None else facts.text
@@ -198,9 +198,9 @@ def complete_analysis(row: AnalysisRow, analysed: Analysed) -> AnalysisRow:
     )
 
 
-Item = TypeVar("Item", VideoRow, AnalysisRow)
+_Item = TypeVar("_Item", VideoRow, AnalysisRow)
 
 
-def quarantined(row: Item, stage: Stage, error: str) -> Item:
+def quarantined(row: _Item, stage: QuarantineStage, error: str) -> _Item:
     """The row of a failed item, with the reason."""
     return replace(row, path=None, status=QUARANTINED, stage=stage, error=error)

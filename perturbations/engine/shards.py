@@ -15,10 +15,10 @@ from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.engine import guided, pipeline, rendering, rows, supervise
 from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, Source, source_of
-from perturbations.guides.registry import Analysed, AnalysisRecipe, Known, Work, analysis
+from perturbations.guides.registry import Analysed, AnalysisRecipe, GuideWork, KnownGuides, analysis
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.media import decoding, probing
-from perturbations.media.clip import Clip, Frame
+from perturbations.media.clip import Frame, MediaClip
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import VideoRecipe
 
@@ -34,7 +34,7 @@ def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> Comple
     digest = hashlib.sha256()
     count = 0
     last: Frame | None = None
-    for last in ticking(decoding.decode(Clip(path, listed.start_s, listed.end_s)), tick):
+    for last in ticking(decoding.decode(MediaClip(path, listed.start_s, listed.end_s)), tick):
         digest.update(last.image.data)
         count += 1
     assert last is not None
@@ -96,7 +96,7 @@ def run_videos(
     folder: Path,
     journal: Path,
     stall_limit_s: float,
-    known: Known = rows.NOTHING_KNOWN,
+    known: KnownGuides = rows.NOTHING_KNOWN,
     videos: Sequence[SourceRow] = (),
     check: bool = True,
 ) -> Iterator[VideoRow]:
@@ -145,7 +145,7 @@ def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
 
 
 def _expected(
-    recipe: VideoRecipe, source: CompleteSource, path: str | None, known: Known, cuts: Cuts | None
+    recipe: VideoRecipe, source: CompleteSource, path: str | None, known: KnownGuides, cuts: Cuts | None
 ) -> VideoRow:
     """A clip's row before the clip is made; quarantined, with a stage, where it cannot be made."""
     cut = None
@@ -210,7 +210,7 @@ def run_analysis(
     def work(task: Sequence[AnalysisRow], tick: Tick) -> list[Analysed | str]:
         clips = [source_of(by_item[row.item_id]) for row in task]
         kept = [root / row.path if row.path else None for row in task]
-        results = declared.run(recipe, clips, Work(files=kept, before=before or {}, tick=tick))
+        results = declared.run(recipe, clips, GuideWork(files=kept, before=before or {}, tick=tick))
         return [str(result) if isinstance(result, MediaError) else result for result in results]
 
     together = recipe.clips_at_once
@@ -230,20 +230,20 @@ def _names(items: Sequence[VideoRow | AnalysisRow]) -> str:
     return ", ".join(repr(item.item_id) for item in items)
 
 
-Item = TypeVar("Item", VideoRow, AnalysisRow)
-Finished = TypeVar("Finished", Measured, Analysed)
-_Make = Callable[[Sequence[Item], Tick], list[Finished | str]]
+_Item = TypeVar("_Item", VideoRow, AnalysisRow)
+_Finished = TypeVar("_Finished", Measured, Analysed)
+_Make = Callable[[Sequence[_Item], Tick], list[_Finished | str]]
 """Makes the clips of some rows together, and returns per row what was measured, or the reason of its failure."""
 
 
 def _resumed(
-    expected: Sequence[Item],
-    work: _Make[Item, Finished],
+    expected: Sequence[_Item],
+    work: _Make[_Item, _Finished],
     together: int,
-    journal: Journal[Finished],
+    journal: Journal[_Finished],
     root: Path,
     stall_limit_s: float,
-) -> Iterator[tuple[Item, Finished | str]]:
+) -> Iterator[tuple[_Item, _Finished | str]]:
     """Yield each row with what was measured of it, the rows of the journal first."""
     todo = []
     for row in expected:
@@ -256,7 +256,7 @@ def _resumed(
         log.info("%d of %d were finished before and are kept", len(expected) - len(todo), len(expected))
     tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
 
-    def kept(task: Sequence[Item], tick: Tick) -> list[Finished | str]:
+    def kept(task: Sequence[_Item], tick: Tick) -> list[_Finished | str]:
         results = work(task, tick)
         # In the worker, not where results arrive: by then the next item may have started, and a kill would lose both.
         for row, result in zip(task, results, strict=True):

@@ -19,7 +19,7 @@ from perturbations.engine import guided
 from perturbations.guides.registry import Facts
 from perturbations.manifest.kinds import CompleteSource, SourceRow, VideoRow
 from perturbations.media import decoding, probing
-from perturbations.media.clip import SAME_TIME_S, Clip, Frame, Timing, plain_rate
+from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, Timing, plain_rate
 from perturbations.media.footage import Span, times_of
 from perturbations.plan.recipe import parse
 
@@ -59,7 +59,7 @@ class Source:
 
     dataset: str
     item_id: str
-    clip: Clip
+    clip: MediaClip
     sha256: str
     num_frames: int
     width: int
@@ -77,7 +77,7 @@ class Source:
         """The video that is perturbed: the clip itself, or the video that it is cut from."""
         if self.cut is None:
             return self
-        clip = Clip(self.clip.path)
+        clip = MediaClip(self.clip.path)
         return replace(self, item_id=self.cut.video_id, clip=clip, num_frames=self.cut.num_frames, cut=None)
 
     @property
@@ -142,7 +142,7 @@ def source_of(row: CompleteSource | VideoRow) -> Source:
     return Source(
         dataset=row.dataset,
         item_id=row.item_id,
-        clip=Clip(path, row.start_s, row.end_s),
+        clip=MediaClip(path, row.start_s, row.end_s),
         sha256=sha256,
         num_frames=num_frames,
         width=info.width,

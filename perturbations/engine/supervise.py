@@ -28,12 +28,12 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from perturbations.base import processes
 from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
+from perturbations.base.progress import Tick
 
 log = logging.getLogger("perturbations")
 
-Task = TypeVar("Task")
+_Task = TypeVar("_Task")
 Result = TypeVar("Result")
-Tick = Callable[[], None]
 
 _TRIES = {"killed": 3, "crash": 3, "hang": 2}
 """How often an item is tried in total when its worker is killed, crashes, or hangs."""
@@ -64,21 +64,21 @@ class _Counter(Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[Task, Result]):
+class TaskOutcome(Generic[_Task, Result]):
     """The outcome of one task: its result, or the reason why there is none."""
 
-    task: Task
+    task: _Task
     result: Result | None
     error: str | None
 
 
 def run(
-    work: Callable[[Task, Tick], Result],
-    tasks: Sequence[Task],
+    work: Callable[[_Task, Tick], Result],
+    tasks: Sequence[_Task],
     *,
     stall_limit_s: float,
-    name: Callable[[Task], str] = repr,
-) -> Iterator[Outcome[Task, Result]]:
+    name: Callable[[_Task], str] = repr,
+) -> Iterator[TaskOutcome[_Task, Result]]:
     """Yield each task's outcome, in order.
 
     `work(task, tick)` runs in a forked child and calls `tick` whenever it has made progress. The outcome is an error
@@ -105,7 +105,7 @@ def run(
                         raise ToolError(_stopped(name(task), reason))
                 failures.clear()
                 position += 1
-                yield Outcome(task, reply.result, None) if kind == "result" else Outcome(task, None, reason)
+                yield TaskOutcome(task, reply.result, None) if kind == "result" else TaskOutcome(task, None, reason)
 
 
 def _stopped(task: str, reason: str) -> str:
@@ -116,7 +116,7 @@ def _stopped(task: str, reason: str) -> str:
 
 
 def _replies(
-    work: Callable[[Task, Tick], Result], tasks: Sequence[Task], start: int, stall_limit_s: float
+    work: Callable[[_Task, Tick], Result], tasks: Sequence[_Task], start: int, stall_limit_s: float
 ) -> Generator[_Reply[Result], None, None]:
     """One child's reply to each task from `start` on, until the first task that a new child must try again."""
     with ExitStack() as ends:
@@ -133,7 +133,7 @@ def _replies(
 
 
 def _start(
-    work: Callable[[Task, Tick], Result], tasks: Sequence[Task], start: int
+    work: Callable[[_Task, Tick], Result], tasks: Sequence[_Task], start: int
 ) -> tuple[ForkProcess, Connection, _Counter]:
     context = multiprocessing.get_context("fork")
     try:
@@ -168,8 +168,8 @@ def _next_reply(receiver: Connection, child: ForkProcess, alive: _Counter, stall
 
 
 def _serve(
-    work: Callable[[Task, Tick], Result],
-    tasks: Sequence[Task],
+    work: Callable[[_Task, Tick], Result],
+    tasks: Sequence[_Task],
     start: int,
     sender: Connection,
     alive: _Counter,
@@ -195,7 +195,7 @@ def _serve(
             return
 
 
-def _reply(work: Callable[[Task, Tick], Result], task: Task, tick: Tick) -> _Reply[Result]:
+def _reply(work: Callable[[_Task, Tick], Result], task: _Task, tick: Tick) -> _Reply[Result]:
     try:
         return _Reply("result", work(task, tick))
     except Exception as error:

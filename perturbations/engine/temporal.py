@@ -16,7 +16,7 @@ from perturbations.base.progress import Tick, ticking
 from perturbations.base.records import digest
 from perturbations.engine.source import Source, even, scratch_file
 from perturbations.media import decoding, encoding
-from perturbations.media.clip import SAME_TIME_S, Clip, Frame
+from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
 from perturbations.media.footage import times_of
 
 _HELD_BYTES = 256 * 2**20
@@ -34,7 +34,7 @@ _INTRA = storage.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0
 def arranged(
     plan: Sequence[int],
     source: Source,
-    other: Callable[[], Clip],
+    other: Callable[[], MediaClip],
     only: Collection[int] | None,
     tick: Tick,
     *,
@@ -65,7 +65,7 @@ def arranged(
 
 
 def _played(
-    run: Sequence[tuple[int, int]], source: Source, other: Callable[[], Clip], tick: Tick, antialiased: bool
+    run: Sequence[tuple[int, int]], source: Source, other: Callable[[], MediaClip], tick: Tick, antialiased: bool
 ) -> Iterator[Frame]:
     from_other = run[0][1] < 0
     positions = [~position if from_other else position for _, position in run]
@@ -141,7 +141,7 @@ def frames_at(source: Source, positions: Sequence[int], tick: Tick) -> Iterator[
     for stretch in _stretches(positions):
         # Several frames may have the same time: start at the first of them.
         start = bisect_left(times, times[stretch[0]] - SAME_TIME_S)
-        clip = Clip(source.clip.path, times[start] if start else source.clip.start_s, source.clip.end_s)
+        clip = MediaClip(source.clip.path, times[start] if start else source.clip.start_s, source.clip.end_s)
         only = {position - start for position in stretch}
         for frame in ticking(decoding.decode(clip, only=only), tick):
             yield frame._replace(position=start + frame.position)

@@ -16,8 +16,8 @@ from perturbations.base.errors import ConfigError, first_line
 from perturbations.base.records import digest
 from perturbations.evaluation import frozen, openai_names
 from perturbations.evaluation.backbones import registry as backbones
-from perturbations.evaluation.planning import Direction, ModelSettings
-from perturbations.evaluation.processors import Images, Texts, read_images, read_texts, two_texts
+from perturbations.evaluation.planning import DirectionName, ModelSettings
+from perturbations.evaluation.processors import Images, TokenizedTexts, read_images, read_texts, two_texts
 from perturbations.tta import encode_gallery
 from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
 from perturbations.tta.inputs import Batch
@@ -33,7 +33,7 @@ _BUFFERS = (".position_ids",)
 
 
 @dataclass(frozen=True)
-class Backbone:
+class LoadedBackbone:
     """A model with what prepares its inputs.
 
     Attributes:
@@ -45,7 +45,7 @@ class Backbone:
     """
 
     model: DualEncoder
-    texts: Texts
+    texts: TokenizedTexts
     images: Images
     sha256: str
     num_frames: int = 1
@@ -55,7 +55,7 @@ class Backbone:
         return self.texts.tokens(texts)
 
 
-def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: str) -> Backbone:
+def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: str) -> LoadedBackbone:
     """The model of an evaluation; `folder` is the name or the folder of a model of transformers.
 
     Raises `ConfigError` when files are missing or do not fit, or the device cannot be used; the weights, which take
@@ -83,18 +83,18 @@ def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: 
     images = read_images(pretrained, described.vision_config)
     model = load_encoder(settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device)
     weights = [checkpoint] if checkpoint is not None else sorted(pretrained.folder.glob("*.safetensors"))
-    return Backbone(model, texts, images, digest([storage.sha256(path) for path in weights]), num_frames)
+    return LoadedBackbone(model, texts, images, digest([storage.sha256(path) for path in weights]), num_frames)
 
 
-def _load_frozen(settings: ModelSettings, folder: Path, checkpoint: Path | None, device: str) -> Backbone:
+def _load_frozen(settings: ModelSettings, folder: Path, checkpoint: Path | None, device: str) -> LoadedBackbone:
     """A model of sentence-transformers: its own pooling alone, and its own weights."""
     if settings["model"] != "clip4clip" or checkpoint is not None:
         raise ConfigError(f"{folder} is a frozen encoder of sentence-transformers: model: clip4clip, and no checkpoint")
     model, texts, images = frozen.load(folder, device)
-    return Backbone(model, texts, images, digest([storage.sha256(path) for path in frozen.weights(folder)]))
+    return LoadedBackbone(model, texts, images, digest([storage.sha256(path) for path in frozen.weights(folder)]))
 
 
-def check(backbone: Backbone) -> dict[str, object]:
+def check(backbone: LoadedBackbone) -> dict[str, object]:
     """Encode two texts and two images; returns what was checked. Raises `ConfigError` for features that are not usable.
 
     Features that are NaN, or the same for different inputs, give recall at chance without an error.
@@ -104,7 +104,7 @@ def check(backbone: Backbone) -> dict[str, object]:
     size = backbone.images.size
     dark_and_bright = np.zeros((2, backbone.num_frames, 3, size, size), np.uint8)
     dark_and_bright[1, ..., : size // 2] = 255
-    batches: tuple[tuple[Direction, str, Batch], ...] = (
+    batches: tuple[tuple[DirectionName, str, Batch], ...] = (
         ("v2t", "texts", backbone.tokens(texts)),
         ("t2v", "images", backbone.images.normalized(dark_and_bright)),
     )

@@ -15,15 +15,17 @@ from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
 from perturbations.evaluation import features as composed_features
 from perturbations.evaluation import stored_features
-from perturbations.evaluation.backbone import Backbone
+from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.planning import CLEAN
 from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, TEXTS, VIDEOS, CaptionRow, Kind, TextRow
+from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, TEXTS, VIDEOS, CaptionRow, RowKind, TextRow
 
 CLIPS_FOLDER, CAPTIONS_FOLDER = "clips", "captions"
 
 
-def write(manifest: Path, output: Path, backbone: Backbone, num_frames: int, reader: Reader = "pyav") -> Iterator[str]:
+def write(
+    manifest: Path, output: Path, backbone: LoadedBackbone, num_frames: int, reader: Reader = "pyav"
+) -> Iterator[str]:
     """Encode the rows of a manifest of sources, videos or captions; yields a line per file.
 
     Clips go to `output`/clips, captions to `output`/captions: `clean.npz`, and `SUITE/PERTURBATION/SEVERITY.npz` of
@@ -57,7 +59,7 @@ def write(manifest: Path, output: Path, backbone: Backbone, num_frames: int, rea
         _write_answers(folder, groups[CLEAN,])
 
 
-def _rows(manifest: Path, kind: Kind[Any]) -> Iterator[Any]:
+def _rows(manifest: Path, kind: RowKind[Any]) -> Iterator[Any]:
     """The rows that can be encoded, with absolute paths."""
     root = locations.root_of(manifest, files.read_metadata(manifest))
     for row in files.read_rows(manifest, kind):

@@ -18,7 +18,7 @@ from perturbations.base.checkpoints import library
 from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
 from perturbations.evaluation import galleries
-from perturbations.evaluation.backbone import Backbone
+from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.galleries import REPLACED
 from perturbations.manifest.kinds import COMPLETE, ClipRow, CompleteSource, SourceRow
 from perturbations.tta import encode_gallery
@@ -50,7 +50,7 @@ class Features:
 
 
 def of_clips(
-    backbone: Backbone,
+    backbone: LoadedBackbone,
     rows: Iterable[ClipRow | SourceRow],
     *,
     num_frames: int,
@@ -67,7 +67,7 @@ def of_clips(
     return Features(tuple(row.item_id for row in clips), np.asarray(features, np.float32))
 
 
-def of_texts(backbone: Backbone, texts: Sequence[str]) -> Floats:
+def of_texts(backbone: LoadedBackbone, texts: Sequence[str]) -> Floats:
     """The features of texts, float32, texts x D; equal texts are encoded once."""
     distinct = list(dict.fromkeys(texts))
     place = {text: number for number, text in enumerate(distinct)}
@@ -75,7 +75,7 @@ def of_texts(backbone: Backbone, texts: Sequence[str]) -> Floats:
     return np.asarray(encoded[[place[text] for text in texts]], np.float32)
 
 
-def write(path: Path, sets: Mapping[str, Features], backbone: Backbone) -> None:
+def write(path: Path, sets: Mapping[str, Features], backbone: LoadedBackbone) -> None:
     """Write sets of features, by their names, whole or not at all."""
     names = json.dumps({name: features.names for name, features in sets.items()})
     with storage.atomic_path(path) as temporary:

@@ -18,7 +18,7 @@ from torch import Tensor
 from perturbations.base import jsontext
 from perturbations.base.checkpoints import library
 from perturbations.base.errors import ConfigError, first_line, short
-from perturbations.evaluation.processors import Images, Texts
+from perturbations.evaluation.processors import Images, TokenizedTexts
 from perturbations.tta.encoders import DualEncoder
 
 MODULES = "modules.json"
@@ -35,7 +35,7 @@ def is_frozen(folder: Path) -> bool:
     return (folder / MODULES).is_file()
 
 
-def load(folder: Path, device: str) -> tuple[DualEncoder, Texts, Images]:
+def load(folder: Path, device: str) -> tuple[DualEncoder, TokenizedTexts, Images]:
     """The model of a folder: its encoder, and what prepares texts and frames for it.
 
     A text goes to the encoder as its UTF-8 bytes, and a frame as pixels in [0, 1], one feature per frame. Frames are
@@ -60,7 +60,7 @@ def load(folder: Path, device: str) -> tuple[DualEncoder, Texts, Images]:
     if not (model.supports("image") and model.supports("text")):
         raise ConfigError(f"{folder} takes {', '.join(map(str, model.modalities))}; an evaluation needs text and image")
     model.requires_grad_(False).train(False)
-    texts = Texts(_Utf8(model.tokenizer), _LONGEST)
+    texts = TokenizedTexts(_Utf8(model.tokenizer), _LONGEST)
     return _encoder(model), texts, Images(_side(model), mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 
 

@@ -17,10 +17,10 @@ from perturbations.base.checkpoints import library
 from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
 from perturbations.evaluation import queries, scenarios
-from perturbations.evaluation.backbone import Backbone
+from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.processors import check_distinct
-from perturbations.evaluation.scenarios import Clean, Item, Retrieval
+from perturbations.evaluation.scenarios import Clean, Retrieval, ScenarioRow
 from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
 from perturbations.tta import encode_gallery
 from perturbations.tta.gallery import Gallery
@@ -31,7 +31,7 @@ _ANEW = "delete it and run snakemake again"
 REPLACED = "they were replaced during the run; run snakemake again, which encodes with the new ones"
 
 
-def encoded(backbone: Backbone, rows: Sequence[Item], num_frames: int, reader: Reader = "pyav") -> Gallery:
+def encoded(backbone: LoadedBackbone, rows: Sequence[ScenarioRow], num_frames: int, reader: Reader = "pyav") -> Gallery:
     """The features of clips or of captions, in their order; clips are read and encoded in parts."""
     texts = [row.text for row in rows if isinstance(row, CaptionRow | TextRow)]
     if texts:
@@ -51,10 +51,10 @@ def encoded(backbone: Backbone, rows: Sequence[Item], num_frames: int, reader: R
 
 
 def write(
-    path: Path, backbone: Backbone, clean: Clean, modality: Modality, num_frames: int, reader: Reader = "pyav"
+    path: Path, backbone: LoadedBackbone, clean: Clean, modality: Modality, num_frames: int, reader: Reader = "pyav"
 ) -> None:
     """Encode a dataset's clean clips or captions, once for all scenarios of a model."""
-    rows: Sequence[Item]
+    rows: Sequence[ScenarioRow]
     if modality == "clips":
         rows = scenarios.clips_of(clean.sources, clean)
     else:
@@ -68,7 +68,7 @@ def write(
         )
 
 
-def read(path: Path, backbone: Backbone, modality: Modality) -> Gallery:
+def read(path: Path, backbone: LoadedBackbone, modality: Modality) -> Gallery:
     """Features that `write` wrote, on the model's device. Raises `ManifestError` for those of other weights."""
     try:
         with library("safetensors").safe_open(path, framework="pt") as file:

@@ -15,7 +15,7 @@ from perturbations.cli.common import need_models, provenance
 
 if TYPE_CHECKING:
     from perturbations.evaluation.planning import Modality, ScenarioSettings
-    from perturbations.evaluation.scenarios import Candidate, Clean
+    from perturbations.evaluation.scenarios import CandidateRow, Clean
     from perturbations.manifest.kinds import SourceRow
 
 
@@ -121,7 +121,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     lists = {"clips": options.shards, "captions": options.text_shards}
     shards = {name: [] if folder is None else listed.shards(folder) for name, folder in lists.items()}
 
-    def perturbed(scenario: ScenarioSettings, modality: Modality) -> tuple[list[Candidate], str]:
+    def perturbed(scenario: ScenarioSettings, modality: Modality) -> tuple[list[CandidateRow], str]:
         if scenario["mix"] is not None:
             parts = [options.mixes / f"{scenario['mix']}.parquet"]
         else:
@@ -141,7 +141,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     features = {name: galleries.read(path, loaded, name) for name, path in encoded.items() if path is not None}
     asks: Modality = "clips" if settings["scenarios"][0]["direction"] == "v2t" else "captions"
     bank = None if options.bank is None else galleries.read(options.bank, loaded, asks)
-    job = runner.Job(settings, loaded, galleries.CleanSide(clean, features), bank, options.reader)
+    job = runner.EvaluationJob(settings, loaded, galleries.CleanSide(clean, features), bank, options.reader)
     rows, ranks, drawn = runner.evaluate(job, perturbed, journal, results.other_journals(journal))
     files.write(options.output, RESULTS, rows)
     files.write(options.ranks, RANKS, ranks)

@@ -106,7 +106,7 @@ def encoded_inputs(dataset: str, modality: str) -> Inputs:
 def inputs(
     config: configuration.Config,
     dataset: str,
-    job: evaluation.Job,
+    job: evaluation.JobKey,
     group: str,
     plans: Plans,
     caption_shards: CaptionShards,

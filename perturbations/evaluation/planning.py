@@ -19,7 +19,7 @@ from perturbations.tta.methods import registry as methods_shelf
 CLEAN = "clean"
 _MIXED = "mixed"
 
-Direction = Literal["v2t", "t2v"]
+DirectionName = Literal["v2t", "t2v"]
 Side = Literal["none", "query", "gallery", "both"]
 Modality = Literal["clips", "captions"]
 
@@ -40,7 +40,7 @@ class Scenario:
         share: mixed_types: the part of the videos that is perturbed.
     """
 
-    direction: Direction
+    direction: DirectionName
     side: Side
     suite: str
     level: str
@@ -52,7 +52,7 @@ class Scenario:
     share: float | None = None
 
 
-Job = tuple[Direction, Side, str, str]
+JobKey = tuple[DirectionName, Side, str, str]
 """Direction, side, suite and level: scenarios that one job runs, so that a model is loaded once for all of them."""
 
 
@@ -92,9 +92,9 @@ def caption_suites(config: configuration.Config) -> tuple[str, ...]:
     return _suites(config) if used else ()
 
 
-def jobs(config: configuration.Config, dataset: str) -> dict[Job, list[Scenario]]:
+def jobs(config: configuration.Config, dataset: str) -> dict[JobKey, list[Scenario]]:
     """The scenarios of each job."""
-    by_job: dict[Job, list[Scenario]] = {}
+    by_job: dict[JobKey, list[Scenario]] = {}
     for scenario in scenarios(config, dataset):
         job = (scenario.direction, scenario.side, scenario.suite, file_name(scenario.level))
         by_job.setdefault(job, []).append(scenario)
@@ -107,7 +107,7 @@ def file_name(level: str) -> str:
 
 
 def _of_suite(
-    config: configuration.Config, dataset: str, suite: str, direction: Direction, side: Side
+    config: configuration.Config, dataset: str, suite: str, direction: DirectionName, side: Side
 ) -> Iterator[Scenario]:
     if side == "both":
         yield from _combined(config, dataset, suite, direction)
@@ -132,7 +132,7 @@ def _of_suite(
             yield Scenario(direction, side, suite, _MIXED, "all", None, mix="mixed_types", share=share)
 
 
-def _combined(config: configuration.Config, dataset: str, suite: str, direction: Direction) -> Iterator[Scenario]:
+def _combined(config: configuration.Config, dataset: str, suite: str, direction: DirectionName) -> Iterator[Scenario]:
     """The combinations that a suite declares, as far as its videos and captions are made."""
     combined = registry.suite(suite).combined
     if combined is None:
@@ -195,7 +195,7 @@ class ScenarioSettings(TypedDict):
     """A `Scenario` and its dataset, as they are written in a job's settings and rows."""
 
     dataset: str
-    direction: Direction
+    direction: DirectionName
     side: Side
     suite: str
     level: str
@@ -207,7 +207,7 @@ class ScenarioSettings(TypedDict):
     share: float | None
 
 
-class Settings(ModelSettings):
+class EvaluationSettings(ModelSettings):
     """Everything that a job's results depend on, besides its inputs. The device is not included."""
 
     model_key: str
@@ -272,7 +272,9 @@ def model_key(config: configuration.Config) -> str:
     return f"{slug}-{setting(config)}-{digest(identity)[:8]}"
 
 
-def settings(config: configuration.Config, dataset: str, job: Job, group: str, files: str | None = None) -> Settings:
+def settings(
+    config: configuration.Config, dataset: str, job: JobKey, group: str, files: str | None = None
+) -> EvaluationSettings:
     """The settings of a job; `files` is the hash of the model's files.
 
     Raises `ConfigError` for a job that the configuration does not ask for.

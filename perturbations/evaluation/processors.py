@@ -48,7 +48,7 @@ class _Tokenizer(Protocol):
 
 
 @dataclass(frozen=True)
-class Texts:
+class TokenizedTexts:
     """How texts become token ids.
 
     Attributes:
@@ -75,7 +75,7 @@ _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model",
 _PROBED = 64
 
 
-def read_texts(checkpoint: Checkpoint, declared: Backbone, config: PreTrainedConfig) -> Texts:
+def read_texts(checkpoint: Checkpoint, declared: Backbone, config: PreTrainedConfig) -> TokenizedTexts:
     """The tokenizer of a model's folder; `declared` is its architecture, `config` that of its text tower.
 
     Raises `ConfigError` when it is missing, is empty, has ids that the model has no embedding for, or lacks the token
@@ -87,7 +87,9 @@ def read_texts(checkpoint: Checkpoint, declared: Backbone, config: PreTrainedCon
     rows, positions = _whole(checkpoint, config, "vocab_size"), _whole(checkpoint, config, "max_position_embeddings")
     if declared.places_follow_padding:
         positions -= _whole(checkpoint, config, "pad_token_id") + 1
-    texts = Texts(tokenizer, min(int(tokenizer.model_max_length), positions), full_length=not declared.masks_padding)
+    texts = TokenizedTexts(
+        tokenizer, min(int(tokenizer.model_max_length), positions), full_length=not declared.masks_padding
+    )
     vocabulary = tokenizer.get_vocab()
     highest = max(vocabulary.values(), default=-1)
     if highest >= rows:
@@ -103,7 +105,7 @@ def read_texts(checkpoint: Checkpoint, declared: Backbone, config: PreTrainedCon
     return texts
 
 
-def two_texts(texts: Texts) -> tuple[str, str] | None:
+def two_texts(texts: TokenizedTexts) -> tuple[str, str] | None:
     """Two texts of the tokenizer's own vocabulary with different ids; None where there are none."""
     special = set(texts.tokenizer.all_special_ids)
     ids = sorted(value for value in texts.tokenizer.get_vocab().values() if value not in special)
@@ -133,7 +135,7 @@ def _check_ends(
         raise _unfit(checkpoint, "its tokenizer does not begin a text with the token that the model reads")
 
 
-def check_distinct(texts: Texts, captions: Sequence[str]) -> None:
+def check_distinct(texts: TokenizedTexts, captions: Sequence[str]) -> None:
     """Refuse a tokenizer that gives the same ids to all of a data set's different texts. Raises `ConfigError`."""
     different = list(dict.fromkeys(captions))[:_PROBED]
     if len(different) < 2:

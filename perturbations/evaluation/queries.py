@@ -19,13 +19,13 @@ from perturbations.base import storage
 from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
 from perturbations.evaluation.processors import Images, check_distinct
-from perturbations.evaluation.scenarios import Item
+from perturbations.evaluation.scenarios import ScenarioRow
 from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
 from perturbations.media.clip import uniform_indices
 from perturbations.tta.inputs import Batch, ByteFrames
 
 if TYPE_CHECKING:
-    from perturbations.evaluation.backbone import Backbone
+    from perturbations.evaluation.backbone import LoadedBackbone
 
 T = TypeVar("T")
 
@@ -79,7 +79,9 @@ def sampled(row: ClipRow | CompleteSource, num_frames: int, reader: Reader = "py
     return open_clip(row, uniform_indices(num_frames, row.frame_count), reader)
 
 
-def of_rows(rows: Sequence[Item], num_frames: int, backbone: Backbone, folder: Path, reader: Reader = "pyav") -> Asked:
+def of_rows(
+    rows: Sequence[ScenarioRow], num_frames: int, backbone: LoadedBackbone, folder: Path, reader: Reader = "pyav"
+) -> Asked:
     """The rows of one direction as queries: captions, or clips with their frames in `folder`."""
     clips = [row for row in rows if isinstance(row, ClipRow | CompleteSource)]
     if clips:
@@ -89,12 +91,12 @@ def of_rows(rows: Sequence[Item], num_frames: int, backbone: Backbone, folder: P
     return texts
 
 
-def batches(queries: Asked, size: int, backbone: Backbone) -> Iterator[Batch]:
+def batches(queries: Asked, size: int, backbone: LoadedBackbone) -> Iterator[Batch]:
     """The queries in their order, `size` per batch; the last batch may be shorter."""
     return fed(_batches(queries, size, backbone), backbone.model.device)
 
 
-def _batches(queries: Asked, size: int, backbone: Backbone) -> Iterator[Batch]:
+def _batches(queries: Asked, size: int, backbone: LoadedBackbone) -> Iterator[Batch]:
     for start in range(0, len(queries), size):
         part = slice(start, start + size)
         yield queries.batch(part) if isinstance(queries, Clips) else backbone.tokens(queries[part])
@@ -122,7 +124,7 @@ def ahead(items: Iterator[T], count: int = 2) -> Iterator[T]:
             thread.shutdown(cancel_futures=True)  # nothing is made for a reader that has left
 
 
-def identity(row: Item) -> list[str | None]:
+def identity(row: ScenarioRow) -> list[str | None]:
     """The identity of a query: of its frames, and of its text."""
     if isinstance(row, CaptionRow):
         return [None, row.text]

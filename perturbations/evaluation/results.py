@@ -17,9 +17,9 @@ from perturbations.base import jsontext, storage
 from perturbations.base.checkpoints import library
 from perturbations.base.records import Record, canonical
 from perturbations.engine.comparability import differences
-from perturbations.evaluation.planning import ScenarioSettings, Settings
+from perturbations.evaluation.planning import EvaluationSettings, ScenarioSettings
 from perturbations.evaluation.rows import ResultRow
-from perturbations.evaluation.scenarios import Item, Retrieval
+from perturbations.evaluation.scenarios import Retrieval, ScenarioRow
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.plan.recipe import is_published
 from perturbations.tta.recording import Counts
@@ -84,7 +84,7 @@ def append(journal: Path, run: FinishedRun) -> None:
 
 
 def finished(
-    settings: Settings,
+    settings: EvaluationSettings,
     scenario: ScenarioSettings,
     task: Retrieval,
     similarities: NDArray[np.float32],
@@ -139,12 +139,12 @@ def finished(
     )
 
 
-def shared_settings(settings: Settings) -> dict[str, object]:
+def shared_settings(settings: EvaluationSettings) -> dict[str, object]:
     """The settings that all runs of a job share."""
     return {name: value for name, value in settings.items() if name not in ("methods", "seeds", "scenarios")}
 
 
-def backends(pretrained: str | None, rows: Sequence[Item]) -> dict[str, str]:
+def backends(pretrained: str | None, rows: Sequence[ScenarioRow]) -> dict[str, str]:
     """The backend of each model's role, in queries and retrieval, and how the rows differ from published ones."""
     players = {"retrieval": "pretrained" if pretrained else "demo_encoder"}
     perturbed = [row for row in rows if isinstance(row, ClipRow | TextRow) and row.params]

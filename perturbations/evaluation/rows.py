@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from perturbations.manifest.kind import Kind
+from perturbations.manifest.kind import RowKind
 
 _Side = Literal["none", "query", "gallery", "both"]
 """What is perturbed: nothing (clean results), the queries, the gallery, or both."""
@@ -103,6 +103,6 @@ _SCENARIO_KEY = (
     *("direction", "side", "suite", "mix", "share", "perturbation", "severity", "text_perturbation", "text_severity"),
     *("model", "method", "seed"),
 )
-RESULTS = Kind("results", ResultRow, _SCENARIO_KEY, renamed={f"r{k}": f"recall_at_{k}" for k in (1, 5, 10, 50, 100)})
-RANKS = Kind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"))
+RESULTS = RowKind("results", ResultRow, _SCENARIO_KEY, renamed={f"r{k}": f"recall_at_{k}" for k in (1, 5, 10, 50, 100)})
+RANKS = RowKind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"))
 KINDS = (RESULTS, RANKS)

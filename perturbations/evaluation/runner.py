@@ -25,10 +25,10 @@ from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
 from perturbations.base.records import canonical, digest
 from perturbations.evaluation import galleries, queries, results, scenarios
-from perturbations.evaluation.backbone import Backbone
+from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.galleries import CleanSide
 from perturbations.evaluation.pictures import Picture
-from perturbations.evaluation.planning import CONTINUAL, ScenarioSettings, Settings
+from perturbations.evaluation.planning import CONTINUAL, EvaluationSettings, ScenarioSettings
 from perturbations.evaluation.results import FinishedRun
 from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioColumns
 from perturbations.evaluation.scenarios import Perturbed, Retrieval
@@ -43,18 +43,18 @@ log = logging.getLogger("perturbations")
 
 
 @dataclass(frozen=True)
-class Job:
+class EvaluationJob:
     """What the runs of a job share: the settings, the model, the clean side and the bank of training queries."""
 
-    settings: Settings
-    backbone: Backbone
+    settings: EvaluationSettings
+    backbone: LoadedBackbone
     clean: CleanSide
     bank: Gallery | None
     reader: Reader = "pyav"
 
 
 def evaluate(
-    job: Job, perturbed: Perturbed, journal: Path, journals: Sequence[Path] = ()
+    job: EvaluationJob, perturbed: Perturbed, journal: Path, journals: Sequence[Path] = ()
 ) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
     """Run a job's scenarios; returns the rows of results, the rows of ranks, and the data of the report's pictures.
 
@@ -102,7 +102,7 @@ def evaluate(
 class _Asked:
     """The queries of the last scenario as the model's input; the next scenario may have the same ones."""
 
-    def __init__(self, job: Job, stack: ExitStack) -> None:
+    def __init__(self, job: EvaluationJob, stack: ExitStack) -> None:
         self._job = job
         self._stack = stack
         self._sha256 = ""
@@ -138,16 +138,16 @@ class _State:
     timings: Timings
 
 
-def _is_continual(settings: Settings) -> bool:
+def _is_continual(settings: EvaluationSettings) -> bool:
     return settings["setting"].endswith(CONTINUAL)
 
 
-def _continues(job: Job, method: str) -> bool:
+def _continues(job: EvaluationJob, method: str) -> bool:
     """Whether a run depends on the scenarios before; a method that learns nothing has no state."""
     return _is_continual(job.settings) and methods.method(method).adapts
 
 
-def _forget_beginnings(job: Job, retrievals: Iterable[Retrieval], done: dict[str, FinishedRun]) -> None:
+def _forget_beginnings(job: EvaluationJob, retrievals: Iterable[Retrieval], done: dict[str, FinishedRun]) -> None:
     """Take from `done` the continual runs whose last scenarios are missing: a journal does not hold their state."""
     keys: dict[_Run, list[str]] = defaultdict(list)
     chain = _Chain()
@@ -163,7 +163,7 @@ def _forget_beginnings(job: Job, retrievals: Iterable[Retrieval], done: dict[str
                 del done[key]
 
 
-def _keys(job: Job, scenario: ScenarioSettings, task: Retrieval, chain: _Chain) -> dict[_Run, str]:
+def _keys(job: EvaluationJob, scenario: ScenarioSettings, task: Retrieval, chain: _Chain) -> dict[_Run, str]:
     """The key of each run of a scenario: a hash of all that determines its result."""
     determined_by = {
         **results.shared_settings(job.settings),
@@ -189,12 +189,12 @@ def _keys(job: Job, scenario: ScenarioSettings, task: Retrieval, chain: _Chain) 
     return keys
 
 
-def _sha256_of(rows: Sequence[scenarios.Item]) -> str:
+def _sha256_of(rows: Sequence[scenarios.ScenarioRow]) -> str:
     return digest([queries.identity(row) for row in rows])
 
 
 def _runs(
-    job: Job,
+    job: EvaluationJob,
     scenario: ScenarioSettings,
     task: Retrieval,
     asked: _Asked,
@@ -236,31 +236,31 @@ def _runs(
         yield done[key]
 
 
-def _gallery(job: Job, task: Retrieval) -> Gallery:
+def _gallery(job: EvaluationJob, task: Retrieval) -> Gallery:
     """The features of a scenario's gallery: those of the clean side, or of perturbed items, encoded now."""
     if not task.is_perturbed("gallery"):
         return job.clean.gallery(task)
     return galleries.encoded(job.backbone, task.gallery, job.settings["num_frames"], job.reader)
 
 
-def _encoded_queries(job: Job, task: Retrieval) -> Gallery | None:
+def _encoded_queries(job: EvaluationJob, task: Retrieval) -> Gallery | None:
     """The features of clean queries that ask a perturbed gallery, which the clean side holds."""
     exact = job.settings["precision"] == "float32"  # the clean side is encoded in it
     return job.clean.queries(task) if task.is_perturbed("gallery") and exact else None
 
 
-def _as_unadapted(job: Job, encoded: Gallery) -> Unadapted:
+def _as_unadapted(job: EvaluationJob, encoded: Gallery) -> Unadapted:
     """Known features of the queries, as if each batch had been encoded by the model as it is."""
     parts = encoded.features.split(job.settings["batch_size"])
     return Unadapted({(seed, place): (part, []) for seed in job.settings["seeds"] for place, part in enumerate(parts)})
 
 
-def _nothing(job: Job, task: Retrieval) -> Iterator[Batch]:
+def _nothing(job: EvaluationJob, task: Retrieval) -> Iterator[Batch]:
     """An empty batch for each batch of queries whose features are known."""
     return iter([()] * -(-len(task.queries) // job.settings["batch_size"]))
 
 
-def _batches(job: Job, asked: queries.Asked) -> Iterator[Batch]:
+def _batches(job: EvaluationJob, asked: queries.Asked) -> Iterator[Batch]:
     return queries.batches(asked, job.settings["batch_size"], job.backbone)
 
 
@@ -268,7 +268,7 @@ def _sum(gallery: Gallery | None) -> str | None:
     return None if gallery is None else storage.sha256_of(gallery.features.cpu().numpy().tobytes())
 
 
-def _state(job: Job, run: _Run, gallery: Gallery, unadapted: Unadapted, chain: _Chain) -> _State:
+def _state(job: EvaluationJob, run: _Run, gallery: Gallery, unadapted: Unadapted, chain: _Chain) -> _State:
     """The state of a run before a scenario: new, or, in the continual setting, as the scenario before left it."""
     if run in chain.states:
         state = chain.states[run]
@@ -298,7 +298,9 @@ def _state(job: Job, run: _Run, gallery: Gallery, unadapted: Unadapted, chain: _
     return chain.states[run]
 
 
-def _similarities(job: Job, batches: Iterator[Batch], queries: int, method: str, state: _State) -> NDArray[np.float32]:
+def _similarities(
+    job: EvaluationJob, batches: Iterator[Batch], queries: int, method: str, state: _State
+) -> NDArray[np.float32]:
     """The similarities of all queries of a scenario with the gallery, queries x gallery."""
     shown = logged(
         state.ask(batches), -(-queries // job.settings["batch_size"]), f"batches of {methods.title_of(method)}"

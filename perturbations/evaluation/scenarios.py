@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.planning import Direction, Modality, ScenarioSettings, perturbs
+from perturbations.evaluation.planning import DirectionName, Modality, ScenarioSettings, perturbs
 from perturbations.manifest.kinds import COMPLETE, CaptionRow, ClipRow, CompleteSource, MixRow, SourceRow, TextRow
 
-Item = ClipRow | CompleteSource | CaptionRow | TextRow
+ScenarioRow = ClipRow | CompleteSource | CaptionRow | TextRow
 """A query or an item of the gallery: a perturbed or clean clip, or a perturbed or clean caption."""
 
-Candidate = ClipRow | SourceRow | CaptionRow | TextRow
+CandidateRow = ClipRow | SourceRow | CaptionRow | TextRow
 """A row of a manifest; its status and the scenario decide whether it becomes a query or a part of the gallery."""
 
-Perturbed = Callable[[ScenarioSettings, Modality], tuple[Sequence[Candidate], str]]
+Perturbed = Callable[[ScenarioSettings, Modality], tuple[Sequence[CandidateRow], str]]
 """Returns the rows from which a scenario's perturbed clips or captions are taken, and the hash of their manifests."""
 
 
@@ -46,10 +46,10 @@ class Retrieval:
         missing: listed queries that are left out: quarantined, not accepted, or without a relevant item.
     """
 
-    direction: Direction
+    direction: DirectionName
     side: str
-    queries: tuple[Item, ...]
-    gallery: tuple[Item, ...]
+    queries: tuple[ScenarioRow, ...]
+    gallery: tuple[ScenarioRow, ...]
     relevant: tuple[tuple[int, ...], ...]
     missing: int
 
@@ -63,19 +63,19 @@ class Retrieval:
         return self.side in (part, "both")
 
 
-def id_of(row: Item) -> str:
+def id_of(row: ScenarioRow) -> str:
     """The id of a clip, or of a caption."""
     return row.caption_id if isinstance(row, CaptionRow | TextRow) else row.item_id
 
 
-def clips_of(rows: Sequence[Candidate], clean: Clean) -> list[ClipRow | CompleteSource]:
+def clips_of(rows: Sequence[CandidateRow], clean: Clean) -> list[ClipRow | CompleteSource]:
     """The usable clips among rows, by id: complete, of a complete source."""
     complete = {row.item_id for row in clean.sources if row.status == COMPLETE}
     known = (row for row in rows if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE)
     return sorted((row for row in known if row.item_id in complete), key=lambda row: row.item_id)
 
 
-def captions_of(rows: Sequence[Candidate], clean: Clean) -> list[CaptionRow | TextRow]:
+def captions_of(rows: Sequence[CandidateRow], clean: Clean) -> list[CaptionRow | TextRow]:
     """The usable captions among rows, by id: accepted by the gate, of a complete source."""
     complete = {row.item_id for row in clean.sources if row.status == COMPLETE}
     known = (row for row in rows if isinstance(row, CaptionRow | TextRow) and row.item_id in complete)
@@ -83,7 +83,11 @@ def captions_of(rows: Sequence[Candidate], clean: Clean) -> list[CaptionRow | Te
 
 
 def retrieval(
-    direction: Direction, clips: Sequence[Candidate], captions: Sequence[Candidate], clean: Clean, side: str = "none"
+    direction: DirectionName,
+    clips: Sequence[CandidateRow],
+    captions: Sequence[CandidateRow],
+    clean: Clean,
+    side: str = "none",
 ) -> Retrieval:
     """Clips that ask for their captions (v2t), or captions that ask for their clips (t2v).
 
@@ -93,8 +97,8 @@ def retrieval(
     Raises `ManifestError` when no query is left.
     """
     videos, texts = clips_of(clips, clean), captions_of(captions, clean)
-    queries: Sequence[Item] = videos if direction == "v2t" else texts
-    gallery: Sequence[Item] = texts if direction == "v2t" else videos
+    queries: Sequence[ScenarioRow] = videos if direction == "v2t" else texts
+    gallery: Sequence[ScenarioRow] = texts if direction == "v2t" else videos
     places = defaultdict(list)
     for place, row in enumerate(gallery):
         places[row.item_id].append(place)
@@ -111,7 +115,7 @@ def of_scenario(scenario: ScenarioSettings, perturbed: Perturbed, clean: Clean) 
 
     Raises `ManifestError` when no query is left.
     """
-    rows: dict[str, Sequence[Candidate]] = {"clips": clean.sources, "captions": clean.captions}
+    rows: dict[str, Sequence[CandidateRow]] = {"clips": clean.sources, "captions": clean.captions}
     hashes = []
     for modality in ("clips", "captions"):
         if perturbs(modality, scenario["direction"], scenario["side"]):
@@ -133,7 +137,7 @@ def name_of(scenario: ScenarioSettings) -> str:
     )
 
 
-def _is_of(row: Candidate, scenario: ScenarioSettings) -> bool:
+def _is_of(row: CandidateRow, scenario: ScenarioSettings) -> bool:
     """Whether a perturbed row belongs to a scenario."""
     if isinstance(row, MixRow) and scenario["mix"] == "mixed_types":
         return bool(row.share == scenario["share"])

@@ -16,7 +16,7 @@ from perturbations.base.errors import AnnotationError, short
 from perturbations.base.records import canonical, digest
 from perturbations.datasets import readers
 from perturbations.evaluation import stored_features
-from perturbations.evaluation.planning import CLEAN, Direction
+from perturbations.evaluation.planning import CLEAN, DirectionName
 from perturbations.evaluation.result_sets import check, with_clean
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, ScenarioColumns
 from perturbations.evaluation.stored_features import StoredFeatures
@@ -58,7 +58,7 @@ class Named:
 
     dataset: str
     model: str
-    direction: Direction
+    direction: DirectionName
 
 
 def located(path: Path) -> FeatureSet:

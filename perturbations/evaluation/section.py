@@ -17,7 +17,7 @@ from perturbations.tta.methods import registry as methods
 _Side = Literal["query", "gallery", "both"]
 _Mix = Literal["mixed_severity", "mixed_types"]
 Pooling = Literal["clip4clip", "xpool"]
-Setting = Literal["qs", "qgs_cross", "qgs_zero_shot"]
+AdaptationSetting = Literal["qs", "qgs_cross", "qgs_zero_shot"]
 Precision = Literal["float32", "tf32", "bfloat16"]
 
 
@@ -102,7 +102,7 @@ class EvaluatedModel(Strict):
     revision: str | None = Field(None, description="its commit")
     checkpoint: Path | None = Field(None, description="fine-tuned weights; xpool needs them")
     pooling: Pooling = Field("clip4clip", description="how frames are pooled")
-    setting: Setting | None = Field(None, description="what it was trained on, as `evaluation.setting`")
+    setting: AdaptationSetting | None = Field(None, description="what it was trained on, as `evaluation.setting`")
     device: Device | None = Field(None, description="cpu, cuda, cuda:1, mps")
     precision: Precision | None = Field(None, description="of the query encoder's matrix products")
     num_frames: Annotated[Whole, Field(ge=1, le=4096)] | None = Field(None, description="frames per clip")
@@ -127,7 +127,7 @@ class Evaluation(Strict):
     )
     revision: str | None = Field(None, description="its commit")
     checkpoint: Path | None = Field(None, description="fine-tuned weights as X-Pool publishes them; xpool needs them")
-    setting: Setting = Field(
+    setting: AdaptationSetting = Field(
         "qs",
         description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
         "dataset; qgs_zero_shot: on none. The last two also evaluate clean queries; without suites, only those",

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from perturbations.base import jsontext
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
-from perturbations.plan.sharding import Plan
+from perturbations.plan.sharding import DatasetPlan
 from perturbations.tta.methods import registry as methods
 
 _MIB = 2**20
@@ -51,7 +51,7 @@ _READING = 0.6
 
 
 def job_memory_mb(
-    config: configuration.Config, dataset: str, job: evaluation.Job, group: str, plan: Plan, attempt: int = 1
+    config: configuration.Config, dataset: str, job: evaluation.JobKey, group: str, plan: DatasetPlan, attempt: int = 1
 ) -> int:
     """The memory of a job of `evaluate` in MB, from its direction, methods, number of scenarios, queries and gallery.
 
@@ -81,7 +81,7 @@ def job_memory_mb(
 
 
 def job_minutes(
-    config: configuration.Config, dataset: str, job: evaluation.Job, group: str, plan: Plan, attempt: int = 1
+    config: configuration.Config, dataset: str, job: evaluation.JobKey, group: str, plan: DatasetPlan, attempt: int = 1
 ) -> int:
     """The time of a job of `evaluate`, at most a day per attempt: its journal keeps what is done."""
     direction, wanted = job[0], config.evaluation
@@ -108,13 +108,13 @@ def job_minutes(
     return min(_MOST_MINUTES, int(minutes)) * attempt
 
 
-def gallery_memory_mb(config: configuration.Config, plan: Plan, attempt: int = 1) -> int:
+def gallery_memory_mb(config: configuration.Config, plan: DatasetPlan, attempt: int = 1) -> int:
     """The memory of the job that encodes a dataset's clean clips, in MB."""
     features = 3 * 4 * plan.listed * config.evaluation.num_frames * _FEATURE
     return _mb(_process_mib(config) + 500 + features // _MIB, attempt)
 
 
-def gallery_minutes(config: configuration.Config, plan: Plan, attempt: int = 1) -> int:
+def gallery_minutes(config: configuration.Config, plan: DatasetPlan, attempt: int = 1) -> int:
     """The time of that job."""
     seconds = _READING + (_SECONDS["v2t"][0] * config.evaluation.num_frames / 12 if _on_cpu(config) else 0.0)
     return min(_MOST_MINUTES, 30 + int(plan.listed * seconds / 60)) * attempt
@@ -130,7 +130,7 @@ def _mb(mib: int, attempt: int) -> int:
     return -(-mib * _MIB // 10**6) * (1 << (attempt - 1))
 
 
-def _scenarios(config: configuration.Config, dataset: str, job: evaluation.Job) -> int:
+def _scenarios(config: configuration.Config, dataset: str, job: evaluation.JobKey) -> int:
     return len(evaluation.jobs(config, dataset).get(job, ()))
 
 
@@ -138,7 +138,7 @@ def _on_cpu(config: configuration.Config) -> bool:
     return not config.evaluation.device.startswith("cuda")
 
 
-def _sizes(direction: str, plan: Plan) -> tuple[int, int]:
+def _sizes(direction: str, plan: DatasetPlan) -> tuple[int, int]:
     """The numbers of queries and of gallery items."""
     return (plan.listed, plan.captions) if direction == "v2t" else (plan.captions, plan.listed)
 

@@ -23,8 +23,9 @@ from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.errors import AnnotationError, ConfigError, cut, first_line, short
 from perturbations.datasets import readers
+from perturbations.evaluation.features import Floats
 
-Frames = Literal["mean", "middle"]
+PooledAs = Literal["mean", "middle"]
 """What stands for a clip of several frames: their mean, or the middle one (EgoCVR's `--query_frames 1`)."""
 
 COLUMNS = {"id": "features", "clip_name": "clip_embeddings", "text": "text_embeddings"}
@@ -38,8 +39,6 @@ _MOST_FRAMES = 1_024
 _LONGEST_LIST = 16 * 1024**2  # characters
 _BLOCK = 64 * 1024**2  # values held at once
 _CLOSE = 1e-3  # of the largest value: rounding, such as of another batch
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class _Tensor:
     block: Callable[[int, int], NDArray[np.generic]]
 
 
-def read(path: Path, *, frames: Frames = "mean") -> StoredFeatures:
+def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
     """The features of a file: a CSV of lists, or a tensor with its ids in it or in a CSV beside it.
 
     `x.csv` is read with `x.pt` (or `.npy`, `.npz`, `.safetensors`) where that is there, as EgoCVR's code does. `frames`
@@ -188,7 +187,7 @@ def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, str]]:
         yield where, row[needed[0]].strip(), row[needed[1]] if lists else ""
 
 
-def _from_lists(path: Path, frames: Frames) -> StoredFeatures:
+def _from_lists(path: Path, frames: PooledAs) -> StoredFeatures:
     names: list[str] = []
     rows: list[Floats] = []
     shape: tuple[int, ...] | None = None
@@ -227,7 +226,7 @@ def _numbers(place: str, values: NDArray[np.generic]) -> Floats:
     return rows
 
 
-def _one_frame(rows: Floats, frames: Frames) -> Floats:
+def _one_frame(rows: Floats, frames: PooledAs) -> Floats:
     """What stands for each clip: N x frames x D or N x D to N x D."""
     if rows.ndim == 2:
         return rows
@@ -251,7 +250,7 @@ def _check_shape(place: object, shape: tuple[int, ...]) -> None:
         )
 
 
-def _reduced(path: Path, names: Sequence[str], tensor: _Tensor, frames: Frames) -> Floats:
+def _reduced(path: Path, names: Sequence[str], tensor: _Tensor, frames: PooledAs) -> Floats:
     """All rows of a tensor, one feature per row, with a block of them in memory at a time."""
     result = np.empty((tensor.shape[0], tensor.shape[-1]), np.float32)
     step = max(1, _BLOCK // math.prod(tensor.shape[1:]))

@@ -12,7 +12,7 @@ from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.plan.paths import CaptionShards, Plans
-from perturbations.plan.targets import Target, Work, skipped_lines
+from perturbations.plan.targets import Target, TargetWork, skipped_lines
 
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
@@ -25,7 +25,7 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
         yield Target(f"tta_{dataset}", f"{text}, on the dataset `{dataset}`", request)
 
 
-def results(config: configuration.Config, dataset: str, kind: str, plans: Plans) -> Work:
+def results(config: configuration.Config, dataset: str, kind: str, plans: Plans) -> TargetWork:
     """The results of every model on a dataset, without (`evaluation`) or with (`adaptation`) adapting.
 
     Raises `ConfigError` where a dataset other than the demo's lacks what the configured protocol needs.
@@ -53,4 +53,4 @@ def results(config: configuration.Config, dataset: str, kind: str, plans: Plans)
     ]
     sizes += [line for suite in evaluation.caption_suites(config) for line in skipped_lines(config, suite, dataset)]
     folders = [evaluation_paths.results_folder(own, dataset, kind) for own in models.values()]
-    return Work([f"{folder}/{name}.parquet" for folder in folders for name in ("results", "ranks")], tuple(sizes))
+    return TargetWork([f"{folder}/{name}.parquet" for folder in folders for name in ("results", "ranks")], tuple(sizes))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from perturbations.exports.registry import Export
-from perturbations.exports.writing.records import Exported, Request
+from perturbations.exports.writing.records import Exported, ExportRequest
 
 
-def _write(request: Request) -> Exported:
+def _write(request: ExportRequest) -> Exported:
     from perturbations.exports.writing import recipefiles
 
     return recipefiles.write(request)

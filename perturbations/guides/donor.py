@@ -21,16 +21,16 @@ from perturbations.guides.registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,
+    AnalysisResults,
     ClipShape,
     Facts,
     FactsRequest,
     Guide,
     GuideRecipe,
     GuideSettings,
-    Known,
-    Results,
+    GuideWork,
+    KnownGuides,
     Role,
-    Work,
 )
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from perturbations.media.clip import Clip
+    from perturbations.media.clip import MediaClip
     from perturbations.media.footage import CleanClip
     from perturbations.models import clip as clip_model
 
@@ -251,7 +251,7 @@ def _find(request: FactsRequest) -> _DonorFacts:
     return _DonorFacts(donor=donor, similarity=round(nearest.similarity, 6), files=_DonorFiles(donor=row.source_path))
 
 
-def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], npt.NDArray[np.float64]]:
+def _corpus(known: KnownGuides, seed: int, number: int) -> tuple[list[AnalysisRow], npt.NDArray[np.float64]]:
     """`number` donors and their vectors, chosen by a hash.
 
     A donor added to or removed from the corpus changes at most one of the others.
@@ -277,15 +277,15 @@ def _is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
     )
 
 
-def _clip_of(facts: Facts) -> Clip:
+def _clip_of(facts: Facts) -> MediaClip:
     """The clip that a segment is taken from. Raises `MediaError` when its file is missing or changed."""
-    from perturbations.media.clip import Clip
+    from perturbations.media.clip import MediaClip
 
     assert isinstance(facts, _DonorFacts)
     donor, path = facts.donor, Path(facts.files.donor)
     if not path.is_file() or storage.sha256(path) != donor.sha256:
         raise MediaError(f"the donor {donor.item_id!r} is missing or changed: {path}")
-    return Clip(path, donor.start_s, donor.end_s)
+    return MediaClip(path, donor.start_s, donor.end_s)
 
 
 def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> tuple[int, float]:
@@ -297,7 +297,7 @@ def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> tuple[int, floa
 # --- the analyses ----------------------------------------------------------------------------------------------------
 
 
-def _run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
+def _run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: GuideWork) -> AnalysisResults:
     """A vector per clip, from 12 uniformly sampled frames: of length 1, or the mean of features of any length."""
     from perturbations.analysis import descriptor
     from perturbations.media import footage
@@ -326,7 +326,7 @@ def _run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Wor
     ]
 
 
-def _run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
+def _run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: GuideWork) -> AnalysisResults:
     """The features of each clip's generated caption, for the search of donors (the released event insertion)."""
     assert isinstance(recipe, _CaptionEmbedding)
     rows = [work.before[clip.item_id] for clip in clips]
@@ -346,7 +346,7 @@ def _run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], w
 
 # A job loads its model once.
 @lru_cache(maxsize=1)
-def _clip_model(settings: str) -> clip_model.Clip:
+def _clip_model(settings: str) -> clip_model.ClipModel:
     from perturbations.models import clip
 
     model = _EmbeddingModel.model_validate_json(settings)

@@ -17,15 +17,15 @@ from perturbations.guides.registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,
+    AnalysisResults,
     ClipShape,
     Facts,
     FactsRequest,
     Guide,
     GuideRecipe,
     GuideSettings,
-    Results,
+    GuideWork,
     Role,
-    Work,
 )
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _settle(settings: GuideSettings) -> _MainObjectGuide:
 _Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in pixels."""
 
-Source = Literal["motion", "contrast", "centre", "detector"]
+_Source = Literal["motion", "contrast", "centre", "detector"]
 """What a box rests on: an object that moves, one that stands out, neither (a central region), or a trained detector."""
 
 _Position = Annotated[int, Field(ge=0, lt=2**31)]
@@ -166,7 +166,7 @@ class MainObjects(Record):
     objects: tuple[tuple[DetectedObject, ...], ...]
     boxes: tuple[_Box | None, ...]
     tracks: tuple[int | None, ...]
-    sources: tuple[Source | None, ...]
+    sources: tuple[_Source | None, ...]
 
 
 class _MainObjectFacts(Facts):
@@ -175,7 +175,7 @@ class _MainObjectFacts(Facts):
     positions: tuple[_Position, ...] = Field(min_length=1)
     boxes: tuple[_Box | None, ...]
     tracks: tuple[int | None, ...]
-    sources: tuple[Source | None, ...]
+    sources: tuple[_Source | None, ...]
 
     @model_validator(mode="after")
     def _as_many(self) -> _MainObjectFacts:
@@ -208,7 +208,7 @@ def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.
 # --- the analysis ----------------------------------------------------------------------------------------------------
 
 
-def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
+def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: GuideWork) -> AnalysisResults:
     """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
     from perturbations.analysis import saliency
     from perturbations.media import footage
@@ -255,7 +255,7 @@ class _Sight(NamedTuple):
     """
 
     detected: list[list[detections.Detection]]
-    sources: Sequence[Source]
+    sources: Sequence[_Source]
     caption: str | None
     keywords: Sequence[str]
     identity: Mapping[str, object]
@@ -321,7 +321,7 @@ def _sampled_and_each_second(num_frames: int, fps: float) -> set[int]:
 class _ObjectModels(NamedTuple):
     captioner: captioner.Captioner
     nouns: nouns.Nouns
-    detector: owlv2.Detector | yolo_world.Detector
+    detector: owlv2.OpenVocabularyDetector | yolo_world.WorldDetector
     identity: Mapping[str, object]
 
 
@@ -334,7 +334,7 @@ def _object_models(settings: str) -> _ObjectModels:
     device, dtype = model.device or "cpu", model.dtype or "float32"
     words = captioner.load(model.captioner or "", revision=model.captioner_revision, device=device, dtype=dtype)
     finds_nouns = nouns.load(model.nouns or "")
-    detector: owlv2.Detector | yolo_world.Detector
+    detector: owlv2.OpenVocabularyDetector | yolo_world.WorldDetector
     detector = owlv2.load(model.owlv2 or "", revision=model.owlv2_revision, device=device, dtype=dtype)
     roles = {"captioner": words.identity, "nouns": finds_nouns.identity, "detector": detector.identity}
     if model.detector == "yolo_world":

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from perturbations.base.arrays import Image
-    from perturbations.media.clip import Clip
+    from perturbations.media.clip import MediaClip
     from perturbations.media.footage import CleanClip
 
 # --- the configuration -----------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Analysed(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class GuideWork:
     """The input of an analysis beside the clips.
 
     Attributes:
@@ -124,7 +124,7 @@ class Work:
     tick: Tick = no_tick
 
 
-Results = Sequence[Analysed | MediaError]
+AnalysisResults = Sequence[Analysed | MediaError]
 
 
 OFFLINE_MB = 1000
@@ -149,7 +149,7 @@ class Analysis:
     name: str
     recipe: type[AnalysisRecipe]
     settle: Callable[[GuideSettings], AnalysisRecipe]
-    run: Callable[[AnalysisRecipe, Sequence[CleanClip], Work], Results]
+    run: Callable[[AnalysisRecipe, Sequence[CleanClip], GuideWork], AnalysisResults]
     extension: str | None = None
     after: str | None = None
     memory_mb: int = OFFLINE_MB
@@ -197,7 +197,7 @@ class Facts(Record):
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownGuides:
     """The results of analyses for the clips of a shard.
 
     Attributes:
@@ -229,7 +229,7 @@ class FactsRequest:
     dataset: str
     item_id: str
     parameters: Mapping[str, object]
-    known: Known
+    known: KnownGuides
 
     def analysed_row(self) -> AnalysisRow:
         """The row of the clip's analysis. Raises `MediaError` when it is missing or failed."""
@@ -308,7 +308,7 @@ class Guide:
     analyses: tuple[Analysis, ...] = ()
     roles: tuple[Role, ...] = ()
     problems: Callable[[GuideSettings], list[str]] = lambda settings: []
-    other: Callable[[Facts], Clip] | None = None
+    other: Callable[[Facts], MediaClip] | None = None
     on_the_fly: bool = False
     pictured: str | None = None
 

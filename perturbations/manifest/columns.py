@@ -8,7 +8,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from perturbations.base.errors import ManifestError
-from perturbations.manifest.kinds import KINDS, Kind, MixRow, MultimodalRow, Row
+from perturbations.manifest.kinds import KINDS, MixRow, MultimodalRow, RowKind, RowT
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def values_of(row: object) -> dict[str, Any]:
     return {column.name: getattr(row, column.name) for column in columns_of(type(row))}
 
 
-def row_from(kind: Kind[Row], columns: Mapping[str, object]) -> Row:
+def row_from(kind: RowKind[RowT], columns: Mapping[str, object]) -> RowT:
     """A row of a kind from columns by name; other columns are left out.
 
     Raises `ManifestError` where a column that must be filled is empty or has another type.

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import SOURCES, CaptionRow, Kind
+from perturbations.manifest.kinds import SOURCES, CaptionRow, RowKind
 
 _LEVELS = 3
 """In how many folders they are looked for: manifests/DATASET/whole/SUITE/videos.parquet."""
 
 
-def companion(path: Path, kind: Kind[Any]) -> list[Any]:
+def companion(path: Path, kind: RowKind[Any]) -> list[Any]:
     """The rows of a dataset's own manifest (`sources.parquet`, `captions.parquet`), beside another or above; or none.
 
     The paths of clips are absolute. Raises `ManifestError` where the manifest is damaged.

@@ -18,7 +18,7 @@ from perturbations.base import jsontext, locking, storage, sums
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import locations, sizes
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row
+from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, RowKind, RowT
 from perturbations.manifest.schemas import column_problem, completed
 from perturbations.manifest.schemas import schema_of as schema_of
 
@@ -38,7 +38,7 @@ _Cell = str | float | None
 """A path, or None or NaN without one."""
 
 
-def write(path: Path, kind: Kind[Row], rows: Iterable[Row], about: _About | None = None) -> None:
+def write(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About | None = None) -> None:
     """Write rows of one kind, sorted by their key, whole or not at all.
 
     The metadata has the number of rows per status, and hashes of their keys and of their content.
@@ -46,14 +46,14 @@ def write(path: Path, kind: Kind[Row], rows: Iterable[Row], about: _About | None
     _write_table(path, kind, table_of(kind, rows), about)
 
 
-def write_part(path: Path, kind: Kind[Row], rows: Iterable[Row]) -> None:
+def write_part(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> None:
     """Write a shard's part, and delete what killed jobs left of it. A lock makes sure that no other job writes it."""
     with locking.one_job(path):
         storage.remove_leftovers([path])
         write(path, kind, rows)
 
 
-def table_of(kind: Kind[Row], rows: Iterable[Row]) -> pa.Table:
+def table_of(kind: RowKind[RowT], rows: Iterable[RowT]) -> pa.Table:
     """Rows as a table, sorted by their key."""
     rows = sorted(rows, key=lambda row: _sort_key(row, kind))
     schema = schema_of(kind)
@@ -61,7 +61,7 @@ def table_of(kind: Kind[Row], rows: Iterable[Row]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Row], about: _About | None = None) -> None:
+def concatenate(parts: Sequence[Path], output: Path, kind: RowKind[RowT], about: _About | None = None) -> None:
     """Write the rows of parts that have no key in common as one manifest, as `write` does; for millions of them."""
     table = pa.concat_tables([_read_table(part, kind) for part in parts])
     # Empty keys come first, as `write` sorts them: a further column per key says which are empty.
@@ -72,7 +72,7 @@ def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Row], about: _Ab
     _write_table(output, kind, table, about)
 
 
-def _write_table(path: Path, kind: Kind[Row], table: pa.Table, about: _About | None) -> None:
+def _write_table(path: Path, kind: RowKind[RowT], table: pa.Table, about: _About | None) -> None:
     described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **(about or {}), **describe(kind, table)}
     described.pop(LISTED, None)
     if sums.is_listed(path):
@@ -87,7 +87,7 @@ def metadata_sha256(about: _About) -> str:
     return storage.sha256_of(json.dumps(rest, sort_keys=True).encode())
 
 
-def as_written(path: Path, kind: Kind[Row], rows: Iterable[Row], about: _About) -> bytes:
+def as_written(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About) -> bytes:
     """The file of other rows or other metadata, in the form that the stored file has: its columns and its hashes.
 
     So that a repaired manifest of an earlier version equals the file that this version wrote.
@@ -108,7 +108,7 @@ def _encode(
             writer.write_table(table)
 
 
-def changed_parts(path: Path, kind: Kind[Row], rows: Sequence[Row], *, is_listed: bool = False) -> list[str]:
+def changed_parts(path: Path, kind: RowKind[RowT], rows: Sequence[RowT], *, is_listed: bool = False) -> list[str]:
     """The parts of a manifest that differ from what `write` writes for these rows.
 
     These are names of counts and hashes, or "bytes" where only the bytes differ and pyarrow's version is the same: a
@@ -139,7 +139,7 @@ def _encoded(table: pa.Table, about: _About, *, empty_group: bool) -> bytes:
     return content
 
 
-def describe(kind: Kind[Row], table: pa.Table) -> dict[str, object]:
+def describe(kind: RowKind[RowT], table: pa.Table) -> dict[str, object]:
     """The number of rows, in all and per status, and hashes of the keys and of every cell."""
     described: dict[str, object] = {
         "rows": table.num_rows,
@@ -175,34 +175,34 @@ def _update(digest: hashlib._Hash, column: pa.Array) -> None:
         digest.update(np.ascontiguousarray(filled).tobytes())
 
 
-def _sort_key(row: object, kind: Kind[Row]) -> tuple[tuple[bool, object], ...]:
+def _sort_key(row: object, kind: RowKind[RowT]) -> tuple[tuple[bool, object], ...]:
     values = (getattr(row, name) for name in kind.key)
     return tuple((value is not None, value) for value in values)
 
 
-def read_rows(path: Path, kind: Kind[Row]) -> list[Row]:
+def read_rows(path: Path, kind: RowKind[RowT]) -> list[RowT]:
     """The rows of a manifest. Raises `ManifestError` when it is not a complete manifest of that kind."""
     return _rows_of(path, kind, _checked(path, kind))
 
 
-def check(path: Path, kind: Kind[Row]) -> None:
+def check(path: Path, kind: RowKind[RowT]) -> None:
     """Raise `ManifestError` when a file is not a complete manifest of that kind."""
     _checked(path, kind)
 
 
-def _checked(path: Path, kind: Kind[Row]) -> pa.Table:
+def _checked(path: Path, kind: RowKind[RowT]) -> pa.Table:
     table = _stored_table(path, kind)
     if _sha256_of(table, table.column_names) != _described(path, table.schema).get("content_sha256"):
         raise ManifestError(f"{path} was changed after it was written: its content hash is another")
     return completed(table, kind)
 
 
-def rows_as_stored(path: Path, kind: Kind[Row]) -> list[Row]:
+def rows_as_stored(path: Path, kind: RowKind[RowT]) -> list[RowT]:
     """The rows of a manifest, even if they were changed after it was written. Raises `ManifestError`."""
     return _rows_of(path, kind, _read_table(path, kind))
 
 
-def _rows_of(path: Path, kind: Kind[Row], table: pa.Table) -> list[Row]:
+def _rows_of(path: Path, kind: RowKind[RowT], table: pa.Table) -> list[RowT]:
     _check_cells(path, kind, table)
     names = table.column_names
     columns = [_cells(table[name].combine_chunks()) for name in names]
@@ -228,7 +228,7 @@ def _cells(column: pa.Array) -> list[Any]:
     return [values[place] for place in pc.fill_null(encoded.indices, len(values) - 1).to_pylist()]
 
 
-def _check_cells(path: Path, kind: Kind[Row], table: pa.Table) -> None:
+def _check_cells(path: Path, kind: RowKind[RowT], table: pa.Table) -> None:
     """Raise `ManifestError` for an empty cell that must be filled, and for an unknown word."""
     for column in columns_of(kind.row):
         cells = table[column.name]
@@ -253,7 +253,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     return _described(path, _read_schema(path))
 
 
-def kind_of(path: Path) -> Kind[Any]:
+def kind_of(path: Path) -> RowKind[Any]:
     """The kind of a manifest. Raises `ManifestError` when the file is not a manifest."""
     name = read_metadata(path).get("kind")
     if not isinstance(name, str) or name not in KINDS:
@@ -353,7 +353,7 @@ def columns_in(path: Path) -> list[str]:
     return list(_read_schema(path).names)
 
 
-def unrecorded(paths: Iterable[Path], kind: Kind[Any]) -> list[str]:
+def unrecorded(paths: Iterable[Path], kind: RowKind[Any]) -> list[str]:
     """The columns that at least one manifest of the kind lacks, or says that its parts lacked."""
     known = set(schema_of(kind).names)
     absent: set[str] = set()
@@ -370,11 +370,11 @@ def unrecorded(paths: Iterable[Path], kind: Kind[Any]) -> list[str]:
     return sorted(absent)
 
 
-def _read_table(path: Path, kind: Kind[Row]) -> pa.Table:
+def _read_table(path: Path, kind: RowKind[RowT]) -> pa.Table:
     return completed(_stored_table(path, kind), kind)
 
 
-def _stored_table(path: Path, kind: Kind[Row]) -> pa.Table:
+def _stored_table(path: Path, kind: RowKind[RowT]) -> pa.Table:
     with _opened(path) as file:
         schema = file.schema_arrow
         described = _described(path, schema)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-Status = Literal["complete", "quarantined", "missing"]
-COMPLETE: Status = "complete"
+RowStatus = Literal["complete", "quarantined", "missing"]
+COMPLETE: RowStatus = "complete"
 
-Row = TypeVar("Row")
+RowT = TypeVar("RowT")
 
 
 @dataclass(frozen=True)
-class Kind(Generic[Row]):
+class RowKind(Generic[RowT]):
     """One kind of manifest.
 
     Attributes:
@@ -25,11 +25,11 @@ class Kind(Generic[Row]):
     """
 
     name: str
-    row: type[Row]
+    row: type[RowT]
     key: tuple[str, ...]
-    complete: type[Row] | None = None
+    complete: type[RowT] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-    def type_of(self, status: object) -> type[Row]:
+    def type_of(self, status: object) -> type[RowT]:
         """The type of a row of that status."""
         return self.complete if self.complete is not None and status == COMPLETE else self.row

@@ -11,15 +11,15 @@ from typing import Any, Literal
 
 from perturbations.base import wings
 from perturbations.manifest.kind import COMPLETE as COMPLETE
-from perturbations.manifest.kind import Kind as Kind
-from perturbations.manifest.kind import Row as Row
-from perturbations.manifest.kind import Status as Status
+from perturbations.manifest.kind import RowKind as RowKind
+from perturbations.manifest.kind import RowStatus as RowStatus
+from perturbations.manifest.kind import RowT as RowT
 
-QUARANTINED: Status = "quarantined"
-MISSING: Status = "missing"
+QUARANTINED: RowStatus = "quarantined"
+MISSING: RowStatus = "missing"
 """Listed, but there is no video file: known before any job."""
 
-Stage = Literal["annotation", "source", "analysis", "video"]
+QuarantineStage = Literal["annotation", "source", "analysis", "video"]
 
 SOURCE_STORAGE = "source"
 """What the column `storage` says of a clean clip in a mixed manifest: it lies where the dataset has it."""
@@ -51,8 +51,8 @@ class SourceRow:
     duration_s: float | None = None
     rotation: int | None = None
     sample_aspect_ratio: str | None = None
-    status: Status
-    stage: Stage | None = None
+    status: RowStatus
+    stage: QuarantineStage | None = None
     error: str | None = None
 
 
@@ -191,8 +191,8 @@ class ClipRow:
     start_s: float | None = None
     end_s: float | None = None
     cut: str | None = None
-    status: Status
-    stage: Stage | None = None
+    status: RowStatus
+    stage: QuarantineStage | None = None
     error: str | None = None
 
 
@@ -259,8 +259,8 @@ class AnalysisRow:
     source_frames_sha256: str
     start_s: float | None = None
     end_s: float | None = None
-    status: Status
-    stage: Stage | None = None
+    status: RowStatus
+    stage: QuarantineStage | None = None
     error: str | None = None
 
 
@@ -270,8 +270,8 @@ class QuarantineRow:
 
     dataset: str
     item_id: str
-    status: Status
-    stage: Stage | None = None
+    status: RowStatus
+    stage: QuarantineStage | None = None
     suite: str | None = None
     perturbation: str | None = None
     severity: int | None = None
@@ -287,22 +287,22 @@ class QrelRow:
     score: int
 
 
-SOURCES = Kind("sources", SourceRow, ("item_id",), CompleteSource)
-CAPTIONS = Kind("captions", CaptionRow, ("caption_id",))
-TEXTS = Kind("texts", TextRow, ("perturbation", "severity", "caption_id"))
-TEXT_STATISTICS = Kind("text_statistics", TextStatisticsRow, ("perturbation", "severity"))
-VIDEOS = Kind("videos", VideoRow, ("item_id", "suite", "perturbation", "severity"))
-MIXES = Kind("mixes", MixRow, ("mix", "share", "perturbation", "item_id"))
-MULTIMODAL = Kind(
+SOURCES = RowKind("sources", SourceRow, ("item_id",), CompleteSource)
+CAPTIONS = RowKind("captions", CaptionRow, ("caption_id",))
+TEXTS = RowKind("texts", TextRow, ("perturbation", "severity", "caption_id"))
+TEXT_STATISTICS = RowKind("text_statistics", TextStatisticsRow, ("perturbation", "severity"))
+VIDEOS = RowKind("videos", VideoRow, ("item_id", "suite", "perturbation", "severity"))
+MIXES = RowKind("mixes", MixRow, ("mix", "share", "perturbation", "item_id"))
+MULTIMODAL = RowKind(
     "multimodal", MultimodalRow, ("perturbation", "severity", "text_perturbation", "caption_id", "item_id")
 )
-ANALYSES = Kind("analyses", AnalysisRow, ("analysis", "item_id"))
-QRELS = Kind("qrels", QrelRow, ("query_id", "corpus_id"))
-QUARANTINE = Kind(
+ANALYSES = RowKind("analyses", AnalysisRow, ("analysis", "item_id"))
+QRELS = RowKind("qrels", QrelRow, ("query_id", "corpus_id"))
+QUARANTINE = RowKind(
     "quarantine", QuarantineRow, ("item_id", "stage", "suite", "perturbation", "severity", "status", "error")
 )
 
-KINDS: dict[str, Kind[Any]] = {
+KINDS: dict[str, RowKind[Any]] = {
     kind.name: kind
     for kind in (
         SOURCES,

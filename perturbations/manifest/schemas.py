@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import Kind, Row
+from perturbations.manifest.kinds import RowKind, RowT
 
 _TYPES = {
     str: pa.string(),
@@ -17,12 +17,12 @@ _TYPES = {
 }
 
 
-def schema_of(kind: Kind[Row]) -> pa.Schema:
+def schema_of(kind: RowKind[RowT]) -> pa.Schema:
     """The Parquet schema of a kind, derived from the type of its rows."""
     return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in columns_of(kind.row)])
 
 
-def completed(table: pa.Table, kind: Kind[Row]) -> pa.Table:
+def completed(table: pa.Table, kind: RowKind[RowT]) -> pa.Table:
     """A table with all columns of its kind: those that an earlier version did not have are empty.
 
     Columns that it wrote under other names have today's. Results without a `side` are of perturbed queries, or clean.
@@ -39,7 +39,7 @@ def completed(table: pa.Table, kind: Kind[Row]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema.with_metadata(metadata))
 
 
-def column_problem(kind: Kind[Row], schema: pa.Schema) -> str | None:
+def column_problem(kind: RowKind[RowT], schema: pa.Schema) -> str | None:
     """Why a file's columns cannot be read as those of a kind; None where they can."""
     known = {column.name: column for column in columns_of(kind.row)}
     schema = pa.schema([field.with_name(kind.renamed.get(field.name, field.name)) for field in schema])

@@ -19,17 +19,17 @@ from perturbations.manifest.kinds import (
     COMPLETE,
     MISSING,
     QUARANTINED,
-    Kind,
     QuarantineRow,
-    Row,
+    RowKind,
+    RowStatus,
+    RowT,
     SourceRow,
-    Status,
     VideoRow,
 )
 
 _SHOWN = 5
 
-Key = TypeVar("Key")
+_Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def of_sources(sources: Sequence[SourceRow]) -> Listed:
 def of_corpus(sources: Sequence[SourceRow], videos: Sequence[VideoRow], scenarios: int) -> Listed:
     """The statuses of a dataset's items in a corpus: an item is complete when all its scenarios are."""
     complete = Counter(row.item_id for row in videos if row.status == COMPLETE)
-    statuses: dict[str, Status] = {}
+    statuses: dict[str, RowStatus] = {}
     for row in sources:
         statuses[row.item_id] = row.status
         if row.status == COMPLETE and complete[row.item_id] < scenarios:
@@ -113,7 +113,7 @@ def of_captions(caption_ids: Collection[str], rejected: int, scenarios: int = 1)
     )
 
 
-def _listed(statuses: Mapping[str, Status], scenarios: int) -> Listed:
+def _listed(statuses: Mapping[str, RowStatus], scenarios: int) -> Listed:
     counts = Counter(statuses.values())
     return Listed(
         listed=len(statuses),
@@ -151,7 +151,7 @@ def quarantine_of(sources: Iterable[SourceRow], videos: Iterable[VideoRow]) -> l
 # --- merging ---------------------------------------------------------------------------------------------------------
 
 
-def read_part(path: Path, kind: Kind[Row]) -> list[Row]:
+def read_part(path: Path, kind: RowKind[RowT]) -> list[RowT]:
     """The rows of a part, which a job wrote. A damaged part is removed, so that the next run makes it again.
 
     Raises `ManifestError` when it is missing or damaged.
@@ -162,7 +162,7 @@ def read_part(path: Path, kind: Kind[Row]) -> list[Row]:
         raise ManifestError(f"{error}{_removed(path)}") from None
 
 
-def check_parts(parts: Iterable[Path], kind: Kind[Row]) -> None:
+def check_parts(parts: Iterable[Path], kind: RowKind[RowT]) -> None:
     """Check parts that are not read row by row; a damaged part is removed. Raises `ManifestError`."""
     for path in parts:
         try:
@@ -171,19 +171,19 @@ def check_parts(parts: Iterable[Path], kind: Kind[Row]) -> None:
             raise ManifestError(f"{error}{_removed(path)}") from None
 
 
-def unrecorded(folder: Path, kind: Kind[Row]) -> dict[str, object]:
+def unrecorded(folder: Path, kind: RowKind[RowT]) -> dict[str, object]:
     """For the metadata of merged parts: the columns that parts of earlier versions lack, if any."""
     columns = files.unrecorded(folder.rglob("*.parquet"), kind)
     return {files.UNRECORDED: columns} if columns else {}
 
 
-def merge(parts: Mapping[Path, Collection[object]], kind: Kind[Row], key: Sequence[str]) -> list[Row]:
+def merge(parts: Mapping[Path, Collection[object]], kind: RowKind[RowT], key: Sequence[str]) -> list[RowT]:
     """All rows of several parts; each part must hold exactly the rows of its keys.
 
     `key` names the columns of a key: a key is the tuple of their values, or the value of a single column. A part with
     other rows is removed, so that the next run makes it again. Raises `ManifestError` with the problem of each part.
     """
-    rows: list[Row] = []
+    rows: list[RowT] = []
     problems = []
     for path, expected in parts.items():
         try:
@@ -206,7 +206,7 @@ def _key(row: object, names: Sequence[str]) -> object:
     return values if len(values) > 1 else values[0]
 
 
-def difference(keys: Counter[Key], expected: Collection[Key]) -> str | None:
+def difference(keys: Counter[_Key], expected: Collection[_Key]) -> str | None:
     """How a set of keys differs from the expected one, in words; None where it does not."""
     due = set(expected)
     parts = []

@@ -45,7 +45,7 @@ class VideoInfo:
 
 
 @dataclass(frozen=True)
-class Clip:
+class MediaClip:
     """A video, or the part of it between two times in seconds (the end excluded)."""
 
     path: Path

@@ -13,11 +13,11 @@ import av.error
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.media import opening, pixels
-from perturbations.media.clip import SAME_TIME_S, Clip, Frame
+from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
 from perturbations.media.containers import structure
 
 
-def decode(clip: Clip, *, only: Collection[int] | None = None) -> Iterator[Frame]:
+def decode(clip: MediaClip, *, only: Collection[int] | None = None) -> Iterator[Frame]:
     """Decode a clip frame by frame, in constant memory.
 
     The frames are RGB uint8 H x W x 3. `only` selects the frames at these positions and stops after the last: the
@@ -55,7 +55,7 @@ def _seek(container: av.container.InputContainer, stream: av.video.stream.VideoS
 def _decode_stream(
     container: av.container.InputContainer,
     stream: av.video.stream.VideoStream,
-    clip: Clip,
+    clip: MediaClip,
     only: Collection[int] | None,
 ) -> Iterator[Frame]:
     last_wanted = max(only) if only else None
@@ -113,7 +113,7 @@ def decode_stored(path: Path, only: Collection[int]) -> Iterator[Frame]:
     Raises `MediaError`.
     """
     frames = list(_from_key_frames(path, set(only)))
-    yield from frames if len(frames) == len(set(only)) else decode(Clip(path), only=only)
+    yield from frames if len(frames) == len(set(only)) else decode(MediaClip(path), only=only)
 
 
 def _from_key_frames(path: Path, only: Collection[int]) -> Iterator[Frame]:
@@ -197,7 +197,7 @@ class _CountedPackets:
             raise MediaError(f"the file ends early: {self._end_s:.2f} of {duration:.2f} declared seconds")
 
 
-def frame_times(clip: Clip, num_frames: int) -> list[float]:
+def frame_times(clip: MediaClip, num_frames: int) -> list[float]:
     """The time of each frame of a clip, in seconds of its file, ascending.
 
     The times come from the packets of MP4 and Matroska. Other containers are decoded, and so are files whose packets

@@ -32,12 +32,12 @@ import numpy as np
 from perturbations.base.arrays import Image
 from perturbations.base.errors import BackendError, MediaError, cut
 from perturbations.media import opening
-from perturbations.media.clip import SAME_TIME_S, Clip, Frame
+from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
 
 _INSTALL = "pip install 'decord>=0.6,<0.7'"
 
 
-def decode(clip: Clip, *, frames_sha256: str, only: Collection[int] | None = None) -> Iterator[Frame]:
+def decode(clip: MediaClip, *, frames_sha256: str, only: Collection[int] | None = None) -> Iterator[Frame]:
     """The frames that `decoding.decode` gives: in order, RGB uint8 H x W x 3, upright, or those at positions `only`.
 
     All frames of the clip are decoded, whatever `only` says, and compared with `frames_sha256`, the hash of their
@@ -61,7 +61,7 @@ def decode(clip: Clip, *, frames_sha256: str, only: Collection[int] | None = Non
         )
 
 
-def _span(clip: Clip) -> tuple[list[int], int, int]:
+def _span(clip: MediaClip) -> tuple[list[int], int, int]:
     """When each frame of the file is shown, in ticks, and which of them are the clip's: the first, and the end."""
     with opening.opened(clip.path) as container:
         stream = opening.video_stream(clip.path, container)
@@ -79,7 +79,7 @@ def _span(clip: Clip) -> tuple[list[int], int, int]:
 class _Reader:
     """decord's reader of one file, on one thread; its faults are `MediaError`."""
 
-    def __init__(self, clip: Clip, num_frames: int) -> None:
+    def __init__(self, clip: MediaClip, num_frames: int) -> None:
         self._path = clip.path
         self._library = library()
         with self._faults():

@@ -11,7 +11,7 @@ from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, ticking
 from perturbations.media import decoding
-from perturbations.media.clip import Clip, Frame
+from perturbations.media.clip import Frame, MediaClip
 
 Span = tuple[float | None, float | None]
 """Start and end in seconds; None is the start or end of the file."""
@@ -58,11 +58,11 @@ def times_of(clip: CleanClip) -> list[float]:
     """
     if not clip.place:
         return [position / clip.fps for position in range(clip.num_frames)]
-    return _cached_times(Clip(Path(clip.place), *clip.span), clip.num_frames, clip.sha256)
+    return _cached_times(MediaClip(Path(clip.place), *clip.span), clip.num_frames, clip.sha256)
 
 
 @lru_cache(maxsize=4)
-def _cached_times(clip: Clip, num_frames: int, sha256: str) -> list[float]:
+def _cached_times(clip: MediaClip, num_frames: int, sha256: str) -> list[float]:
     return decoding.frame_times(clip, num_frames)
 
 

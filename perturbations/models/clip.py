@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _BATCH = 64  # frames per forward pass
 
 
-class Clip:
+class ClipModel:
     """A loaded CLIP model.
 
     Attributes:
@@ -120,7 +120,7 @@ class Clip:
         return np.array(rows, np.float32).reshape(len(rows), dimensions)
 
 
-def load(model: str, *, revision: str | None, device: str, dtype: str) -> Clip:
+def load(model: str, *, revision: str | None, device: str, dtype: str) -> ClipModel:
     """The CLIP checkpoint of this hub name or folder, on this device.
 
     Args:
@@ -139,7 +139,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str) -> Clip:
     # Named explicitly: the automatic choice depends on whether torchvision imports, and the two resize differently.
     processor = load_part(transformers.CLIPImageProcessorPil, checkpoint)
     tokenizer = load_tokenizer(transformers.AutoTokenizer, checkpoint)
-    return Clip(loaded, processor, tokenizer, identity(loaded, checkpoint))
+    return ClipModel(loaded, processor, tokenizer, identity(loaded, checkpoint))
 
 
 def _expect_frames(clips: Sequence[Sequence[Image]]) -> None:

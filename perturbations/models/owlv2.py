@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MIN_SCORE = 0.1
 _MAX_DETECTIONS = 3
 
-Box = tuple[float, float, float, float]
+BoxCorners = tuple[float, float, float, float]
 T = TypeVar("T")
 
 
@@ -42,7 +42,7 @@ class _Grid(TypedDict):
     labels: NDArray[np.int64]
 
 
-class Detector:
+class OpenVocabularyDetector:
     """A loaded detector.
 
     Attributes:
@@ -75,7 +75,7 @@ class Detector:
 
         if len(images) != len(queries):
             raise ValueError(f"{len(images)} images, but {len(queries)} lists of queries")
-        objects: list[list[tuple[Box, float, str]]] = [[] for _ in images]
+        objects: list[list[tuple[BoxCorners, float, str]]] = [[] for _ in images]
         searched = [index for index, words in enumerate(queries) if words]
         for batch in _batches(searched, self._batch_size):
             results = self._forward([images[index] for index in batch], [list(queries[index]) for index in batch])
@@ -150,7 +150,7 @@ class Detector:
         return pixels
 
 
-def load(model: str, *, revision: str | None, device: str, dtype: str, batch_size: int = 8) -> Detector:
+def load(model: str, *, revision: str | None, device: str, dtype: str, batch_size: int = 8) -> OpenVocabularyDetector:
     """The OWLv2 checkpoint of this hub name or folder, on this device.
 
     Args:
@@ -177,12 +177,12 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, batch_siz
         tokenizer=load_tokenizer(transformers.AutoTokenizer, checkpoint),
     )
     known = {**identity(loaded, checkpoint), "batch_size": str(batch_size)}
-    return Detector(loaded, processor, known, batch_size=batch_size)
+    return OpenVocabularyDetector(loaded, processor, known, batch_size=batch_size)
 
 
 def strongest(
     boxes: NDArray[np.floating], scores: NDArray[np.floating], height: int, width: int
-) -> list[tuple[int, Box]]:
+) -> list[tuple[int, BoxCorners]]:
     """Indices and clipped boxes of the MAX_DETECTIONS highest scores, highest first; equal scores keep their order.
 
     Args:
@@ -195,7 +195,7 @@ def strongest(
     import numpy as np
 
     limits = np.array([width, height, width, height], np.float64)
-    kept: list[tuple[int, Box]] = []
+    kept: list[tuple[int, BoxCorners]] = []
     for index in np.argsort(-scores, kind="stable"):
         x0, y0, x1, y1 = np.clip(boxes[index].astype(np.float64), 0, limits).tolist()
         if x1 - x0 >= 1 and y1 - y0 >= 1:
@@ -205,7 +205,7 @@ def strongest(
     return kept
 
 
-def crop(image: Image, box: Box) -> Image:
+def crop(image: Image, box: BoxCorners) -> Image:
     """All pixels that the box touches, as a view of the image."""
     x0, y0, x1, y1 = box
     return image[math.floor(y0) : math.ceil(y1), math.floor(x0) : math.ceil(x1)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from perturbations.base.checkpoints import files_sha256, library, runtime
 from perturbations.base.errors import ConfigError
-from perturbations.models.owlv2 import MIN_SCORE, Box, crop, strongest
+from perturbations.models.owlv2 import MIN_SCORE, BoxCorners, crop, strongest
 from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _Model(Protocol):
     def predict(self, *, source: list[Image], conf: float, rect: bool, device: str, verbose: bool) -> list[_Result]: ...
 
 
-class Detector:
+class WorldDetector:
     """A loaded detector.
 
     Attributes:
@@ -68,7 +68,7 @@ class Detector:
 
         if len(images) != len(queries):
             raise ValueError(f"{len(images)} images, but {len(queries)} lists of queries")
-        objects: list[list[tuple[Box, float, str]]] = [[] for _ in images]
+        objects: list[list[tuple[BoxCorners, float, str]]] = [[] for _ in images]
         # The words are a state of the model, so that only images with the same words can share a batch.
         groups: dict[tuple[str, ...], list[int]] = {}
         for index, words in enumerate(queries):
@@ -98,7 +98,7 @@ class Detector:
         )
 
     def _crop_embeddings(
-        self, images: Sequence[Image], objects: list[list[tuple[Box, float, str]]]
+        self, images: Sequence[Image], objects: list[list[tuple[BoxCorners, float, str]]]
     ) -> list[NDArray[np.float32]]:
         import numpy as np
 
@@ -110,7 +110,9 @@ class Detector:
         return list(vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
 
 
-def load(model: str, *, revision: str | None, device: str, dtype: str, embed: Embed, batch_size: int = 8) -> Detector:
+def load(
+    model: str, *, revision: str | None, device: str, dtype: str, embed: Embed, batch_size: int = 8
+) -> WorldDetector:
     """The YOLO-World weights of this file, on this device.
 
     Args:
@@ -163,7 +165,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, embed: Em
         "ultralytics": str(ultralytics.__version__),
         "batch_size": str(batch_size),
     }
-    return Detector(loaded, embed, known, device=device, batch_size=batch_size)
+    return WorldDetector(loaded, embed, known, device=device, batch_size=batch_size)
 
 
 def _ultralytics() -> ModuleType:
@@ -175,7 +177,7 @@ def _ultralytics() -> ModuleType:
     return library("ultralytics")
 
 
-def _best(result: _Result, words: Sequence[str], image: Image) -> list[tuple[Box, float, str]]:
+def _best(result: _Result, words: Sequence[str], image: Image) -> list[tuple[BoxCorners, float, str]]:
     boxes = result.boxes.cpu().numpy()
     height, width = image.shape[:2]
     return [

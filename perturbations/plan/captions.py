@@ -7,7 +7,7 @@ from perturbations.base.records import digest
 from perturbations.config import sections as configuration
 from perturbations.manifest.skipped import Skipped
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import Parameters, TextRecipe
+from perturbations.plan.recipe import RecipeParameters, TextRecipe
 from perturbations.suites import registry
 from perturbations.text import scripts
 
@@ -98,7 +98,7 @@ def make(
     seed: int = 0,
     backend: str = "offline",
     language: str = "en",
-    replaced: Parameters | None = None,
+    replaced: RecipeParameters | None = None,
 ) -> TextRecipe:
     """Everything that determines a perturbed caption, except the caption itself.
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, short
 from perturbations.config.named_paths import check_paths
-from perturbations.config.places import NOWHERE, Places
+from perturbations.config.places import NOWHERE, LinesOfKeys
 from perturbations.datasets import registry
-from perturbations.datasets.listing import Collector, Item, Listing, Rejected, raise_problems
+from perturbations.datasets.listing import AnnotatedItem, Collector, Listing, Rejected, raise_problems
 from perturbations.datasets.readers import lines
 from perturbations.datasets.registry import Dataset
 
@@ -22,12 +22,12 @@ from perturbations.datasets.registry import Dataset
 class _Located:
     """An item whose video exists: its path and size in bytes."""
 
-    item: Item
+    item: AnnotatedItem
     path: Path
     bytes: int
 
 
-def read(name: str, dataset: Dataset, *, videos: bool = True, places: Places = NOWHERE) -> Listing:
+def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKeys = NOWHERE) -> Listing:
     """Every entry of a dataset's annotations: as an item, or rejected with a reason.
 
     An entry that does not follow the format is rejected when other entries of the file do. A video whose caption is
@@ -54,8 +54,12 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: Places = N
 
 
 def _subset(
-    name: str, wanted: Sequence[str], items: tuple[Item, ...], rejected: tuple[Rejected, ...], places: Places
-) -> tuple[tuple[Item, ...], tuple[Rejected, ...]]:
+    name: str,
+    wanted: Sequence[str],
+    items: tuple[AnnotatedItem, ...],
+    rejected: tuple[Rejected, ...],
+    places: LinesOfKeys,
+) -> tuple[tuple[AnnotatedItem, ...], tuple[Rejected, ...]]:
     chosen = set(wanted)
     known = {item.item_id for item in items} | {entry.item_id for entry in rejected}
     if unknown := [item_id for item_id in wanted if item_id not in known]:
@@ -80,7 +84,7 @@ def whole_videos(dataset: Dataset, listing: Listing) -> Listing:
     ]
     listed = _split_videos(dataset) if dataset.ids is not None else []
     whole += [
-        Item(video, video, (), (), extensions=registry.get(dataset.adapter).extensions)
+        AnnotatedItem(video, video, (), (), extensions=registry.get(dataset.adapter).extensions)
         for video in dict.fromkeys(listed)
         if video not in videos
     ]

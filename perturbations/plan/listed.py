@@ -53,10 +53,10 @@ class RejectedItem:
     missing: bool
 
 
-Line = TypeVar("Line", ListedClip, ListedCaption, RejectedItem)
+_Line = TypeVar("_Line", ListedClip, ListedCaption, RejectedItem)
 
 
-def read(path: Path, line: type[Line]) -> list[Line]:
+def read(path: Path, line: type[_Line]) -> list[_Line]:
     """The lines of a list file. Raises `ManifestError` for a file that planning did not write."""
     try:
         lines = path.read_bytes().splitlines()
@@ -78,12 +78,12 @@ def shards(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.jsonl") if not storage.is_leftover(path))
 
 
-def read_folder(folder: Path, line: type[Line]) -> dict[str, list[Line]]:
+def read_folder(folder: Path, line: type[_Line]) -> dict[str, list[_Line]]:
     """The lines of every list file of a folder, by shard. Raises `ManifestError`."""
     return {shard: read(folder / f"{shard}.jsonl", line) for shard in shards(folder)}
 
 
-def _line(line: type[Line], value: object) -> Line:
+def _line(line: type[_Line], value: object) -> _Line:
     types = _TYPES[line]
     if not isinstance(value, dict) or set(value) != set(types):
         raise ValueError(f"a line is no object of {', '.join(types)}")
@@ -91,7 +91,7 @@ def _line(line: type[Line], value: object) -> Line:
         if not isinstance(held, types[name]) or (isinstance(held, bool) and bool not in types[name]):
             raise ValueError(f"{name} cannot be {str(held)[:60]!r}")
     values = {name: float(held) if type(held) is int and float in types[name] else held for name, held in value.items()}
-    make: Callable[..., Line] = line
+    make: Callable[..., _Line] = line
     return make(**values)
 
 

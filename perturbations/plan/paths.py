@@ -22,7 +22,7 @@ from perturbations.manifest.skipped import as_json
 from perturbations.plan import captions, listed, recipe, sharding
 from perturbations.suites import registry
 
-Plans = Callable[[str], sharding.Plan]
+Plans = Callable[[str], sharding.DatasetPlan]
 """The plan of a collection. It is a function, so that only the datasets of the requested targets are planned."""
 
 CaptionShards = Callable[[str], Sequence[str]]
@@ -37,7 +37,7 @@ COMPOSED_SHARD = "s0"
 """The one shard of a dataset's instructions."""
 
 
-def plan(config: configuration.Config, collection: str) -> sharding.Plan:
+def plan(config: configuration.Config, collection: str) -> sharding.DatasetPlan:
     """Write the list files of a collection and return its shards. Raises `ConfigError` and `AnnotationError`."""
     named_paths.check_backend_files(config)
     return sharding.make(collection, config, WORK / collection)
@@ -235,7 +235,7 @@ def caption_lists(dataset: str, shards: Iterable[str]) -> list[str]:
     return [layout.at("caption_list", dataset=dataset, shard=shard) for shard in shards]
 
 
-def caption_counts(plan: sharding.Plan) -> list[str]:
+def caption_counts(plan: sharding.DatasetPlan) -> list[str]:
     """The numbers of captions that can be used and that cannot, as words of a command."""
     return [str(plan.captions), str(plan.rejected_captions)]
 

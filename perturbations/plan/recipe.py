@@ -26,8 +26,8 @@ from perturbations.suites import registry
 _Parameter = bool | int | float | str | list[str] | list[int]
 """Lists are for captions: tags of words, positions in a sentence."""
 
-Parameters = Mapping[str, _Parameter]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
+RecipeParameters = Mapping[str, _Parameter]
+RecipeSeed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 # --- storage ---------------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class VideoRecipe(Record):
     params: dict[str, _Parameter]
     draw: Literal["clip", "frame", "none"]
     version: int
-    seed: Seed
+    seed: RecipeSeed
     storage: Annotated[Storage, Field(discriminator="tier")]
     whole_videos: bool | None = None
     guide: AnyGuide | None = None
@@ -159,7 +159,7 @@ class TextRecipe(Record):
     backend: Literal["offline", "pretrained"]
     language: str
     players: dict[str, str]
-    seed: Seed
+    seed: RecipeSeed
 
     @property
     def key(self) -> str:
@@ -199,7 +199,7 @@ def parse_text(text: str) -> TextRecipe:
     return recipe
 
 
-def _declared(recipe: VideoRecipe | TextRecipe, kind: registry.Kind) -> registry.Perturbation:
+def _declared(recipe: VideoRecipe | TextRecipe, kind: registry.Medium) -> registry.Perturbation:
     try:
         entry = registry.get(recipe.key, recipe.variant)
         entry.parameters(recipe.severity)
@@ -215,7 +215,7 @@ def _declared(recipe: VideoRecipe | TextRecipe, kind: registry.Kind) -> registry
     return entry
 
 
-def _check_parameters(params: Parameters, entry: registry.Perturbation) -> None:
+def _check_parameters(params: RecipeParameters, entry: registry.Perturbation) -> None:
     if problems := registry.parameter_problems(entry, params):
         raise ManifestError(f"a recipe of {entry.key} has wrong parameters: {'; '.join(problems)}")
 
@@ -230,7 +230,7 @@ def make(
     variant: str | None = None,
     seed: int,
     storage: Storage,
-    replaced: Parameters | None = None,
+    replaced: RecipeParameters | None = None,
     backends: configuration.Backends | None = None,
     donors: str = "",
     draw: registry.Draw | None = None,

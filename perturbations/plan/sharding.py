@@ -21,14 +21,14 @@ from perturbations.base import storage
 from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
-from perturbations.datasets.listing import Item, Listing, Rejected
+from perturbations.datasets.listing import AnnotatedItem, Listing, Rejected
 from perturbations.plan import items, workplace
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Plan:
+class DatasetPlan:
     """The work for one collection, as far as it is known before any job.
 
     Attributes:
@@ -131,7 +131,7 @@ def dataset_of(collection: str) -> str:
     return collection.removesuffix(_WHOLE).removesuffix(_COMPOSED)
 
 
-def make(name: str, config: configuration.Config, root: Path) -> Plan:
+def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
     """Read a dataset's annotations, look for its videos, and write the list files below `root`, where jobs work.
 
     `name` is the dataset's, or `whole` of it. Files whose content stays the same are not touched.
@@ -166,7 +166,7 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
     rejected_captions = listing.rejected_captions()
     _write_rejected(folder / REJECTED_CAPTIONS, split, rejected_captions)
     videos = {shard: frozenset(member.item.source_video_id for member in members) for shard, members in shards.items()}
-    return Plan(
+    return DatasetPlan(
         tuple(shards),
         videos,
         len(listing.items) + len(unusable),
@@ -254,7 +254,7 @@ class _Captions:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    item: Item
+    item: AnnotatedItem
     split: str
     path: Path
     bytes: int | None  # the list has the size, so that a replaced video is noticed; a new time alone changes nothing

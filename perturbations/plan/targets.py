@@ -17,7 +17,7 @@ from perturbations.text import scripts
 
 
 @dataclass(frozen=True)
-class Work:
+class TargetWork:
     """What a target consists of.
 
     Attributes:
@@ -29,7 +29,7 @@ class Work:
     sizes: tuple[str, ...] = ()
 
 
-Request = Callable[[], Work]
+WorkRequest = Callable[[], TargetWork]
 """Plans the work of a target. Raises `PerturbationError` for a mistake that the user must correct."""
 
 
@@ -45,7 +45,7 @@ class Target:
 
     name: str
     text: str
-    request: Request
+    request: WorkRequest
 
 
 def demo(config: configuration.Config, plans: Plans) -> Target:
@@ -54,7 +54,7 @@ def demo(config: configuration.Config, plans: Plans) -> Target:
     return Target("all", text, partial(_demo, config, plans))
 
 
-def _demo(config: configuration.Config, plans: Plans) -> Work:
+def _demo(config: configuration.Config, plans: Plans) -> TargetWork:
     """The corpus of the demo. Raises `ConfigError` where it is not configured: a run of nothing would be a success."""
     for what, name, names in (("datasets", "demo", config.datasets), ("suites", "mlvp", config.suites)):
         if name not in names:
@@ -116,12 +116,14 @@ def texts_text(config: configuration.Config, suite: str, dataset: str) -> str:
 # --- work of targets ------------------------------------------------------------------------------------------------
 
 
-def together(works: Sequence[Work]) -> Work:
+def together(works: Sequence[TargetWork]) -> TargetWork:
     """Several works as one."""
-    return Work([file for work in works for file in work.files], tuple(line for work in works for line in work.sizes))
+    return TargetWork(
+        [file for work in works for file in work.files], tuple(line for work in works for line in work.sizes)
+    )
 
 
-def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans) -> Work:
+def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans) -> TargetWork:
     """Every manifest of one suite on one dataset.
 
     Raises `ConfigError`, before any job, for a calibrated severity that no table holds.
@@ -146,7 +148,7 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
         *(layout.at(kind, dataset=dataset) for kind in ("sources", "captions", "qrels")),
         *(layout.at(kind, dataset=dataset, suite=suite) for kind in kinds),
     ]
-    return Work(files, (size,))
+    return TargetWork(files, (size,))
 
 
 def _whole_collections(config: configuration.Config, suite: str, dataset: str) -> list[str]:
@@ -169,7 +171,7 @@ def _corpus_size(config: configuration.Config, suite: str, dataset: str, plans: 
     return f"{suite} on {dataset}: {', cut from '.join(sizes)}{unusable}"
 
 
-def corpora(config: configuration.Config, suite: str, adapter: str, plans: Plans) -> Work:
+def corpora(config: configuration.Config, suite: str, adapter: str, plans: Plans) -> TargetWork:
     """The corpora of one suite on every dataset of an adapter. Raises `ConfigError` where there are none."""
     names = [name for name, dataset in config.datasets.items() if dataset.adapter == adapter]
     if suite not in config.suites or not names:
@@ -177,7 +179,7 @@ def corpora(config: configuration.Config, suite: str, adapter: str, plans: Plans
     return together([corpus(config, suite, name, plans) for name in names])
 
 
-def texts(config: configuration.Config, suite: str, dataset: str, caption_shards: CaptionShards) -> Work:
+def texts(config: configuration.Config, suite: str, dataset: str, caption_shards: CaptionShards) -> TargetWork:
     """The perturbed captions of one suite on one dataset. Raises `ConfigError` for what is named and cannot be made."""
     scenarios = len(captions.scenarios(config, dataset, suite))
     lists = map(config.at, paths.caption_lists(dataset, caption_shards(dataset)))
@@ -189,7 +191,7 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     sizes[0] += f" ({rejected:,} listed captions cannot be used)" if rejected else ""
     files = [layout.at(kind, dataset=dataset, suite=suite) for kind in ("texts", "text_statistics")]
     files += [layout.at(kind, dataset=dataset) for kind in ("captions_quarantine", "captions_checked")]
-    return Work(files, tuple(sizes))
+    return TargetWork(files, tuple(sizes))
 
 
 def skipped_lines(config: configuration.Config, suite: str, dataset: str) -> list[str]:
@@ -214,7 +216,9 @@ def _of_another_script(config: configuration.Config, dataset: str, members: Sequ
     ]
 
 
-def multimodal(config: configuration.Config, suite: str, dataset: str, videos: Request, perturbed: Request) -> Work:
+def multimodal(
+    config: configuration.Config, suite: str, dataset: str, videos: WorkRequest, perturbed: WorkRequest
+) -> TargetWork:
     """A corpus, its perturbed captions, and the views that join them. Raises `ConfigError` where none are combined."""
     combined = registry.suite(suite).combined
     assert combined is not None, "the menu has this target only where there is something to combine"
@@ -230,4 +234,4 @@ def multimodal(config: configuration.Config, suite: str, dataset: str, videos: R
             f"severity {combined.severity} of {', '.join(combined.video)}, and captions of {', '.join(combined.text)}"
         )
     files = [layout.at("multimodal", dataset=dataset, suite=suite)]
-    return together([videos(), perturbed(), Work(files, (line,))])
+    return together([videos(), perturbed(), TargetWork(files, (line,))])

@@ -17,7 +17,7 @@ from perturbations.manifest import layout, locations
 from perturbations.plan import listed, sharding
 from perturbations.preflight import readiness, survey
 from perturbations.preflight.survey import Collection
-from perturbations.preflight.wanted import Wanted
+from perturbations.preflight.wanted import WantedWork
 
 _SURELY = 0.4
 """An estimate may be too high by a factor of 2: less free space than this share of it cannot be enough."""
@@ -58,7 +58,7 @@ def _few(lines: Sequence[str]) -> list[str]:
     return [*lines[: len(lines) if not more else _MOST_LINES], *more]
 
 
-def check(config: configuration.Config, wanted: Wanted, local: bool = True, in_store: bool = False) -> Report:
+def check(config: configuration.Config, wanted: WantedWork, local: bool = True, in_store: bool = False) -> Report:
     """Look at what a run needs; `local`: its jobs run on this machine.
 
     Results that an object store takes (`in_store`) need no room on this disk.
@@ -94,7 +94,7 @@ def _jobs(number: int) -> str:
 # --- clips ------------------------------------------------------------------------------------------------------------
 
 
-def _count(config: configuration.Config, name: str, collection: Collection, wanted: Wanted, report: Report) -> None:
+def _count(config: configuration.Config, name: str, collection: Collection, wanted: WantedWork, report: Report) -> None:
     clips = collection.clips
     damaged = [clip for clip in clips if clip.path in collection.unreadable]
     missing = sum(entry.missing for entry in collection.rejected)
@@ -129,7 +129,7 @@ def _count_captions(config: configuration.Config, dataset: str, report: Report) 
 
 
 def _estimate_clips(
-    config: configuration.Config, wanted: Wanted, surveyed: dict[str, Collection], report: Report, in_store: bool
+    config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection], report: Report, in_store: bool
 ) -> None:
     stored = survey.stored(config, wanted, surveyed)
     jobs = _jobs(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses))
@@ -165,7 +165,7 @@ def _compare_disk(wanted: float, report: Report) -> None:
         report.warnings.append(sentence)
 
 
-def _unwritable(config: configuration.Config, wanted: Wanted) -> list[str]:
+def _unwritable(config: configuration.Config, wanted: WantedWork) -> list[str]:
     """The folders of results in which nothing can be written, one line each."""
     made = wanted.scenarios
     folders = {Path(layout.folder("videos", dataset=collection, suite=suite)) for collection, suite, _, _ in made}

@@ -14,13 +14,13 @@ from perturbations.config import sections as configuration
 from perturbations.engine import needs
 from perturbations.guides import registry as guides
 from perturbations.plan import recipe
-from perturbations.preflight.wanted import Wanted
+from perturbations.preflight.wanted import WantedWork
 from perturbations.suites import registry
 
 _OF_MODELS = ("torch", "transformers")
 
 
-def problems(config: configuration.Config, wanted: Wanted, *, local: bool) -> list[str]:
+def problems(config: configuration.Config, wanted: WantedWork, *, local: bool) -> list[str]:
     """What is missing, one line each.
 
     `local` says whether the jobs run on this machine: only then its GPU, libraries and encoders are theirs.
@@ -44,7 +44,7 @@ def problems(config: configuration.Config, wanted: Wanted, *, local: bool) -> li
 # --- backends ---------------------------------------------------------------------------------------------------------
 
 
-def _used_roles(config: configuration.Config, wanted: Wanted) -> dict[str, Strict]:
+def _used_roles(config: configuration.Config, wanted: WantedWork) -> dict[str, Strict]:
     """The players of the guides and analyses that wanted jobs use."""
     kinds = {registry.get(f"{suite}/{name}").guide for _, suite, name, _ in wanted.scenarios} - {None}
     analysed = {analysis for _, analysis, _ in wanted.analyses}
@@ -89,7 +89,7 @@ def _of_role(role: str, settings: Strict) -> Iterator[str]:
 # --- encoders ---------------------------------------------------------------------------------------------------------
 
 
-def _of_encoders(config: configuration.Config, wanted: Wanted) -> Iterator[str]:
+def _of_encoders(config: configuration.Config, wanted: WantedWork) -> Iterator[str]:
     """Encoders that jobs need and that PyAV's libraries, or the ffmpeg program, lack."""
     if config.storage.tier == "video" and wanted.videos:
         encoder = PROFILES[config.storage.profile].codec

@@ -18,7 +18,7 @@ from perturbations.datasets import registry as datasets
 from perturbations.manifest import layout
 from perturbations.plan import listed, recipe, sharding
 from perturbations.plan.listed import ListedClip
-from perturbations.preflight.wanted import Wanted
+from perturbations.preflight.wanted import WantedWork
 
 _MOST_SAMPLED = 20
 """Clips whose header is read."""
@@ -54,7 +54,7 @@ class Collection:
     unreadable: dict[str, str]
 
     @classmethod
-    def read(cls, name: str, wanted: Wanted) -> Collection:
+    def read(cls, name: str, wanted: WantedWork) -> Collection:
         """The lists that planning wrote of a collection; of what is still to be read, each file's first bytes."""
         shards = listed.read_folder(Path(layout.folder("shard_list", dataset=name)), ListedClip)
         rejected = listed.read(Path(layout.at("rejected", dataset=name)), listed.RejectedItem)
@@ -150,7 +150,7 @@ class Stored:
     rough: bool
 
 
-def stored(config: configuration.Config, wanted: Wanted, surveyed: dict[str, Collection]) -> Stored:
+def stored(config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection]) -> Stored:
     """What a run's jobs make of perturbed clips; `surveyed` has their collections."""
     storage = config.storage
     tier = storage.profile if storage.tier == "video" else storage.tier

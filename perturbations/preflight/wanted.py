@@ -31,7 +31,7 @@ class _CaptionJob(NamedTuple):
 
 
 @dataclass
-class Wanted:
+class WantedWork:
     """The jobs of a run that this check looks at.
 
     Attributes:
@@ -67,9 +67,9 @@ class Wanted:
         return [Path(layout.at("clips", **dict(zip(kinds, key, strict=True)))) for key in self.scenarios]
 
 
-def of_jobs(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> Wanted:
+def of_jobs(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> WantedWork:
     """What Snakemake plans: the rule and the wildcards of each job that it will run."""
-    wanted = Wanted()
+    wanted = WantedWork()
     for rule, names in jobs:
         if rule == "videos":
             place = names["dataset"], names["suite"], names["perturbation"], int(names["severity"]), names["shard"]

@@ -15,7 +15,7 @@ from perturbations.guides.main_object import DetectedObject, MainObjects, parse_
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, AnalysisRow
 from perturbations.media import decoding
-from perturbations.media.clip import Clip, uniform_indices
+from perturbations.media.clip import MediaClip, uniform_indices
 from perturbations.report.sheet import contact_sheet, empty_sheet, write_png
 
 MAIN, OTHER = (255, 64, 32), (80, 200, 255)
@@ -58,7 +58,7 @@ def _label(row: AnalysisRow, result: MainObjects) -> str:
 def _pictures(row: AnalysisRow, result: MainObjects) -> list[Image | None]:
     places = uniform_indices(min(_PICTURES, len(result.positions)), len(result.positions))
     positions = [result.positions[place] for place in places]
-    clip = Clip(Path(row.source_path), row.start_s, row.end_s)
+    clip = MediaClip(Path(row.source_path), row.start_s, row.end_s)
     images = {frame.position: frame.image for frame in decoding.decode(clip, only=set(positions))}
     drawn: list[Image | None] = [
         _boxed(images[position], result.objects[place]) for place, position in zip(places, positions, strict=True)

@@ -18,7 +18,7 @@ from perturbations.guides import registry as guides
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, CompleteSource, VideoRow
 from perturbations.media import decoding
-from perturbations.media.clip import Clip, uniform_indices
+from perturbations.media.clip import MediaClip, uniform_indices
 from perturbations.plan import recipe
 from perturbations.report.sheet import contact_sheet, empty_sheet, write_png
 from perturbations.suites import registry
@@ -67,7 +67,7 @@ def images_of(
 
     `row` and `donors` are rows of a sources manifest. Images are RGB uint8, of about the clip's size.
     """
-    clip = Clip(Path(row.path), row.start_s, row.end_s)
+    clip = MediaClip(Path(row.path), row.start_s, row.end_s)
     temporal = entry.method == "temporal"
     if temporal:
         images = [_tiled(_decoded(clip, row.frame_count))]
@@ -153,11 +153,11 @@ def several_clean(row: VideoRow) -> Image:
     return _tiled(_decoded(_source_clip(row), row.source_frame_count))
 
 
-def _source_clip(row: VideoRow) -> Clip:
-    return Clip(Path(row.source_path), row.start_s, row.end_s)
+def _source_clip(row: VideoRow) -> MediaClip:
+    return MediaClip(Path(row.source_path), row.start_s, row.end_s)
 
 
-def _decoded(clip: Clip, num_frames: int) -> list[Image]:
+def _decoded(clip: MediaClip, num_frames: int) -> list[Image]:
     positions = uniform_indices(_ROWS * _COLUMNS, num_frames)
     images = {frame.position: frame.image for frame in decoding.decode(clip, only=set(positions))}
     return [images[position] for position in positions]

@@ -34,11 +34,11 @@ class Tensor(Protocol):
         """The values as an array."""
 
 
-Values = ArrayLike | Tensor
+Scores2D = ArrayLike | Tensor
 """Numbers, in an array, a tensor or nested lists."""
 
 
-def as_array(values: Values) -> Numbers:
+def as_array(values: Scores2D) -> Numbers:
     """`values` as a NumPy array: arrays as they are, tensors brought to this process's memory and off the graph."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()
@@ -48,7 +48,7 @@ def as_array(values: Values) -> Numbers:
     return np.asarray(values)
 
 
-def as_scores(similarities: Values) -> Numbers:
+def as_scores(similarities: Scores2D) -> Numbers:
     """A queries x gallery matrix of real scores; raises ValueError for anything else or an empty one."""
     scores = as_array(similarities)
     if scores.ndim != 2 or not scores.size:

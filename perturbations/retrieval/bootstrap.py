@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import Values, as_array
+from perturbations.retrieval.arrays import Scores2D, as_array
 
 _SAMPLES = 1000
 """Resamples of an interval: its ends then move by about a twentieth of its width from seed to seed."""
@@ -19,11 +19,11 @@ _TAILS = 0.025, 0.975
 
 _BLOCK = 1 << 24  # numbers per operand of a product: temporaries stay below 64 MiB
 
-Counts = NDArray[np.float32]
+DrawCounts = NDArray[np.float32]
 Samples = NDArray[np.float64]
 
 
-def draws(queries: int, rng: np.random.Generator, samples: int = _SAMPLES) -> Counts:
+def draws(queries: int, rng: np.random.Generator, samples: int = _SAMPLES) -> DrawCounts:
     """How often each query is drawn in each resample, whole numbers, float32 (samples, queries).
 
     Each resample draws as many queries as there are. Raises ValueError without queries or resamples.
@@ -36,7 +36,7 @@ def draws(queries: int, rng: np.random.Generator, samples: int = _SAMPLES) -> Co
     return counts
 
 
-def resampled_recall(counts: Counts, ranks: Values, k: int) -> Samples:
+def resampled_recall(counts: DrawCounts, ranks: Scores2D, k: int) -> Samples:
     """R@k in percent of each run in each resample, float64 (runs, samples).
 
     Args:

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import Values
+from perturbations.retrieval.arrays import Scores2D
 from perturbations.retrieval.scoring import feature_rows
 
 Half = Literal["text", "visual", "average"]
@@ -35,17 +35,17 @@ _Floats = NDArray[np.float32]
 
 def composed_places(
     strategy: Strategy,
-    galleries: Mapping[str, Sequence[Values]],
+    galleries: Mapping[str, Sequence[Scores2D]],
     *,
-    gallery: Values,
+    gallery: Scores2D,
     targets: Sequence[Sequence[int]],
-    visual: Values | None = None,
-    text: Values | None = None,
+    visual: Scores2D | None = None,
+    text: Scores2D | None = None,
     average: Average = "released",
     shortlist: int = SHORTLIST,
-    filter_gallery: Values | None = None,
-    filter_visual: Values | None = None,
-    filter_text: Values | None = None,
+    filter_gallery: Scores2D | None = None,
+    filter_visual: Scores2D | None = None,
+    filter_text: Scores2D | None = None,
     filter_strategy: Half = "visual",
 ) -> dict[str, NDArray[np.int64]]:
     """The place of each query's best target among its candidates, int64 (queries,), by gallery.
@@ -144,7 +144,13 @@ class _Compared:
     """The features that one stage compares: queries and clips of unit length."""
 
     def __init__(
-        self, half: Half, gallery: Values, visual: Values | None, text: Values | None, average: Average, queries: int
+        self,
+        half: Half,
+        gallery: Scores2D,
+        visual: Scores2D | None,
+        text: Scores2D | None,
+        average: Average,
+        queries: int,
     ) -> None:
         stored = feature_rows(gallery, "the gallery")
         parts: dict[str, _Floats] = {}
@@ -184,7 +190,7 @@ def _unit(rows: _Floats) -> _Floats:
     return np.asarray(rows / np.where(length == 0, np.float32(1), length), np.float32)
 
 
-def _positions(values: Values, size: int, name: str) -> NDArray[np.int64]:
+def _positions(values: Scores2D, size: int, name: str) -> NDArray[np.int64]:
     positions = np.asarray(values)
     if positions.size == 0:
         return np.empty(0, np.int64)

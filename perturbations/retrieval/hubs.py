@@ -13,12 +13,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import Values, as_array, as_scores, blocks
+from perturbations.retrieval.arrays import Scores2D, as_array, as_scores, blocks
 
 _HUB_SIZE = 2  # a hub is retrieved at least this many times as often as the average item
 
 
-def hubness(similarities: Values, k: int = 15) -> dict[str, float]:
+def hubness(similarities: Scores2D, k: int = 15) -> dict[str, float]:
     """Hubness of the k-occurrence of a queries x gallery matrix (array or tensor). All are 0 without hubness.
 
     Returns
@@ -36,7 +36,7 @@ def hubness(similarities: Values, k: int = 15) -> dict[str, float]:
     return hubness_of(k_occurrence(similarities, k))
 
 
-def k_occurrence(similarities: Values, k: int = 15) -> NDArray[np.float64]:
+def k_occurrence(similarities: Scores2D, k: int = 15) -> NDArray[np.float64]:
     """How often each gallery item is among a query's k best, float64 (gallery,). Arguments and errors as in `hubness`.
 
     The sum is queries x k. Items that tie for the last places share them in equal parts, so that the result does not
@@ -57,7 +57,7 @@ def k_occurrence(similarities: Values, k: int = 15) -> NDArray[np.float64]:
     return counts
 
 
-def hubness_of(occurrence: Values) -> dict[str, float]:
+def hubness_of(occurrence: Scores2D) -> dict[str, float]:
     """The results of `hubness` for a known k-occurrence: counts from 0, (gallery,)."""
     counts = as_array(occurrence).astype(np.float64)
     if counts.ndim != 1 or not counts.size or not counts.min() >= 0 or not counts.sum() > 0:

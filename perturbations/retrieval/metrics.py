@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import Numbers, Tensor, Values, as_array, as_scores, blocks
+from perturbations.retrieval.arrays import Numbers, Scores2D, Tensor, as_array, as_scores, blocks
 
 _RECALLS = (1, 5, 10, 50, 100)
 
@@ -17,7 +17,7 @@ Relevant = Sequence[Targets] | Numbers | Tensor
 """The targets of each query."""
 
 
-def recall_at_k(similarities: Values, relevant: Relevant, k: int) -> float:
+def recall_at_k(similarities: Scores2D, relevant: Relevant, k: int) -> float:
     """R@k: how many of the queries have a target among their first k results, in percent (0 to 100).
 
     Args:
@@ -34,7 +34,7 @@ def recall_at_k(similarities: Values, relevant: Relevant, k: int) -> float:
     return _recall(ranks(similarities, relevant), k)
 
 
-def ranks(similarities: Values, relevant: Relevant) -> NDArray[np.int64]:
+def ranks(similarities: Scores2D, relevant: Relevant) -> NDArray[np.int64]:
     """The rank of each query's best target, 1 first, int64 (queries,). Arguments and errors as in `recall_at_k`.
 
     rank = 1 + the number of items that are not a target and score at least as high as the best-scored target. So an
@@ -57,7 +57,7 @@ def ranks(similarities: Values, relevant: Relevant) -> NDArray[np.int64]:
     return best_ranks
 
 
-def summary(similarities: Values, relevant: Relevant) -> dict[str, float]:
+def summary(similarities: Scores2D, relevant: Relevant) -> dict[str, float]:
     """Every metric of one retrieval that the papers' tables report. Arguments and errors as in `recall_at_k`.
 
     Returns `recall_at_1`, `_5`, `_10`, `_50`, `_100` in percent, `median_rank` and `mean_rank` (1 is perfect), and
@@ -66,7 +66,7 @@ def summary(similarities: Values, relevant: Relevant) -> dict[str, float]:
     return summary_of_ranks(ranks(similarities, relevant))
 
 
-def summary_of_ranks(ranks: Values) -> dict[str, float]:
+def summary_of_ranks(ranks: Scores2D) -> dict[str, float]:
     """`summary` of known ranks: integers from 1, (queries,)."""
     known = as_array(ranks)
     if known.ndim != 1 or not known.size or known.min() < 1:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import Values, as_array
+from perturbations.retrieval.arrays import Scores2D, as_array
 from perturbations.retrieval.metrics import Relevant, ranks
 
 _BLOCK = 256  # queries whose scores are held at once
@@ -15,7 +15,7 @@ _BLOCK = 256  # queries whose scores are held at once
 _Floats = NDArray[np.float32]
 
 
-def score(queries: Values, gallery: Values, relevant: Relevant) -> NDArray[np.int64]:
+def score(queries: Scores2D, gallery: Scores2D, relevant: Relevant) -> NDArray[np.int64]:
     """The rank of each query's best target by cosine similarity, 1 first, int64 (queries,).
 
     Args:
@@ -40,7 +40,7 @@ def score(queries: Values, gallery: Values, relevant: Relevant) -> NDArray[np.in
     return result
 
 
-def feature_rows(values: Values, name: str) -> _Floats:
+def feature_rows(values: Scores2D, name: str) -> _Floats:
     """Features as float32, rows x D. Raises ValueError for other than finite numbers, one row each."""
     rows = as_array(values)
     if rows.ndim != 2 or not rows.size or rows.dtype.kind not in "fiu":
@@ -51,7 +51,7 @@ def feature_rows(values: Values, name: str) -> _Floats:
     return np.asarray(rows, np.float32)
 
 
-def _unit_rows(values: Values, name: str) -> _Floats:
+def _unit_rows(values: Scores2D, name: str) -> _Floats:
     """Features brought to unit length, float32. Raises ValueError as `feature_rows`, and for a row of zeros."""
     rows = feature_rows(values, name)
     length = np.linalg.norm(rows, axis=1, keepdims=True)

@@ -18,7 +18,7 @@ class _Scenario:
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageCounts:
     """What a dataset needs in one stage.
 
     Attributes:
@@ -99,7 +99,7 @@ class Counted:
         """Jobs that work on the stage now."""
         return sum(count.jobs for count in self.counts.values())
 
-    def finished(self, jobs: int) -> Stage:
+    def finished(self, jobs: int) -> StageCounts:
         """What is reported; `jobs` are all that work now, which may take up this stage's work."""
         counts = self.counts.values()
         seconds, items = sum(count.seconds for count in counts), sum(count.items for count in counts)
@@ -108,7 +108,7 @@ class Counted:
         known = all(cost is not None for _, cost in work)
         left = sum(rest * (cost or 0.0) for rest, cost in work) / jobs if known and jobs else None
         speeds = [60 * count.jobs / cost for count in counts if count.jobs and (cost := count.cost(mean))]
-        return Stage(
+        return StageCounts(
             dataset=self.dataset,
             suite=self.suite,
             stage=self.stage,

@@ -217,7 +217,7 @@ class FailedJob:
 
 
 @dataclass(frozen=True)
-class Run:
+class RecordedRun:
     """What Snakemake's own files say of the newest run.
 
     Attributes:
@@ -243,7 +243,7 @@ _STEPS = re.compile(r"(\d+) of (\d+) steps \(")
 _ERROR = re.compile(r"^Error in rule (\w+):\n((?:    .*\n)+)", re.MULTILINE)
 
 
-def snakemake(root: Path) -> Run | None:
+def snakemake(root: Path) -> RecordedRun | None:
     """The newest run of the workflow in a folder; None where there was none."""
     logs = entries(root / ".snakemake" / "log")
     names = sorted(name for name in logs if name.endswith(".snakemake.log"))
@@ -265,10 +265,10 @@ def snakemake(root: Path) -> Run | None:
     killed = bool(is_noted) and processes.lives(content(root / workplace.RUN).decode(errors="replace")) is False
     age = max(0.0, time.time() - newest.changed)
     failed = tuple(_failed_jobs(root, text))
-    return Run(bool(locks) and not killed, killed, f".snakemake/log/{name}", age, done, total, failed)
+    return RecordedRun(bool(locks) and not killed, killed, f".snakemake/log/{name}", age, done, total, failed)
 
 
-def began(run: Run | None) -> float:
+def began(run: RecordedRun | None) -> float:
     """When a run began, in seconds since 1970: its log is named after it. 0 without a run."""
     if run is None:
         return 0.0

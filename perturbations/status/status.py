@@ -14,7 +14,7 @@ from pathlib import Path
 from perturbations.manifest import layout
 from perturbations.status import files as files
 from perturbations.status.counts import Count, Counted, Failed, of_statuses
-from perturbations.status.counts import Stage as Stage
+from perturbations.status.counts import StageCounts as StageCounts
 
 _VERSION = 1
 """Of the JSON document; it changes when a key changes its meaning or goes."""
@@ -37,7 +37,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Status:
+class RunStatus:
     """The state of a workflow's folder.
 
     Attributes:
@@ -50,14 +50,14 @@ class Status:
     """
 
     version: int
-    run: files.Run | None
-    stages: tuple[Stage, ...]
+    run: files.RecordedRun | None
+    stages: tuple[StageCounts, ...]
     failures: tuple[Failure, ...]
     jobs: int
     seconds_left: float | None
 
 
-def collect(root: Path) -> Status:
+def collect(root: Path) -> RunStatus:
     """The state of the workflow in the folder `root`; a folder without any run has no stages."""
     run = files.snakemake(root)
     counted = [stage for collection in _collections(root) for stage in _Collection(root, collection, run).stages()]
@@ -68,10 +68,10 @@ def collect(root: Path) -> Status:
     unknown = any(stage.seconds_left is None and stage.total is not None and _rest(stage) for stage in of_clips)
     failures = _grouped(failed for stage in counted for failed in stage.failures)
     clip_jobs = sum(stage.jobs for stage in of_clips)
-    return Status(_VERSION, run, stages, failures, clip_jobs, None if unknown or not left else sum(left))
+    return RunStatus(_VERSION, run, stages, failures, clip_jobs, None if unknown or not left else sum(left))
 
 
-def _rest(stage: Stage) -> int:
+def _rest(stage: StageCounts) -> int:
     return max(0, (stage.total or 0) - stage.done - stage.failed)
 
 
@@ -108,7 +108,7 @@ def _collections(root: Path) -> list[str]:
 
 
 class _Collection:
-    def __init__(self, root: Path, name: str, run: files.Run | None) -> None:
+    def __init__(self, root: Path, name: str, run: files.RecordedRun | None) -> None:
         self._root = root
         self._name = name
         self._run = run

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from perturbations.base import shown
 from perturbations.base.console import duration
 from perturbations.status.files import FailedJob
-from perturbations.status.status import Failure, Stage, Status
+from perturbations.status.status import Failure, RunStatus, StageCounts
 
 _MOST_FAILURES = 10
 _MOST_JOBS = 3
 _LONGEST = 120  # letters of a reason
 
 
-def text(status: Status) -> str:
+def text(status: RunStatus) -> str:
     """The table of all stages, and what failed."""
     if not status.stages:
         return "Nothing was planned here yet: `snakemake --list-target-rules` lists what there is to make."
@@ -22,12 +22,12 @@ def text(status: Status) -> str:
     return "\n".join([*lines, *(line for part in _failed(status) for line in ("", *part))])
 
 
-def failures(status: Status) -> str:
+def failures(status: RunStatus) -> str:
     """What failed; an empty text where nothing did."""
     return "\n".join(line for part in _failed(status) for line in part)
 
 
-def _failed(status: Status) -> Iterator[list[str]]:
+def _failed(status: RunStatus) -> Iterator[list[str]]:
     if status.failures:
         count = sum(failure.count for failure in status.failures)
         lines = [f"{count:,} quarantined or missing, by reason; `perturb retry` lets the next run try them again:"]
@@ -63,7 +63,7 @@ def table(rows: Sequence[Sequence[str]], *, left: int = 2) -> list[str]:
     ]
 
 
-def _heading(status: Status) -> str:
+def _heading(status: RunStatus) -> str:
     run = status.run
     if run is None:
         return "No run of Snakemake was started here."
@@ -87,7 +87,7 @@ def _heading(status: Status) -> str:
 _HEAD = ("dataset", "stage", "done", "of", "", "failed", "per min", "left", "space")
 
 
-def _row(stage: Stage) -> list[str]:
+def _row(stage: StageCounts) -> list[str]:
     share = f"{100 * stage.done / stage.total:.0f} %" if stage.total else ""
     if share == "100 %" and stage.done < (stage.total or 0):
         share = "99 %"

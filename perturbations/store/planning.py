@@ -61,7 +61,7 @@ def shell_prefix(place: Path) -> str:
     return f"export {storage.STORE_VARIABLE}={home}; mkdir -p {folder}; cd {folder}; "
 
 
-def remove_stale_lists(place: Path, plan: sharding.Plan, collection: str) -> None:
+def remove_stale_lists(place: Path, plan: sharding.DatasetPlan, collection: str) -> None:
     """Remove what an earlier run left in `place` of shards that are no more: merging reads all of a folder."""
     folder = Path(layout.folder("shard_list", dataset=collection))
     for stale in {path.name for path in (place / folder).glob("*.jsonl")} - {f"{shard}.jsonl" for shard in plan.shards}:
@@ -162,18 +162,18 @@ def captions_path(dataset: str) -> Path:
     return Path(layout.at("caption_plan", dataset=dataset))
 
 
-def write_plan(plan: sharding.Plan, collection: str) -> Path:
+def write_plan(plan: sharding.DatasetPlan, collection: str) -> Path:
     """Write a plan for jobs on other machines, and return its path."""
     videos = {shard: sorted(ids) for shard, ids in plan.videos.items()}
     fields = {**asdict(plan), "videos": videos}
     return _written(plan_path(collection), fields)
 
 
-def read_plan(collection: str) -> sharding.Plan:
+def read_plan(collection: str) -> sharding.DatasetPlan:
     """The plan that the machine wrote that planned. Raises `ConfigError` where it is not here."""
     fields = _read(plan_path(collection))
     videos = {shard: frozenset(ids) for shard, ids in fields.pop("videos").items()}
-    return sharding.Plan(shards=tuple(fields.pop("shards")), videos=videos, **fields)
+    return sharding.DatasetPlan(shards=tuple(fields.pop("shards")), videos=videos, **fields)
 
 
 def write_captions(shards: Sequence[str], dataset: str) -> Path:

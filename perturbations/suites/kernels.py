@@ -13,7 +13,7 @@ from perturbations.base.bounds import REACH, SHARE, SIGMA_OF_TAPS, Bounds, Choic
 from perturbations.base.bounds import whole as whole_numbers
 from perturbations.suites.strengths import Axis, Path, Stages, geometric, whole, whole_geometric
 
-Method = Literal["pixel", "temporal", "codec", "text"]
+KernelMethod = Literal["pixel", "temporal", "codec", "text"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Kernel:
     draw: str | None = None
     once: bool = False
     shape: str | None = None
-    method: Method = "pixel"
+    method: KernelMethod = "pixel"
     guide: str | None = None
     draws_guide: bool = False
     version: int = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.suites import kernels
-from perturbations.suites.registry import Form, Paper, Parameters, Suite, table
+from perturbations.suites.registry import Form, KernelParameters, Paper, Suite, table
 
 _TABLES = "Tab. 1, 2, 16, 17, 19, 20, 24 and 32-35"
 """The tables of the paper that have a column per perturbation."""
@@ -21,7 +21,7 @@ _TRIMMED = (0.6, 0.7, 0.8, 0.9, 0.95)
 _KEPT = (0.4, 0.3, 0.2, 0.1, 0.05)
 
 
-def _scrambling(trimmed: tuple[float, ...]) -> tuple[Parameters, ...]:
+def _scrambling(trimmed: tuple[float, ...]) -> tuple[KernelParameters, ...]:
     rows = [(part, order, pairs) for part, (order, pairs) in zip(trimmed, _ORDERS, strict=True)]
     return table("trimmed order pairs", *rows)
 

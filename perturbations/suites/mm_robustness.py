@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from perturbations.base.bounds import SHARE, Choice
 from perturbations.suites import kernels
-from perturbations.suites.registry import Form, Paper, Parameters, Perturbation, Suite, table
+from perturbations.suites.registry import Form, KernelParameters, Paper, Perturbation, Suite, table
 from perturbations.text.scripts import Languages
 
 _PAPER = Paper(
@@ -24,7 +24,7 @@ def _released(
     kernel: kernels.Kernel,
     differences: str,
     *,
-    by_severity: tuple[Parameters, ...] | None = None,
+    by_severity: tuple[KernelParameters, ...] | None = None,
     monotonic: bool | None = None,
 ) -> dict[str, Form]:
     """What the authors' code does, where it is not the formula that the text names."""

@@ -12,7 +12,7 @@ from functools import partial
 from perturbations.base.bounds import SHARE, Bound, Choice, Several, whole
 from perturbations.suites import kernels
 from perturbations.suites.registry import Combined, Form, Paper, Perturbation, Suite, table
-from perturbations.suites.strengths import Value
+from perturbations.suites.strengths import ParameterValue
 from perturbations.text.scripts import Languages
 
 _PAPER = Paper(
@@ -35,7 +35,7 @@ def _mpeg(name: str, codec: str, scales: tuple[int, ...], summary: str) -> Pertu
     return _PAPER.video(name, "digital", kernels.mpeg(codec), released, summary, monotonic=False)
 
 
-def _frozen(opening: str) -> tuple[Mapping[str, Value], ...]:
+def _frozen(opening: str) -> tuple[Mapping[str, ParameterValue], ...]:
     """Shares of the frames, but so many at least: those of severity 5 are severity 3's, by mistake."""
     kept = ((0.4, 0), (0.2, 0), (0.1, 0), (0.05, 2), (0.1, 1))
     return table("kept least opening", *((share, least, opening) for share, least in kept))
@@ -254,7 +254,7 @@ def _text(
     version: int = 1,
     not_comparable: str = "",
     languages: Languages = "English",
-    **fixed: Value,
+    **fixed: ParameterValue,
 ) -> Perturbation:
     """A kernel whose parameters are `fixed`, but for a share."""
     bounds = {key: _bound(key, value) for key, value in fixed.items()}
@@ -278,7 +278,7 @@ def _text(
 _MEANING = ("SwapText", "TextStyle")
 
 
-def _bound(name: str, value: Value) -> Bound:
+def _bound(name: str, value: ParameterValue) -> Bound:
     if name == "tags":
         return Several(Choice(_TAGS), len(_TAGS))
     if name == "positions":

@@ -11,12 +11,12 @@ from typing import Any, Literal
 from perturbations.base import shelf
 from perturbations.base.bounds import Bounds, Joint, problem_of
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
-from perturbations.suites.kernels import Kernel, Method
-from perturbations.suites.strengths import Path, Value, along, between
+from perturbations.suites.kernels import Kernel, KernelMethod
+from perturbations.suites.strengths import ParameterValue, Path, along, between
 from perturbations.text.scripts import Languages
 
-Parameters = Mapping[str, Value]
-Kind = Literal["video", "text"]
+KernelParameters = Mapping[str, ParameterValue]
+Medium = Literal["video", "text"]
 Draw = Literal["clip", "frame", "caption", "none"]
 
 
@@ -73,9 +73,9 @@ class Perturbation:
 
     suite: str
     name: str
-    kind: Kind = "video"
+    kind: Medium = "video"
     level: str
-    method: Method
+    method: KernelMethod
     kernel: str
     realization: str | None
     sampled: str | None = None
@@ -84,7 +84,7 @@ class Perturbation:
     guide: str | None = None
     version: int
     variant: str
-    by_severity: tuple[Parameters, ...]
+    by_severity: tuple[KernelParameters, ...]
     paper_severities: tuple[int, ...]
     bounds: Bounds = field(default_factory=dict)
     joint: tuple[Joint, ...] = ()
@@ -141,7 +141,7 @@ class Perturbation:
         """
         return self if variant == self.variant else get(self.key, variant)
 
-    def parameters(self, severity: int) -> dict[str, Value]:
+    def parameters(self, severity: int) -> dict[str, ParameterValue]:
         """The published numbers of one severity. Raises `UnknownPerturbationError` when there is no such severity."""
         if severity not in self.severities or isinstance(severity, bool | float):
             raise UnknownPerturbationError(
@@ -149,7 +149,7 @@ class Perturbation:
             )
         return dict(self.by_severity[severity - 1])
 
-    def parameters_at(self, strength: float) -> dict[str, Value]:
+    def parameters_at(self, strength: float) -> dict[str, ParameterValue]:
         """The parameters at a strength from 0 (mild) to 1 (strong), on the way that calibration takes."""
         if self.path is None:
             return between(self.by_severity, strength)
@@ -168,13 +168,13 @@ class Form:
     """
 
     kernel: Kernel | None = None
-    table: tuple[Parameters, ...] | None = None
+    table: tuple[KernelParameters, ...] | None = None
     path: Path | None = None
     differences: str = ""
     monotonic: bool | None = None
 
 
-def table(names: str, *rows: Value | tuple[Value, ...]) -> tuple[Parameters, ...]:
+def table(names: str, *rows: ParameterValue | tuple[ParameterValue, ...]) -> tuple[KernelParameters, ...]:
     """A published table: one parameter set per row, whose cells stand in the order of `names`."""
     columns = names.split()
     return tuple(dict(zip(columns, row if isinstance(row, tuple) else (row,), strict=True)) for row in rows)
@@ -199,7 +199,7 @@ class Paper:
         name: str,
         level: str,
         kernel: Kernel,
-        by_severity: tuple[Parameters, ...],
+        by_severity: tuple[KernelParameters, ...],
         summary: str,
         *,
         source: str = "",
@@ -257,7 +257,7 @@ class Paper:
         level: str,
         kernel: str,
         summary: str,
-        by_severity: tuple[Parameters, ...] = ({},),
+        by_severity: tuple[KernelParameters, ...] = ({},),
         bounds: Bounds | None = None,
         *,
         variants: Mapping[str, Form] | None = None,
@@ -361,7 +361,7 @@ def suite(name: str) -> Suite:
     return suites()[name]
 
 
-def perturbations(suite_name: str | None = None, kind: Kind | None = None) -> list[Perturbation]:
+def perturbations(suite_name: str | None = None, kind: Medium | None = None) -> list[Perturbation]:
     """All declarations, of one suite or of every suite, in the papers' order."""
     chosen = [suite(suite_name)] if suite_name is not None else list(suites().values())
     return [entry for group in chosen for entry in group.perturbations if kind in (None, entry.kind)]

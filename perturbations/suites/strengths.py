@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-Value = bool | int | float | str | list[str] | list[int]
+ParameterValue = bool | int | float | str | list[str] | list[int]
 """A parameter of a kernel. A caption's kernel may take lists: tags of words, positions in a sentence."""
 
 _DIGITS = 4  # of a number with a fraction: people read the tables, and more would not be seen in a frame
@@ -46,9 +46,9 @@ class Axis:
 class Stages:
     """One of several values, each for an equal part of the strengths."""
 
-    values: tuple[Value, ...]
+    values: tuple[ParameterValue, ...]
 
-    def at(self, strength: float) -> Value:
+    def at(self, strength: float) -> ParameterValue:
         """The value at a strength in [0, 1]."""
         return self.values[min(int(strength * len(self.values)), len(self.values) - 1)]
 
@@ -57,13 +57,13 @@ Path = Mapping[str, Axis | Stages | float | int]
 """Parameter -> how it moves, or the number that it keeps. A parameter that is not named keeps what severity 1 has."""
 
 
-def along(path: Path, first: Mapping[str, Value], strength: float) -> dict[str, Value]:
+def along(path: Path, first: Mapping[str, ParameterValue], strength: float) -> dict[str, ParameterValue]:
     """The parameters at a strength in [0, 1]; `first` are those of severity 1."""
     moved = {name: rule.at(strength) if isinstance(rule, Axis | Stages) else rule for name, rule in path.items()}
     return {**first, **moved}
 
 
-def between(table: Sequence[Mapping[str, Value]], strength: float) -> dict[str, Value]:
+def between(table: Sequence[Mapping[str, ParameterValue]], strength: float) -> dict[str, ParameterValue]:
     """The parameters at a strength in [0, 1], between the severities of a published table.
 
     Numbers are interpolated, whole ones rounded; what is no number is that of the nearer severity.
@@ -74,7 +74,7 @@ def between(table: Sequence[Mapping[str, Value]], strength: float) -> dict[str, 
     return {name: _mixed(value, high[name], share) for name, value in low.items()}
 
 
-def _mixed(low: Value, high: Value, share: float) -> Value:
+def _mixed(low: ParameterValue, high: ParameterValue, share: float) -> ParameterValue:
     if isinstance(low, bool | str | list) or isinstance(high, bool | str | list):
         return low if share < 0.5 else high
     value = low + share * (high - low)

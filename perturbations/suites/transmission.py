@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from perturbations.base.bounds import SHARE, Range, whole
 from perturbations.suites.kernels import Kernel
-from perturbations.suites.registry import Form, Paper, Parameters, Suite, table
+from perturbations.suites.registry import Form, KernelParameters, Paper, Suite, table
 from perturbations.suites.strengths import Axis, geometric, whole_geometric
 from perturbations.suites.strengths import whole as whole_axis
 
@@ -105,7 +105,7 @@ RAIN = Kernel(
 
 
 def _released(
-    differences: str, kernel: Kernel | None = None, by_severity: tuple[Parameters, ...] | None = None
+    differences: str, kernel: Kernel | None = None, by_severity: tuple[KernelParameters, ...] | None = None
 ) -> dict[str, Form]:
     """What Mini Kinetics-C's code does."""
     return {"released": Form(kernel=kernel, table=by_severity, differences=differences)}

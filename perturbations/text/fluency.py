@@ -28,7 +28,7 @@ _UNKNOWN_LOG10 = -6.0
 
 
 @dataclass(frozen=True)
-class Model:
+class CountModel:
     """Counts of words, of classes, and of pairs of classes."""
 
     words: Mapping[str, int]
@@ -71,7 +71,7 @@ def known(word: str) -> bool:
     return word in _model().words
 
 
-def _log10s(model: Model, words: list[str]) -> Iterator[tuple[float, float]]:
+def _log10s(model: CountModel, words: list[str]) -> Iterator[tuple[float, float]]:
     every = sum(model.classes.values())
     for before, word in pairwise([EDGE, *words, EDGE]):
         last, kind = model.class_of(before), model.class_of(word)
@@ -86,7 +86,7 @@ def _log10s(model: Model, words: list[str]) -> Iterator[tuple[float, float]]:
 
 
 @cache
-def _model() -> Model:
+def _model() -> CountModel:
     words = {word: int(count) for word, count in (line.split() for line in tables.lines("fluency_words"))}
     pairs: dict[tuple[str, str], int] = {}
     classes: Counter[str] = Counter()
@@ -98,7 +98,7 @@ def _model() -> Model:
             classes[kind] += count
             first[last] += count
     frequent = frozenset(kind for kind in classes if not kind.startswith(("-", "<")))
-    return Model(words, frequent, classes, pairs, first)
+    return CountModel(words, frequent, classes, pairs, first)
 
 
 def _counted(fields: list[str]) -> Iterator[tuple[str, int]]:

@@ -15,7 +15,7 @@ from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery, encode_gallery
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.methods import registry
-from perturbations.tta.parameters import Values
+from perturbations.tta.parameters import MethodParameters
 from perturbations.tta.precision import precision_of
 from perturbations.tta.recording import Counts, Timings, Unadapted
 from perturbations.tta.task import Task
@@ -73,7 +73,7 @@ def adapt(
     """
     declared = registry.method(method)
     _check(direction, steps)
-    values = Values(declared.parameters, registry.validated(method, parameters or {}))
+    values = MethodParameters(declared.parameters, registry.validated(method, parameters or {}))
     lr = _rate(declared, direction, values)
     _check_inputs(declared, direction, gallery, bank, gallery_bank)
     if declared.adapts and model.frozen:
@@ -96,7 +96,7 @@ def _check(direction: Direction, steps: int) -> None:
         raise ConfigError(f"steps is {steps}; 1 at least (the method {baseline} does not adapt)")
 
 
-def _rate(method: registry.Method, direction: Direction, values: Values) -> float:
+def _rate(method: registry.Method, direction: Direction, values: MethodParameters) -> float:
     """The learning rate: the parameter `lr`, or the method's own."""
     if method.rates is None:
         return 0.0

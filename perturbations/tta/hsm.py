@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-Columns = Tensor
+_Columns = Tensor
 """2 x N_G: the maximum of alpha x similarity over some queries, and the sum of exponentials relative to it."""
 
 
@@ -43,9 +43,9 @@ class HubnessMemory:
             raise ValueError(f"capacity is {capacity}; one batch at least")
         self.capacity = capacity
         self._weighting = weighting
-        self._older: list[Columns] = []
-        self._newer: list[Columns] = []
-        self._newer_merged: Columns | None = None
+        self._older: list[_Columns] = []
+        self._newer: list[_Columns] = []
+        self._newer_merged: _Columns | None = None
 
     def __len__(self) -> int:
         return len(self._older) + len(self._newer)
@@ -74,7 +74,7 @@ class HubnessMemory:
 
     def _drop_oldest(self) -> None:
         if not self._older:
-            merged: Columns | None = None
+            merged: _Columns | None = None
             while self._newer:
                 newest = self._newer.pop()
                 merged = newest if merged is None else merge(merged, newest)
@@ -88,20 +88,20 @@ def sound(similarities: Tensor) -> Tensor:
     return similarities[similarities.isfinite().all(1)]
 
 
-def columns(similarities: Tensor, alpha: float) -> Columns:
+def columns(similarities: Tensor, alpha: float) -> _Columns:
     """Column statistics of a B x N_G matrix."""
     scaled = alpha * similarities
     largest = scaled.amax(0)
     return torch.stack([largest, torch.exp(scaled - largest).sum(0)])
 
 
-def merge(a: Columns, b: Columns) -> Columns:
+def merge(a: _Columns, b: _Columns) -> _Columns:
     """Statistics of the rows of both."""
     largest = torch.maximum(a[0], b[0])
     return torch.stack([largest, a[1] * torch.exp(a[0] - largest) + b[1] * torch.exp(b[0] - largest)])
 
 
-def reweighted(similarities: Tensor, merged: Columns, by: Weighting) -> Tensor:
+def reweighted(similarities: Tensor, merged: _Columns, by: Weighting) -> Tensor:
     """S * (m softmax_col(alpha S) + (1 - m) softmax_row(beta S)), the columns' softmax by their statistics."""
     popular = torch.exp(by.alpha * similarities - merged[0]) / merged[1]
     sure = torch.softmax(by.beta * similarities, dim=1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perturbations.base.bounds import Choice, Range, problem_of
 from perturbations.base.errors import ConfigError, did_you_mean, short
 
-Value = bool | int | float | str
+MethodValue = bool | int | float | str
 
 FLAG = Choice((False, True))
 
@@ -27,7 +27,7 @@ class Parameter:
 
     name: str
     bound: Range | Choice
-    default: Value | None
+    default: MethodValue | None
     about: str
     source: str
 
@@ -44,10 +44,10 @@ class Parameter:
         return schema if self.default is None else {**schema, "default": self.default}
 
 
-class Values:
+class MethodParameters:
     """The values of all parameters of a method for a run."""
 
-    def __init__(self, declared: Iterable[Parameter], given: Mapping[str, Value]) -> None:
+    def __init__(self, declared: Iterable[Parameter], given: Mapping[str, MethodValue]) -> None:
         """`given` comes from `checked`."""
         self._values = {parameter.name: parameter.default for parameter in declared} | dict(given)
 
@@ -71,7 +71,7 @@ class Values:
         """One of some words."""
         return str(self._values[name])
 
-    def given(self, name: str) -> Value | None:
+    def given(self, name: str) -> MethodValue | None:
         """A value whose default depends on the run; None where it was not given."""
         return self._values.get(name)
 
@@ -89,7 +89,7 @@ def mistakes(declared: Iterable[Parameter], given: Mapping[str, object]) -> dict
     return wrong
 
 
-def checked(declared: Iterable[Parameter], given: Mapping[str, object], method: str) -> dict[str, Value]:
+def checked(declared: Iterable[Parameter], given: Mapping[str, object], method: str) -> dict[str, MethodValue]:
     """The given values in their types, sorted by name, less those that are the defaults.
 
     Settings that mean the same are thus the same. Raises `ConfigError` with every mistake.
@@ -101,6 +101,6 @@ def checked(declared: Iterable[Parameter], given: Mapping[str, object], method: 
     return {name: value for name, value in typed.items() if value != known[name].default}
 
 
-def _typed(bound: Range | Choice, value: object) -> Value:
-    assert isinstance(value, Value)
+def _typed(bound: Range | Choice, value: object) -> MethodValue:
+    assert isinstance(value, MethodValue)
     return float(value) if isinstance(bound, Range) and not bound.whole else value

@@ -12,7 +12,7 @@ from torch import Tensor
 from perturbations.base.errors import ConfigError
 
 
-class Precision(NamedTuple):
+class PrecisionSteps(NamedTuple):
     """How the query encoder multiplies matrices.
 
     Attributes:
@@ -24,11 +24,11 @@ class Precision(NamedTuple):
     tf32: bool = False
 
 
-EXACT = Precision()
-PRECISIONS = {"float32": EXACT, "tf32": Precision(tf32=True), "bfloat16": Precision(autocast=torch.bfloat16)}
+EXACT = PrecisionSteps()
+PRECISIONS = {"float32": EXACT, "tf32": PrecisionSteps(tf32=True), "bfloat16": PrecisionSteps(autocast=torch.bfloat16)}
 
 
-def precision_of(name: str, device: torch.device) -> Precision:
+def precision_of(name: str, device: torch.device) -> PrecisionSteps:
     """The precision called `name`; raises `ConfigError` for an unknown one, or one that the device does not have."""
     if name not in PRECISIONS:
         raise ConfigError(f"precision {name!r} is unknown; allowed: {', '.join(PRECISIONS)}")
@@ -38,7 +38,7 @@ def precision_of(name: str, device: torch.device) -> Precision:
 
 
 @contextmanager
-def forward(precision: Precision, device: torch.device) -> Iterator[None]:
+def forward(precision: PrecisionSteps, device: torch.device) -> Iterator[None]:
     """Inside, products of a forward pass have this precision."""
     cast = nullcontext() if precision.autocast is None else torch.autocast(device.type, precision.autocast)
     with tensor_cores(precision, device), cast:
@@ -46,7 +46,7 @@ def forward(precision: Precision, device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
-def tensor_cores(precision: Precision, device: torch.device) -> Iterator[None]:
+def tensor_cores(precision: PrecisionSteps, device: torch.device) -> Iterator[None]:
     """Inside, products of float32 are exact or TF32, as the precision says; afterwards as the caller had set them.
 
     torch computes convolutions, such as the embedding of patches, in TF32 unless told otherwise.

@@ -13,8 +13,8 @@ from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder, evaluating
 from perturbations.tta.gallery import Comparison, Gallery
 from perturbations.tta.inputs import Batch
-from perturbations.tta.parameters import Values
-from perturbations.tta.precision import Precision, forward, tensor_cores, wide
+from perturbations.tta.parameters import MethodParameters
+from perturbations.tta.precision import PrecisionSteps, forward, tensor_cores, wide
 from perturbations.tta.recording import TRANSFER, Counts, Timings, Unadapted
 
 _WEIGHT_DECAY = 1e-4
@@ -43,9 +43,9 @@ class Task:
         *,
         steps: int,
         lr: float,
-        values: Values,
+        values: MethodParameters,
         seed: int,
-        precision: Precision,
+        precision: PrecisionSteps,
         bank: Gallery | None,
         gallery_bank: Gallery | None,
         counts: Counts,

@@ -36,7 +36,7 @@ _MEASURED = {
 
 
 @dataclass(frozen=True)
-class Task:
+class ClipCheck:
     """A row to verify.
 
     Attributes:
@@ -83,7 +83,7 @@ class Checked:
     guessed: bool = False
 
 
-def check_video(task: Task, tick: Tick) -> Checked:
+def check_video(task: ClipCheck, tick: Tick) -> Checked:
     """Verify a row of a videos manifest and its file."""
     row, expected = task.row, task.expected
     if row is not None and row.status != COMPLETE:
@@ -125,11 +125,11 @@ def _with_measured(expected: VideoRow, row: VideoRow) -> VideoRow:
     return replace(expected, **{name: getattr(row, name) for name in names}, stage=None, error=None)
 
 
-def _target(task: Task) -> Path:
+def _target(task: ClipCheck) -> Path:
     return locations.confined(task.root, task.expected.path) if task.expected.path else task.root
 
 
-def _file_damage(task: Task, row: VideoRow | None) -> str | None:
+def _file_damage(task: ClipCheck, row: VideoRow | None) -> str | None:
     """The problem of the stored file, judged by its size and hash; None where there is none."""
     if task.expected.path is None:
         return None
@@ -163,7 +163,7 @@ def _directory(path: Path, repair: bool) -> str:
     return f"there is a folder in the file's place: {path}"
 
 
-def _made_again(task: Task, source: Source, tick: Tick, *, is_damaged: bool) -> tuple[Measured, bool]:
+def _made_again(task: ClipCheck, source: Source, tick: Tick, *, is_damaged: bool) -> tuple[Measured, bool]:
     """What is measured of an entry that is made again, and whether its file was replaced by it.
 
     Where other tools made an intact file, its frames are compared with rendered ones. Raises `MediaError`, and
@@ -193,7 +193,7 @@ def _made_again(task: Task, source: Source, tick: Tick, *, is_damaged: bool) -> 
             temporary.unlink(missing_ok=True)
 
 
-def _frames_differ(task: Task, row: VideoRow, tick: Tick) -> list[str]:
+def _frames_differ(task: ClipCheck, row: VideoRow, tick: Tick) -> list[str]:
     """The differences between a stored file's frames and its row, where the source is not available."""
     if row.path is None:
         return []
@@ -205,7 +205,7 @@ def _frames_differ(task: Task, row: VideoRow, tick: Tick) -> list[str]:
     return problems + ([] if count == row.stored_frames else [f"the file has {count} frames, not {row.stored_frames}"])
 
 
-def _check_incomplete(task: Task, row: VideoRow, tick: Tick) -> Checked:
+def _check_incomplete(task: ClipCheck, row: VideoRow, tick: Tick) -> Checked:
     problems = [
         f"{column.name} must be empty in a row that is {row.status}"
         for column in columns_of(VideoRow)

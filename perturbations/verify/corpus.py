@@ -15,18 +15,18 @@ from perturbations.base.tools import tool_versions
 from perturbations.engine import guided, pipeline, rows
 from perturbations.engine.source import Cut, Cuts, parse_cut
 from perturbations.guides import registry as guides
-from perturbations.guides.registry import Known
+from perturbations.guides.registry import KnownGuides
 from perturbations.manifest import layout, locations, sets
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.plan.recipe import VideoRecipe, parse
-from perturbations.verify.clips import Task
+from perturbations.verify.clips import ClipCheck
 from perturbations.verify.findings import Finding, name_of
 from perturbations.verify.tree import Manifest, Tree
 
 _Scenario = tuple[str, int]
 
 
-class Corpus:
+class VerifiedCorpus:
     """A videos manifest with its neighbours."""
 
     def __init__(self, tree: Tree, manifest: Manifest[VideoRow]) -> None:
@@ -94,7 +94,7 @@ class Corpus:
         folder = self.dataset_folder
         return folder.parent.name if folder.name == "whole" else folder.name
 
-    def tasks(self, *, fast: bool, repair: bool, rewrite: bool) -> list[Task]:
+    def tasks(self, *, fast: bool, repair: bool, rewrite: bool) -> list[ClipCheck]:
         """Every existing or missing row, with its expected content. Unexpected rows become findings."""
         tools, unrecorded = tool_versions(), self.manifest.unrecorded
         same_tools = all(self.manifest.part("tools").get(name) == version for name, version in tools.items())
@@ -118,7 +118,7 @@ class Corpus:
                     continue
                 refused = "" if expected.path is None else self._refused(expected.path)
                 tasks.append(
-                    Task(row, expected, self.manifest.root, fast, repair, rewrite, same_tools, refused, unrecorded)
+                    ClipCheck(row, expected, self.manifest.root, fast, repair, rewrite, same_tools, refused, unrecorded)
                 )
         for stranger in held.values():
             self._find(stranger, "the row is unexpected: its clip is not listed as complete")
@@ -175,7 +175,7 @@ class Corpus:
 
         return expected
 
-    def _known(self, recipe: VideoRecipe) -> Known | None:
+    def _known(self, recipe: VideoRecipe) -> KnownGuides | None:
         """The results of the analyses, from their manifests; None where they are not available."""
         if recipe.guide is None:
             return rows.NOTHING_KNOWN
@@ -188,10 +188,10 @@ class Corpus:
         if own is None:
             return None
         if recipe.donors is None:
-            return Known(own)
+            return KnownGuides(own)
         dataset, analysis = recipe.donors
         donors = self._analysis(self.manifest.root / "manifests" / dataset, analysis)
-        return None if donors is None else Known(own, [row for row in donors.values() if row.status == COMPLETE])
+        return None if donors is None else KnownGuides(own, [row for row in donors.values() if row.status == COMPLETE])
 
     def _analysis(self, folder: Path, name: str) -> Mapping[str, AnalysisRow] | None:
         manifest = self._tree.neighbour(folder / f"{name}.parquet", ANALYSES)

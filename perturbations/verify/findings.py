@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import Kind, Row
+from perturbations.manifest.kinds import RowKind, RowT
 
 _MEASURED_TOLERANCE = 1e-6
 """Relative. PSNR and SSIM are sums of floats, and the order of summation depends on the processor."""
@@ -64,7 +64,7 @@ def differences(row: object, expected: object, ignored: Collection[str] = ()) ->
     return problems
 
 
-def as_recorded(expected: Row, row: Row, unrecorded: Collection[str]) -> Row:
+def as_recorded(expected: RowT, row: RowT, unrecorded: Collection[str]) -> RowT:
     """The expected row, less what the version that made `row` did not record."""
     empty = {name: None for name in unrecorded if getattr(row, name) is None}
     return replace(cast("Any", expected), **empty) if empty else expected
@@ -96,10 +96,10 @@ def _short(value: object) -> str:
 
 
 def compared(
-    place: Path, kind: Kind[Row], rows: Iterable[Row], expected: Iterable[Row], unrecorded: Collection[str] = ()
+    place: Path, kind: RowKind[RowT], rows: Iterable[RowT], expected: Iterable[RowT], unrecorded: Collection[str] = ()
 ) -> list[Finding]:
     """The differences between a manifest's rows and the expected rows: missing, duplicate, unexpected, changed rows."""
-    held: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    held: dict[tuple[object, ...], list[RowT]] = defaultdict(list)
     for row in rows:
         held[values(row, kind.key)].append(row)
     findings = []

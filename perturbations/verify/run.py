@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from perturbations.base import storage, sums, wings
 from perturbations.base.errors import ManifestError, OutputError, UnknownPerturbationError
-from perturbations.base.progress import no_tick
+from perturbations.base.progress import Tick, no_tick
 from perturbations.engine import supervise
 from perturbations.manifest import files, machine, sets, skipped
 from perturbations.manifest.kinds import (
@@ -31,8 +31,8 @@ from perturbations.manifest.kinds import (
     VideoRow,
 )
 from perturbations.verify import clips, derived, repair, tree
-from perturbations.verify.clips import Checked, Task
-from perturbations.verify.corpus import Corpus
+from perturbations.verify.clips import Checked, ClipCheck
+from perturbations.verify.corpus import VerifiedCorpus
 from perturbations.verify.findings import Finding, name_of
 from perturbations.verify.tree import Manifest, Tree
 
@@ -262,7 +262,7 @@ def _verify_sources(manifest: Manifest[SourceRow], options: Options, summary: Su
 def _verify_videos(
     looked_at: Tree, manifest: Manifest[VideoRow], options: Options, summary: Summary, *, rewrite: bool
 ) -> Sequence[object] | None:
-    corpus = Corpus(looked_at, manifest)
+    corpus = VerifiedCorpus(looked_at, manifest)
     corpus.check_set()
     tasks = corpus.tasks(fast=options.fast, repair=options.repair, rewrite=rewrite)
     corrected = []
@@ -282,22 +282,20 @@ def _verify_videos(
     return corrected if len(corrected) == len(tasks) and corpus.sources is not None else None
 
 
-def _check_source(
-    row: SourceRow, tick: supervise.Tick, hashes: bool, *, root: Path, unrecorded: Sequence[str]
-) -> Checked:
+def _check_source(row: SourceRow, tick: Tick, hashes: bool, *, root: Path, unrecorded: Sequence[str]) -> Checked:
     return clips.check_source(row, root, hashes, tick, unrecorded)
 
 
-def _check_video(task: Task, tick: supervise.Tick, hashes: bool) -> Checked:
+def _check_video(task: ClipCheck, tick: Tick, hashes: bool) -> Checked:
     return clips.check_video(replace(task, fast=True, repair=False) if hashes else task, tick)
 
 
-Item = TypeVar("Item", Task, SourceRow)
-_Check = Callable[[Item, supervise.Tick, bool], Checked]
+_Item = TypeVar("_Item", ClipCheck, SourceRow)
+_Check = Callable[[_Item, Tick, bool], Checked]
 """Checks an item; only its hashes where the last argument is true."""
 
 
-def _checked(check: _Check[Item], items: Sequence[Item], options: Options) -> Iterator[tuple[Item, Checked]]:
+def _checked(check: _Check[_Item], items: Sequence[_Item], options: Options) -> Iterator[tuple[_Item, Checked]]:
     """Each item with the result of its check. Only what decodes or renders runs in processes of its own."""
     checked: list[Checked | None] = [None] * len(items)
     if options.fast:
@@ -316,7 +314,7 @@ def _checked(check: _Check[Item], items: Sequence[Item], options: Options) -> It
 
 
 def _in_slices(
-    work: Callable[[Sequence[Item]], list[Checked]], items: Sequence[Item], jobs: int, size: int
+    work: Callable[[Sequence[_Item]], list[Checked]], items: Sequence[_Item], jobs: int, size: int
 ) -> Iterator[Checked]:
     slices = [items[start : start + size] for start in range(0, len(items), size)]
     if jobs == 1 or len(slices) < 2:
@@ -328,7 +326,7 @@ def _in_slices(
             yield from results
 
 
-def _readable(check: _Check[Item], hashes: bool, item: Item, tick: supervise.Tick) -> Checked:
+def _readable(check: _Check[_Item], hashes: bool, item: _Item, tick: Tick) -> Checked:
     """Check an item; a file that may not be read is a finding, and the others are checked."""
     try:
         return check(item, tick, hashes)
@@ -336,15 +334,15 @@ def _readable(check: _Check[Item], hashes: bool, item: Item, tick: supervise.Tic
         return Checked((f"a file cannot be read: {error.filename or error}: permission denied",), None)
 
 
-def _hashes(check: _Check[Item], items: Sequence[Item]) -> list[Checked]:
+def _hashes(check: _Check[_Item], items: Sequence[_Item]) -> list[Checked]:
     return [_readable(check, True, item, no_tick) for item in items]
 
 
-def _named(item: Task | SourceRow) -> str:
-    return repr((item.expected if isinstance(item, Task) else item).item_id)
+def _named(item: ClipCheck | SourceRow) -> str:
+    return repr((item.expected if isinstance(item, ClipCheck) else item).item_id)
 
 
-def _supervised(check: _Check[Item], stall_limit_s: float, items: Sequence[Item]) -> list[Checked]:
+def _supervised(check: _Check[_Item], stall_limit_s: float, items: Sequence[_Item]) -> list[Checked]:
     work = partial(_readable, check, False)
     outcomes = supervise.run(work, items, stall_limit_s=stall_limit_s, name=_named)
     return [outcome.result or Checked((outcome.error or "",), None) for outcome in outcomes]

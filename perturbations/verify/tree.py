@@ -26,8 +26,8 @@ from perturbations.manifest.kinds import (
     TEXT_STATISTICS,
     TEXTS,
     VIDEOS,
-    Kind,
-    Row,
+    RowKind,
+    RowT,
 )
 from perturbations.suites import registry
 from perturbations.verify.findings import Finding
@@ -90,7 +90,7 @@ class Manifest(Generic[RowType]):
     """
 
     path: Path
-    kind: Kind[RowType]
+    kind: RowKind[RowType]
 
     @cached_property
     def about(self) -> Mapping[str, object]:
@@ -117,9 +117,9 @@ class Manifest(Generic[RowType]):
         """The columns that the version which made it, or some of its rows, did not have. Raises `ManifestError`."""
         return files.unrecorded([self.path], self.kind)
 
-    def of(self, kind: Kind[Row]) -> Manifest[Row] | None:
+    def of(self, kind: RowKind[RowT]) -> Manifest[RowT] | None:
         """This manifest, when it is of the kind; None otherwise."""
-        return cast("Manifest[Row]", self) if self.kind.name == kind.name else None
+        return cast("Manifest[RowT]", self) if self.kind.name == kind.name else None
 
 
 @dataclass
@@ -132,7 +132,7 @@ class Tree:
     findings: list[Finding] = field(default_factory=list)
     _known: dict[Path, Manifest[object] | None] = field(default_factory=dict)
 
-    def neighbour(self, path: Path, kind: Kind[Row]) -> Manifest[Row] | None:
+    def neighbour(self, path: Path, kind: RowKind[RowT]) -> Manifest[RowT] | None:
         """A manifest next to those that are verified; None where it does not exist or cannot be read."""
         if path not in self._known:
             manifest = Manifest(path, kind)
@@ -140,7 +140,7 @@ class Tree:
                 self._known[path] = manifest if path.is_file() and manifest.rows is not None else None
             except ManifestError:
                 self._known[path] = None
-        return cast("Manifest[Row] | None", self._known[path])
+        return cast("Manifest[RowT] | None", self._known[path])
 
     def at(self, path: Path) -> Manifest[object] | None:
         """The manifest at a path, of any kind; None where it does not exist or cannot be read."""

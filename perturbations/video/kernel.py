@@ -24,7 +24,7 @@ class Batched:
     size: int
 
 
-Kernel = Apply | Batched
+FrameFunction = Apply | Batched
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ _MOST_MOVED = 5
 """Pixels: the largest step of a rectangle in a frame without a box."""
 
 
-class Places(NamedTuple):
+class OcclusionPlaces(NamedTuple):
     """The places of a clip's rectangles, all values uniform in [0, 1).
 
     Attributes:
@@ -26,13 +26,13 @@ class Places(NamedTuple):
     size: npt.NDArray[np.float64]
 
 
-def draw_places(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Places:
+def draw_places(rng: np.random.Generator, num_frames: int, height: int, width: int) -> OcclusionPlaces:
     """The places that all severities share."""
-    return Places(rng.random((num_frames, 2)), rng.random(2))
+    return OcclusionPlaces(rng.random((num_frames, 2)), rng.random(2))
 
 
 def main_object_occlusion(
-    drawn: Places, boxes: npt.NDArray[np.floating], num_frames: int, height: int, width: int, *, ratio: float
+    drawn: OcclusionPlaces, boxes: npt.NDArray[np.floating], num_frames: int, height: int, width: int, *, ratio: float
 ) -> Apply:
     """Cover a part of the main object with a black rectangle (MLVP, Alg. 3).
 
@@ -51,7 +51,7 @@ def main_object_occlusion(
 
 
 def occlusion_released(
-    drawn: Places, boxes: npt.NDArray[np.floating], num_frames: int, height: int, width: int, *, ratio: float
+    drawn: OcclusionPlaces, boxes: npt.NDArray[np.floating], num_frames: int, height: int, width: int, *, ratio: float
 ) -> Apply:
     """`main_object_occlusion` as MLVP's code does it: what leaves the frame is cut off.
 
@@ -74,7 +74,7 @@ def _black(corners: npt.NDArray[np.int64]) -> Apply:
 
 
 def _rectangles(
-    drawn: Places, boxes: npt.NDArray[np.floating], height: int, width: int, scale: float
+    drawn: OcclusionPlaces, boxes: npt.NDArray[np.floating], height: int, width: int, scale: float
 ) -> npt.NDArray[np.int64]:
     """Each frame's rectangle (x0, y0, x1, y1), the ends excluded; in order, because each may need the last one."""
     frame_size = np.array([width, height])
@@ -97,7 +97,7 @@ def _rectangles(
 
 
 def _cut_rectangles(
-    drawn: Places, boxes: npt.NDArray[np.floating], height: int, width: int, scale: float
+    drawn: OcclusionPlaces, boxes: npt.NDArray[np.floating], height: int, width: int, scale: float
 ) -> npt.NDArray[np.int64]:
     """Each frame's rectangle (x0, y0, x1, y1), the ends excluded; zeros where nothing is covered."""
     frame_size = np.array([width, height])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
 from perturbations.video import blur, digital, frost, style, weather
-from perturbations.video.kernel import Apply, Kernel, Shape
+from perturbations.video.kernel import Apply, FrameFunction, Shape
 from perturbations.video.noise import added_noise, counted_photons, scaled_noise
 
 _Places = NDArray[np.int64]
@@ -213,7 +213,7 @@ def still_snow(
 
 def style_transfer(
     realization: None, painter: style.Painter, num_frames: int, height: int, width: int, *, alpha: float
-) -> Kernel:
+) -> FrameFunction:
     """`style.style_transfer` with the style's picture at its own size; rounded to uint8."""
     released = painter if painter.as_released is None else painter.as_released()
     return style.style_transfer(realization, released, num_frames, height, width, alpha=alpha)

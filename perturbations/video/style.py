@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perturbations.base.arrays import Image
-from perturbations.video.kernel import Batched, Kernel
+from perturbations.video.kernel import Batched, FrameFunction
 
 _Floats = npt.NDArray[np.float32]
 _Paint = Callable[[Image, float], Image]
@@ -47,7 +47,7 @@ class Painter:
 
 def style_transfer(
     realization: None, painter: Painter, num_frames: int, height: int, width: int, *, alpha: float
-) -> Kernel:
+) -> FrameFunction:
     """Repaint every frame in one style, `alpha` of the way (AdaIN, Huang and Belongie 2017; MLVP, App. E.3)."""
     batch = painter.batch
     if batch is not None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from perturbations.base.arrays import Image
 from perturbations.video.kernel import Apply
-from perturbations.video.temporal import Plan
+from perturbations.video.temporal import FrameOrder
 
 
 def draw_place(rng: np.random.Generator, num_frames: int, height: int, width: int) -> float:
@@ -57,21 +57,21 @@ def rotate(place: float, num_frames: int, height: int, width: int, *, share: flo
     return apply
 
 
-def repeat(place: float, num_frames: int, *, share: float) -> Plan:
+def repeat(place: float, num_frames: int, *, share: float) -> FrameOrder:
     """The stretch is played twice, one after the other: the clip gets longer."""
     start, end = stretch(place, num_frames, share)
     own = np.arange(num_frames, dtype=np.int64)
     return np.concatenate([own[:end], own[start:]])
 
 
-def drop(place: float, num_frames: int, *, share: float) -> Plan:
+def drop(place: float, num_frames: int, *, share: float) -> FrameOrder:
     """The stretch is cut out: the clip gets shorter. At least one frame is left."""
     start, end = stretch(place, num_frames, share, left=1)
     own = np.arange(num_frames, dtype=np.int64)
     return np.concatenate([own[:start], own[end:]])
 
 
-def reverse(place: float, num_frames: int, *, share: float) -> Plan:
+def reverse(place: float, num_frames: int, *, share: float) -> FrameOrder:
     """The stretch, of two frames or more, is played backwards."""
     start, end = stretch(place, num_frames, share, least=2)
     plan = np.arange(num_frames, dtype=np.int64)
@@ -81,7 +81,7 @@ def reverse(place: float, num_frames: int, *, share: float) -> Plan:
 
 def substitute(
     drawn: tuple[float, float], donor: tuple[int, float], num_frames: int, *, share: float, donors: int
-) -> Plan:
+) -> FrameOrder:
     """Another clip is shown in the stretch. At least one frame of the clip is left.
 
     The other clip plays beside this one, from a drawn frame on and again from its beginning when it ends; the stretch

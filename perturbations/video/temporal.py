@@ -10,7 +10,7 @@ import numpy.typing as npt
 from perturbations.base.arrays import SAMPLED, uniform_indices
 from perturbations.base.errors import MediaError
 
-Plan = npt.NDArray[np.int64]
+FrameOrder = npt.NDArray[np.int64]
 
 _CHUNKS = 12
 
@@ -36,7 +36,7 @@ def draw_scrambling(rng: np.random.Generator, num_frames: int, height: int, widt
     return Scrambling(rng.random(), rng.random(), rng.random(_CHUNKS), rng.random(SAMPLED))
 
 
-def temporal_scrambling(drawn: Scrambling, num_frames: int, *, trimmed: float, order: str, pairs: int) -> Plan:
+def temporal_scrambling(drawn: Scrambling, num_frames: int, *, trimmed: float, order: str, pairs: int) -> FrameOrder:
     """Trim a part of the clip, cut the rest into 12 equal chunks, reorder the chunks (MLVP, App. E.3).
 
     The trim is split between head and tail. `order` is "adjacent" (one chunk and the next change places), "pairs"
@@ -45,12 +45,12 @@ def temporal_scrambling(drawn: Scrambling, num_frames: int, *, trimmed: float, o
     return _scrambled(drawn, num_frames, num_frames - round(trimmed * num_frames), order, pairs)
 
 
-def scrambling_released(drawn: Scrambling, num_frames: int, *, trimmed: float, order: str, pairs: int) -> Plan:
+def scrambling_released(drawn: Scrambling, num_frames: int, *, trimmed: float, order: str, pairs: int) -> FrameOrder:
     """`temporal_scrambling` as MLVP's code does it: the trim is rounded down."""
     return _scrambled(drawn, num_frames, num_frames - int(trimmed * num_frames), order, pairs)
 
 
-def scrambling_sampled(drawn: Scrambling, num_frames: int, *, trimmed: float, order: str, pairs: int) -> Plan:
+def scrambling_sampled(drawn: Scrambling, num_frames: int, *, trimmed: float, order: str, pairs: int) -> FrameOrder:
     """The 12 frames that MLVP's code gives a model of `scrambling_released`.
 
     They are evenly spaced, first and last included. A sequence of fewer frames gives 12 random ones, with repetitions.
@@ -61,7 +61,7 @@ def scrambling_sampled(drawn: Scrambling, num_frames: int, *, trimmed: float, or
     return sequence[places.astype(np.int64)]
 
 
-def _scrambled(drawn: Scrambling, num_frames: int, kept: int, order: str, pairs: int) -> Plan:
+def _scrambled(drawn: Scrambling, num_frames: int, kept: int, order: str, pairs: int) -> FrameOrder:
     kept = max(1, kept)
     start = int(drawn.head * (num_frames - kept + 1))
     chunks = np.array_split(np.arange(start, start + kept), min(_CHUNKS, kept))
@@ -90,7 +90,7 @@ def draw_start(rng: np.random.Generator, num_frames: int, height: int, width: in
 
 def event_insertion(
     start: float, donor: tuple[int, float], num_frames: int, *, share: float, place: str, donors: int
-) -> Plan:
+) -> FrameOrder:
     """Put a segment of another clip in place of a share of the clip's own frames (MLVP, App. E.3).
 
     The result is as long as the clip and keeps at least one of its frames. With `place` "end" the clip's head is kept
@@ -116,7 +116,9 @@ def event_insertion(
     return np.concatenate([own[: kept - tail], ~segment, own[num_frames - tail :]])
 
 
-def insertion_released(drawn: None, donor: tuple[int, float], num_frames: int, *, share: float, donors: int) -> Plan:
+def insertion_released(
+    drawn: None, donor: tuple[int, float], num_frames: int, *, share: float, donors: int
+) -> FrameOrder:
     """`event_insertion` as MLVP's code does it: the clip's head, then the whole of another clip, squeezed.
 
     Of 12 equal spans of the result, round(12 share) are the donor's, at least one and at most 11. Its frames are evenly
@@ -134,7 +136,9 @@ def insertion_released(drawn: None, donor: tuple[int, float], num_frames: int, *
     return np.concatenate([np.arange(kept), ~_middles(num_frames - kept, donor[0])])
 
 
-def insertion_sampled(drawn: None, donor: tuple[int, float], num_frames: int, *, share: float, donors: int) -> Plan:
+def insertion_sampled(
+    drawn: None, donor: tuple[int, float], num_frames: int, *, share: float, donors: int
+) -> FrameOrder:
     """The 12 frames that MLVP's code gives a model: the first uniform samples of the clip, then those of the donor."""
     inserted = _inserted(share)
     own = uniform_indices(SAMPLED, num_frames)[: SAMPLED - inserted]
@@ -146,10 +150,10 @@ def _inserted(share: float) -> int:
     return min(max(1, round(SAMPLED * share)), SAMPLED - 1)
 
 
-def _middles(count: int, total: int) -> Plan:
+def _middles(count: int, total: int) -> FrameOrder:
     """The middle of each of `count` equal parts of `total` frames; frames are repeated where there are fewer."""
     # floor((j + 1/2) total / count), in whole numbers
-    middles: Plan = (2 * np.arange(count, dtype=np.int64) + 1) * total // max(1, 2 * count)
+    middles: FrameOrder = (2 * np.arange(count, dtype=np.int64) + 1) * total // max(1, 2 * count)
     return middles
 
 
@@ -158,19 +162,19 @@ def draw_order(rng: np.random.Generator, num_frames: int, height: int, width: in
     return rng.random(num_frames)
 
 
-def jumble(order: npt.NDArray[np.float64], num_frames: int, *, length: int) -> Plan:
+def jumble(order: npt.NDArray[np.float64], num_frames: int, *, length: int) -> FrameOrder:
     """Frames shuffled inside each segment of `length` frames; the last may be shorter (MSRVTT-P, App. A.1)."""
     segments = np.arange(num_frames) // length
     return np.lexsort((order, segments)).astype(np.int64, copy=False)
 
 
-def box_jumble(order: npt.NDArray[np.float64], num_frames: int, *, length: int) -> Plan:
+def box_jumble(order: npt.NDArray[np.float64], num_frames: int, *, length: int) -> FrameOrder:
     """Segments of `length` frames, the last may be shorter, in shuffled order (MSRVTT-P, App. A.1)."""
     segments = np.arange(num_frames) // length
     return np.lexsort((np.arange(num_frames), order[segments])).astype(np.int64, copy=False)
 
 
-def lowered_rate(drawn: None, times: npt.NDArray[np.float64], num_frames: int, *, rate: int) -> Plan:
+def lowered_rate(drawn: None, times: npt.NDArray[np.float64], num_frames: int, *, rate: int) -> FrameOrder:
     """The clip at 1/`rate` of its own mean frame rate: each frame is held until the next of the lower rate.
 
     `times` are those of its frames, in seconds, ascending. What is shown at a frame's time is the newest frame at the
@@ -179,7 +183,7 @@ def lowered_rate(drawn: None, times: npt.NDArray[np.float64], num_frames: int, *
     return _newest(times, rate * _interval(times))
 
 
-def frame_rate(drawn: None, times: npt.NDArray[np.float64], num_frames: int, *, fps: float) -> Plan:
+def frame_rate(drawn: None, times: npt.NDArray[np.float64], num_frames: int, *, fps: float) -> FrameOrder:
     """The clip at `fps` frames per second; a clip that has no more keeps its own rate. Otherwise as `lowered_rate`."""
     return _newest(times, max(1 / fps, _interval(times)))
 
@@ -189,38 +193,38 @@ def _interval(times: npt.NDArray[np.float64]) -> float:
     return float(times[-1] - times[0]) / max(1, len(times) - 1)
 
 
-def _newest(times: npt.NDArray[np.float64], period: float) -> Plan:
+def _newest(times: npt.NDArray[np.float64], period: float) -> FrameOrder:
     """The newest frame at the last tick, of which there is one each `period` seconds from the first frame on."""
     if period <= _interval(times):
         return np.arange(len(times))
     slack = 0.1 * _interval(times)  # times are rounded to a container's clock, which may count milliseconds
     since = times - times[0]
     ticks = np.floor((since + slack) / period) * period
-    plan: Plan = np.searchsorted(since, ticks + slack, side="right") - 1
+    plan: FrameOrder = np.searchsorted(since, ticks + slack, side="right") - 1
     return plan
 
 
-def sampling(drawn: None, num_frames: int, *, rate: int) -> Plan:
+def sampling(drawn: None, num_frames: int, *, rate: int) -> FrameOrder:
     """Every `rate`-th frame, held `rate` frames (MSRVTT-P, App. A.1)."""
     return np.arange(num_frames, dtype=np.int64) // rate * rate
 
 
-def reverse_sampling(drawn: None, num_frames: int, *, rate: int) -> Plan:
+def reverse_sampling(drawn: None, num_frames: int, *, rate: int) -> FrameOrder:
     """`sampling`, backwards (MSRVTT-P, App. A.1)."""
     return sampling(None, num_frames, rate=rate)[::-1].copy()
 
 
-def sampling_released(drawn: None, num_frames: int, *, rate: int) -> Plan:
+def sampling_released(drawn: None, num_frames: int, *, rate: int) -> FrameOrder:
     """Every `rate`-th frame `rate` times, the last one too: up to `rate - 1` frames more (MSRVTT-P's two programs)."""
     return np.arange(0, num_frames, rate, dtype=np.int64).repeat(rate)
 
 
-def reverse_sampling_released(drawn: None, num_frames: int, *, rate: int) -> Plan:
+def reverse_sampling_released(drawn: None, num_frames: int, *, rate: int) -> FrameOrder:
     """`sampling_released`, backwards: the last sampled frame comes first, `rate` times (MSRVTT-P's two programs)."""
     return sampling_released(None, num_frames, rate=rate)[::-1].copy()
 
 
-def freeze(order: npt.NDArray[np.float64], num_frames: int, *, kept: float) -> Plan:
+def freeze(order: npt.NDArray[np.float64], num_frames: int, *, kept: float) -> FrameOrder:
     """The first frame and a random share `kept` of all, each held until the next (MSRVTT-P, App. A.1).
 
     A larger share keeps all frames that a smaller one keeps, and more.
@@ -231,7 +235,9 @@ def freeze(order: npt.NDArray[np.float64], num_frames: int, *, kept: float) -> P
     return np.maximum.accumulate(shown)
 
 
-def freeze_released(order: npt.NDArray[np.float64], num_frames: int, *, kept: float, least: int, opening: str) -> Plan:
+def freeze_released(
+    order: npt.NDArray[np.float64], num_frames: int, *, kept: float, least: int, opening: str
+) -> FrameOrder:
     """A random share `kept` of the frames, but `least` frames at least, each held until the next (MSRVTT-P's programs).
 
     What comes before the first of them shows frame 0 with `opening` "first"; with "lost" the clip begins later, and

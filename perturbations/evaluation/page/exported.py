@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from perturbations.base import shown
 
 if TYPE_CHECKING:
-    from perturbations.evaluation.page.parts import Cell, Table
+    from perturbations.evaluation.page.parts import Cell, PageTable
 
 _WORDS = {"spread": ("std",), "change": ("change",), "interval": ("from", "to")}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def as_csv(table: Table) -> str:
+def as_csv(table: PageTable) -> str:
     """A table as CSV. Headings of two rows become one, and a group of rows or columns a column of its own.
 
     A number with a spread, a change or an interval is followed by columns of these. A name that a spreadsheet would
@@ -47,7 +47,7 @@ def as_csv(table: Table) -> str:
     return buffer.getvalue()
 
 
-def _rows_of(table: Table) -> tuple[list[str], list[tuple[str, str, Sequence[Cell]]]]:
+def _rows_of(table: PageTable) -> tuple[list[str], list[tuple[str, str, Sequence[Cell]]]]:
     """The headings of a table's CSV, and the group, the name and the cells of each row."""
     rows: list[tuple[str, str, Sequence[Cell]]] = []
     if table.grouped:
@@ -65,7 +65,7 @@ def _rows_of(table: Table) -> tuple[list[str], list[tuple[str, str, Sequence[Cel
     return _headings(table), rows
 
 
-def _headings(table: Table) -> list[str]:
+def _headings(table: PageTable) -> list[str]:
     """The name of each column: of its group, and its own."""
     groups_of = [cell.text for cell in table.head[0] for _ in range(cell.span)]
     if len(table.head) == 1:
@@ -87,7 +87,7 @@ def _plain(text: str) -> str:
     return f"'{line}" if line.startswith(_FORMULA) else line
 
 
-def as_markdown(table: Table) -> str:
+def as_markdown(table: PageTable) -> str:
     """A table as Markdown: its caption, then values with their spreads; the best in bold, the second in italics."""
     names, rows = _rows_of(table)
     head = [names[0] or "name", *names[1:]]
@@ -103,7 +103,7 @@ def as_markdown(table: Table) -> str:
     return "\n".join([shown.line(table.caption), "", escaped[0], rule, *escaped[1:], ""])
 
 
-def as_latex(table: Table) -> str:
+def as_latex(table: PageTable) -> str:
     """A table as LaTeX for the package booktabs: values with their spreads; the best in bold, the second underlined."""
     names, rows = _rows_of(table)
     marks = {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
@@ -147,7 +147,7 @@ class _Form:
 
     title: str
     type: str
-    write: Callable[[Table], str]
+    write: Callable[[PageTable], str]
 
 
 FORMS = {

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import cv2
 import numpy as np
 
-from perturbations.evaluation.page.parts import Curve, Plot, Tick
+from perturbations.evaluation.page.parts import AxisTick, Curve, Plot
 
 WIDTH, HEIGHT = 210, 160
 """Pixels of a small plot."""
@@ -54,8 +54,8 @@ def lines(values: Mapping[str, Mapping[str, Mapping[int, float]]], styles: Mappi
     low, high, ups = _range([value for _, value in points])
     most = max(max(severity for severity, _ in points), 1)
     severities = sorted({severity for severity, _ in points})
-    across = [Tick(_x(severity, 0, most), str(severity)) for severity in severities]
-    up = [Tick(_y(value, low, high), f"{value:g}") for value in ups]
+    across = [AxisTick(_x(severity, 0, most), str(severity)) for severity in severities]
+    up = [AxisTick(_y(value, low, high), f"{value:g}") for value in ups]
     return [
         Plot(
             name,
@@ -79,8 +79,8 @@ def histograms(occurrence: Mapping[str, Sequence[float]]) -> list[Plot]:
     top = max(int(np.max(height)) for height in heights.values())
     ups = [0, *(10**power for power in range(math.ceil(math.log10(top + 1))))]
     high = math.log1p(top)
-    up = [Tick(_y(math.log1p(value), 0, high), f"{value:,}") for value in ups]
-    across = [Tick(_x(value, 0, most), f"{value:g}") for value in (0, math.floor(most / 2), math.floor(most))]
+    up = [AxisTick(_y(math.log1p(value), 0, high), f"{value:,}") for value in ups]
+    across = [AxisTick(_x(value, 0, most), f"{value:g}") for value in (0, math.floor(most / 2), math.floor(most))]
     across = list({tick.text: tick for tick in across}.values())
     plots = []
     for place, (name, height) in enumerate(heights.items()):

@@ -14,13 +14,13 @@ from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     SIDES,
     Folded,
+    PagePart,
+    PageRow,
+    PageTable,
     Panel,
-    Part,
     Pictures,
     Plots,
-    Row,
     Section,
-    Table,
     groups,
     method_label,
     of_models,
@@ -40,8 +40,8 @@ _READING = "0: all items are retrieved equally often. Bold, underlined: nearest 
 
 def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> list[Section]:
     """The sections of hubness and of similarities, for the scenarios with the lowest R@1."""
-    histograms: list[Part] = []
-    maps: list[Part] = []
+    histograms: list[PagePart] = []
+    maps: list[PagePart] = []
     for model, dataset, direction, title, group in _shown(frame, pictures):
         occurrence = {methods.title_of(picture.method): picture.occurrence for picture in group}
         heat = {methods.title_of(picture.method): picture.heatmap for picture in group}
@@ -68,7 +68,9 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> list
         for dataset in views.datasets:
             rows = _of(frame, dataset, retrieval)
             if len(rows):
-                tables: list[Part] = [Row([_means(own, model, dataset, retrieval) for model, own in of_models(rows)])]
+                tables: list[PagePart] = [
+                    PageRow([_means(own, model, dataset, retrieval) for model, own in of_models(rows)])
+                ]
                 each = [_each(own, model, dataset, retrieval) for model, own in of_models(rows)]
                 tables += [Folded("Hubness of each perturbation", each)] if retrieval.suite else []
                 histograms.append(Panel(views.of(dataset, *retrieval), tables))
@@ -86,7 +88,7 @@ def _of(frame: pd.DataFrame, dataset: str, retrieval: Shown) -> pd.DataFrame:
     return frame[kept & (frame["suite"] == retrieval.suite)] if retrieval.suite else frame[kept]
 
 
-def _means(rows: pd.DataFrame, model: str, dataset: str, retrieval: Shown) -> Table:
+def _means(rows: pd.DataFrame, model: str, dataset: str, retrieval: Shown) -> PageTable:
     """Every measure of hubness per method: the mean over a retrieval's scenarios and seeds."""
     hubness = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
     means = rows.groupby("method", sort=False)[hubness].mean()
@@ -107,7 +109,7 @@ def _means(rows: pd.DataFrame, model: str, dataset: str, retrieval: Shown) -> Ta
     return plain_table(caption, renamed, dict.fromkeys(renamed.columns, ".3f"), map(method_label, names), marked)
 
 
-def _each(rows: pd.DataFrame, model: str, dataset: str, retrieval: Shown) -> Table:
+def _each(rows: pd.DataFrame, model: str, dataset: str, retrieval: Shown) -> PageTable:
     """The skewness of the k-occurrence per perturbation and method: the mean over severities and seeds."""
     names = rows["perturbation"] + rows["text_perturbation"].map(
         lambda name: f" + {name}" if isinstance(name, str) else ""

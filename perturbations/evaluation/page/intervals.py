@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.page.parts import declared_by, groups, number
-from perturbations.evaluation.page.ranks import Group, Ranked, Run, ScenarioKey, run_of
+from perturbations.evaluation.page.ranks import Ranked, RankGroup, RankRun, ScenarioKey, run_of
 from perturbations.retrieval.bootstrap import Samples, draws, interval, resampled_recall, share_interval
 from perturbations.tta.methods import registry as methods_shelf
 
@@ -26,7 +26,7 @@ CLEAN = ScenarioKey("none", "clean", "clean", 0)
 
 
 @dataclass(frozen=True)
-class Column:
+class IntervalColumn:
     """A weighted mean over scenarios: a column of a table.
 
     Attributes:
@@ -38,11 +38,11 @@ class Column:
     weights: tuple[tuple[ScenarioKey, float], ...]
 
 
-CLEAN_COLUMN = Column("clean", ((CLEAN, 1.0),))
+CLEAN_COLUMN = IntervalColumn("clean", ((CLEAN, 1.0),))
 
 
 @dataclass(frozen=True)
-class Span:
+class IntervalSpan:
     """The ends of a 95 % interval."""
 
     low: float
@@ -54,7 +54,7 @@ class Span:
         return not (self.low > 0 or self.high < 0)
 
 
-def mean_column(name: str, scenarios: Iterable[ScenarioKey]) -> Column:
+def mean_column(name: str, scenarios: Iterable[ScenarioKey]) -> IntervalColumn:
     """The mean over perturbations of each perturbation's mean over its severities (MSRVTT-P, Sec. 4.3)."""
     by_perturbation: dict[tuple[str | None, ...], list[ScenarioKey]] = {}
     for scenario in scenarios:
@@ -65,16 +65,16 @@ def mean_column(name: str, scenarios: Iterable[ScenarioKey]) -> Column:
         for members in by_perturbation.values()
         for scenario in members
     ]
-    return Column(name, tuple(weights))
+    return IntervalColumn(name, tuple(weights))
 
 
-def spans_of(samples: Sequence[Samples | None]) -> list[Span | None]:
+def spans_of(samples: Sequence[Samples | None]) -> list[IntervalSpan | None]:
     """The interval of each row of resamples; None without any, or where a resample is undefined."""
     known = [row if row is not None and np.isfinite(row).all() else None for row in samples]
     rows = [row for row in known if row is not None]
     if not rows:
         return [None] * len(known)
-    spans = (Span(float(low), float(high)) for low, high in zip(*interval(np.stack(rows)), strict=True))
+    spans = (IntervalSpan(float(low), float(high)) for low, high in zip(*interval(np.stack(rows)), strict=True))
     return [None if row is None else next(spans) for row in known]
 
 
@@ -96,12 +96,12 @@ class Scores:
         self.methods = sorted(map(str, rows["method"].unique()), key=lambda name: (methods_shelf.place_of(name), name))
         self.sampled = ranked is not None
         self._ranked = ranked
-        self._values: dict[Run, Mapping[str, Any]] = {run_of(row): row for row in _records(rows)}
+        self._values: dict[RankRun, Mapping[str, Any]] = {run_of(row): row for row in _records(rows)}
         self._seeds: dict[str, list[int]] = {}
         for run in self._values:
             seeds = self._seeds.setdefault(run[1], [])
             seeds += [] if run[2] in seeds else [run[2]]
-        self._columns: dict[tuple[str, str, Column], Samples | None] = {}
+        self._columns: dict[tuple[str, str, IntervalColumn], Samples | None] = {}
 
     def scenarios(self, suite: str, side: str) -> dict[str, list[ScenarioKey]]:
         """The scenarios of a suite and a side that are no mixes, by category, in the paper's order."""
@@ -132,23 +132,23 @@ class Scores:
         row = next(rows, None)
         return None if row is None else (int(row["queries"]), int(row["missing_queries"]), int(row["gallery"]))
 
-    def value(self, metric: str, method: str, column: Column) -> float:
+    def value(self, metric: str, method: str, column: IntervalColumn) -> float:
         """The mean of a metric over a column's scenarios and all seeds; NaN where a run is missing."""
         values = self.seed_values(metric, method, column)
         return float(np.mean(values)) if values else float("nan")
 
-    def _value(self, metric: str, method: str, seed: int, column: Column) -> float:
+    def _value(self, metric: str, method: str, seed: int, column: IntervalColumn) -> float:
         total = 0.0
         for scenario, weight in column.weights:
             total += weight * self._number((scenario, method, seed), metric)
         return total
 
-    def _number(self, run: Run, metric: str) -> float:
+    def _number(self, run: RankRun, metric: str) -> float:
         row = self._values.get(run)
         value = None if row is None else row[metric]
         return float("nan") if value is None else float(value)
 
-    def seed_values(self, metric: str, method: str, column: Column) -> list[float]:
+    def seed_values(self, metric: str, method: str, column: IntervalColumn) -> list[float]:
         """`value` of each seed."""
         return [self._value(metric, method, seed, column) for seed in self._seeds.get(method, ())]
 
@@ -157,7 +157,7 @@ class Scores:
         runs = [(scenario, method, seed) for seed in self._seeds.get(method, ())]
         return [(self._clean_number(run, metric), self._number(run, metric)) for run in runs]
 
-    def _clean_number(self, run: Run, metric: str) -> float:
+    def _clean_number(self, run: RankRun, metric: str) -> float:
         """NaN where the clean result over these queries is not known."""
         if metric == "rsum":
             return sum(self._clean_number(run, own) for own in RECALLS)
@@ -180,16 +180,16 @@ class Scores:
             result.append((recalls[clean], recalls[place]))
         return result or None
 
-    def own_span(self, metric: str, column: Column, samples: Samples | None) -> Span | None:
+    def own_span(self, metric: str, column: IntervalColumn, samples: Samples | None) -> IntervalSpan | None:
         """The interval of a value; where every resample is 0 or every one is 100, the exact one of its queries."""
         (span,) = spans_of([samples])
         if span is None or metric not in RECALLS or span.low != span.high or span.low not in (0, 100):
             return span
         queries = min(counted[0] for scenario, _ in column.weights if (counted := self.counts(scenario)))
         low, high = share_interval(span.low / 100, queries)
-        return Span(100 * low, 100 * high)
+        return IntervalSpan(100 * low, 100 * high)
 
-    def samples(self, metric: str, method: str, column: Column) -> Samples | None:
+    def samples(self, metric: str, method: str, column: IntervalColumn) -> Samples | None:
         """`value` in each resample; None where there are no ranks of a run, or the metric is not of recall."""
         key = metric, method, column
         if key not in self._columns:
@@ -197,7 +197,7 @@ class Scores:
             self._columns[key] = None if of_seeds is None else np.mean(of_seeds, axis=0)
         return self._columns[key]
 
-    def seed_samples(self, metric: str, method: str, column: Column) -> list[Samples] | None:
+    def seed_samples(self, metric: str, method: str, column: IntervalColumn) -> list[Samples] | None:
         """The mean of a metric over a column's scenarios in each resample, for each seed."""
         recalls = self._recalls.get(metric)
         if recalls is None or self._ranked is None:
@@ -213,7 +213,7 @@ class Scores:
             result.append(total)
         return result or None
 
-    def change(self, metric: str, method: str, column: Column) -> tuple[float, Samples | None]:
+    def change(self, metric: str, method: str, column: IntervalColumn) -> tuple[float, Samples | None]:
         """The difference of a method to the baseline, and that difference in each resample."""
         baseline = methods_shelf.baseline().name
         value = self.value(metric, method, column) - self.value(metric, baseline, column)
@@ -238,13 +238,13 @@ class Scores:
         return self._paired[1]
 
     @cached_property
-    def _clean_places(self) -> dict[Run, int]:
+    def _clean_places(self) -> dict[RankRun, int]:
         """The row of `_recalls` that holds the clean result over a run's own queries."""
         return self._paired[0]
 
     @cached_property
-    def _paired(self) -> tuple[dict[Run, int], list[NDArray[np.uint8]]]:
-        places: dict[Run, int] = {}
+    def _paired(self) -> tuple[dict[RankRun, int], list[NDArray[np.uint8]]]:
+        places: dict[RankRun, int] = {}
         fewer: list[NDArray[np.uint8]] = []
         if self._ranked is None:
             return places, fewer
@@ -285,7 +285,7 @@ def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(names, values, strict=True)) for values in rows.itertuples(index=False, name=None)]
 
 
-def of(frame: pd.DataFrame, ranked: Mapping[Group, Ranked]) -> Iterator[dict[str, list[Scores]]]:
+def of(frame: pd.DataFrame, ranked: Mapping[RankGroup, Ranked]) -> Iterator[dict[str, list[Scores]]]:
     """The scores of each dataset: by direction, a list over its models."""
     for (_,), of_dataset in groups(frame, "dataset"):
         yield {

@@ -9,9 +9,9 @@ from perturbations.evaluation.page.intervals import (
     CLEAN,
     CLEAN_COLUMN,
     RECALLS,
-    Column,
+    IntervalColumn,
+    IntervalSpan,
     Scores,
-    Span,
     marks,
     mean_column,
     spans_of,
@@ -20,10 +20,10 @@ from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     SIDES,
     Cell,
-    Line,
+    PagePart,
+    PageTable,
     Panel,
-    Part,
-    Table,
+    PlotLine,
     Text,
     method_label,
     number,
@@ -60,15 +60,15 @@ class _Model:
     """The columns of one model: None where it was not asked a category."""
 
     scores: Scores
-    columns: Sequence[Column | None]
+    columns: Sequence[IntervalColumn | None]
 
 
-def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[Part]:
+def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[PagePart]:
     """What the page opens on: R@k of the model as it is for each direction, side and suite, clean and perturbed."""
     models = [scores for of_direction in of_directions.values() for scores in of_direction]
     dataset, several = models[0].dataset, len({scores.model for scores in models}) > 1
     baseline = methods.baseline()
-    lines: list[Line] = []
+    lines: list[PlotLine] = []
     for shown in views.retrievals:
         for scores in of_directions.get(shown.direction, ()):
             levels = scores.scenarios(shown.suite, shown.side) if shown.suite else {}
@@ -80,7 +80,7 @@ def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list
                 for metric in RECALLS
             ]
             name = titled(shown.name, scores.model if several else "")
-            lines.append(Line(name, [*cells, *_count_cells(scores, scenarios or [CLEAN])], views.choice(shown)))
+            lines.append(PlotLine(name, [*cells, *_count_cells(scores, scenarios or [CLEAN])], views.choice(shown)))
     heads = [Cell(METRICS[metric], first=place == 0) for place, metric in enumerate(RECALLS)]
     head = [
         [Cell("retrieval"), Cell("perturbed", span=3, first=True), Cell("clean", span=3, first=True), Cell("", span=2)],
@@ -88,7 +88,7 @@ def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list
     ]
     caption = f"{dataset}, {baseline.title} (the model as it is): R@k by direction and perturbed side"
     note = "The name of a row chooses it below. Perturbed: the mean over perturbations of each one's severities."
-    return [Panel(views.of(dataset), [Table(caption, head, lines, stacked=True, note=note, forms=_ALL_FORMS)])]
+    return [Panel(views.of(dataset), [PageTable(caption, head, lines, stacked=True, note=note, forms=_ALL_FORMS)])]
 
 
 def _count_cells(scores: Scores, scenarios: Sequence[ScenarioKey]) -> list[Cell]:
@@ -114,10 +114,10 @@ def counted(models: Sequence[Scores], scenarios: Iterable[ScenarioKey]) -> str:
     return text
 
 
-def tables(models: Sequence[Scores], views: Views) -> list[Part]:
+def tables(models: Sequence[Scores], views: Views) -> list[PagePart]:
     """The table of methods of each view of a dataset and direction, once per metric; models stand side by side."""
     first = models[0]
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     for retrieval in views.retrievals:
         if retrieval.direction != first.direction:
             continue
@@ -154,7 +154,7 @@ def _table(
     names: Sequence[str],
     own: Sequence[_Model],
     scenarios: Sequence[dict[str, list[ScenarioKey]]],
-) -> Table:
+) -> PageTable:
     first = models[0]
     sampled = any(scores.sampled for scores in models) and metric not in LOWER
     wording = _WITH_INTERVALS if sampled else _WITHOUT_INTERVALS
@@ -175,12 +175,12 @@ def _table(
     )
     columns = [_cells(model.scores, column, metric, every) for model in own for column in model.columns]
     labels = list(map(method_label, every))
-    body = [Line(label, [cells[place] for cells in columns]) for place, label in enumerate(labels)]
+    body = [PlotLine(label, [cells[place] for cells in columns]) for place, label in enumerate(labels)]
     asked = [entry for of_model in scenarios for members in of_model.values() for entry in members]
     note = [wording.format(baseline=methods.baseline().title)]
     note += [_OF_GALLERY] if retrieval.side in ("gallery", "both") else []
     note += [_TRANSDUCTIVE] if any("†" in label for label in labels) else []
-    return Table(
+    return PageTable(
         f"{_NAMES.get(metric, METRICS[metric])}: {where}",
         head,
         body,
@@ -191,7 +191,7 @@ def _table(
     )
 
 
-def _cells(scores: Scores, column: Column | None, metric: str, every: Sequence[str]) -> list[Cell]:
+def _cells(scores: Scores, column: IntervalColumn | None, metric: str, every: Sequence[str]) -> list[Cell]:
     """The cells of a column, one per method of `every`."""
     if column is None:
         return [Cell("") for _ in every]
@@ -225,7 +225,7 @@ def form_of(metric: str) -> str:
     return _FORMS.get(metric, ".1f")
 
 
-def ends(span: Span | None, form: str) -> tuple[str, str] | tuple[()]:
+def ends(span: IntervalSpan | None, form: str) -> tuple[str, str] | tuple[()]:
     """The ends of an interval as text."""
     return () if span is None else (number(span.low, form), number(span.high, form))
 

@@ -50,7 +50,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class PlotLine:
     """A row of a table; without cells, the heading of the rows below it."""
 
     name: str
@@ -60,7 +60,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A table.
 
     Attributes:
@@ -76,7 +76,7 @@ class Table:
 
     caption: str
     head: Sequence[Sequence[Cell]]
-    body: Sequence[Line]
+    body: Sequence[PlotLine]
     stacked: bool = False
     left: bool = False
     grouped: str = ""
@@ -122,7 +122,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Tick:
+class AxisTick:
     """A mark on an axis of a plot, in the plot's pixels."""
 
     at: float
@@ -135,8 +135,8 @@ class Plot:
 
     title: str
     curves: Sequence[Curve]
-    across: Sequence[Tick]
-    up: Sequence[Tick]
+    across: Sequence[AxisTick]
+    up: Sequence[AxisTick]
 
 
 @dataclass(frozen=True)
@@ -167,15 +167,15 @@ class Folded:
     """Parts that are shown when their title is chosen."""
 
     title: str
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
     kind: str = "folded"
 
 
 @dataclass(frozen=True)
-class Row:
+class PageRow:
     """Parts that stand side by side where the screen is wide enough."""
 
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
     kind: str = "row"
 
 
@@ -192,12 +192,12 @@ class Panel:
     """Parts that are shown while one of `views` is chosen, and the metric, where it is of one metric."""
 
     views: Sequence[str]
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
     metric: str = ""
     kind: str = "panel"
 
 
-Part = Table | Figure | Plots | Pictures | Folded | Row | Text | Panel
+PagePart = PageTable | Figure | Plots | Pictures | Folded | PageRow | Text | Panel
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class Section:
     anchor: str
     title: str
     texts: Sequence[str] = ()
-    parts: Sequence[Part] = field(default_factory=list)
+    parts: Sequence[PagePart] = field(default_factory=list)
 
 
 _SAFE = " ,:;/()[]+@$!*'~|{}\\"  # what an address in quotes may hold as it is; fewer escapes, a smaller page
@@ -290,7 +290,7 @@ def plural(number: int, noun: str) -> str:
 
 def plain_table(
     caption: str, frame: pd.DataFrame, formats: dict[str, str], names: Iterable[str], marks: Mapping[str, Sequence[str]]
-) -> Table:
+) -> PageTable:
     """A table with one line per row of a frame and the columns named in `formats`; a missing value is left empty.
 
     `marks` holds the marks of some columns.
@@ -302,5 +302,5 @@ def plain_table(
             Cell("" if pd.isna(row[key]) else number(row[key], how), mark=marks[key][place] if key in marks else "")
             for key, how in formats.items()
         ]
-        body.append(Line(name, cells))
-    return Table(caption, [head], body)
+        body.append(PlotLine(name, cells))
+    return PageTable(caption, [head], body)

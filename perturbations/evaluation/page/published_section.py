@@ -12,14 +12,22 @@ import pandas as pd
 
 from perturbations.engine import comparability
 from perturbations.evaluation.page import overview, robustness_tables
-from perturbations.evaluation.page.intervals import CLEAN_COLUMN, RECALLS, Column, Scores, Span, mean_column, spans_of
+from perturbations.evaluation.page.intervals import (
+    CLEAN_COLUMN,
+    RECALLS,
+    IntervalColumn,
+    IntervalSpan,
+    Scores,
+    mean_column,
+    spans_of,
+)
 from perturbations.evaluation.page.parts import (
     Cell,
     Folded,
-    Line,
-    Part,
+    PagePart,
+    PageTable,
+    PlotLine,
     Section,
-    Table,
     Text,
     method_label,
     number,
@@ -45,7 +53,7 @@ class PublishedSection:
     def __init__(self, replaced: Mapping[str, Sequence[str]]) -> None:
         """`replaced`: protocol -> its keys that have other values in the configuration."""
         self._replaced = replaced
-        self._parts: list[Part] = []
+        self._parts: list[PagePart] = []
 
     def add(self, of_directions: Mapping[str, Sequence[Scores]]) -> None:
         """Add the models of one dataset, by direction."""
@@ -59,11 +67,11 @@ class PublishedSection:
         """The section; none where no protocol is followed."""
         return [Section("published", "Published values", [_READ], self._parts)] if self._parts else []
 
-    def _of(self, protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Scores]]) -> list[Part]:
+    def _of(self, protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Scores]]) -> list[PagePart]:
         models = [scores for of_direction in of_directions.values() for scores in of_direction]
         paper = protocols.papers()[protocol.paper]
         where = titled(f"Table {', '.join(protocol.tables)} of {paper.title}", protocol.summary)
-        parts: list[Part] = [Text(f"{protocol.name} on {models[0].dataset}: {where}.")]
+        parts: list[PagePart] = [Text(f"{protocol.name} on {models[0].dataset}: {where}.")]
         if changed := self._replaced.get(protocol.name):
             parts.append(Text(f"The configuration has other values for {', '.join(changed)}."))
         if protocol.unstated:
@@ -89,7 +97,9 @@ def _verdict(protocol: EvaluationProtocol, rows: pd.DataFrame) -> str:
     return "Comparable with the published values, if the weights are the paper's."
 
 
-def _tables(protocol: EvaluationProtocol, scores: Scores, of_directions: Mapping[str, Sequence[Scores]]) -> list[Table]:
+def _tables(
+    protocol: EvaluationProtocol, scores: Scores, of_directions: Mapping[str, Sequence[Scores]]
+) -> list[PageTable]:
     cells = [cell for cell in values(protocol) if cell.direction == scores.direction]
     datasets = list(dict.fromkeys(cell.dataset for cell in cells))
     dataset = scores.dataset if scores.dataset in datasets else next(iter(datasets), "")
@@ -118,10 +128,10 @@ def _table(
     cells: Sequence[Published],
     spreads: Mapping[tuple[str, ...], str],
     published: str,
-) -> Table | None:
+) -> PageTable | None:
     """Perturbations across; of each method of the paper that we ran, the published value, ours, and the difference."""
     names = list(dict.fromkeys(cell.perturbation for cell in cells))
-    lines: list[Line] = []
+    lines: list[PlotLine] = []
     for method in (name for name in scores.methods if any(cell.method == name for cell in cells)):
         rows: dict[str, dict[str, Cell]] = {"published": {}, "ours": {}, "difference": {}}
         own_cells = sorted(
@@ -144,18 +154,18 @@ def _table(
         if rows["ours"]:
             label = method_label(method)
             lines += [
-                Line(f"{label}, {what}", [own.get(name, Cell("")) for name in names]) for what, own in rows.items()
+                PlotLine(f"{label}, {what}", [own.get(name, Cell("")) for name in names]) for what, own in rows.items()
             ]
     if not lines:
         return None
     caption = f"{titled(scores.dataset, scores.model, scores.direction)}, beside {published}"
     notes = list(dict.fromkeys(text for cell in cells for text in (cell.contradiction, cell.note) if text))
-    return Table(caption, [[Cell("method"), *map(Cell, names)]], lines, stacked=True, note="; ".join(notes))
+    return PageTable(caption, [[Cell("method"), *map(Cell, names)]], lines, stacked=True, note="; ".join(notes))
 
 
 def _ours(
     scores: Scores, of_directions: Mapping[str, Sequence[Scores]], cell: Published
-) -> tuple[float, str, Span | None] | None:
+) -> tuple[float, str, IntervalSpan | None] | None:
     """Our value, its deviation and its interval; None where it was not run."""
     if cell.metric in _SCORES:
         shown = Shown(cell.direction, cell.side, cell.suite)
@@ -172,7 +182,7 @@ def _ours(
     return (value, "", span) if value == value else None
 
 
-def _column(scores: Scores, cell: Published) -> Column | None:
+def _column(scores: Scores, cell: Published) -> IntervalColumn | None:
     """The scenarios that a published number is the mean of; None where one of them was not run."""
     if cell.perturbation == "clean":
         return CLEAN_COLUMN

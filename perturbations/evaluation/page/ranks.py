@@ -21,7 +21,7 @@ _MOST = 255
 
 _ROWS = 1 << 20
 
-Group = tuple[str, str, str]
+RankGroup = tuple[str, str, str]
 """Dataset, model's key, direction: runs that ask the same queries of one model."""
 
 
@@ -38,7 +38,7 @@ class ScenarioKey(NamedTuple):
     share: float | None = None
 
 
-Run = tuple[ScenarioKey, str, int]
+RankRun = tuple[ScenarioKey, str, int]
 """Scenario, method, seed."""
 
 _GROUP = ("dataset", "model_key", "direction")
@@ -54,11 +54,11 @@ class Ranked:
         ranks: uint8, queries (sorted by id) x runs: 1 to `_MOST`, and 0 where a run did not ask a query.
     """
 
-    runs: Mapping[Run, int]
+    runs: Mapping[RankRun, int]
     ranks: NDArray[np.uint8]
 
 
-def run_of(row: Mapping[Any, Any]) -> Run:
+def run_of(row: Mapping[Any, Any]) -> RankRun:
     """The run of a row of results, whose empty cells a DataFrame may hold as NaN."""
     known: dict[str, Any] = {name: None if row[name] != row[name] else row[name] for name in _RUN}
     for name in ("severity", "text_severity"):
@@ -67,7 +67,7 @@ def run_of(row: Mapping[Any, Any]) -> Run:
     return ScenarioKey(**known), method, int(seed)
 
 
-def read(paths: Sequence[Path]) -> dict[Group, Ranked]:
+def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
     """The ranks of manifests, by group.
 
     The result does not depend on the order of files and rows. Raises `ManifestError` for a file that is not such a
@@ -142,8 +142,8 @@ def _matrices(
     parts: Sequence[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]],
     runs: Sequence[tuple[Any, ...]],
     queries: Sequence[str],
-) -> dict[Group, Ranked]:
-    groups: dict[Group, list[int]] = {}
+) -> dict[RankGroup, Ranked]:
+    groups: dict[RankGroup, list[int]] = {}
     for number, values in enumerate(runs):
         groups.setdefault(tuple(map(str, values[: len(_GROUP)])), []).append(number)  # type: ignore[arg-type]
     result = {}

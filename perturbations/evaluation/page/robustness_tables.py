@@ -17,11 +17,11 @@ from perturbations.evaluation.page.parts import (
     SIDES,
     Cell,
     Folded,
-    Line,
+    PagePart,
+    PageRow,
+    PageTable,
     Panel,
-    Part,
-    Row,
-    Table,
+    PlotLine,
     method_label,
     number,
     online,
@@ -69,15 +69,15 @@ class _Compared:
         return [level for level in self.members[0][1] if all(level in own for _, own in self.members)]
 
 
-def tables(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[Part]:
+def tables(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[PagePart]:
     """The robustness scores of a dataset: per retrieval a table per score and model; models stand side by side."""
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     for shown in views.retrievals:
         models = of_directions.get(shown.direction, ())
         paper = protocols.of_suite(shown.suite)
         names = paper.scores if paper is not None and paper.scores else tuple(_FORMULAS)
         several = len(models) > 1
-        rows: list[Part] = []
+        rows: list[PagePart] = []
         for name in names:
             title = _FORMULAS[name][0]
             compared = [(scores, _compared(scores, of_directions, shown)) for scores in models]
@@ -86,7 +86,7 @@ def tables(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[
                 for scores, own in compared
                 if own is not None
             ]
-            row = Row(made)
+            row = PageRow(made)
             rows += [row if not rows else Folded(title[0].upper() + title[1:], [row])] if made else []
         if rows:
             parts.append(Panel(views.of(models[0].dataset, *shown), rows))
@@ -131,19 +131,20 @@ def score_of(
     return *_score(compared, score, levels, method), _samples(compared, score, levels, method)
 
 
-def _table(scores: Scores, compared: _Compared, score: str, where: str) -> Table:
+def _table(scores: Scores, compared: _Compared, score: str, where: str) -> PageTable:
     columns = [_cells(scores, compared, score, level) for level in compared.levels]
     head = [Cell("method"), Cell(where.rpartition(", ")[2], span=max(1, len(columns)), first=True)]
     second = [Cell(""), *(Cell(level, first=place == 0) for place, level in enumerate(compared.levels))]
     body = [
-        Line(method_label(method), [cells[place] for cells in columns]) for place, method in enumerate(scores.methods)
+        PlotLine(method_label(method), [cells[place] for cells in columns])
+        for place, method in enumerate(scores.methods)
     ]
     metric = _METRICS[compared.metric] + (" of both directions" if len(compared.members) > 1 else "")
     caption = f"{titled(where, compared.what)}: {_FORMULAS[score][0]} of {metric}"
     note = f"As {compared.source} defines it." if compared.source else "No published table is of this metric here."
     asked = [scenario for _, own in compared.members for members in own.values() for scenario in members]
     counts = overview.counted([own for own, _ in compared.members], asked)
-    return Table(caption, [head, second], body, stacked=True, note=f"{note} {counts}")
+    return PageTable(caption, [head, second], body, stacked=True, note=f"{note} {counts}")
 
 
 def _cells(scores: Scores, compared: _Compared, score: str, level: str) -> list[Cell]:

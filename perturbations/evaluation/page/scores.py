@@ -8,17 +8,17 @@ import numpy as np
 import pandas as pd
 
 from perturbations.evaluation.page import overview, robustness_tables, severity_plots
-from perturbations.evaluation.page.intervals import CLEAN, CLEAN_COLUMN, Column, Scores
+from perturbations.evaluation.page.intervals import CLEAN, CLEAN_COLUMN, IntervalColumn, Scores
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     SIDES,
     Cell,
     Folded,
-    Line,
+    PagePart,
+    PageTable,
     Panel,
-    Part,
+    PlotLine,
     Section,
-    Table,
     Text,
     declared_by,
     label,
@@ -35,9 +35,9 @@ class Sections:
 
     def __init__(self, views: Views) -> None:
         self._views = views
-        self._recall: list[Part] = []
-        self._severity: list[Part] = []
-        self._robustness: list[Part] = []
+        self._recall: list[PagePart] = []
+        self._severity: list[PagePart] = []
+        self._robustness: list[PagePart] = []
 
     def add(self, of_directions: Mapping[str, Sequence[Scores]]) -> None:
         """Add the models of one dataset, by direction."""
@@ -74,18 +74,18 @@ class Sections:
         ]
 
 
-def recall(models: Sequence[Scores], views: Views) -> list[Part]:
+def recall(models: Sequence[Scores], views: Views) -> list[PagePart]:
     """R@1 of each method in each scenario, as in the papers' tables, and of mixed videos; folded."""
     first = models[0]
     rows = pd.concat([scores.rows for scores in models])
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     perturbed = rows[rows["suite"] != "clean"]
     if perturbed.empty:
         shown = views.of(first.dataset, first.direction)
         parts.append(Panel(shown, [Folded("All metrics", [_unperturbed(models)])]))
     for (group, suite), of_suite in perturbed.groupby(["side", "suite"], sort=True):
         side = str(group)
-        folded: list[Part] = []
+        folded: list[PagePart] = []
         where = titled(first.dataset, DIRECTIONS[first.direction], SIDES.get(side, ""), str(suite))
         plain = of_suite[of_suite["mix"].isna()]
         for strength, at in plain.groupby(plain["severity"].astype(int), sort=True):
@@ -101,7 +101,7 @@ def recall(models: Sequence[Scores], views: Views) -> list[Part]:
     return parts
 
 
-def _levels(suite: str, rows: pd.DataFrame) -> dict[str, list[Column]]:
+def _levels(suite: str, rows: pd.DataFrame) -> dict[str, list[IntervalColumn]]:
     """The perturbations at one severity by category, in the paper's order."""
     places = {entry.name: place for place, entry in enumerate(declared_by(suite))}
     named = sorted(
@@ -114,24 +114,24 @@ def _levels(suite: str, rows: pd.DataFrame) -> dict[str, list[Column]]:
             row[0].perturbation,
         ),
     )
-    levels: dict[str, dict[ScenarioKey, Column]] = {}
+    levels: dict[str, dict[ScenarioKey, IntervalColumn]] = {}
     for scenario, level, backend in named:
         heading = label(suite, scenario.perturbation, backend)
         heading += f" + {scenario.text_perturbation}" if scenario.text_perturbation else ""
-        levels.setdefault(level, {})[scenario] = Column(heading, ((scenario, 1.0),))
+        levels.setdefault(level, {})[scenario] = IntervalColumn(heading, ((scenario, 1.0),))
     return {level: list(columns.values()) for level, columns in levels.items()}
 
 
-def _mixed(rows: pd.DataFrame) -> list[Column]:
-    columns: dict[ScenarioKey, Column] = {}
+def _mixed(rows: pd.DataFrame) -> list[IntervalColumn]:
+    columns: dict[ScenarioKey, IntervalColumn] = {}
     for row in rows[[*ScenarioKey._fields, "method", "seed"]].to_dict("records"):
         scenario = run_of(row)[0]
         heading = scenario.perturbation if scenario.share is None else f"{scenario.share:.0%} perturbed"
-        columns.setdefault(scenario, Column(heading, ((scenario, 1.0),)))
+        columns.setdefault(scenario, IntervalColumn(heading, ((scenario, 1.0),)))
     return list(columns.values())
 
 
-def _table(title: str, models: Sequence[Scores], levels: Mapping[str, Sequence[Column]]) -> Table:
+def _table(title: str, models: Sequence[Scores], levels: Mapping[str, Sequence[IntervalColumn]]) -> PageTable:
     """Methods x perturbations, grouped by category, with averages; several models one below the other."""
     columns = [CLEAN_COLUMN]
     head, second = [Cell("method"), Cell("clean")], [Cell(""), Cell("")]
@@ -147,36 +147,36 @@ def _table(title: str, models: Sequence[Scores], levels: Mapping[str, Sequence[C
         head.append(Cell("all"))
         second.append(Cell("average", average=True))
         columns.append(_average([member for members in levels.values() for member in members]))
-    body: list[Line] = []
+    body: list[PlotLine] = []
     for scores in models:
         marked = [_marked(scores, column) for column in columns]
-        body += [Line(scores.model, [])] if len(models) > 1 else []
+        body += [PlotLine(scores.model, [])] if len(models) > 1 else []
         body += [
-            Line(method_label(method), [cells[place] for cells in marked])
+            PlotLine(method_label(method), [cells[place] for cells in marked])
             for place, method in enumerate(scores.methods)
         ]
         body += _counts(scores, columns)
     asked = [scenario for column in columns[1:] for scenario, _ in column.weights]
     note = overview.counted(models, asked)
-    return Table(title, [head, second] if levels else [head], body, note=note, forms=("csv", "tex"))
+    return PageTable(title, [head, second] if levels else [head], body, note=note, forms=("csv", "tex"))
 
 
-def _counts(scores: Scores, columns: Sequence[Column]) -> list[Line]:
+def _counts(scores: Scores, columns: Sequence[IntervalColumn]) -> list[PlotLine]:
     """The numbers of queries, of missing ones and of gallery items of each column, where they differ."""
     counted = [scores.counts(column.weights[0][0]) if len(column.weights) == 1 else None for column in columns]
     known = {own for own in counted if own is not None}
     return [
-        Line(name, [Cell("" if own is None else f"{own[place]:,}") for own in counted])
+        PlotLine(name, [Cell("" if own is None else f"{own[place]:,}") for own in counted])
         for place, name in enumerate(("queries (N)", "missing queries", "gallery"))
         if len({own[place] for own in known}) > 1
     ]
 
 
-def _average(columns: Sequence[Column]) -> Column:
-    return Column("average", tuple((column.weights[0][0], 1 / len(columns)) for column in columns))
+def _average(columns: Sequence[IntervalColumn]) -> IntervalColumn:
+    return IntervalColumn("average", tuple((column.weights[0][0], 1 / len(columns)) for column in columns))
 
 
-def _marked(scores: Scores, column: Column, metric: str = "recall_at_1") -> list[Cell]:
+def _marked(scores: Scores, column: IntervalColumn, metric: str = "recall_at_1") -> list[Cell]:
     """The cells of a column, one per method; with several seeds, the deviation over them."""
     form = overview.form_of(metric)
     values = [scores.value(metric, method, column) for method in scores.methods]
@@ -190,15 +190,17 @@ def _marked(scores: Scores, column: Column, metric: str = "recall_at_1") -> list
     ]
 
 
-def _unperturbed(models: Sequence[Scores]) -> Table:
+def _unperturbed(models: Sequence[Scores]) -> PageTable:
     """Methods x metrics, where nothing is perturbed."""
-    body: list[Line] = []
+    body: list[PlotLine] = []
     for scores in models:
         columns = [_marked(scores, CLEAN_COLUMN, metric) for metric in METRICS]
-        body += [Line(scores.model, [])] if len(models) > 1 else []
+        body += [PlotLine(scores.model, [])] if len(models) > 1 else []
         body += [
-            Line(method_label(method), [cells[place] for cells in columns])
+            PlotLine(method_label(method), [cells[place] for cells in columns])
             for place, method in enumerate(scores.methods)
         ]
     where = titled(models[0].dataset, DIRECTIONS[models[0].direction], "unperturbed queries")
-    return Table(where, [[Cell("method"), *map(Cell, METRICS.values())]], body, note=overview.counted(models, [CLEAN]))
+    return PageTable(
+        where, [[Cell("method"), *map(Cell, METRICS.values())]], body, note=overview.counted(models, [CLEAN])
+    )

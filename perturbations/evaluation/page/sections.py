@@ -18,11 +18,11 @@ from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     Cell,
     Figure,
-    Line,
+    PagePart,
+    PageTable,
     Panel,
-    Part,
+    PlotLine,
     Section,
-    Table,
     groups,
     label,
     method_label,
@@ -55,7 +55,7 @@ def costs(frame: pd.DataFrame, views: Views) -> Section:
         "non_finite": ".0f",
     }
     measured = [name for name in formats if "_ms_" in name or name == "peak_memory_mib"]
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     # What a perturbed gallery is asked with was encoded before, so that its time is not known.
     for (dataset, direction), of_dataset in groups(frame[frame["side"] != "gallery"], "dataset", "direction"):
         for model, group in of_models(of_dataset):
@@ -83,7 +83,7 @@ def _least(values: Sequence[float], counted: Sequence[bool], form: str) -> list[
 
 def sheets(paths: Sequence[Path]) -> Section:
     """The contact sheets of the corpora."""
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     for path in paths:
         image = cv2.imread(str(path), cv2.IMREAD_COLOR)
         if image is None:
@@ -114,7 +114,7 @@ _SHARES = ("changed", "effectively_changed", "accepted")
 
 def gate(paths: Sequence[Path], results: Sequence[Path] = ()) -> Section:
     """Perturbed captions, the share that the fidelity gate accepted, and what is left out of them and of `results`."""
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     left_out = [
         f"{' on '.join(reversed(path.parts[-3:-1]))}: {line}."
         for path in (*paths, *results)
@@ -177,14 +177,14 @@ def quarantined(rows: Sequence[QuarantineRow], corpora: Sequence[str]) -> Sectio
     if len(unique) > _MOST_LISTED:
         texts.append(f"The first {_MOST_LISTED} are listed; all are in the quarantine manifests.")
     body = [
-        Line(row.item_id, [Cell(row.status), Cell(row.stage or ""), Cell(row.error or "")])
+        PlotLine(row.item_id, [Cell(row.status), Cell(row.stage or ""), Cell(row.error or "")])
         for row in unique[:_MOST_LISTED]
     ]
     return Section(
         "quarantine",
         "Quarantine",
         texts,
-        [Table("quarantined items", [[Cell("item"), Cell("status"), Cell("stage"), Cell("error")]], body)],
+        [PageTable("quarantined items", [[Cell("item"), Cell("status"), Cell("stage"), Cell("error")]], body)],
     )
 
 
@@ -195,13 +195,13 @@ def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
     models = [(str(name), rows) for name, rows in frame.groupby("model_name", sort=True)]
     facts = [_facts(rows) for _, rows in models]
     names = list(dict.fromkeys(name for own in facts for name in own))
-    body = [Line(name, [Cell("; ".join(own.get(name, ()))) for own in facts]) for name in names]
+    body = [PlotLine(name, [Cell("; ".join(own.get(name, ()))) for own in facts]) for name in names]
     packages = sorted(
         {str(about["package_version"]) for about in map(files.read_metadata, paths) if "package_version" in about}
     )
     texts = [f"Made by version {', '.join(packages)} of this package."] if packages else []
     head = [Cell("name"), *(Cell(name if len(models) > 1 else "value") for name, _ in models)]
-    table = Table("what the results depend on", [head], body, left=True)
+    table = PageTable("what the results depend on", [head], body, left=True)
     return Section("provenance", "How it was made", texts, [table])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from perturbations.evaluation.page import figures
 from perturbations.evaluation.page.intervals import CLEAN_COLUMN, Scores, mean_column
-from perturbations.evaluation.page.parts import DIRECTIONS, SIDES, Panel, Part, Plots, titled
+from perturbations.evaluation.page.parts import DIRECTIONS, SIDES, PagePart, Panel, Plots, titled
 from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.views import Views
 from perturbations.tta.methods import registry as methods
@@ -16,7 +16,7 @@ from perturbations.tta.methods import registry as methods
 Lines = dict[str, dict[int, float]]
 
 
-def of_sides(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[Part]:
+def of_sides(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[PagePart]:
     """For each suite and model: R@1 where a category is perturbed in the queries, and where it is in the gallery.
 
     A modality is the query in one direction and the gallery in the other, so its two lines are of two directions.
@@ -24,7 +24,7 @@ def of_sides(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> lis
     models = [scores for of_direction in of_directions.values() for scores in of_direction]
     dataset, several = models[0].dataset, len({scores.model for scores in models}) > 1
     baseline = methods.baseline()
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     for name in dict.fromkeys(scores.model for scores in models):
         own = [scores for scores in models if scores.model == name]
         for suite in dict.fromkeys(shown.suite for shown in views.retrievals if shown.suite):
@@ -52,9 +52,9 @@ def of_sides(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> lis
     return parts
 
 
-def of_methods(models: Sequence[Scores], views: Views) -> list[Part]:
+def of_methods(models: Sequence[Scores], views: Views) -> list[PagePart]:
     """Mean R@1 of each method against severity: a small plot per category, and for all."""
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     for scores in models:
         for shown in views.retrievals:
             if shown.direction != scores.direction or not shown.suite:

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from perturbations.api.functions import open_clip
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, MediaError
-from perturbations.base.progress import logged
+from perturbations.base.progress import Tick, logged
 from perturbations.engine import supervise
 from perturbations.exports.writing.filenames import scenario
 from perturbations.exports.writing.records import Exported
 from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, ClipRow, CompleteSource, Kind, SourceRow
+from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, ClipRow, CompleteSource, RowKind, SourceRow
 from perturbations.media.clip import uniform_indices
 from perturbations.verify.findings import Finding, name_of
 
@@ -26,7 +26,7 @@ ListedRow = ClipRow | SourceRow
 UsableRow = ClipRow | CompleteSource
 
 
-def read(path: Path, kinds: Sequence[Kind[Any]] = (VIDEOS, SOURCES)) -> list[ListedRow]:
+def read(path: Path, kinds: Sequence[RowKind[Any]] = (VIDEOS, SOURCES)) -> list[ListedRow]:
     """The rows of a manifest of clips, with the current paths of their files.
 
     Raises `ManifestError` for another kind of manifest than `kinds`.
@@ -67,7 +67,7 @@ def write_each(
     rows = list(rows)
     tasks = complete(rows)
 
-    def work(row: UsableRow, tick: supervise.Tick) -> bool:
+    def work(row: UsableRow, tick: Tick) -> bool:
         return write(row)
 
     written, failed = 0, []

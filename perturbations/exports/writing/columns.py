@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from perturbations.base import storage
 from perturbations.exports.writing import layout
-from perturbations.exports.writing.corpus import Clip
+from perturbations.exports.writing.corpus import ExportedClip
 from perturbations.manifest.kinds import CaptionRow, ClipRow, MixRow, TextRow
 
 
@@ -105,7 +105,7 @@ _TYPES = {
 Columns = ClipColumns | CaptionColumns | PairColumns
 
 
-def of_clip(clip: Clip, sha256: str) -> ClipColumns:
+def of_clip(clip: ExportedClip, sha256: str) -> ClipColumns:
     """The columns of a clip; `sha256` is the hash of its file."""
     row, listed = clip.row, clip.listed
     perturbed = row if isinstance(row, ClipRow) else None

@@ -13,7 +13,7 @@ from perturbations.api.functions import typed_row
 from perturbations.base.errors import ManifestError, short
 from perturbations.exports.writing import clips, folder, layout
 from perturbations.exports.writing.clips import ListedRow, UsableRow
-from perturbations.exports.writing.records import Request
+from perturbations.exports.writing.records import ExportRequest
 from perturbations.manifest import files
 from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.kinds import (
@@ -26,8 +26,8 @@ from perturbations.manifest.kinds import (
     CaptionRow,
     ClipRow,
     CompleteSource,
-    Kind,
     MixRow,
+    RowKind,
     SourceRow,
     TextRow,
 )
@@ -35,7 +35,7 @@ from perturbations.verify.findings import Finding
 
 
 @dataclass(frozen=True)
-class Clip:
+class ExportedClip:
     """A complete clip of an exported corpus.
 
     Attributes:
@@ -61,7 +61,7 @@ class Clip:
 
 
 @dataclass(frozen=True)
-class Corpus:
+class ExportedCorpus:
     """What an export writes.
 
     Attributes:
@@ -77,7 +77,7 @@ class Corpus:
     manifest: Path
     dataset: str
     about: Mapping[str, Any]
-    clips: tuple[Clip, ...]
+    clips: tuple[ExportedClip, ...]
     incomplete: tuple[ListedRow, ...]
     captions: tuple[CaptionRow, ...]
     sources: tuple[SourceRow, ...]
@@ -87,12 +87,12 @@ class Corpus:
         """The names of the scenarios, in the order of the clips."""
         return tuple(dict.fromkeys(clip.scenario for clip in self.clips))
 
-    def of(self, scenario: str) -> list[Clip]:
+    def of(self, scenario: str) -> list[ExportedClip]:
         """The clips of a scenario."""
         return [clip for clip in self.clips if clip.scenario == scenario]
 
 
-def read(request: Request) -> Corpus:
+def read(request: ExportRequest) -> ExportedCorpus:
     """The corpus of a manifest of videos, mixes or sources; with the clean clips where the request asks for them.
 
     Raises `ManifestError` for another kind of manifest, for two complete rows of one item and scenario, for clips whose
@@ -101,7 +101,7 @@ def read(request: Request) -> Corpus:
     return of_rows(request, clips.read(request.manifest, (VIDEOS, MIXES, SOURCES)))
 
 
-def of_rows(request: Request, rows: Sequence[ListedRow]) -> Corpus:
+def of_rows(request: ExportRequest, rows: Sequence[ListedRow]) -> ExportedCorpus:
     """The corpus of a manifest's rows of clips. Errors as of `read`."""
     path = request.manifest
     about = files.read_metadata(path)
@@ -114,10 +114,12 @@ def of_rows(request: Request, rows: Sequence[ListedRow]) -> Corpus:
     _check_tiers(path, complete)
     dataset = next((row.dataset for row in listed), str(about.get("dataset") or path.parent.name))
     incomplete = tuple(row for row in listed if row.status != COMPLETE)
-    return Corpus(path, dataset, about, _clips(path, complete, captions), incomplete, tuple(captions), tuple(sources))
+    return ExportedCorpus(
+        path, dataset, about, _clips(path, complete, captions), incomplete, tuple(captions), tuple(sources)
+    )
 
 
-def recipes_of(request: Request, rows: Sequence[ListedRow]) -> Corpus:
+def recipes_of(request: ExportRequest, rows: Sequence[ListedRow]) -> ExportedCorpus:
     """The same of clips in any storage, frames too. Raises `ManifestError` where none is complete."""
     path = request.manifest
     complete = clips.complete(rows)
@@ -125,7 +127,7 @@ def recipes_of(request: Request, rows: Sequence[ListedRow]) -> Corpus:
         raise ManifestError(f"{path} has no complete row to export")
     incomplete = tuple(row for row in rows if row.status != COMPLETE)
     members = _clips(path, complete, ())
-    return Corpus(path, complete[0].dataset, files.read_metadata(path), members, incomplete, (), ())
+    return ExportedCorpus(path, complete[0].dataset, files.read_metadata(path), members, incomplete, (), ())
 
 
 def _sources_of(path: Path, rows: Sequence[ListedRow], *, needed: bool) -> list[SourceRow]:
@@ -147,7 +149,7 @@ def _check_tiers(path: Path, rows: Iterable[UsableRow]) -> None:
         )
 
 
-def _clips(path: Path, rows: Sequence[UsableRow], captions: Sequence[CaptionRow]) -> tuple[Clip, ...]:
+def _clips(path: Path, rows: Sequence[UsableRow], captions: Sequence[CaptionRow]) -> tuple[ExportedClip, ...]:
     several = len({row.suite for row in rows if isinstance(row, ClipRow)} - {layout.CLEAN}) > 1
     names = layout.keys(row.item_id for row in rows)
     texts = texts_of(captions)
@@ -156,12 +158,12 @@ def _clips(path: Path, rows: Sequence[UsableRow], captions: Sequence[CaptionRow]
         opened = typed_row(row)
         assert isinstance(opened, ClipRow | CompleteSource)
         scenario = layout.scenario(row, with_suite=several)
-        members.append(Clip(row, opened, scenario, names[row.item_id], texts.get(row.item_id, ())))
+        members.append(ExportedClip(row, opened, scenario, names[row.item_id], texts.get(row.item_id, ())))
     check_twice(path, [(clip.scenario, clip.row.item_id) for clip in members])
     return tuple(sorted(members, key=_place))
 
 
-def _place(clip: Clip) -> tuple[bool, str, str]:
+def _place(clip: ExportedClip) -> tuple[bool, str, str]:
     return clip.scenario == layout.CLEAN, clip.scenario, clip.row.item_id
 
 
@@ -173,7 +175,7 @@ def check_twice(path: Path, names: Iterable[tuple[str, str]]) -> None:
 
 
 @dataclass(frozen=True)
-class Texts:
+class ExportedTexts:
     """A corpus of perturbed captions.
 
     Attributes:
@@ -189,11 +191,11 @@ class Texts:
     about: Mapping[str, Any]
     rows: Mapping[str, Sequence[TextRow | CaptionRow]]
     rejected: int
-    clean: tuple[Clip, ...]
+    clean: tuple[ExportedClip, ...]
     sources: tuple[SourceRow, ...]
 
 
-def read_texts(request: Request, *, clean_clips: bool = False) -> Texts:
+def read_texts(request: ExportRequest, *, clean_clips: bool = False) -> ExportedTexts:
     """The accepted rows of a manifest of perturbed captions, with clean captions and clips where they are asked for.
 
     Raises `ManifestError` for another kind of manifest, and without the manifests of clean captions and clips.
@@ -218,10 +220,10 @@ def read_texts(request: Request, *, clean_clips: bool = False) -> Texts:
     dataset = next((row.dataset for row in listed), path.parent.name)
     about = files.read_metadata(path)
     members = _clips(path, complete, companion(path, CAPTIONS))
-    return Texts(path, dataset, about, rows, len(listed) - len(accepted), members, tuple(sources))
+    return ExportedTexts(path, dataset, about, rows, len(listed) - len(accepted), members, tuple(sources))
 
 
-def _required(path: Path, kind: Kind[Any]) -> list[Any]:
+def _required(path: Path, kind: RowKind[Any]) -> list[Any]:
     rows = companion(path, kind)
     if not rows:
         raise ManifestError(f"no {kind.name}.parquet of the dataset beside or above {path}, or it lists nothing")
@@ -233,33 +235,35 @@ def incomplete_findings(path: Path, rows: Iterable[ListedRow]) -> tuple[Finding,
     return tuple(clips.finding(path, row, f"{row.status}: {row.stage}: {row.error}") for row in rows)
 
 
-def title(exported: Corpus | Texts) -> str:
+def title(exported: ExportedCorpus | ExportedTexts) -> str:
     """The dataset's title: its name and the suites."""
     return " ".join(identity(exported)).replace(",", ", ")
 
 
-def identity(exported: Corpus | Texts) -> list[str]:
+def identity(exported: ExportedCorpus | ExportedTexts) -> list[str]:
     """What tells an export from others: the dataset, the kind of manifest or of mix, the suites."""
     rows: Iterable[object] = (
-        (clip.row for clip in exported.clips) if isinstance(exported, Corpus) else chain(*exported.rows.values())
+        (clip.row for clip in exported.clips)
+        if isinstance(exported, ExportedCorpus)
+        else chain(*exported.rows.values())
     )
     suites = {str(suite) for row in rows if (suite := getattr(row, "suite", None))}
     if not suites and exported.about.get("suite"):  # of a suite's manifest, only clean clips are exported
         suites = {str(exported.about["suite"])}
-    listed = [clip.listed for clip in exported.clips] if isinstance(exported, Corpus) else []
+    listed = [clip.listed for clip in exported.clips] if isinstance(exported, ExportedCorpus) else []
     mixes = {row.mix for row in listed if isinstance(row, MixRow)}
     kind = ",".join(sorted(mixes)) or str(exported.about.get("kind", ""))
     return [exported.dataset, kind, ",".join(sorted(suites)) or layout.CLEAN]
 
 
-def claim(output: Path, form: str, exported: Corpus | Texts) -> None:
+def claim(output: Path, form: str, exported: ExportedCorpus | ExportedTexts) -> None:
     """Take the folder for this export. Raises `OutputError`."""
-    members = exported.clips if isinstance(exported, Corpus) else exported.clean
+    members = exported.clips if isinstance(exported, ExportedCorpus) else exported.clean
     folders = {Path(clip.row.path).parent for clip in members if clip.row.path}
     folder.claim(output, form, exported.manifest, identity(exported), folders)
 
 
-def check_any(exported: Corpus | Texts) -> None:
+def check_any(exported: ExportedCorpus | ExportedTexts) -> None:
     """Raise `ManifestError` where there is nothing to export."""
-    if not (exported.clips if isinstance(exported, Corpus) else exported.rows):
+    if not (exported.clips if isinstance(exported, ExportedCorpus) else exported.rows):
         raise ManifestError(f"{exported.manifest} has no complete row to export")

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from perturbations.base.errors import ManifestError
 from perturbations.exports.writing import card, columns, corpus, folder, layout, pairs, publication, videofiles
-from perturbations.exports.writing.corpus import Clip, Corpus, Texts
+from perturbations.exports.writing.corpus import ExportedClip, ExportedCorpus, ExportedTexts
 from perturbations.exports.writing.publication import Publication
-from perturbations.exports.writing.records import Exported, Request
-from perturbations.exports.writing.videofiles import Known
+from perturbations.exports.writing.records import Exported, ExportRequest
+from perturbations.exports.writing.videofiles import KnownFiles
 
 _METADATA = "metadata.parquet"
 _VIDEOS = "videos"
@@ -42,14 +42,14 @@ class Written:
         return [pattern, *([f"{pattern}/*"] if any(path.is_dir() for path in output.glob(pattern)) else [])]
 
 
-def write_clips(request: Request, form: str) -> Written:
+def write_clips(request: ExportRequest, form: str) -> Written:
     """Write a corpus of clips. Raises `ManifestError` and `OutputError` as `corpus.read` and `folder.claim` do."""
     exported = corpus.read(request)
     corpus.check_any(exported)
     return _write(request, form, exported, _clip_rows, _CLIP_TABLES)
 
 
-def write_pairs(request: Request, form: str) -> Written:
+def write_pairs(request: ExportRequest, form: str) -> Written:
     """Write a corpus of pairs: each video once, and a row per caption that it is paired with.
 
     Raises `ManifestError` and `OutputError` as `pairs.read` and `folder.claim` do.
@@ -69,15 +69,15 @@ class _Tables:
     paragraph: str
 
 
-def _clip_rows(clip: Clip, sha256: str) -> Iterable[columns.Columns]:
+def _clip_rows(clip: ExportedClip, sha256: str) -> Iterable[columns.Columns]:
     return [columns.of_clip(clip, sha256)]
 
 
 def _write(
-    request: Request,
+    request: ExportRequest,
     form: str,
-    exported: Corpus,
-    rows_of: Callable[[Clip, str], Iterable[columns.Columns]],
+    exported: ExportedCorpus,
+    rows_of: Callable[[ExportedClip, str], Iterable[columns.Columns]],
     described: _Tables,
 ) -> Written:
     """Write the videos, and per scenario a table of the rows that `rows_of` gives of a clip and its file's hash."""
@@ -145,7 +145,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _targets(output: Path, exported: Corpus, counts: Counter[str]) -> dict[Clip, Path]:
+def _targets(output: Path, exported: ExportedCorpus, counts: Counter[str]) -> dict[ExportedClip, Path]:
     seen: Counter[str] = Counter()
     targets = {}
     for clip in exported.clips:
@@ -156,14 +156,14 @@ def _targets(output: Path, exported: Corpus, counts: Counter[str]) -> dict[Clip,
     return targets
 
 
-def _known(output: Path, scenarios: Sequence[str]) -> dict[Path, Known]:
+def _known(output: Path, scenarios: Sequence[str]) -> dict[Path, KnownFiles]:
     """What the tables of an earlier export say of its videos; damaged tables say nothing."""
     known = {}
     for scenario in scenarios:
         table = output / folder.DATA / scenario / _METADATA
         with suppress(OSError, ValueError, pa.ArrowException):
             for row in pq.read_table(table, columns=["file_name", "frames_sha256", "sha256"]).to_pylist():
-                known[table.parent / str(row["file_name"])] = Known(row["frames_sha256"], row["sha256"])
+                known[table.parent / str(row["file_name"])] = KnownFiles(row["frames_sha256"], row["sha256"])
     return known
 
 
@@ -171,7 +171,7 @@ def _with_names(names: Sequence[str], table: pa.Table) -> pa.Table:
     return table.add_column(0, pa.field("file_name", pa.string()), pa.array(names, pa.string()))
 
 
-def write_captions(request: Request, form: str) -> Written:
+def write_captions(request: ExportRequest, form: str) -> Written:
     """Write perturbed captions, one table per scenario; with clean clips, each caption with its clip in one table.
 
     Raises `ManifestError` and `OutputError` as `corpus.read_texts` and `folder.claim` do.
@@ -201,7 +201,7 @@ _CAPTIONS = (
 )
 
 
-def _captions_with_clips(request: Request, texts: Texts) -> Written:
+def _captions_with_clips(request: ExportRequest, texts: ExportedTexts) -> Written:
     """One table with a row per caption, which names its clean clip: `videofolder` finds files below the table only."""
     layout.check_counts({layout.CLEAN: len(texts.clean)}, others=4)
     data = request.output / folder.DATA

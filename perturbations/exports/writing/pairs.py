@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from perturbations.base.errors import ManifestError, UnknownPerturbationError
 from perturbations.exports.writing import clips, columns, corpus, layout
 from perturbations.exports.writing.columns import PairColumns, PairedText
-from perturbations.exports.writing.corpus import Clip, Corpus
-from perturbations.exports.writing.records import Request
+from perturbations.exports.writing.corpus import ExportedClip, ExportedCorpus
+from perturbations.exports.writing.records import ExportRequest
 from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import COMPLETE, MULTIMODAL, CompleteSource, MultimodalRow, VideoRow
 from perturbations.suites import registry
@@ -27,14 +27,14 @@ class _Pairs:
         captions: the accepted captions per video, named by `Clip.identity`.
     """
 
-    corpus: Corpus
+    corpus: ExportedCorpus
     captions: Mapping[tuple[str, ...], Sequence[PairedText]]
 
-    def of(self, clip: Clip) -> Sequence[PairedText]:
+    def of(self, clip: ExportedClip) -> Sequence[PairedText]:
         """The captions that a video is paired with, by perturbation and id."""
         return self.captions.get(clip.identity, ())
 
-    def rows(self, clip: Clip, sha256: str) -> Iterator[PairColumns]:
+    def rows(self, clip: ExportedClip, sha256: str) -> Iterator[PairColumns]:
         """The columns of a video's pairs; `sha256` is the hash of its file."""
         described = columns.of_clip(clip, sha256)
         return (columns.of_pair(described, text) for text in self.of(clip))
@@ -47,7 +47,7 @@ def scenario(text: PairedText) -> str:
     return layout.named(text.text_perturbation, str(text.text_severity))
 
 
-def read(request: Request) -> _Pairs:
+def read(request: ExportRequest) -> _Pairs:
     """The pairs of a manifest; with each clean clip and its clean captions where the request asks for them.
 
     Captions that the fidelity gate rejected are left out. Raises `ManifestError` as `corpus.read` does, and where no
@@ -63,7 +63,7 @@ def read(request: Request) -> _Pairs:
 
 
 def _captions(
-    request: Request, exported: Corpus, rows: Sequence[MultimodalRow]
+    request: ExportRequest, exported: ExportedCorpus, rows: Sequence[MultimodalRow]
 ) -> dict[tuple[str, ...], list[PairedText]]:
     clean = {row.caption_id: row.text for row in exported.captions}
     texts: dict[tuple[str, ...], list[PairedText]] = defaultdict(list)

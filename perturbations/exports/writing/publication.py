@@ -10,8 +10,8 @@ from typing import Any
 from perturbations import __version__
 from perturbations.datasets import registry as datasets
 from perturbations.exports.writing import corpus, layout
-from perturbations.exports.writing.corpus import Corpus, Texts
-from perturbations.exports.writing.records import Request
+from perturbations.exports.writing.corpus import ExportedCorpus, ExportedTexts
+from perturbations.exports.writing.records import ExportRequest
 from perturbations.suites import registry as suites
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -36,7 +36,7 @@ class Publication:
         rejected: the number of captions that the fidelity gate rejected.
     """
 
-    request: Request
+    request: ExportRequest
     title: str
     origin: str
     drawn: bool
@@ -113,7 +113,12 @@ _IMPACT = (
 
 
 def of(
-    exported: Corpus | Texts, request: Request, rows: int, left_out: Sequence[object] | int, *, has_videos: bool = True
+    exported: ExportedCorpus | ExportedTexts,
+    request: ExportRequest,
+    rows: int,
+    left_out: Sequence[object] | int,
+    *,
+    has_videos: bool = True,
 ) -> Publication:
     """What an export is: `rows` is the number of its clips, captions or pairs, `left_out` the rows not in it."""
     adapter = datasets.adapters().get(exported.dataset)
@@ -129,7 +134,7 @@ def of(
         has_videos=has_videos,
         rows=rows,
         left_out=left_out if isinstance(left_out, int) else len(left_out),
-        rejected=exported.rejected if isinstance(exported, Texts) else 0,
+        rejected=exported.rejected if isinstance(exported, ExportedTexts) else 0,
     )
 
 

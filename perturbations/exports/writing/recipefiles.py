@@ -18,18 +18,18 @@ from typing import Any
 
 from perturbations.base import jsontext, storage
 from perturbations.base.errors import ManifestError, MediaError, short
-from perturbations.base.progress import logged
+from perturbations.base.progress import Tick, logged
 from perturbations.engine import pipeline, rows, shards, supervise
 from perturbations.engine.source import source_of
 from perturbations.exports.writing import card, clips, corpus, croissantfile, folder, publication
-from perturbations.exports.writing.records import Exported, Request
+from perturbations.exports.writing.records import Exported, ExportRequest
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
     COMPLETE,
     SOURCE_STORAGE,
     VIDEOS,
     ClipRow,
-    Kind,
+    RowKind,
     SourceRow,
     VideoRow,
 )
@@ -46,7 +46,7 @@ _SLICE = 64  # clips that one process makes, after which another one may take ov
 class _Table:
     """A manifest: its kind, its rows as stored, and its metadata."""
 
-    kind: Kind[Any]
+    kind: RowKind[Any]
     rows: Sequence[Any]
     about: Mapping[str, Any]
 
@@ -67,7 +67,7 @@ def _table(path: Path) -> _Table:
     return _Table(kind, files.rows_as_stored(path, kind), files.read_metadata(path))
 
 
-def write(request: Request) -> Exported:
+def write(request: ExportRequest) -> Exported:
     """Write the manifests of a suite's videos and of its dataset, with names of clips instead of paths.
 
     A clip's name is its path below the folder that holds all of them. Raises `ManifestError` for another manifest than
@@ -252,7 +252,7 @@ def _made(
     return [(*(outcome.result or (None, False)), outcome.error) for outcome in outcomes]
 
 
-def _make(row: VideoRow, tick: supervise.Tick, *, root: Path) -> tuple[VideoRow, bool]:
+def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[VideoRow, bool]:
     target = locations.confined(root, row.path) if row.path else root
     if row.path and target.is_file() and storage.sha256(target) == row.sha256:
         return row, False

@@ -16,9 +16,9 @@ from typing import Any, get_type_hints
 from perturbations.base import storage
 from perturbations.exports.writing import card, columns, corpus, folder, layout, pairs, publication, videofiles
 from perturbations.exports.writing.columns import CaptionColumns, ClipColumns, Columns, PairColumns, PairedText
-from perturbations.exports.writing.corpus import Clip, Corpus
+from perturbations.exports.writing.corpus import ExportedClip, ExportedCorpus
 from perturbations.exports.writing.publication import Publication
-from perturbations.exports.writing.records import Exported, Request
+from perturbations.exports.writing.records import Exported, ExportRequest
 from perturbations.exports.writing.videofiles import Placed
 from perturbations.verify.findings import Finding
 
@@ -45,14 +45,14 @@ class Sample:
         return sum(_BLOCK + -(-size // _BLOCK) * _BLOCK for size in sizes)
 
 
-def _write_clips(request: Request) -> Exported:
+def _write_clips(request: ExportRequest) -> Exported:
     """Write the shards of a corpus of clips. Raises as `corpus.read` and `folder.claim` do."""
     exported = corpus.read(request)
     corpus.check_any(exported)
     return _write(request, exported, exported.clips, lambda clip: (), ClipColumns)
 
 
-def _write_pairs(request: Request) -> Exported:
+def _write_pairs(request: ExportRequest) -> Exported:
     """Write the shards of a corpus of pairs: a sample per video, whose `json` has the captions it is paired with.
 
     Raises as `pairs.read` and `folder.claim` do.
@@ -63,10 +63,10 @@ def _write_pairs(request: Request) -> Exported:
 
 
 def _write(
-    request: Request,
-    exported: Corpus,
-    clips: Sequence[Clip],
-    texts_of: Callable[[Clip], Iterable[PairedText]],
+    request: ExportRequest,
+    exported: ExportedCorpus,
+    clips: Sequence[ExportedClip],
+    texts_of: Callable[[ExportedClip], Iterable[PairedText]],
     kind: type[Columns],
 ) -> Exported:
     layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
@@ -84,17 +84,17 @@ def _write(
     return Exported(len(placed.files), 0, placed.failed, quarantined)
 
 
-def stage(request: Request, clips: Sequence[Clip]) -> Placed:
+def stage(request: ExportRequest, clips: Sequence[ExportedClip]) -> Placed:
     """Check the stored videos and encode the others into a folder of their own."""
     staged = request.output / folder.DATA / _STAGED
 
-    def target(clip: Clip) -> Path | None:
+    def target(clip: ExportedClip) -> Path | None:
         return None if videofiles.is_stored(clip.row, mp4_only=True) else staged / f"{clip.scenario}-{clip.key}.mp4"
 
     return videofiles.place(request.manifest, clips, target, stall_limit_s=request.stall_limit_s, mp4_only=True)
 
 
-def _sample_of(placed: Placed, clip: Clip, texts: Sequence[Mapping[str, Any]] = ()) -> Sample:
+def _sample_of(placed: Placed, clip: ExportedClip, texts: Sequence[Mapping[str, Any]] = ()) -> Sample:
     """The sample of a clip, with the columns of the captions that it is paired with."""
     file = placed.files[clip]
     row = columns.of_clip(clip, file.sha256)
@@ -107,7 +107,7 @@ def _json(row: Mapping[str, Any]) -> bytes:
     return json.dumps(row, sort_keys=True).encode()
 
 
-def write_captions(request: Request) -> int:
+def write_captions(request: ExportRequest) -> int:
     """Write the shards of a manifest of perturbed captions; returns their number."""
     texts = corpus.read_texts(request)
     corpus.check_any(texts)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.base.progress import logged, ticking
+from perturbations.base.progress import Tick, logged, ticking
 from perturbations.engine import pipeline, rendering, supervise
 from perturbations.engine.source import source_of
 from perturbations.exports.writing import clips
 from perturbations.exports.writing.clips import UsableRow
-from perturbations.exports.writing.corpus import Clip
+from perturbations.exports.writing.corpus import ExportedClip
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import encoding
 from perturbations.plan.recipe import parse
@@ -35,7 +35,7 @@ class Placed:
         failed: the problems.
     """
 
-    files: Mapping[Clip, _VideoFile]
+    files: Mapping[ExportedClip, _VideoFile]
     written: int
     failed: tuple[Finding, ...]
 
@@ -49,7 +49,7 @@ class _VideoFile:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFiles:
     """What a table says of an exported video: the hashes of its frames and of its file."""
 
     frames_sha256: str | None
@@ -80,12 +80,12 @@ def _is_whole(row: CompleteSource) -> bool:
 
 def place(
     manifest: Path,
-    members: Sequence[Clip],
-    target: Callable[[Clip], Path | None],
+    members: Sequence[ExportedClip],
+    target: Callable[[ExportedClip], Path | None],
     *,
     stall_limit_s: float,
     mp4_only: bool = False,
-    known: Mapping[Path, Known] | None = None,
+    known: Mapping[Path, KnownFiles] | None = None,
 ) -> Placed:
     """Put each clip's video to its `target`; without one, a stored file stays where it is and is only checked.
 
@@ -97,7 +97,7 @@ def place(
     Raises `OutputError` when the disk refuses.
     """
 
-    def work(clip: Clip, tick: supervise.Tick) -> tuple[str, str, bool]:
+    def work(clip: ExportedClip, tick: Tick) -> tuple[str, str, bool]:
         stored = is_stored(clip.row, mp4_only=mp4_only)
         wanted = target(clip)
         if stored:
@@ -137,11 +137,11 @@ def _link(held: Path, target: Path, sha256: str) -> bool:
     return True
 
 
-def _encode(row: UsableRow, target: Path, tick: supervise.Tick, known: Known | None) -> bool:
+def _encode(row: UsableRow, target: Path, tick: Tick, known: KnownFiles | None) -> bool:
     """Write a clip's frames without loss; False where a file of an earlier run holds them."""
     if not target.is_symlink() and target.is_file():
         if known is not None:
-            if known == Known(row.frames_sha256, storage.sha256(target)):
+            if known == KnownFiles(row.frames_sha256, storage.sha256(target)):
                 return False
         else:  # the earlier export was interrupted before it wrote its tables
             with suppress(MediaError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from perturbations.base import shelf
 from perturbations.base.bounds import SHARE, Range, whole
 from perturbations.base.errors import ConfigError, ShelfError, did_you_mean, short
-from perturbations.tta.parameters import Parameter, Value, checked, mistakes
+from perturbations.tta.parameters import MethodValue, Parameter, checked, mistakes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -143,7 +143,7 @@ def parameter_mistakes(name: str, given: Mapping[str, object]) -> dict[str, str]
     return mistakes(parameters(name), given)
 
 
-def validated(name: str, given: Mapping[str, object]) -> dict[str, Value]:
+def validated(name: str, given: Mapping[str, object]) -> dict[str, MethodValue]:
     """The given values of the method `name` in their types, sorted by name, less those that are the defaults.
 
     Raises `ConfigError` with every mistake.
