@@ -23,11 +23,11 @@ import pyarrow.parquet as pq
 from perturbations.base import storage
 from perturbations.cli.main import main
 from perturbations.config import sections as config
-from perturbations.engine import pipeline, shards
+from perturbations.engine import render_clip, shards
 from perturbations.guides.registry import AnalysisRecipe
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
-from perturbations.plan import captions, recipe
+from perturbations.plan import caption_recipes, recipe
 from perturbations.plan.listed import ListedCaption, ListedClip
 from perturbations.suites import registry
 
@@ -92,7 +92,7 @@ def prepare(root: Path, recipes: Sequence[recipe.VideoRecipe]) -> list[Job]:
         name = f"{analysis.analysis} {getattr(analysis, 'num_frames', None) or ''}".strip()
         jobs.append(Job("analyses", name, (*command, "corpus", "--output", "parts/s1.parquet"), KINDS[:3]))
     for key in TEXTS:
-        job_recipe = captions.make(registry.get(key), 1)
+        job_recipe = caption_recipes.make(registry.get(key), 1)
         command = ("rule", "texts", "--dataset", "drawn", "--recipe", job_recipe.text)
         command += ("--captions", "base/captions.jsonl")
         jobs.append(Job("captions", key, (*command, "--output", "parts/s1.parquet"), ("main",)))
@@ -167,7 +167,7 @@ def note(word: str) -> None:
 
 def noted(job: Job, run: int) -> int:
     """A job's run, by number, which writes down each item that it begins."""
-    produce, analysis = pipeline.produce, shards.analysis
+    produce, analysis = render_clip.produce, shards.analysis
 
     def begun(job_recipe: recipe.VideoRecipe, source: Any, *rest: Any, **named: Any) -> Any:
         note(f"item {run} {source.item_id}")
@@ -182,7 +182,7 @@ def noted(job: Job, run: int) -> int:
 
         return replace(known, run=look)
 
-    shards.pipeline.produce = begun  # type: ignore[assignment]
+    shards.render_clip.produce = begun  # type: ignore[assignment]
     shards.analysis = telling  # type: ignore[assignment]
     return main(job.command)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from perturbations.base import shown
-from perturbations.captions import caption_page, corpus
-from perturbations.plan import captions
+from perturbations.captions import caption_page, caption_rows
+from perturbations.plan import caption_recipes
 from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
 from perturbations.text import tables
@@ -35,7 +35,7 @@ def page() -> str:
             row
             for entry in entries
             for severity in entry.severities
-            for row in corpus.run(captions.make(entry, severity), "examples", listed)
+            for row in caption_rows.run(caption_recipes.make(entry, severity), "examples", listed)
         ]
         sources = "; ".join(dict.fromkeys(entry.source for entry in entries))
         lines += ["", f"## {suite.name}", "", f"{suite.title}. {suite.reference}. {sources}."]

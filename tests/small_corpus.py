@@ -8,7 +8,7 @@ from pathlib import Path
 
 import clips
 
-from perturbations.engine import rows as manifest_rows
+from perturbations.engine import clip_rows as manifest_rows
 from perturbations.engine import shards
 from perturbations.manifest import files
 from perturbations.manifest.kinds import (
@@ -22,7 +22,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.plan import captions, mixes, recipe
+from perturbations.plan import caption_recipes, mixes, recipe
 from perturbations.suites import registry
 
 ITEMS = ["clip_7", "video1", "Video1", '..\\"q" <b>影片', "a/b\nc.d"]
@@ -46,7 +46,7 @@ def make(root: Path) -> Path:
     for name, rows in mixed.items():
         files.write(suite / f"{name}.parquet", MIXES, list(rows), {"root": "../../.."})
     (suite / "README.md").write_text("---\ntitle: x\n---\n\n# MLVP on data\n\nThe corpus's own card.\n", "utf-8")
-    swapped = captions.make(registry.get("mm_robustness/word_swap"), 3)
+    swapped = caption_recipes.make(registry.get("mm_robustness/word_swap"), 3)
     rows_of_texts = [
         clips.text_row(
             swapped,

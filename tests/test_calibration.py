@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from test_workflow import Project, new_project
 
 from perturbations.base.errors import ConfigError
-from perturbations.calibration import measuring, pages, solver
+from perturbations.calibration import measuring, solved_page, solver
 from perturbations.calibration import table as calibration_table
 from perturbations.calibration.solver import TARGETS, Point
 from perturbations.cli.main import main
 from perturbations.config import sections as config
-from perturbations.engine import guided, pipeline, shards
+from perturbations.engine import guided, render_clip, shards
 from perturbations.engine.source import Source
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, CompleteSource
@@ -181,7 +181,7 @@ def test_what_is_measured_is_the_ssim_of_the_row(
     source = sources[0]
     if wanted.guide is not None:
         source = replace(source, facts=guided.facts_of(wanted, own, known))
-    row = pipeline.produce(wanted, source, tmp_path / "clip.npy.zst")
+    row = render_clip.produce(wanted, source, tmp_path / "clip.npy.zst")
     search = solver._Search(entry, 5)
     (measured,) = held(sources, search).measure([search.recipe_of(4)])
     assert measured == pytest.approx(row.ssim, abs=1e-12)
@@ -308,7 +308,7 @@ def test_severities_are_even_monotonic_and_what_was_measured(
     entries = table["perturbations"]
     assert set(entries) == set(FEW)
     for key, entry in entries.items():
-        attained = pages.attained(entry)
+        attained = solved_page.attained(entry)
         assert attained == sorted(attained, reverse=True), key
         search = solver._Search(registry.get(key), 0)
         for severity, solved in entry["severities"].items():
@@ -318,7 +318,7 @@ def test_severities_are_even_monotonic_and_what_was_measured(
             assert np.std(values) == pytest.approx(solved["spread"], abs=1e-4), (key, severity)
     for key in ("mlvp/gaussian_noise", "msrvtt_p/static_rotate"):
         assert not entries[key]["limited"]
-        assert pages.attained(entries[key]) == pytest.approx(TARGETS, abs=0.01)
+        assert solved_page.attained(entries[key]) == pytest.approx(TARGETS, abs=0.01)
         assert [solved["aim"] for solved in entries[key]["severities"].values()] == pytest.approx(TARGETS)
 
 
@@ -327,15 +327,15 @@ def test_kernels_that_cannot_reach_a_target_say_so(table: calibration_table.Tabl
     _, strongest = occlusion["attainable"]
     assert occlusion["limited"]
     assert strongest > TARGETS[-1]
-    attained = pages.attained(occlusion)
+    attained = solved_page.attained(occlusion)
     assert attained[-1] == pytest.approx(strongest, abs=0.01)
     steps = -np.diff([1.0, *attained])
     assert steps[1:].min() > 0
-    assert "ends at" in pages.remarks(occlusion, TARGETS)
+    assert "ends at" in solved_page.remarks(occlusion, TARGETS)
     backwards = table["perturbations"]["msrvtt_p/reverse_sampling"]
     assert backwards["limited"]
     assert backwards["attainable"][0] < TARGETS[0]
-    assert "starts at" in pages.remarks(backwards, TARGETS)
+    assert "starts at" in solved_page.remarks(backwards, TARGETS)
 
 
 def test_the_same_clips_give_the_same_bytes(
@@ -502,14 +502,14 @@ def test_other_severities_are_no_configuration(severity: Any) -> None:
 def test_the_report_names_what_is_not_monotonic(table: calibration_table.TableContent, tmp_path: Path) -> None:
     own = json.loads(json.dumps(table))
     own["perturbations"][NOISE.key]["published"][2]["ssim"] = 0.99
-    text = pages.text(own)
+    text = solved_page.text(own)
     assert "mlvp/gaussian_noise (3)" in text
-    assert text.count("**not monotonic**") == 1 + pages.text(table).count("**not monotonic**")
+    assert text.count("**not monotonic**") == 1 + solved_page.text(table).count("**not monotonic**")
     assert len([line for line in text.splitlines() if line.startswith(("| mlvp/", "| ms", "| mm"))]) == len(FEW)
     path = tmp_path / "table.json"
     calibration_table.write(path, own)
-    assert pages.text(calibration_table.read(path)) == text
-    pages.draw(own, tmp_path / "plot.png")
+    assert solved_page.text(calibration_table.read(path)) == text
+    solved_page.draw(own, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -612,9 +612,9 @@ def test_real_clips(reference: Path) -> None:
     )
     sources = solver.sample(rows, 0, "msrvtt")
     table = solver.calibrate(sources, wanted, dataset="msrvtt", seed=0)["perturbations"]
-    inverted = {key for key, entry in table.items() if solver.rises(pages.published(entry))}
+    inverted = {key for key, entry in table.items() if solver.rises(solved_page.published(entry))}
     assert inverted == {"mlvp/elastic_distortion", "mlvp/snow", "msrvtt_p/freeze"}
     for key, entry in table.items():
-        attained = pages.attained(entry)
+        attained = solved_page.attained(entry)
         assert not solver.rises(attained)
         assert attained == pytest.approx(TARGETS, abs=0.05 if key == "msrvtt_p/freeze" else 0.01), key

@@ -10,13 +10,13 @@ from typing import Any
 import clips
 import pytest
 
-from perturbations.engine import card
+from perturbations.engine import corpus_card
 from perturbations.engine.comparability import comparability, reasons
 from perturbations.evaluation.rows import ResultRow
 from perturbations.manifest import sets
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import COMPLETE, QUARANTINED, TextRow, VideoRow
-from perturbations.plan import captions, recipe
+from perturbations.plan import caption_recipes, recipe
 from perturbations.suites import registry
 
 
@@ -26,7 +26,7 @@ def video(key: str, severity: int = 3, variant: str | None = None, **more: Any) 
 
 
 def text(key: str, backend: str = "offline", variant: str | None = None) -> TextRow:
-    wanted = captions.make(registry.get(key, variant), 1, backend=backend)
+    wanted = caption_recipes.make(registry.get(key, variant), 1, backend=backend)
     return clips.text_row(wanted, source_text="a man sings", text="a man sinfs")
 
 
@@ -113,7 +113,7 @@ def test_the_card_says_what_became_of_every_listed_clip() -> None:
     rows.append(replace(rows[0], item_id="other", status=QUARANTINED, psnr_db=None))
     listed = sets.Listed(listed=1000, listed_sha256="0", complete=1, quarantined=1, missing=998, scenarios=2)
     about = {"dataset": "data", "package_version": "1.2.3", "config_digest": "abc"}
-    lines = card.card(registry.suite("mlvp"), rows, listed, about).splitlines()
+    lines = corpus_card.card(registry.suite("mlvp"), rows, listed, about).splitlines()
     assert "- 1 of 1,000 listed clips complete; 1 quarantined; 998 missing" in lines
     assert "- 2 of 2,000 videos; perturbations: 1, severities: 1, 2" in lines
     assert "| fog | " in lines[-1]
@@ -125,13 +125,13 @@ def test_a_clip_that_did_not_change_is_no_part_of_the_mean() -> None:
     values = [(1, math.inf), (1, 30.0), (1, 20.0), (2, math.inf), (3, None)]
     rows = [replace(video("mlvp/temporal_scrambling", severity), psnr_db=value) for severity, value in values]
     listed = sets.Listed(listed=3, listed_sha256="0", complete=3, quarantined=0, missing=0, scenarios=3)
-    line = card.card(registry.suite("mlvp"), rows, listed, {"dataset": "data"}).splitlines()[-1]
+    line = corpus_card.card(registry.suite("mlvp"), rows, listed, {"dataset": "data"}).splitlines()[-1]
     assert line.endswith("| 25.0 / equal / - |")
 
 
 def test_a_card_without_a_video_is_one() -> None:
     listed = sets.Listed(listed=2, listed_sha256="0", complete=0, quarantined=0, missing=2, scenarios=5)
-    text = card.card(registry.suite("mlvp"), [], listed, {"dataset": "data"})
+    text = corpus_card.card(registry.suite("mlvp"), [], listed, {"dataset": "data"})
     assert "0 of 2 listed clips complete; 2 missing" in text
 
 

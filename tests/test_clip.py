@@ -14,7 +14,7 @@ from PIL import Image
 from tiny_models import pictures, torch, transformers
 
 from perturbations.base.errors import ConfigError
-from perturbations.models import clip
+from perturbations.models import clip_model
 
 CPU: dict[str, Any] = {"revision": None, "device": "cpu", "dtype": "float32"}
 MERGES = ["t h", "th e</w>", "d o", "do g</w>", "c a", "ca t</w>"]
@@ -49,8 +49,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
-def model(request: pytest.FixtureRequest, folder: Path) -> clip.ClipModel:
-    return clip.load(str(folder), **{**CPU, "dtype": request.param})
+def model(request: pytest.FixtureRequest, folder: Path) -> clip_model.ClipModel:
+    return clip_model.load(str(folder), **{**CPU, "dtype": request.param})
 
 
 CLIPS = [
@@ -63,13 +63,13 @@ CLIPS = [
 TEXTS = ["the dog", "cat", "", "the cat and the dog " * 30, "a man with a dog", "ünïcödé 犬"]
 
 
-def test_vectors_are_float32_of_length_1(model: clip.ClipModel) -> None:
+def test_vectors_are_float32_of_length_1(model: clip_model.ClipModel) -> None:
     for vectors, count in ((model.embed_videos(CLIPS), len(CLIPS)), (model.embed_texts(TEXTS), len(TEXTS))):
         assert (vectors.shape, vectors.dtype) == ((count, 16), np.float32)
         np.testing.assert_allclose(np.linalg.norm(vectors.astype(np.float64), axis=1), 1, atol=1e-6)
 
 
-def test_an_embedding_does_not_depend_on_the_others_to_the_bit(model: clip.ClipModel) -> None:
+def test_an_embedding_does_not_depend_on_the_others_to_the_bit(model: clip_model.ClipModel) -> None:
     for embed, inputs in ((model.embed_videos, CLIPS), (model.embed_texts, TEXTS)):
         together = embed(inputs)  # type: ignore[operator]
         assert np.array_equal(embed(inputs[::-1])[::-1], together)  # type: ignore[operator]
@@ -78,24 +78,24 @@ def test_an_embedding_does_not_depend_on_the_others_to_the_bit(model: clip.ClipM
 
 
 def test_a_clip_s_own_passes_do_not_show(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = clip.load(str(folder), **CPU)
+    model = clip_model.load(str(folder), **CPU)
     whole = model.embed_videos(CLIPS[:2])
-    monkeypatch.setattr(clip, "_BATCH", 5)
+    monkeypatch.setattr(clip_model, "_BATCH", 5)
     np.testing.assert_allclose(model.embed_videos(CLIPS[:2]), whole, atol=1e-5)
 
 
-def test_nothing_in_nothing_out(model: clip.ClipModel) -> None:
+def test_nothing_in_nothing_out(model: clip_model.ClipModel) -> None:
     assert model.embed_videos([]).shape == (0, 16)
     assert model.embed_texts([]).shape == (0, 16)
 
 
-def test_a_clip_without_frames_is_refused(model: clip.ClipModel) -> None:
+def test_a_clip_without_frames_is_refused(model: clip_model.ClipModel) -> None:
     with pytest.raises(ValueError, match="clip 1 of 2 has no frame"):
         model.embed_videos([CLIPS[2], []])
 
 
 def test_each_frame_counts_the_same(folder: Path) -> None:
-    model = clip.load(str(folder), **CPU)
+    model = clip_model.load(str(folder), **CPU)
     frames = CLIPS[0][:3]
     alone = model.embed_videos([[frame] for frame in frames]).astype(np.float64)
     mean = alone.mean(axis=0)
@@ -103,7 +103,7 @@ def test_each_frame_counts_the_same(folder: Path) -> None:
 
 
 def test_features_have_the_length_that_the_model_gives_them(folder: Path) -> None:
-    model = clip.load(str(folder), **CPU)
+    model = clip_model.load(str(folder), **CPU)
     alone = model.mean_features([[frame] for frame in CLIPS[0][:3]]).astype(np.float64)
     lengths = np.linalg.norm(alone, axis=1)
     assert np.abs(lengths - 1).min() > 1e-3
@@ -118,7 +118,7 @@ def test_features_have_the_length_that_the_model_gives_them(folder: Path) -> Non
 
 
 def test_sentences_end_where_the_model_s_positions_do(folder: Path) -> None:
-    model = clip.load(str(folder), **CPU)
+    model = clip_model.load(str(folder), **CPU)
     # 12 positions: the start, 10 pieces, the end.
     short, long, longer = model.embed_texts(["the dog " * 4, "the dog " * 5, "the dog " * 5 + "cat"])
     assert np.array_equal(long, longer)
@@ -131,13 +131,13 @@ def test_a_sentence_is_read_at_its_end_and_in_any_case(folder: Path) -> None:
     assert tokens["input_ids"].shape == (1, 4)  # pieces are merged
     with torch.inference_mode():
         expected = plain.get_text_features(**tokens).pooler_output[0].numpy()
-    embeddings = clip.load(str(folder), **CPU).embed_texts(["the dog", "The DOG"])
+    embeddings = clip_model.load(str(folder), **CPU).embed_texts(["the dog", "The DOG"])
     np.testing.assert_allclose(embeddings[0], expected / np.linalg.norm(expected), atol=1e-5)
     assert np.array_equal(embeddings[0], embeddings[1])
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 3), (3, 1), (3, 40), (40, 3)])
-def test_frames_of_any_size(model: clip.ClipModel, size: tuple[int, int]) -> None:
+def test_frames_of_any_size(model: clip_model.ClipModel, size: tuple[int, int]) -> None:
     assert np.isfinite(model.embed_videos([pictures(2, *size), [np.zeros((*size, 3), np.uint8)]])).all()
 
 
@@ -149,12 +149,12 @@ def test_a_frame_a_few_pixels_high_is_not_turned(folder: Path, size: tuple[int, 
     inputs = transformers.CLIPImageProcessorPil.from_pretrained(folder)(picture, return_tensors="pt")
     with torch.inference_mode():
         expected = plain.get_image_features(**inputs).pooler_output[0].numpy()
-    embedding = clip.load(str(folder), **CPU).embed_videos([[frame]])[0]
+    embedding = clip_model.load(str(folder), **CPU).embed_videos([[frame]])[0]
     np.testing.assert_allclose(embedding, expected / np.linalg.norm(expected), atol=1e-5)
 
 
 def test_pixels_come_from_pil_and_are_left_alone(folder: Path) -> None:
-    model = clip.load(str(folder), **CPU)
+    model = clip_model.load(str(folder), **CPU)
     assert isinstance(model._processor, transformers.CLIPImageProcessorPil)
     frames = [frame.copy() for frame in CLIPS[0]]
     model.embed_videos([frames])
@@ -169,9 +169,9 @@ def test_an_incomplete_checkpoint_is_refused(folder: Path, tmp_path: Path, missi
     for name in (missing, "processor_config.json"):
         (tmp_path / "clip" / name).unlink(missing_ok=True)
     with pytest.raises(ConfigError, match=message):
-        clip.load(str(tmp_path / "clip"), **CPU)
+        clip_model.load(str(tmp_path / "clip"), **CPU)
 
 
 def test_a_missing_revision_is_named_with_the_command_that_fetches_it() -> None:
     with pytest.raises(ConfigError, match="hf download nobody/clip --revision abc"):
-        clip.load("nobody/clip", **{**CPU, "revision": "abc"})
+        clip_model.load("nobody/clip", **{**CPU, "revision": "abc"})

@@ -15,7 +15,7 @@ import perturbations
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.progress import no_tick
-from perturbations.engine import pipeline, rendering
+from perturbations.engine import render_clip, rendering
 from perturbations.engine.source import source_of
 from perturbations.media import encoding, pixels, quality
 from perturbations.media.clip import uniform_indices
@@ -160,9 +160,9 @@ def test_an_array_gives_what_its_file_gives(
 def test_the_row_is_measured_against_the_source(tier: recipe.Storage, sources: dict[str, Path], tmp_path: Path) -> None:
     source = source_of(clips.source_row(sources["full-range.mp4"]))
     wanted = made("mpeg1", tier)
-    row = pipeline.produce(wanted, source, tmp_path / f"a{pipeline.extension(wanted) or ''}")
+    row = render_clip.produce(wanted, source, tmp_path / f"a{render_clip.extension(wanted) or ''}")
     clean, result = clips.images(source.clip.path), encoded("mpeg1", source.clip.path, tmp_path / "b.mp4")
-    places = uniform_indices(3 if tier.tier == "frames" else pipeline.MEASURED_FRAMES, len(clean))
+    places = uniform_indices(3 if tier.tier == "frames" else render_clip.MEASURED_FRAMES, len(clean))
     assert row.psnr_db == pytest.approx(psnr_db(clean[sorted(set(places))], result[sorted(set(places))]))
     assert row.psnr_db < 40
     assert row.storage_psnr_db == math.inf  # what is stored is what was intended

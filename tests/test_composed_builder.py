@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from perturbations.composed import galleries
+from perturbations.composed import gallery_sets
 from perturbations.composed.builder import build
 from perturbations.composed.instructions import Words, instruction_for, words_of
-from perturbations.composed.records import PoolClip
+from perturbations.composed.modifications import PoolClip
 
 TAGS = {
     **dict.fromkeys(["cut", "peel", "add", "wash", "remove", "stir"], "VB"),
@@ -83,7 +83,7 @@ def test_pairs_lie_in_one_video_and_apart_in_time() -> None:
 def test_galleries_hold_the_targets_and_up_to_six_others_and_never_the_query() -> None:
     members = clips("peel the onion", "cut the onion", *(f"stir a{n}" for n in range(20)))
     split = build(members, analyse, seed=0, dataset="d")
-    for query, rows in zip(split.queries, galleries.gallery(split, "local_full"), strict=True):
+    for query, rows in zip(split.queries, gallery_sets.gallery(split, "local_full"), strict=True):
         names = {split.pool[row].name for row in rows}
         assert {*query.targets} <= names
         assert query.clip not in names

@@ -14,7 +14,7 @@ from perturbations.cli.main import main
 from perturbations.composed import manifests, official
 from perturbations.composed import planning as composed
 from perturbations.composed.language import caption_prompt, instruction_prompt, rewritten, temporal_prompt
-from perturbations.composed.records import ComposedQuery, PoolClip, Split
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.config import sections as configuration
 from perturbations.models import language_model
 

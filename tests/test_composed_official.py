@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from perturbations.base.errors import AnnotationError
-from perturbations.composed import galleries, official
+from perturbations.composed import gallery_sets, official
 from perturbations.composed.audit import Audit, audit
-from perturbations.composed.records import ComposedQuery, PoolClip, Split, overlap, same_action
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Split, overlap, same_action
 from perturbations.retrieval.composed import chance
 
 HEADER = "video_clip_id,target_clip_ids,video_clip_narration,target_clip_narration,instruction,modified_captions"
@@ -87,32 +87,32 @@ def test_galleries_by_name() -> None:
         "local_full": [(1, 3, 4), (0, 2, 5, 6, 7)],
         "local_video": [(1, 2, 3, 4, 5, 6, 7, 8), (0, 2, 3, 4, 5, 6, 7, 8)],
     }
-    assert {name: list(galleries.gallery(split, name)) for name in galleries.NAMES} == expected
+    assert {name: list(gallery_sets.gallery(split, name)) for name in gallery_sets.NAMES} == expected
     with pytest.raises(ValueError, match="no gallery 'local'; choose one of global_rows"):
-        galleries.gallery(split, "local")
+        gallery_sets.gallery(split, "local")
 
 
 def test_a_repeated_name_counts_per_row_or_once() -> None:
     pool = (*POOL[:3], POOL[3], POOL[3])
     queries = (ComposedQuery(query_id="0", clip="a_0_8", targets=("a_20_28",), instruction=""),)
     split = Split(pool, queries, {})
-    assert list(galleries.gallery(split, "global_rows")) == [(1, 2, 3, 4)]
-    assert list(galleries.gallery(split, "global_distinct")) == [(1, 2, 4)]
-    assert galleries.targets_in(split, queries[0]) == (1,)
+    assert list(gallery_sets.gallery(split, "global_rows")) == [(1, 2, 3, 4)]
+    assert list(gallery_sets.gallery(split, "global_distinct")) == [(1, 2, 4)]
+    assert gallery_sets.targets_in(split, queries[0]) == (1,)
 
 
 def test_deduplication_drops_the_same_moment_but_no_target() -> None:
     again = [clip("a_21_29"), clip("a_1_9"), clip("a_26_34")]
     queries = (ComposedQuery(query_id="0", clip="a_0_8", targets=("a_20_28",), instruction=""),)
     split = Split((*POOL[:2], *again), queries, {"a_20_28": (2, 3, 4)})
-    assert list(galleries.gallery(split, "local_full")) == [(1, 2, 3, 4)]
-    assert list(galleries.gallery(split, "local_full", deduplicate=True)) == [(1, 4)]
+    assert list(gallery_sets.gallery(split, "local_full")) == [(1, 2, 3, 4)]
+    assert list(gallery_sets.gallery(split, "local_full", deduplicate=True)) == [(1, 4)]
 
 
 def test_ranges_are_the_rows_again() -> None:
     for rows in ((), (3,), (0, 1, 2, 5, 6, 9), (4, 2, 3)):
-        parts = galleries.ranges(rows)
-        assert galleries.rows_of(parts) == rows
+        parts = gallery_sets.ranges(rows)
+        assert gallery_sets.rows_of(parts) == rows
         assert all(end != start for (_, end), (start, _) in pairwise(parts))
 
 
@@ -144,8 +144,8 @@ def test_bad_annotations_are_refused(tmp_path: Path, queries: list[str], message
 def test_a_gallery_file_wins_and_must_name_rows(tmp_path: Path) -> None:
     lines = ['a_0_8,[\'a_20_28\'],,,x,,"[1, 2]","[1, 5]"']
     split = official.read(written(tmp_path, lines, POOL, ",global_idx,local_idx"))
-    assert list(galleries.gallery(split, "local_official")) == [(1, 5)]
-    assert list(galleries.gallery(split, "global_official")) == [(1, 2)]
+    assert list(gallery_sets.gallery(split, "local_official")) == [(1, 5)]
+    assert list(gallery_sets.gallery(split, "global_official")) == [(1, 2)]
     for wrong in ("[99]", "[-1]", "[True]", "3"):
         lines = [f'a_0_8,[\'a_20_28\'],,,x,,"[1, 2]","{wrong}"']
         with pytest.raises(AnnotationError, match="local_idx is not a list"):
@@ -154,12 +154,12 @@ def test_a_gallery_file_wins_and_must_name_rows(tmp_path: Path) -> None:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     split = official.read(written(tmp_path, QUERIES, POOL))
-    local = galleries.gallery(split, "local_full")
+    local = gallery_sets.gallery(split, "local_full")
     folder = tmp_path / "again"
     paths = official.write(split, folder, galleries={"global_idx": local, "local_idx": local})
     again = official.read(paths[-1])
     assert (again.pool, again.queries, again.blocks) == (split.pool, split.queries, split.blocks)
-    assert list(galleries.gallery(again, "local_official")) == list(local)
+    assert list(gallery_sets.gallery(again, "local_official")) == list(local)
 
 
 # --- the published data ----------------------------------------------------------------------------------------------
@@ -199,10 +199,10 @@ def test_egocvrs_blocks_are_recovered(egocvr: Split, reference: Path) -> None:
     ],
 )
 def test_egocvrs_local_galleries(egocvr: Split, name: str, mean: float, most: int, chances: list[float]) -> None:
-    members = list(galleries.gallery(egocvr, name))
+    members = list(gallery_sets.gallery(egocvr, name))
     sizes = [len(rows) for rows in members]
     counts = [
-        len({*rows} & {*galleries.targets_in(egocvr, query)})
+        len({*rows} & {*gallery_sets.targets_in(egocvr, query)})
         for rows, query in zip(members, egocvr.queries, strict=True)
     ]
     assert (round(sum(sizes) / 2295, 2), max(sizes)) == (mean, most)

@@ -19,8 +19,8 @@ from perturbations.cli.main import main
 from perturbations.composed import manifests, sources
 from perturbations.composed import paths as composed_paths
 from perturbations.composed import planning as composed
-from perturbations.composed.galleries import NAMES, gallery
-from perturbations.composed.records import ComposedQuery, PoolClip, Split
+from perturbations.composed.gallery_sets import NAMES, gallery
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.config import sections as configuration
 from perturbations.demo import film
 from perturbations.manifest import files

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perturbations.composed import official
-from perturbations.composed.records import ComposedQuery, PoolClip, Split, same_action
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Split, same_action
 from perturbations.composed.sampler import sampled_blocks, tf_idf
 
 

@@ -15,9 +15,9 @@ from perturbations.cli import common
 from perturbations.cli.main import main
 from perturbations.composed import official
 from perturbations.composed.audit import compare_galleries, compared
-from perturbations.composed.galleries import gallery
-from perturbations.composed.records import ComposedQuery, PoolClip, Split
-from perturbations.composed.scores import Packed, Score, ScoredModel, evaluate, settings
+from perturbations.composed.gallery_sets import gallery
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
+from perturbations.composed.strategies import Packed, Score, ScoredModel, evaluate, settings
 from perturbations.evaluation import stored_features
 
 POOL = tuple(PoolClip(name=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from perturbations.base.errors import ConfigError
-from perturbations.config import advice, places
+from perturbations.config import advice, line_numbers
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.plan import recipe
@@ -90,7 +90,7 @@ def parsed(folder: Path, text: str, command_line: dict[str, Any] | None = None) 
     path = folder / "config.yaml"
     path.write_text(text, encoding="utf-8")
     raw = config_file.load([path])
-    return config.parse(raw | (command_line or {}), places.read([path], command_line))
+    return config.parse(raw | (command_line or {}), line_numbers.read([path], command_line))
 
 
 def told(folder: Path, text: str, command_line: dict[str, Any] | None = None) -> list[str]:
@@ -171,7 +171,7 @@ def test_a_key_of_a_second_file_stands_where_its_value_counts(tmp_path: Path) ->
     first.write_text(PLAIN + "seed: -1\nshard_size: 0\n")
     second.write_text("# more\nseed: -2\n")
     with pytest.raises(ConfigError) as caught:
-        config.parse(config_file.load([first, second]), places.read([first, second]))
+        config.parse(config_file.load([first, second]), line_numbers.read([first, second]))
     assert [line.partition(": I")[0].strip() for line in str(caught.value).split("\n")[1:]] == [
         "config.yaml, line 4: shard_size",
         "more.yaml, line 2: seed",
@@ -249,9 +249,9 @@ def test_a_misread_number_that_another_file_replaces_is_no_mistake(tmp_path: Pat
     first.write_text(PLAIN + "seed: 010\n")
     second.write_text("seed: 10\n")
     files = [first, second]
-    assert config.parse(config_file.load(files), places.read(files)).seed == 10
+    assert config.parse(config_file.load(files), line_numbers.read(files)).seed == 10
     with pytest.raises(ConfigError, match="YAML reads 010 as 8"):
-        config.parse(config_file.load(files[::-1]), places.read(files[::-1]))
+        config.parse(config_file.load(files[::-1]), line_numbers.read(files[::-1]))
 
 
 def test_numbers_of_a_file_that_holds_more_than_the_workflows_keys_are_its_own(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_numbers_of_a_file_that_holds_more_than_the_workflows_keys_are_its_own(t
     path = tmp_path / "config.yaml"
     path.write_text("time: 1:30\nseed: 010\ncorpora: {datasets: {demo: {adapter: demo}}, suites: {mlvp: }, seed: 3}\n")
     part = config_file.load([path])["corpora"]
-    assert config.parse(part, places.read([path])).seed == 3
+    assert config.parse(part, line_numbers.read([path])).seed == 3
 
 
 # --- what is no mistake ----------------------------------------------------------------------------------------------

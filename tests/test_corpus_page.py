@@ -23,7 +23,7 @@ from perturbations.engine import shards
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, VIDEOS, QuarantineRow, VideoRow
 from perturbations.plan import recipe
-from perturbations.report import corpus, crops, index
+from perturbations.report import corpus_page, crops, index
 from perturbations.suites import registry
 
 NAMES = ("gaussian_noise", "translate", "mpeg2", "sampling")  # translate changes the size, sampling the length
@@ -70,7 +70,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def page_of(manifest: Path, output: Path) -> str:
-    corpus.write(manifest, output)
+    corpus_page.write(manifest, output)
     return output.read_text(encoding="utf-8")
 
 
@@ -227,7 +227,7 @@ def test_no_rows(tmp_path: Path) -> None:
 def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "videos.parquet").write_text("something else")
     with pytest.raises(ManifestError):
-        corpus.write(tmp_path / "videos.parquet", tmp_path / "corpus.html")
+        corpus_page.write(tmp_path / "videos.parquet", tmp_path / "corpus.html")
     assert not (tmp_path / "corpus.html").exists()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from perturbations.demo import canvas, film, objects
+from perturbations.demo import canvas, drawn_objects, film
 
 INDICES = {film._scene(index).motion: index for index in range(199, -1, -1)}  # one scene a motion
 EXAMPLES = sorted(set(INDICES.values()) | {0, 1, 2, 3, 4, 5, 6})  # and one a place
@@ -89,10 +89,12 @@ def test_no_entry_of_the_sine_table_depends_on_the_last_bits_of_the_c_library() 
 def test_boxes_hold_the_main_object_tightly(index: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of the object in a colour that no backdrop has, against the same scene with nothing but its centre."""
     scene = film._scene(index)._replace(second=None)
-    thing, tones = objects.OBJECTS[scene.thing], objects.tones_of((0, 0, 0))
+    thing, tones = drawn_objects.OBJECTS[scene.thing], drawn_objects.tones_of((0, 0, 0))
     monkeypatch.setattr(film, "tones_of", lambda colour: dict.fromkeys(tones, (255, 0, 255)))
     boxes, video = film.boxes(index), list(film._film(scene))
-    monkeypatch.setitem(objects.OBJECTS, scene.thing, thing._replace(draw=lambda: [objects._part("main", [(0, 0)])]))
+    monkeypatch.setitem(
+        drawn_objects.OBJECTS, scene.thing, thing._replace(draw=lambda: [drawn_objects._part("main", [(0, 0)])])
+    )
     assert len(boxes) == film.NUM_FRAMES
     for box, frame, without in zip(boxes, video, film._film(scene), strict=True):
         rows, columns = np.nonzero((frame != without).any(axis=2))
@@ -141,7 +143,7 @@ def test_other_motions_are_what_the_caption_says() -> None:
 def test_the_object_has_its_colour(index: int) -> None:
     left, top, right, bottom = film.boxes(index)[-1]
     last = list(film.frames(index))[-1][top:bottom, left:right]
-    named = (last == objects.COLOURS[film._scene(index).colour]).all(axis=2)
+    named = (last == drawn_objects.COLOURS[film._scene(index).colour]).all(axis=2)
     assert named.mean() > 0.06
 
 

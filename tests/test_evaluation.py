@@ -17,13 +17,13 @@ from test_workflow import IDS, Project, new_project
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.config import sections as config
-from perturbations.engine import rows as manifest_rows
+from perturbations.engine import clip_rows as manifest_rows
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow, TextRow
-from perturbations.plan import captions as caption_recipes
+from perturbations.plan import caption_recipes as caption_recipes
 from perturbations.plan import mixes, recipe
 from perturbations.suites import registry
 

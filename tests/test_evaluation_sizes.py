@@ -10,7 +10,7 @@ import pytest
 
 from perturbations.config import sections as config
 from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation import sizes as evaluation_sizes
+from perturbations.evaluation import resources as evaluation_sizes
 from perturbations.plan.sharding import DatasetPlan
 
 V2T, T2V = ("v2t", "none", "clean", "clean"), ("t2v", "none", "clean", "clean")

@@ -19,14 +19,14 @@ torch = pytest.importorskip("torch")
 from perturbations import open_clip, read_manifest
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
-from perturbations.engine import rows as manifest_rows
+from perturbations.engine import clip_rows as manifest_rows
 from perturbations.engine import shards
 from perturbations.exports import vtr_tta
 from perturbations.exports.writing import filenames
-from perturbations.exports.writing.records import ExportRequest
+from perturbations.exports.writing.requests import ExportRequest
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
-from perturbations.plan import captions, recipe
+from perturbations.plan import caption_recipes, recipe
 from perturbations.report import preview
 from perturbations.suites import registry
 
@@ -327,7 +327,7 @@ def test_an_id_listed_twice(sources: Path, tmp_path: Path) -> None:
 
 def text_row(item_id: str, text: str, accepted: bool = True, number: int = 0) -> TextRow:
     return clips.text_row(
-        captions.make(registry.get("mm_robustness/word_swap"), 3),
+        caption_recipes.make(registry.get("mm_robustness/word_swap"), 3),
         caption_id=f"{item_id}#{number}",
         item_id=item_id,
         backend="rules",

@@ -15,10 +15,10 @@ from export_readers import Searcher, loaded_tasks, undecoded
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.composed import manifests, official
 from perturbations.composed.audit import compare_galleries
-from perturbations.composed.galleries import gallery
-from perturbations.composed.records import ComposedQuery, PoolClip, Rows, Split
+from perturbations.composed.gallery_sets import gallery
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split
 from perturbations.exports import composed, registry
-from perturbations.exports.writing.records import ExportRequest
+from perturbations.exports.writing.requests import ExportRequest
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES
 

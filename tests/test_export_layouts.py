@@ -24,8 +24,8 @@ from perturbations.base import storage
 from perturbations.base.errors import ManifestError, OutputError
 from perturbations.cli.main import main
 from perturbations.exports import registry
-from perturbations.exports.writing import folder, layout, shardfiles
-from perturbations.exports.writing.records import ExportRequest
+from perturbations.exports.writing import export_layout, output_folder, shardfiles
+from perturbations.exports.writing.requests import ExportRequest
 from perturbations.manifest import files
 from perturbations.manifest.kinds import MIXES, QRELS, SOURCES, TEXTS, VIDEOS, MixRow, VideoRow
 from perturbations.plan import recipe
@@ -62,7 +62,7 @@ def contents(output: Path) -> dict[str, tuple[str, int]]:
 
 
 def left_out(output: Path) -> list[dict[str, str]]:
-    with (output / folder.LEFT_OUT).open(encoding="utf-8", newline="") as file:
+    with (output / output_folder.LEFT_OUT).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -73,15 +73,15 @@ def left_out(output: Path) -> list[dict[str, str]]:
     st.lists(st.text(st.characters(codec=None), max_size=80) | st.sampled_from(["a", "A", "x" + "0" * 32]), max_size=6)
 )
 def test_keys_are_plain_and_distinct(ids: list[str]) -> None:
-    names = layout.keys(ids)
+    names = export_layout.keys(ids)
     assert names.keys() == set(ids)
     assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) for name in names.values())
     assert len({name.casefold() for name in names.values()}) == len(names)
 
 
 def test_plain_ids_keep_their_names() -> None:
-    assert layout.keys(["video9771", "Zq-2_x"]) == {"video9771": "video9771", "Zq-2_x": "Zq-2_x"}
-    hashed = layout.keys(["a.b", "-leading", "a" * 61, "x" + "0" * 32, "Same", "same"])
+    assert export_layout.keys(["video9771", "Zq-2_x"]) == {"video9771": "video9771", "Zq-2_x": "Zq-2_x"}
+    hashed = export_layout.keys(["a.b", "-leading", "a" * 61, "x" + "0" * 32, "Same", "same"])
     assert all(re.fullmatch("x[0-9a-f]{32}", name) for name in hashed.values())
     assert hashed["x" + "0" * 32] != "x" + "0" * 32
 
@@ -89,48 +89,51 @@ def test_plain_ids_keep_their_names() -> None:
 def test_scenarios_have_plain_names(made: Path) -> None:
     row = files.read_rows(videos_of(made), VIDEOS)[0]
     named = replace(row, perturbation="fog", severity=3)
-    assert layout.scenario(named) == "fog_3"
-    assert layout.scenario(named, with_suite=True) == "mlvp_fog_3"
-    assert re.fullmatch("x[0-9a-f]{32}_3", layout.scenario(replace(named, perturbation="../[*]")))
+    assert export_layout.scenario(named) == "fog_3"
+    assert export_layout.scenario(named, with_suite=True) == "mlvp_fog_3"
+    assert re.fullmatch("x[0-9a-f]{32}_3", export_layout.scenario(replace(named, perturbation="../[*]")))
     mixed = files.read_rows(videos_of(made).with_name("mixed_types.parquet"), MIXES)[0]
     assert isinstance(mixed, MixRow)
-    shares = {share: layout.scenario(replace(mixed, share=share)) for share in (0.2, 0.07, 0.125)}
+    shares = {share: export_layout.scenario(replace(mixed, share=share)) for share in (0.2, 0.07, 0.125)}
     assert shares == {0.2: "mixed_types_20", 0.07: "mixed_types_7", 0.125: "mixed_types_12p5"}
-    assert layout.scenario(replace(mixed, mix="mixed_severity", share=None, perturbation="fog")) == "mixed_severity_fog"
+    assert (
+        export_layout.scenario(replace(mixed, mix="mixed_severity", share=None, perturbation="fog"))
+        == "mixed_severity_fog"
+    )
 
 
 def test_youcook2_p_does_not_fit_a_repository_of_single_files() -> None:
     scenarios = {f"fog_{number}": 3350 for number in range(90)}
     assert sum(scenarios.values()) == 301_500
     with pytest.raises(OutputError, match="301,594 files.*100,000 at most: take --format webdataset"):
-        layout.check_counts(scenarios, others=4)
-    layout.check_counts({"fog_1": 99_995}, others=4)
+        export_layout.check_counts(scenarios, others=4)
+    export_layout.check_counts({"fog_1": 99_995}, others=4)
     with pytest.raises(OutputError, match="100,001 files"):
-        layout.check_counts({"fog_1": 99_996}, others=4)
+        export_layout.check_counts({"fog_1": 99_996}, others=4)
 
 
 @pytest.mark.parametrize("name", ["webdataset", "mteb"])
 def test_a_folder_holds_ten_thousand_shards_at_most(
     tree: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layout.check_shards([1_000_000, None], 100)
+    export_layout.check_shards([1_000_000, None], 100)
     with pytest.raises(OutputError, match="about 10,001 shards in one folder.* a larger --shard-size"):
-        layout.check_shards([1_000_100, None], 100)
-    monkeypatch.setattr(layout, "FILES_PER_FOLDER", 3)
+        export_layout.check_shards([1_000_100, None], 100)
+    monkeypatch.setattr(export_layout, "FILES_PER_FOLDER", 3)
     with pytest.raises(OutputError, match="a larger --shard-size"):
         export(name, videos_of(tree), tmp_path / "out", shard_bytes=1000)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_holds_ten_thousand_files_at_most() -> None:
-    assert {layout.folder_of(place, 10_000) for place in range(10_000)} == {""}
-    of_place = [layout.folder_of(place, 25_000) for place in range(25_000)]
+    assert {export_layout.folder_of(place, 10_000) for place in range(10_000)} == {""}
+    of_place = [export_layout.folder_of(place, 25_000) for place in range(25_000)]
     assert [of_place.count(name) for name in ("0000/", "0001/", "0002/")] == [10_000, 10_000, 5_000]
 
 
 @pytest.mark.parametrize("name", ["hub", "croissant"])
 def test_more_clips_lie_in_subfolders(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(layout, "FILES_PER_FOLDER", 2)
+    monkeypatch.setattr(export_layout, "FILES_PER_FOLDER", 2)
     export(name, videos_of(tree), tmp_path / "out")
     rows = pq.read_table(tmp_path / "out/data/fog_1/metadata.parquet").to_pylist()
     assert [row["file_name"].split("/")[1] for row in rows] == ["0000", "0000", "0001", "0001", "0002"]
@@ -142,7 +145,7 @@ def test_more_clips_lie_in_subfolders(tree: Path, tmp_path: Path, monkeypatch: p
 def test_croissant_names_the_videos_of_every_subfolder(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layout, "FILES_PER_FOLDER", 2)
+    monkeypatch.setattr(export_layout, "FILES_PER_FOLDER", 2)
     export("croissant", videos_of(tree), tmp_path / "out")
     described = json.loads((tmp_path / "out/croissant.json").read_text("utf-8"))
     patterns = described["distribution"][-1]["includes"]
@@ -332,10 +335,10 @@ def test_a_folder_of_something_else_is_refused(tree: Path, tmp_path: Path) -> No
     (output / "thesis.tex").write_text("mine", "utf-8")
     with pytest.raises(OutputError, match="holds files that no export made"):
         export("hub", videos_of(tree), output)
-    (output / folder.MARKER).write_text("[", "utf-8")
+    (output / output_folder.MARKER).write_text("[", "utf-8")
     with pytest.raises(OutputError, match="holds files that no export made"):
         export("hub", videos_of(tree), output)
-    assert sorted(path.name for path in output.iterdir()) == [folder.MARKER, "thesis.tex"]
+    assert sorted(path.name for path in output.iterdir()) == [output_folder.MARKER, "thesis.tex"]
     export("hub", videos_of(tree), tmp_path / "hub")
     with pytest.raises(OutputError, match="holds the export of 'data/videos/mlvp in the format hub'"):
         export("webdataset", videos_of(tree), tmp_path / "hub")
@@ -425,7 +428,7 @@ def test_the_card_shows_the_corpus_s_own_and_loads_as_yaml(tree: Path, tmp_path:
     assert [entry["config_name"] for entry in card["configs"]] == [
         *("default", "fog_1", "gaussian_noise_1", "gaussian_noise_3", "clean"),
     ]
-    marker = json.loads((tmp_path / "out" / folder.MARKER).read_text("utf-8"))
+    marker = json.loads((tmp_path / "out" / output_folder.MARKER).read_text("utf-8"))
     assert (marker["format"], marker["corpus"]) == ("hub", "data/videos/mlvp")
 
 

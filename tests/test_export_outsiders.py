@@ -23,7 +23,7 @@ from export_readers import loaded_tasks, undecoded
 
 from perturbations.base import storage
 from perturbations.cli.main import main
-from perturbations.exports.writing import folder, layout
+from perturbations.exports.writing import export_layout, output_folder
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, MULTIMODAL, SOURCES, TEXTS, VIDEOS, CaptionRow
 
@@ -251,13 +251,13 @@ def test_more_pairs_than_a_repository_has_files_are_rows_of_few_files(
 ) -> None:
     """Files are counted, and not rows; what does not fit is refused before anything is written."""
     files_needed = 2 * len(IDS) + 2 + 4
-    monkeypatch.setattr(layout, "FILES_PER_REPOSITORY", files_needed)
-    monkeypatch.setattr(layout, "FILES_PER_FOLDER", 4)
+    monkeypatch.setattr(export_layout, "FILES_PER_REPOSITORY", files_needed)
+    monkeypatch.setattr(export_layout, "FILES_PER_FOLDER", 4)
     assert main(command(made, "multimodal", "hub", tmp_path / "out")) == 0
     rows = pq.read_table(tmp_path / "out/data/clean/metadata.parquet").to_pylist()
     assert {row["file_name"].split("/")[1] for row in rows} == {"0000", "0001"}
-    monkeypatch.setattr(layout, "FILES_PER_REPOSITORY", files_needed - 1)
+    monkeypatch.setattr(export_layout, "FILES_PER_REPOSITORY", files_needed - 1)
     assert main(command(made, "multimodal", "hub", tmp_path / "more")) == 1
     assert "take --format webdataset" in capsys.readouterr().err
     assert not (tmp_path / "more").exists()
-    assert json.loads((tmp_path / "out" / folder.MARKER).read_text("utf-8"))["corpus"] == "data/multimodal/mlvp"
+    assert json.loads((tmp_path / "out" / output_folder.MARKER).read_text("utf-8"))["corpus"] == "data/multimodal/mlvp"

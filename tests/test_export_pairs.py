@@ -24,7 +24,7 @@ from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.exports import registry
-from perturbations.exports.writing.records import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, ExportRequest
 from perturbations.manifest import files
 from perturbations.manifest.kinds import MULTIMODAL, MultimodalRow
 

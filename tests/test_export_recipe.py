@@ -17,8 +17,8 @@ import small_corpus
 from perturbations import open_clip, read_manifest
 from perturbations.base import storage
 from perturbations.cli.main import main
-from perturbations.exports.writing import folder, recipefiles
-from perturbations.exports.writing.records import ExportRequest
+from perturbations.exports.writing import output_folder, recipefiles
+from perturbations.exports.writing.requests import ExportRequest
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS
 from perturbations.plan import recipe
@@ -151,7 +151,7 @@ def test_a_stranger_s_export_writes_and_reads_nowhere_else(
     elif planted == "stored":
         rows = [replace(row, path="manifests/data/mlvp/videos.parquet" if row.path else None) for row in rows]
     elif planted == "marker":
-        (evil / folder.MARKER).write_text("{}", "utf-8")
+        (evil / output_folder.MARKER).write_text("{}", "utf-8")
     else:
         about[planted] = "../../up"
     files.write(place, VIDEOS, rows, about)

@@ -27,8 +27,8 @@ from perturbations import open_clip, read_manifest, retrieval
 from perturbations.base import jsontext, storage
 from perturbations.cli.main import main
 from perturbations.exports import registry
-from perturbations.exports.writing import card, corpus, publication
-from perturbations.exports.writing.records import ExportRequest, Terms
+from perturbations.exports.writing import dataset_card, export_rows, publication
+from perturbations.exports.writing.requests import ExportRequest, Terms
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, QuarantineRow
 
@@ -337,10 +337,12 @@ def test_every_video_is_stored_once(outputs: Path, kind: str) -> None:
 def test_a_card_states_its_terms_in_the_hub_s_words(
     tree: Path, tmp_path: Path, dataset: str, terms: Terms, expected: dict[str, Any]
 ) -> None:
-    exported = corpus.read(ExportRequest(manifest=tree / "manifests/data/mlvp/videos.parquet", output=tmp_path))
+    exported = export_rows.read(ExportRequest(manifest=tree / "manifests/data/mlvp/videos.parquet", output=tmp_path))
     request = ExportRequest(manifest=exported.manifest, output=tmp_path, terms=terms)
     for has_videos in (True, False):
-        card.write(publication.of(replace(exported, dataset=dataset), request, 5_000, 0, has_videos=has_videos), [], [])
+        dataset_card.write(
+            publication.of(replace(exported, dataset=dataset), request, 5_000, 0, has_videos=has_videos), [], []
+        )
         front = yaml.safe_load((tmp_path / "README.md").read_text("utf-8").split("---\n")[1])
         assert (front["size_categories"], front["task_categories"]) == (["1K<n<10K"], ["text-retrieval"])
         gated = {"gated": True} if "extra_gated_prompt" in front else {}

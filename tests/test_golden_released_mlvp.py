@@ -13,7 +13,7 @@ import pytest
 from test_golden_mlvp import occlusion_places
 
 from perturbations.analysis import neighbours
-from perturbations.engine.temporal import fitted
+from perturbations.engine.frame_orders import fitted
 from perturbations.suites import registry
 from perturbations.video import occlusion, temporal
 

@@ -19,7 +19,7 @@ import perturbations
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError
 from perturbations.config import sections as configuration
-from perturbations.config.places import of_module
+from perturbations.config.line_numbers import of_module
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.plan import paths, workplace
 

@@ -8,7 +8,7 @@ import pytest
 
 from perturbations.base import limits
 from perturbations.base.errors import ConfigError, ManifestError
-from perturbations.exports.writing import captions
+from perturbations.exports.writing import caption_texts
 from perturbations.manifest.companions import numbered
 
 DEEP = "[" * 100_000
@@ -27,4 +27,4 @@ def test_limits_that_are_nested_too_deep_are_one_message() -> None:
 def test_a_split_that_is_nested_too_deep_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "test.jsonl").write_text(f'{{"clip_id": {DEEP}', encoding="utf-8")
     with pytest.raises(ManifestError, match="does not list the videos of a test split"):
-        captions.split_order(tmp_path / "test.jsonl")
+        caption_texts.split_order(tmp_path / "test.jsonl")

@@ -19,8 +19,8 @@ import pytest
 import perturbations
 import perturbations.base.errors
 from perturbations.base import storage
-from perturbations.engine import pipeline, rendering, shards, supervise
-from perturbations.engine.temporal import fitted
+from perturbations.engine import render_clip, rendering, shards, supervise
+from perturbations.engine.frame_orders import fitted
 from perturbations.manifest.columns import values_of
 from perturbations.manifest.kinds import VideoRow
 from perturbations.media import decoding, encoding, probing
@@ -104,7 +104,7 @@ def row_of(key: str, severity: int, tier: recipe.Storage, path: Path, folder: Pa
     if registry.get(key).guide == "donor":
         other = clips.write_scene(folder.parent / "donor.mp4", donor_frames())
         donors = [source, clips.source_row(other, "other")]
-    target = folder / f"it{pipeline.extension(wanted) or ''}"
+    target = folder / f"it{render_clip.extension(wanted) or ''}"
     known = clips.known(wanted, source, folder, donors)
     (row,) = shards.run_videos(
         wanted,
@@ -238,7 +238,7 @@ def test_the_measured_psnr_is_the_real_one(key: str, tmp_path: Path) -> None:
 def test_a_long_clip_is_measured_like_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_clip(tmp_path / "clip.mp4", scene(9, 48, 64))
     kept = made_row("mlvp/snow", 2, HIGH, path, tmp_path / "kept")
-    monkeypatch.setattr(pipeline, "_KEPT_BYTES", 3 * 48 * 64 * 3)
+    monkeypatch.setattr(render_clip, "_KEPT_BYTES", 3 * 48 * 64 * 3)
     again = made_row("mlvp/snow", 2, HIGH, path, tmp_path / "again")
     assert replace(kept, path=None) == replace(again, path=None)
 

@@ -385,7 +385,7 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from perturbations.config import file as config_file
-    from perturbations.config import places
+    from perturbations.config import line_numbers
 
     path = tmp_path / "config.yaml"
     path.write_text(
@@ -395,7 +395,7 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
     )
 
     def parsed() -> configuration.Config:
-        return configuration.parse(config_file.load([path]), places.read([path]))
+        return configuration.parse(config_file.load([path]), line_numbers.read([path]))
 
     with pytest.raises(ConfigError) as caught:
         paths.plan(parsed(), "tiny")

@@ -121,7 +121,7 @@ def test_many_queries_are_done_in_parts(monkeypatch: pytest.MonkeyPatch) -> None
     similarities = rng.integers(0, 9, (50, 30)).astype(np.float32)
     targets = [rng.choice(30, size, replace=False) for size in rng.integers(1, 4, 50)]
     whole = ranks(similarities, targets), k_occurrence(similarities)
-    monkeypatch.setattr("perturbations.retrieval.arrays._BLOCK", 100)
+    monkeypatch.setattr("perturbations.retrieval.matrices._BLOCK", 100)
     assert np.array_equal(whole[0], ranks(similarities, targets))
     assert np.allclose(whole[1], k_occurrence(similarities))
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from perturbations.datasets.listing import Collector, Item
-from perturbations.datasets.readers import lines
+from perturbations.datasets.parsing import lines
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 

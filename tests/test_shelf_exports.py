@@ -12,15 +12,15 @@ from pathlib import Path
 
 import clips
 import pytest
+from perturbations.exports.writing.requests import Exported, ExportRequest
 
 import perturbations
 from perturbations.base.errors import ConfigError
 from perturbations.exports import registry
 from perturbations.exports.registry import Export
-from perturbations.exports.writing.records import Exported, ExportRequest
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, TEXTS
-from perturbations.plan import captions
+from perturbations.plan import caption_recipes
 from perturbations.suites import registry as suites
 
 PACKAGE = Path(perturbations.__file__).parent
@@ -30,14 +30,14 @@ FORMAT = '''
 
 import json
 
-from perturbations.exports.writing.records import Exported, Request
+from perturbations.exports.writing.requests import Exported, ExportRequest
 from perturbations.exports.registry import Export
 
 
-def write(request: Request) -> Exported:
-    from perturbations.exports.writing import clips
+def write(request: ExportRequest) -> Exported:
+    from perturbations.exports.writing import stored_clips
 
-    rows = clips.complete(clips.read(request.manifest))
+    rows = stored_clips.complete(stored_clips.read(request.manifest))
     request.output.mkdir(parents=True, exist_ok=True)
     paths = {row.item_id: row.path for row in rows}
     (request.output / "files.json").write_text(json.dumps(paths), encoding="utf-8")
@@ -65,7 +65,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "perturbations/exports/file_list.py").write_text(FORMAT, encoding="utf-8")
     rows = [clips.source_row(clips.make(folder / f"{name}.mp4", frames=2), name) for name in ("a", "b")]
     files.write(folder / "sources.parquet", SOURCES, rows, {"root": "."})
-    recipe = captions.make(suites.get("mm_robustness/word_swap"), 3)
+    recipe = caption_recipes.make(suites.get("mm_robustness/word_swap"), 3)
     caption = clips.text_row(recipe, caption_id="a#0", item_id="a", backend="rules", text="swapped", recipe_id="")
     files.write(folder / "captions.parquet", TEXTS, [caption])
     return folder

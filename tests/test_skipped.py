@@ -17,7 +17,7 @@ from perturbations.evaluation import planning as evaluation
 from perturbations.manifest import skipped
 from perturbations.manifest.skipped import Skipped
 from perturbations.models import registry as models
-from perturbations.plan import captions, paths, targets
+from perturbations.plan import caption_recipes, paths, targets
 from perturbations.suites import registry
 from perturbations.text import scripts
 
@@ -43,16 +43,16 @@ def without_translator(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_where_everything_is_installed_nothing_is_skipped() -> None:
     settings = configured()
     for suite in settings.suites:
-        assert captions.skipped(settings, "tiny", suite) == []
-        assert captions.scenarios(settings, "tiny", suite) == captions.requested(settings, "tiny", suite)
+        assert caption_recipes.skipped(settings, "tiny", suite) == []
+        assert caption_recipes.scenarios(settings, "tiny", suite) == caption_recipes.requested(settings, "tiny", suite)
 
 
 @pytest.mark.usefixtures("without_translator")
 def test_what_lacks_its_backend_is_skipped_and_the_rest_is_made() -> None:
     settings = configured()
-    assert captions.skipped(settings, "tiny", "msrvtt_p") == [Skipped("back_trans", (1,), REASON)]
-    assert captions.skipped(settings, "tiny", "mm_robustness") == [Skipped("back_translation", (1,), REASON)]
-    assert len(captions.scenarios(settings, "tiny", "msrvtt_p")) == 34
+    assert caption_recipes.skipped(settings, "tiny", "msrvtt_p") == [Skipped("back_trans", (1,), REASON)]
+    assert caption_recipes.skipped(settings, "tiny", "mm_robustness") == [Skipped("back_translation", (1,), REASON)]
+    assert len(caption_recipes.scenarios(settings, "tiny", "msrvtt_p")) == 34
     assert skipped.parse(paths.text_skipped(settings, "tiny", "msrvtt_p")) == [Skipped("back_trans", (1,), REASON)]
 
 
@@ -71,7 +71,7 @@ def test_installing_it_later_adds_exactly_its_parts(monkeypatch: pytest.MonkeyPa
 def test_what_is_named_and_lacks_its_backend_is_an_error() -> None:
     settings = configured(suites={"msrvtt_p": {"captions": {"perturbations": ["keyboard", "back_trans"]}}})
     with pytest.raises(ConfigError, match=rf"of the captions of `tiny`:\n  back_trans: {REASON}\n"):
-        captions.scenarios(settings, "tiny", "msrvtt_p")
+        caption_recipes.scenarios(settings, "tiny", "msrvtt_p")
     with pytest.raises(ConfigError, match="names what cannot be made"):
         targets.texts(settings, "msrvtt_p", "tiny", lambda dataset: [])
     # The menu lists its target all the same.
@@ -115,7 +115,7 @@ def test_a_manifest_that_lists_something_else_is_refused(value: object) -> None:
 
 
 def made_in(language: str, suite: str = "msrvtt_p") -> set[str]:
-    return {name for name, _ in captions.scenarios(configured(language), "tiny", suite)}
+    return {name for name, _ in caption_recipes.scenarios(configured(language), "tiny", suite)}
 
 
 POSITIONS = {"drop_first", "drop_last", "drop_first_and_last", "shuffle_order"}
@@ -130,12 +130,14 @@ def test_a_perturbation_is_made_for_captions_that_it_means_something_for() -> No
 
 
 def test_the_reason_says_what_a_perturbation_is_made_for() -> None:
-    reasons = {entry.perturbation: entry.reason for entry in captions.skipped(configured("zh"), "tiny", "msrvtt_p")}
+    reasons = {
+        entry.perturbation: entry.reason for entry in caption_recipes.skipped(configured("zh"), "tiny", "msrvtt_p")
+    }
     assert reasons["tense"] == reasons["back_trans"] == "made for English"
     assert reasons["keyboard"] == "made for Latin letters"
     assert reasons["drop_first"] == "made for words between spaces"
     with pytest.raises(ConfigError, match="keyboard: made for Latin letters"):
-        captions.skipped(
+        caption_recipes.skipped(
             configured("ar", suites={"msrvtt_p": {"captions": {"perturbations": ["keyboard"]}}}), "tiny", "msrvtt_p"
         )
 

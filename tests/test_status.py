@@ -20,7 +20,7 @@ from perturbations.evaluation import paths as evaluation_paths
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS, CompleteSource, QuarantineRow, SourceRow, VideoRow
 from perturbations.plan import listed, workplace
-from perturbations.status import files as status_files
+from perturbations.status import run_files as status_files
 from perturbations.status import status
 from perturbations.status import text as status_text
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from perturbations.base.errors import AnnotationError
-from perturbations.composed.records import ComposedQuery, PoolClip, Split
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.evaluation import stored_features
 from perturbations.evaluation.stored_features import Floats, StoredFeatures, of_clips, of_texts
 

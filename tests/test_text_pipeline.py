@@ -20,10 +20,10 @@ from text_support import ENTRIES, GIRL, KEYS, PERSON, generator, kernel, msrvtt,
 import perturbations
 from perturbations.base.errors import BackendError, UnknownPerturbationError
 from perturbations.base.rng import seeded_globals
-from perturbations.captions import corpus, gate, pipeline, similarities
+from perturbations.captions import caption_rows, gate, pipeline, similarities
 from perturbations.captions.similarities import Similarities
 from perturbations.models import registry as models
-from perturbations.plan import captions
+from perturbations.plan import caption_recipes
 from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
@@ -62,7 +62,7 @@ def perturbed(
 def test_every_perturbation_gives_a_row_a_caption(entry: Perturbation) -> None:
     for severity in (entry.severities[0], entry.severities[-1]):
         available(entry)
-        rows = list(corpus.run(captions.make(entry, severity, seed=3), "demo", LISTED))
+        rows = list(caption_rows.run(caption_recipes.make(entry, severity, seed=3), "demo", LISTED))
         assert [row.caption_id for row in rows] == [clean.caption_id for clean in LISTED]
         for row, clean in zip(rows, LISTED, strict=True):
             assert (row.dataset, row.item_id, row.severity) == ("demo", clean.item_id, severity)

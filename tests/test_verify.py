@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import faults
 
 from perturbations.base.errors import ManifestError, OutputError
-from perturbations.engine import pipeline
+from perturbations.engine import render_clip
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS
 from perturbations.plan import recipe
@@ -200,8 +200,8 @@ def test_a_manifest_that_cannot_be_written_does_not_hide_what_was_found(
 
 
 def test_fast_looks_at_hashes_and_renders_nothing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "produce", lambda *arguments, **options: pytest.fail("rendered"))
-    monkeypatch.setattr(pipeline, "measure", lambda *arguments, **options: pytest.fail("rendered"))
+    monkeypatch.setattr(render_clip, "produce", lambda *arguments, **options: pytest.fail("rendered"))
+    monkeypatch.setattr(render_clip, "measure", lambda *arguments, **options: pytest.fail("rendered"))
     assert faults.findings(tree, fast=True) == []
     _first(tree).write_bytes(b"damaged")
     assert any("not the one that the row describes" in finding for finding in faults.findings(tree, fast=True))

@@ -22,7 +22,7 @@ from test_workflow import Project
 from perturbations import open_clip, perturb, read_manifest
 from perturbations.base.errors import MediaError
 from perturbations.config import sections as config
-from perturbations.engine import rendering, temporal
+from perturbations.engine import frame_orders, rendering
 from perturbations.engine.source import Cut, cut_of, source_of
 from perturbations.media import decoding
 from perturbations.media.clip import MediaClip, uniform_indices
@@ -236,9 +236,9 @@ def test_memory_changes_no_frame(
     source = source_of(clips.source_row(long_clip))
     wanted = recipe.make(entry, 2, variant="paper", seed=1, storage=recipe.Unstored())
     expected = [frame.image for frame in rendering.render(wanted, source)]
-    monkeypatch.setattr(temporal, "_HELD_BYTES", held * source.height * source.width * 3)
+    monkeypatch.setattr(frame_orders, "_HELD_BYTES", held * source.height * source.width * 3)
     for key_frames in (1, 12):
-        monkeypatch.setattr(temporal, "_KEY_FRAMES", key_frames)
+        monkeypatch.setattr(frame_orders, "_KEY_FRAMES", key_frames)
         frames = list(rendering.render(wanted, source))
         assert [frame.position for frame in frames] == list(range(200))
         assert all(np.array_equal(image, frame.image) for image, frame in zip(expected, frames, strict=True))
@@ -251,7 +251,7 @@ def test_memory_changes_no_frame(
 def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(clips.source_row(long_clip))
     wanted = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, seed=1, storage=recipe.Unstored())
-    monkeypatch.setattr(temporal, "_HELD_BYTES", 7 * source.height * source.width * 3)
+    monkeypatch.setattr(frame_orders, "_HELD_BYTES", 7 * source.height * source.width * 3)
     decoded = []
     decode = decoding.decode
 
@@ -271,13 +271,13 @@ def test_a_few_frames_of_a_short_clip_are_read_without_a_copy(
     short = source_of(clips.source_row(clips.make(tmp_path / "short.mp4", *GOP, frames=72)))
     wanted = recipe.make(registry.get("mlvp/temporal_scrambling"), 5, seed=1, storage=recipe.Unstored())
     expected = [frame.image for frame in rendering.render(wanted, short)]
-    monkeypatch.setattr(temporal, "scratch_file", lambda *arguments: pytest.fail("the clip was copied"))
+    monkeypatch.setattr(frame_orders, "scratch_file", lambda *arguments: pytest.fail("the clip was copied"))
     only = {0, len(expected) // 3, len(expected) - 1}
     frames = list(rendering.render(wanted, short, only=only))
     assert [frame.position for frame in frames] == sorted(only)
     assert all(np.array_equal(expected[frame.position], frame.image) for frame in frames)
     with pytest.raises(pytest.fail.Exception):  # far from the start of a long one, a copy is cheaper
-        monkeypatch.setattr(temporal, "_HELD_BYTES", 1)
+        monkeypatch.setattr(frame_orders, "_HELD_BYTES", 1)
         list(rendering.render(wanted, source_of(clips.source_row(long_clip))))
 
 

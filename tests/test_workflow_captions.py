@@ -23,15 +23,15 @@ from text_support import PACKAGES, role
 from perturbations import perturb_text, read_captions, read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import BackendError, ManifestError
-from perturbations.captions import corpus, distance
+from perturbations.captions import caption_rows, distance
 from perturbations.config import sections as config
-from perturbations.evaluation.page import sections
+from perturbations.evaluation.page import page_sections
 from perturbations.manifest import skipped
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import TextStatisticsRow
 from perturbations.manifest.skipped import Skipped
 from perturbations.models import registry as models
-from perturbations.plan import captions, listed, sharding
+from perturbations.plan import caption_recipes, listed, sharding
 from perturbations.suites import registry
 
 TEXTS = {
@@ -150,10 +150,10 @@ def test_results_do_not_depend_on_order_cores_or_shards(
         "tiny", config.parse({**finished.config, "datasets": absolute(finished)}), tmp_path / "work"
     )
     assert len(shards) == len(USABLE)
-    recipe = captions.from_config(parsed, "tiny", "msrvtt_p", "keyboard", 1)
+    recipe = caption_recipes.from_config(parsed, "tiny", "msrvtt_p", "keyboard", 1)
     by_shard = listed.read_folder(tmp_path / "work/captions", listed.ListedCaption)
     assert sorted(by_shard) == sorted(shards)
-    alone = [row for lines in by_shard.values() for row in corpus.run(recipe, "tiny", lines)]
+    alone = [row for lines in by_shard.values() for row in caption_rows.run(recipe, "tiny", lines)]
     together = texts(finished).query("perturbation == 'keyboard'").set_index("caption_id")
     assert {row.caption_id: row.text for row in alone} == together["text"].to_dict()
 
@@ -210,7 +210,7 @@ def test_captions_that_cannot_be_used_are_listed_counted_and_stop_the_run(finish
     assert "- 5 of 6 listed captions complete; 1 quarantined\n" in page
     assert f"| three | {shown.markdown(reason)} |" in page
     place = finished.root / "manifests/tiny/captions_quarantine.parquet"
-    assert sections.corpus_sentence(place) == "captions of tiny: 5 of 6 listed captions complete; 1 quarantined."
+    assert page_sections.corpus_sentence(place) == "captions of tiny: 5 of 6 listed captions complete; 1 quarantined."
     verified = finished.perturb("verify", "--fast")
     assert verified.returncode == 0, verified.stdout
     assert "captions_quarantine.parquet: 1 rows, 1 of them quarantined or missing; 0 problems" in verified.stdout
@@ -268,7 +268,7 @@ def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(proje
     assert verified.returncode == 0, verified.stdout
     assert f"{folder}/captions.parquet: {line}" in verified.stdout
     statistics = project.root / f"{folder}/caption_statistics.parquet"
-    assert sections.gate([statistics]).texts[1:] == [f"msrvtt_p on tiny: {line}."]
+    assert page_sections.gate([statistics]).texts[1:] == [f"msrvtt_p on tiny: {line}."]
 
 
 def test_mistakes_in_the_configuration_are_named(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from perturbations.base.errors import ManifestError, MediaError, UnknownPerturba
 from perturbations.base.readers import READERS, Reader
 from perturbations.captions.pipeline import PerturbedText, perturb_captions, text_entry
 from perturbations.engine import guided, rendering
+from perturbations.engine.frame_orders import fitted
 from perturbations.engine.source import Source, source_of
-from perturbations.engine.temporal import fitted
 from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.kinds import (
     COMPLETE,

@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
 
 def _calibrate(options: argparse.Namespace) -> int:
     from perturbations.base import storage
-    from perturbations.calibration import pages, solver
+    from perturbations.calibration import solved_page, solver
     from perturbations.calibration import table as calibration_table
     from perturbations.suites import registry
 
@@ -62,7 +62,7 @@ def _calibrate(options: argparse.Namespace) -> int:
     table = solver.calibrate(sources, variant_of, dataset=dataset, seed=options.seed)
     calibration_table.write(options.output, table)
     if options.report:
-        storage.write_text(options.report, pages.text(table))
+        storage.write_text(options.report, solved_page.text(table))
     if options.picture:
-        pages.draw(table, options.picture)
+        solved_page.draw(table, options.picture)
     return 0

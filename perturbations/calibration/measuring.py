@@ -11,9 +11,9 @@ from perturbations.base.arrays import Image
 from perturbations.base.errors import ConfigError, MediaError
 from perturbations.base.progress import no_tick
 from perturbations.engine import guided, rendering
-from perturbations.engine.pipeline import MEASURED_FRAMES
+from perturbations.engine.frame_orders import fitted
+from perturbations.engine.render_clip import MEASURED_FRAMES
 from perturbations.engine.source import Source
-from perturbations.engine.temporal import fitted
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import Analysed, Facts, GuideWork, KnownGuides
 from perturbations.media import decoding, quality

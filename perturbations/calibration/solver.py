@@ -21,7 +21,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.base.progress import logged
 from perturbations.calibration import table as calibration_table
 from perturbations.calibration.measuring import Held, known_of
-from perturbations.engine.pipeline import MEASURED_FRAMES
+from perturbations.engine.render_clip import MEASURED_FRAMES
 from perturbations.engine.source import Source, source_of
 from perturbations.manifest.kinds import CompleteSource
 from perturbations.plan import recipe

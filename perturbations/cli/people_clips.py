@@ -41,7 +41,7 @@ def add_realization(parser: argparse.ArgumentParser) -> None:
 
 
 def _video(options: argparse.Namespace) -> int:
-    from perturbations.engine import pipeline, shards
+    from perturbations.engine import render_clip, shards
     from perturbations.plan import recipe
     from perturbations.suites import registry
 
@@ -58,7 +58,7 @@ def _video(options: argparse.Namespace) -> int:
         donors="--donors",
     )
     source = shards.source_with_facts(job_recipe, *rows_from(options))
-    measured = pipeline.produce(job_recipe, source, options.output)
+    measured = render_clip.produce(job_recipe, source, options.output)
     decibel = measured.storage_psnr_db
     lossy = "exact" if decibel == float("inf") else f"{decibel:.1f} dB"
     print(f"{options.output}: {measured.stored_frames} frames, {(measured.bytes or 0) / 1e6:.2f} MB, stored {lossy}")

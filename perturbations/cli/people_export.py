@@ -10,7 +10,7 @@ from perturbations.base import shown
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.cli.common import need_models
 from perturbations.exports import registry
-from perturbations.exports.writing.records import MEGABYTE, ExportRequest, Terms
+from perturbations.exports.writing.requests import MEGABYTE, ExportRequest, Terms
 from perturbations.manifest.kind import RowKind
 
 
@@ -74,7 +74,7 @@ def _regenerate(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from perturbations.exports.writing import folder
+    from perturbations.exports.writing import output_folder
     from perturbations.manifest import files
 
     export = registry.get(options.format)
@@ -96,8 +96,8 @@ def _export(options: argparse.Namespace) -> int:
         ),
     )
     kind = files.kind_of(options.manifest)
-    folder.check_outside(options.output, options.manifest)
-    with folder.one_export(options.output):
+    output_folder.check_outside(options.output, options.manifest)
+    with output_folder.one_export(options.output):
         return _write(export, request, kind)
 
 

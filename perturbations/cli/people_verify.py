@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
 
 def _verify(options: argparse.Namespace) -> int:
     from perturbations import __version__
-    from perturbations.exports.writing.folder import MARKER
+    from perturbations.exports.writing.output_folder import MARKER
     from perturbations.verify import run
 
     if exports := [path for path in options.paths if (path / MARKER).is_file()]:

@@ -98,13 +98,13 @@ def _reject_captions(options: argparse.Namespace) -> int:
 
 def _texts(options: argparse.Namespace) -> int:
     from perturbations.base.progress import logged
-    from perturbations.captions import corpus
+    from perturbations.captions import caption_rows
     from perturbations.manifest import files
     from perturbations.manifest.kinds import TEXTS
     from perturbations.plan import listed, recipe
 
     lines = listed.read(options.captions, listed.ListedCaption)
-    rows = corpus.run(recipe.parse_text(options.recipe), options.dataset, lines, options.similarities)
+    rows = caption_rows.run(recipe.parse_text(options.recipe), options.dataset, lines, options.similarities)
     files.write_part(options.output, TEXTS, list(logged(rows, len(lines), "captions")))
     return 0
 
@@ -112,7 +112,7 @@ def _texts(options: argparse.Namespace) -> int:
 def _merge_texts(options: argparse.Namespace) -> int:
     from perturbations.base import storage
     from perturbations.base.progress import logged
-    from perturbations.captions import caption_page, corpus
+    from perturbations.captions import caption_page, caption_rows
     from perturbations.engine import merging
     from perturbations.engine.comparability import comparability
     from perturbations.manifest import files, sets, skipped
@@ -130,7 +130,7 @@ def _merge_texts(options: argparse.Namespace) -> int:
     about |= sets.unrecorded(options.parts, TEXTS)
     files.write(options.output, TEXTS, rows, about)
     scenarios = len({(row.perturbation, row.severity) for row in rows})
-    counted = list(logged(corpus.statistics(rows), scenarios, "perturbations counted"))
+    counted = list(logged(caption_rows.statistics(rows), scenarios, "perturbations counted"))
     files.write(options.statistics, TEXT_STATISTICS, counted, about)
     storage.write_text(options.page, caption_page.of_corpus(rows, listed, rejected, left_out))
     return 0

@@ -70,7 +70,7 @@ def _merge(options: argparse.Namespace) -> int:
 
 def _merge_videos(options: argparse.Namespace) -> int:
     from perturbations.base import storage
-    from perturbations.engine import card, merging
+    from perturbations.engine import corpus_card, merging
     from perturbations.engine.comparability import comparability
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS
@@ -86,7 +86,7 @@ def _merge_videos(options: argparse.Namespace) -> int:
     about["comparability"] = comparability(rows, adapter=options.adapter)
     about |= sets.unrecorded(options.parts, VIDEOS)
     files.write(options.output, VIDEOS, rows, about)
-    text = card.card(registry.suite(options.suite), rows, members, about, captions=tuple(options.captions))
+    text = corpus_card.card(registry.suite(options.suite), rows, members, about, captions=tuple(options.captions))
     storage.write_text(options.card, text)
     files.write(options.quarantine, QUARANTINE, sets.quarantine_of(sources, rows), about)
     return 0

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from perturbations.composed.galleries import gallery, is_global, targets_in
-from perturbations.composed.records import PoolClip, Split, distinct, overlap, same_action
+from perturbations.composed.gallery_sets import gallery, is_global, targets_in
+from perturbations.composed.modifications import PoolClip, Split, distinct, overlap, same_action
 
 _SAME_MOMENT = 0.8
 """Spans with this intersection over union show the same moment."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from perturbations.composed.instructions import SOURCE, Words, instruction_for
-from perturbations.composed.records import ComposedQuery, ModificationKind, PoolClip, Split, same_action
+from perturbations.composed.modifications import ComposedQuery, ModificationKind, PoolClip, Split, same_action
 from perturbations.composed.sampler import SimilarityOf, sampled_blocks, tf_idf
 
 _LEAST_SHARED = 0.2

@@ -11,8 +11,8 @@ from perturbations.cli.arguments import Commands, add_command, add_model
 from perturbations.cli.common import need_models, provenance
 
 if TYPE_CHECKING:
+    from perturbations.composed.modifications import Split
     from perturbations.composed.planning import ComposedScenario
-    from perturbations.composed.records import Split
     from perturbations.composed.runner import Queries
 
 

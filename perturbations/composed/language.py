@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import Protocol
 
-from perturbations.composed.records import ComposedQuery, ModificationKind, Split
+from perturbations.composed.modifications import ComposedQuery, ModificationKind, Split
 
 _PARTS = ("instruction", "kind", "modified_caption")
 """What a language model can write into a split."""

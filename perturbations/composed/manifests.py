@@ -11,9 +11,9 @@ from perturbations.base import jsontext
 from perturbations.base.errors import ManifestError
 from perturbations.composed import labels
 from perturbations.composed.audit import audit, compared
-from perturbations.composed.galleries import NAMES as NAMED
-from perturbations.composed.galleries import ComposedGallery, gallery, is_global, ranges, rows_of, summary_of
-from perturbations.composed.records import ComposedQuery, PoolClip, Rows, Split, StoredRows, distinct
+from perturbations.composed.gallery_sets import NAMES as NAMED
+from perturbations.composed.gallery_sets import ComposedGallery, gallery, is_global, ranges, rows_of, summary_of
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split, StoredRows, distinct
 from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, ComposedQueryRow, GalleryRow, PoolRow
 from perturbations.manifest.kinds import QRELS, QrelRow
 

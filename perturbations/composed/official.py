@@ -12,8 +12,8 @@ from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, short
-from perturbations.composed.records import ComposedQuery, PoolClip, Rows, Split, StoredRows, same_action
-from perturbations.datasets import readers
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split, StoredRows, same_action
+from perturbations.datasets import parsing
 
 ANNOTATIONS, POOL, GALLERIES = "egocvr_annotations.csv", "egocvr_data.csv", "egocvr_annotations_gallery.csv"
 _BLOCK = 6  # distractors of a target, where there are so many
@@ -62,7 +62,7 @@ def read(annotations: Path, pool: Path | None = None) -> Split:
 
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    for place, row in readers.table(path, columns):
+    for place, row in parsing.table(path, columns):
         where = f"line {place}" if isinstance(place, int) else str(place)
         texts: dict[str, str] = {}
         for name, value in row.items() if isinstance(row, dict) else ():

@@ -10,7 +10,7 @@ from perturbations.base.records import Record, canonical
 from perturbations.composed.sources import source_of
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
-from perturbations.plan import captions, recipe
+from perturbations.plan import caption_recipes, recipe
 from perturbations.suites import registry
 
 What = Literal["nothing", "clips", "instructions", "both"]
@@ -93,13 +93,13 @@ def scenarios(config: configuration.Config, dataset: str) -> list[ComposedScenar
     texts = [
         shift
         for suite in (own if wanted.text_suites is None else wanted.text_suites)
-        for shift in _shifts(config, suite, captions.scenarios(config, dataset, suite))
+        for shift in _shifts(config, suite, caption_recipes.scenarios(config, dataset, suite))
     ]
     added = [
         shift
         for key in wanted.both
         for suite in (key.partition("/")[0],)
-        for shift in _shifts(config, suite, captions.scenarios(config, dataset, suite))
+        for shift in _shifts(config, suite, caption_recipes.scenarios(config, dataset, suite))
         if f"{suite}/{shift.perturbation}" == key
     ]
     return [

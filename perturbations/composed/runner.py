@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import canonical, digest
-from perturbations.composed import scores as composed_scores
+from perturbations.composed import strategies as composed_scores
 from perturbations.composed.manifests import names_of, restricted
+from perturbations.composed.modifications import Split
 from perturbations.composed.planning import ComposedScenario, ComposedSettings
-from perturbations.composed.records import Split
-from perturbations.composed.scores import Score, ScoredModel, ScoredSetting
+from perturbations.composed.strategies import Score, ScoredModel, ScoredSetting
 from perturbations.evaluation import results
 from perturbations.evaluation.features import Features, Floats
 from perturbations.evaluation.planning import CLEAN

@@ -6,9 +6,9 @@ import argparse
 
 from perturbations.base import shown
 from perturbations.base.errors import ConfigError
-from perturbations.composed import scoring as composed_scoring
+from perturbations.composed import split_scores as composed_scoring
 from perturbations.composed.audit import compared
-from perturbations.evaluation import scoring
+from perturbations.evaluation import feature_scores
 from perturbations.evaluation.rows import RankRow, ResultRow
 
 
@@ -30,7 +30,7 @@ def score(options: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
         shortlist=options.shortlist,
         deduplicate=options.deduplicate,
     )
-    texts, clips = scoring.located(options.queries), scoring.located(options.gallery)
+    texts, clips = feature_scores.located(options.queries), feature_scores.located(options.gallery)
     rows, ranks = composed_scoring.scored(split, texts, clips, wanted)
     for row in rows:
         ks = (1, 5, 10) if "@global" in row.model_key else (1, 2, 3)

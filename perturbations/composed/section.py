@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
 
 from perturbations.base.errors import short
 from perturbations.base.settings import AnySeverity, ModelName, Strict, Whole, distinct
-from perturbations.composed import galleries
+from perturbations.composed import gallery_sets
 from perturbations.config import advice
 from perturbations.config.problems import Problem, is_known, not_configured
 from perturbations.suites import registry
@@ -22,13 +22,13 @@ _Half = Literal["text", "visual", "average"]
 
 
 def _known_gallery(name: str) -> str:
-    if name not in galleries.NAMES:
-        raise ValueError(f"no gallery '{name[:80]}'; known: {', '.join(galleries.NAMES)}")
+    if name not in gallery_sets.NAMES:
+        raise ValueError(f"no gallery '{name[:80]}'; known: {', '.join(gallery_sets.NAMES)}")
     return name
 
 
 _GalleryName = Annotated[
-    str, AfterValidator(_known_gallery), WithJsonSchema({"type": "string", "enum": list(galleries.NAMES)})
+    str, AfterValidator(_known_gallery), WithJsonSchema({"type": "string", "enum": list(gallery_sets.NAMES)})
 ]
 
 
@@ -55,7 +55,7 @@ class Composed(Strict):
     """Retrieval by a clip and an instruction: `egocvr`, `composed_<dataset>`. The model is that of `evaluation`."""
 
     galleries: tuple[_GalleryName, ...] = Field(
-        (galleries.DEFAULT_LOCAL, "global_distinct"),
+        (gallery_sets.DEFAULT_LOCAL, "global_distinct"),
         min_length=1,
         description="the galleries; local_released compares with EgoCVR's paper. Galleries that the "
         "dataset brings are evaluated too",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perturbations.composed import official, spans
-from perturbations.composed.records import ComposedQuery, PoolClip, Split
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.datasets import registry
 from perturbations.datasets.demo import has_families
 from perturbations.datasets.egocvr import pool_of

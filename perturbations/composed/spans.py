@@ -7,7 +7,7 @@ from functools import partial
 
 from perturbations.composed.builder import build
 from perturbations.composed.instructions import words_of
-from perturbations.composed.records import PoolClip, Split
+from perturbations.composed.modifications import PoolClip, Split
 from perturbations.datasets.listing import AnnotatedItem
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perturbations.base.errors import cut
 from perturbations.config import problems
-from perturbations.config.places import NOWHERE, LinesOfKeys
+from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.problems import Problem
 from perturbations.config.sections import Config
 from perturbations.datasets.registry import Dataset

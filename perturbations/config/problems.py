@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from perturbations.base.errors import ConfigError, cut, short
 from perturbations.config import advice
-from perturbations.config.places import COMMAND_LINE, NOWHERE, Key, LineOfKey, LinesOfKeys
+from perturbations.config.line_numbers import COMMAND_LINE, NOWHERE, Key, LineOfKey, LinesOfKeys
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides

@@ -22,9 +22,9 @@ from pydantic.config import JsonDict
 from perturbations.base import limits, settings, wings
 from perturbations.base.settings import MOST_ITEMS, AnySeverity, Device, KeySeverity, Seed, Strict, Whole, distinct
 from perturbations.config import problems
-from perturbations.config.places import NOWHERE, LinesOfKeys
+from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.problems import Problem
-from perturbations.config.storage import StorageSettings as StorageSettings
+from perturbations.config.tiers import StorageSettings as StorageSettings
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides

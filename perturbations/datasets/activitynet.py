@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perturbations.base.errors import short
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotatedItem, Collector
-from perturbations.datasets.readers import checked, json_lines, seconds, whole_json
+from perturbations.datasets.parsing import checked, json_lines, seconds, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from perturbations.base.errors import short
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotatedItem, AnnotationPlace, Collector
-from perturbations.datasets.readers import checked, whole_json
+from perturbations.datasets.parsing import checked, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 _SEGMENT_S = 5.0

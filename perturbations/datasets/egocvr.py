@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from perturbations.datasets.listing import AnnotatedItem, Collector
-from perturbations.datasets.readers import checked, table
+from perturbations.datasets.parsing import checked, table
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 _POOL = "egocvr_data.csv"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perturbations.base.errors import AnnotationError
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotatedItem, AnnotationPlace, Collector, at
-from perturbations.datasets.readers import checked, json_lines, parquet, seconds, table, whole_json
+from perturbations.datasets.parsing import checked, json_lines, parquet, seconds, table, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 

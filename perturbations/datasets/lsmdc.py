@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.datasets.listing import AnnotatedItem, Collector
-from perturbations.datasets.readers import lines
+from perturbations.datasets.parsing import lines
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 LEFT_OUT = "1012_Unbreakable_00.05.16.065-00.05.21.941"

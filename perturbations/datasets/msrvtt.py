@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.datasets.listing import AnnotatedItem, Collector
-from perturbations.datasets.readers import checked, table
+from perturbations.datasets.parsing import checked, table
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.datasets.listing import AnnotatedItem, Collector
-from perturbations.datasets.readers import lines, whole_json
+from perturbations.datasets.parsing import lines, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 

@@ -169,7 +169,7 @@ class Adapter:
 @cache
 def adapters() -> dict[str, Adapter]:
     """The adapters of this shelf by name: published datasets first, drawn ones last."""
-    every = shelf.named("adapter", shelf.things("perturbations.datasets", "ADAPTER", Adapter, ("listing", "readers")))
+    every = shelf.named("adapter", shelf.things("perturbations.datasets", "ADAPTER", Adapter, ("listing", "parsing")))
     ordered = sorted(every.values(), key=lambda adapter: (not adapter.reference, adapter.drawn, adapter.name))
     return {adapter.name: adapter for adapter in ordered}
 

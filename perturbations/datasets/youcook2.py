@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, short
 from perturbations.datasets.listing import AnnotatedItem, AnnotationPlace, Collector
-from perturbations.datasets.readers import checked, seconds, table, whole_json
+from perturbations.datasets.parsing import checked, seconds, table, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of, split_of
 
 _EXTENSIONS = (".mp4", ".mkv", ".webm")

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from perturbations.demo.canvas import HEIGHT, PIXEL, SHIFT, WIDTH, Canvas, Colour, Dice, blend, cos, sin, weights
-from perturbations.demo.objects import COLOURS, OBJECTS, SECONDS, SIZES, UNIT, Part, tones_of
-from perturbations.demo.places import FAR_PAN, NEAR_PAN, PLACES
+from perturbations.demo.drawn_objects import COLOURS, OBJECTS, SECONDS, SIZES, UNIT, Part, tones_of
+from perturbations.demo.layout import FAR_PAN, NEAR_PAN, PLACES
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perturbations.base.errors import ManifestError
-from perturbations.engine import rows
+from perturbations.engine import clip_rows
 from perturbations.guides.registry import parse_analysis
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import (
@@ -21,7 +21,7 @@ from perturbations.manifest.kinds import (
     TextRow,
     VideoRow,
 )
-from perturbations.plan import captions, listed, recipe
+from perturbations.plan import caption_recipes, listed, recipe
 from perturbations.plan.listed import ListedCaption, ListedClip, Recipes, RejectedItem
 
 
@@ -37,7 +37,7 @@ def sources(dataset: str, shards: Path, parts: Path, rejected: Path) -> list[Sou
     }
     described = sets.merge(expected, SOURCES, ("item_id", "path", "start_s", "end_s", "split"))
     unused = [
-        rows.rejected_source(dataset, item.item_id, item.split, item.error, missing=item.missing)
+        clip_rows.rejected_source(dataset, item.item_id, item.split, item.error, missing=item.missing)
         for item in listed.read(rejected, RejectedItem)
     ]
     every = described + unused
@@ -53,7 +53,7 @@ def analyses(sources: Path, shards: Path, parts: Path, text: str) -> list[Analys
     for shard in listed.read_folder(shards, ListedClip):
         described = sets.read_part(sources / f"{shard}.parquet", SOURCES)
         expected[parts / f"{shard}.parquet"] = [
-            (row.item_id, rows.expected_analysis(current, row, None).recipe_id)
+            (row.item_id, clip_rows.expected_analysis(current, row, None).recipe_id)
             for row in described
             if isinstance(row, CompleteSource)
         ]
@@ -77,7 +77,7 @@ def videos(sources: Sequence[SourceRow], shards: Path, parts: Path, recipes: Rec
     }
     merged = sets.merge(expected, VIDEOS, ("item_id", "recipe", "source_sha256"))
     for row in merged:
-        current = rows.video_id(recipe.parse(row.recipe), complete[row.item_id], row.guide, row.cut)
+        current = clip_rows.video_id(recipe.parse(row.recipe), complete[row.item_id], row.guide, row.cut)
         if row.recipe_id != current:
             raise ManifestError(
                 f"the row of {row.item_id!r} under {row.perturbation} {row.severity} is not its recipe's"
@@ -100,7 +100,7 @@ def texts(dataset: str, lists: Path, parts: Path, recipes: Path, rejected: int) 
         parsed = recipe.parse_text(text)
         for shard, members in shards.items():
             expected[parts / scenario / f"{shard}.parquet"] = [
-                (caption.caption_id, captions.text_id(parsed, dataset, caption)) for caption in members
+                (caption.caption_id, caption_recipes.text_id(parsed, dataset, caption)) for caption in members
             ]
     merged = sets.merge(expected, TEXTS, ("caption_id", "recipe_id"))
     caption_ids = [caption.caption_id for members in shards.values() for caption in members]

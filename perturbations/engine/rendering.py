@@ -18,8 +18,8 @@ from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.base.records import digest
 from perturbations.base.storage import output_errors
 from perturbations.engine import guided
+from perturbations.engine.frame_orders import arranged, frames_at
 from perturbations.engine.source import Source, even, scratch_file
-from perturbations.engine.temporal import arranged, frames_at
 from perturbations.guides.registry import Watching
 from perturbations.media import decoding, pixels, probing, program, received
 from perturbations.media.clip import Frame, MediaClip, Timing

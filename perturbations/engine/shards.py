@@ -12,7 +12,7 @@ from typing import TypeVar
 from perturbations.base import locking, storage
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking
-from perturbations.engine import guided, pipeline, rendering, rows, supervise
+from perturbations.engine import clip_rows, guided, render_clip, rendering, supervise
 from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, Source, source_of
 from perturbations.guides.registry import Analysed, AnalysisRecipe, GuideWork, KnownGuides, analysis
@@ -85,7 +85,7 @@ def run_sources(
             yield outcome.result
         else:
             log.warning("quarantined %r: %s", outcome.task.item_id, outcome.error)
-            yield rows.quarantined_source(dataset, outcome.task, outcome.error)
+            yield clip_rows.quarantined_source(dataset, outcome.task, outcome.error)
 
 
 def run_videos(
@@ -96,7 +96,7 @@ def run_videos(
     folder: Path,
     journal: Path,
     stall_limit_s: float,
-    known: KnownGuides = rows.NOTHING_KNOWN,
+    known: KnownGuides = clip_rows.NOTHING_KNOWN,
     videos: Sequence[SourceRow] = (),
     check: bool = True,
 ) -> Iterator[VideoRow]:
@@ -121,7 +121,7 @@ def run_videos(
         (row,) = task
         kept = _kept_file(known.rows.get(row.item_id), root)
         source = replace(source_of(row), kept=kept, scratch=Path(scratch) if row.cut else None)
-        return [pipeline.produce(recipe, source, root / (row.path or ""), tick, check=check)]
+        return [render_clip.produce(recipe, source, root / (row.path or ""), tick, check=check)]
 
     yield from failed
     # Clips of one video follow each other, because they share its decoded or encoded frames.
@@ -132,15 +132,15 @@ def run_videos(
         for row, outcome in _resumed(expected, work, 1, finished, root, stall_limit_s):
             if isinstance(outcome, str):
                 log.warning("quarantined %r: %s", row.item_id, outcome)
-                yield rows.quarantined(row, "video", outcome)
+                yield clip_rows.quarantined(row, "video", outcome)
             else:
-                yield rows.complete_video(row, outcome)
+                yield clip_rows.complete_video(row, outcome)
         storage.remove_leftovers(targets)  # of workers that were killed
 
 
 def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
     """The file that an item of a recipe is stored in; None where nothing is stored."""
-    suffix = pipeline.extension(recipe)
+    suffix = render_clip.extension(recipe)
     return folder / (storage.file_stem(item_id) + suffix) if suffix else None
 
 
@@ -154,12 +154,12 @@ def _expected(
             cut = cuts.of(source)
         except MediaError as error:
             log.warning("quarantined %r: %s", source.item_id, error)
-            return rows.quarantined(rows.unguided_video(recipe, source, known), "source", str(error))
+            return clip_rows.quarantined(clip_rows.unguided_video(recipe, source, known), "source", str(error))
     try:
-        return rows.expected_video(recipe, source, path, known, cut)
+        return clip_rows.expected_video(recipe, source, path, known, cut)
     except MediaError as error:
         log.warning("quarantined %r: %s", source.item_id, error)
-        return rows.quarantined(rows.unguided_video(recipe, source, known), "analysis", str(error))
+        return clip_rows.quarantined(clip_rows.unguided_video(recipe, source, known), "analysis", str(error))
 
 
 def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence[CompleteSource] = ()) -> Source:
@@ -203,7 +203,9 @@ def run_analysis(
     targets: list[Path] = []
     for source in sources:
         target = folder / (storage.file_stem(source.item_id) + suffix) if suffix else None
-        expected.append(rows.expected_analysis(recipe, source, target.relative_to(root).as_posix() if target else None))
+        expected.append(
+            clip_rows.expected_analysis(recipe, source, target.relative_to(root).as_posix() if target else None)
+        )
         targets += [target] if target else []
     by_item = {source.item_id: source for source in sources}
 
@@ -220,9 +222,9 @@ def run_analysis(
         for row, outcome in _resumed(expected, work, together, finished, root, stall_limit_s):
             if isinstance(outcome, str):
                 log.warning("quarantined %r: %s", row.item_id, outcome)
-                yield rows.quarantined(row, "analysis", outcome)
+                yield clip_rows.quarantined(row, "analysis", outcome)
             else:
-                yield rows.complete_analysis(row, outcome)
+                yield clip_rows.complete_analysis(row, outcome)
         storage.remove_leftovers(targets)
 
 

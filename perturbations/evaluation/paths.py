@@ -14,7 +14,7 @@ from perturbations.evaluation.layout import PLACES
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
-from perturbations.plan import captions, listed
+from perturbations.plan import caption_recipes, listed
 from perturbations.plan.paths import CaptionShards, Inputs, Plans, options, without_braces
 
 DEMO_ENCODER = PLACES["demo_encoder"]
@@ -34,7 +34,7 @@ def skipped(config: configuration.Config, dataset: str) -> str:
     return as_json(
         replace(entry, perturbation=f"{suite}/{entry.perturbation}")
         for suite in evaluation.caption_suites(config)
-        for entry in captions.skipped(config, dataset, suite)
+        for entry in caption_recipes.skipped(config, dataset, suite)
     )
 
 

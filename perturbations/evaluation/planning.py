@@ -11,7 +11,7 @@ from typing import Literal, NotRequired, TypedDict, cast
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import digest
 from perturbations.config import sections as configuration
-from perturbations.plan import captions, recipe
+from perturbations.plan import caption_recipes, recipe
 from perturbations.plan.mixes import SHARES
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods_shelf
@@ -113,7 +113,7 @@ def _of_suite(
         yield from _combined(config, dataset, suite, direction)
         return
     videos = perturbs("clips", direction, side)
-    available = recipe.scenarios(config, suite) if videos else captions.scenarios(config, dataset, suite)
+    available = recipe.scenarios(config, suite) if videos else caption_recipes.scenarios(config, dataset, suite)
     chosen = list(_at_severities(config, suite, available))
     if available and not chosen:
         lowest = min(severity for _, severity in available)
@@ -138,7 +138,7 @@ def _combined(config: configuration.Config, dataset: str, suite: str, direction:
     if combined is None:
         return
     videos = [name for name, severity in recipe.scenarios(config, suite) if severity == combined.severity]
-    texts = dict(captions.scenarios(config, dataset, suite))
+    texts = dict(caption_recipes.scenarios(config, dataset, suite))
     for name in combined.video:
         for text in combined.text:
             if name in videos and text in texts:

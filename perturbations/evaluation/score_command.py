@@ -68,7 +68,7 @@ def add(commands: Commands) -> None:
 
 def _score(options: argparse.Namespace) -> int:
     need_models()
-    from perturbations.evaluation import scoring
+    from perturbations.evaluation import feature_scores
 
     if options.direction == "composed":
         (score,) = wings.offered("score_composed") or [_no_composed]
@@ -77,10 +77,10 @@ def _score(options: argparse.Namespace) -> int:
         return 0
     if options.split or options.first_stage:
         raise ConfigError(f"--split and --first-stage are of composed retrieval, not of {options.direction}")
-    answers = None if options.relevant is None else scoring.read_answers(options.relevant)
-    named = scoring.Named(options.dataset, options.model, options.direction)
-    queries, gallery = scoring.located(options.queries), scoring.located(options.gallery)
-    rows, ranks = scoring.scored(queries, gallery, named, answers)
+    answers = None if options.relevant is None else feature_scores.read_answers(options.relevant)
+    named = feature_scores.Named(options.dataset, options.model, options.direction)
+    queries, gallery = feature_scores.located(options.queries), feature_scores.located(options.gallery)
+    rows, ranks = feature_scores.scored(queries, gallery, named, answers)
     _write(options.output, rows, ranks)
     for row in rows:
         scenario = "clean" if row.side == "none" else f"{row.side} {row.suite}/{row.perturbation} {row.severity}"
@@ -94,17 +94,17 @@ def _no_composed(options: argparse.Namespace) -> NoReturn:
 
 
 def _write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow]) -> None:
-    from perturbations.evaluation import scoring
+    from perturbations.evaluation import feature_scores
     from perturbations.evaluation.page import page
 
     results = folder / "results.parquet"
-    scoring.write(folder, rows, ranks, provenance(results))
+    feature_scores.write(folder, rows, ranks, provenance(results))
     page.write(folder / "report.html", results=[results], ranks=[results.with_name("ranks.parquet")])
 
 
 def _encode(options: argparse.Namespace) -> int:
     need_models()
-    from perturbations.evaluation import backbone, encoding
+    from perturbations.evaluation import backbone, feature_files
 
     settings: ModelSettings = {
         "model": "clip4clip",
@@ -114,6 +114,6 @@ def _encode(options: argparse.Namespace) -> int:
     }
     loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
     for path in options.manifests:
-        for written in encoding.write(path, options.output, loaded, options.num_frames, options.reader):
+        for written in feature_files.write(path, options.output, loaded, options.num_frames, options.reader):
             print(shown.line(written))
     return 0

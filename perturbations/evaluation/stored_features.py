@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.errors import AnnotationError, ConfigError, cut, first_line, short
-from perturbations.datasets import readers
+from perturbations.datasets import parsing
 from perturbations.evaluation.features import Floats
 
 PooledAs = Literal["mean", "middle"]
@@ -174,14 +174,14 @@ def _check_equal(features: StoredFeatures, name: str, rows: Sequence[int]) -> No
 def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, str]]:
     """The place, the id and the list of each row; without `lists` the list is empty."""
     needed: tuple[str, ...] = ()
-    for place, row in readers.table(path, ()):
+    for place, row in parsing.table(path, ()):
         where = f"line {place}" if isinstance(place, int) else str(place)
         if not needed and isinstance(row, dict):
             key = next((name for name in COLUMNS if name in row), None)
             if key is None:
                 raise AnnotationError(f"{path} has no column {' or '.join(map(repr, COLUMNS))}")
             needed = (key, COLUMNS[key]) if lists else (key,)
-            readers.check_header(path, needed, [*row])
+            parsing.check_header(path, needed, [*row])
         if not isinstance(row, dict) or None in row or any(name not in row for name in needed):
             raise AnnotationError(f"{path}, {where}: fields do not fit the header; is the file cut short?")
         yield where, row[needed[0]].strip(), row[needed[1]] if lists else ""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.exports.registry import Export
-from perturbations.exports.writing.records import ExportRequest
+from perturbations.exports.writing.requests import ExportRequest
 
 if TYPE_CHECKING:
-    from perturbations.composed.records import Split
+    from perturbations.composed.modifications import Split
 
 _MISSING = frozenset(
     (
@@ -45,21 +45,21 @@ def write(request: ExportRequest) -> list[Path]:
     The galleries are those of the split: deduplicated where the split's are. Raises `ManifestError` where the released
     code would take a name or an instruction for a missing value, and `ConfigError` for an unknown gallery.
     """
-    from perturbations.composed import galleries, manifests, official
+    from perturbations.composed import gallery_sets, manifests, official
     from perturbations.manifest import files
 
     split, _ = manifests.read(request.manifest.parent)
     _check(split)
-    local = request.gallery or ("local_official" if "local_official" in split.galleries else galleries.DEFAULT_LOCAL)
-    known = [name for name in (*galleries.NAMES, *split.galleries) if not galleries.is_global(name)]
+    local = request.gallery or ("local_official" if "local_official" in split.galleries else gallery_sets.DEFAULT_LOCAL)
+    known = [name for name in (*gallery_sets.NAMES, *split.galleries) if not gallery_sets.is_global(name)]
     if local not in known:
         raise ConfigError(f"--gallery: no local gallery {local!r}; choose one of {', '.join(known)}")
     deduplicate = files.read_metadata(request.manifest).get("deduplicate") is True
     columns: dict[str, Sequence[Sequence[int]]] = {}
-    columns["local_idx"] = galleries.gallery(split, local, deduplicate=deduplicate)
+    columns["local_idx"] = gallery_sets.gallery(split, local, deduplicate=deduplicate)
     if request.global_gallery:
         everywhere = "global_official" if "global_official" in split.galleries else "global_rows"
-        columns["global_idx"] = galleries.gallery(split, everywhere, deduplicate=deduplicate)
+        columns["global_idx"] = gallery_sets.gallery(split, everywhere, deduplicate=deduplicate)
     return official.write(split, request.output, galleries=columns)
 
 

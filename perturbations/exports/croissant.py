@@ -8,7 +8,7 @@ from perturbations.exports.registry import Export
 
 if TYPE_CHECKING:
     from perturbations.exports.writing.hubfiles import Written
-    from perturbations.exports.writing.records import ExportRequest
+    from perturbations.exports.writing.requests import ExportRequest
 
 
 def _described(request: ExportRequest, what: str) -> Written:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.exports.registry import Export
-from perturbations.exports.writing.records import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, ExportRequest
 
 
 def _write(request: ExportRequest) -> Exported:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from perturbations.base import shelf
 from perturbations.base.errors import ConfigError, did_you_mean, short
-from perturbations.exports.writing.records import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, ExportRequest
 
 
 @dataclass(frozen=True, kw_only=True)

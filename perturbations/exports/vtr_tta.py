@@ -19,11 +19,11 @@ from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.exports.registry import Export
 from perturbations.exports.writing.filenames import check_folders, files_in, scenario
-from perturbations.exports.writing.records import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, ExportRequest
 from perturbations.manifest.kinds import ClipRow
 
 if TYPE_CHECKING:
-    from perturbations.exports.writing.clips import ListedRow, UsableRow
+    from perturbations.exports.writing.stored_clips import ListedRow, UsableRow
 
 _NAMES = {"mlvp/gaussian_noise": "gaussian", "mlvp/impulse_noise": "impulse"}
 """The perturbations that have another name in this format."""
@@ -44,11 +44,11 @@ def write_videos(request: ExportRequest) -> Exported:
     Raises `ManifestError` for another kind of manifest, for two complete rows of one id and scenario, and for another
     number of stored frames than requested.
     """
-    from perturbations.exports.writing import clips
+    from perturbations.exports.writing import stored_clips
 
-    rows = clips.read(request.manifest)
-    complete = clips.complete(rows)
-    clips.check_rows(request.manifest, complete, request.num_frames, _NAMES)
+    rows = stored_clips.read(request.manifest)
+    complete = stored_clips.complete(rows)
+    stored_clips.check_rows(request.manifest, complete, request.num_frames, _NAMES)
     stored = [Path(row.path) for row in complete if isinstance(row, ClipRow) and row.path]
     check_folders(request.output, {scenario(row, _NAMES) for row in rows}, stored)
     files = _files(rows, request.output)
@@ -56,7 +56,7 @@ def write_videos(request: ExportRequest) -> Exported:
     def write(row: UsableRow) -> bool:
         return _write(files[scenario(row, _NAMES), row.item_id], row, request.num_frames, request.size)
 
-    return clips.write_each(request.manifest, rows, write, stall_limit_s=request.stall_limit_s)
+    return stored_clips.write_each(request.manifest, rows, write, stall_limit_s=request.stall_limit_s)
 
 
 def _files(rows: Iterable[ListedRow], output: Path) -> dict[tuple[str, str], Path]:
@@ -76,13 +76,13 @@ def _write(file: Path, row: UsableRow, num_frames: int, size: int) -> bool:
     """Write one file; False when it exists already."""
     import torch
 
-    from perturbations.exports.writing import clips
+    from perturbations.exports.writing import stored_clips
     from perturbations.tta import frames
 
     identity = {"video_id": row.item_id, "frames_sha256": row.frames_sha256 or ""}
     if _holds(file, identity, (num_frames, 3, size, size)):
         return False
-    video = frames.transformed(clips.sampled(row, num_frames), size).contiguous()
+    video = frames.transformed(stored_clips.sampled(row, num_frames), size).contiguous()
     # Not saved to a path directly, because torch would write the path into the file.
     content = io.BytesIO()
     torch.save({"video": video, **identity}, content)
@@ -119,12 +119,12 @@ def write_captions(request: ExportRequest) -> int:
     Raises `ManifestError` for another kind of manifest, or when a video of the split has no caption, and `ConfigError`
     without the split's file.
     """
-    from perturbations.exports.writing import captions
+    from perturbations.exports.writing import caption_texts
 
     if request.order is None:
         raise ConfigError("--order: give the test split's file; captions are written in its order")
-    wanted = [item_id for item_id in captions.split_order(request.order) if item_id not in _NOT_LOADED]
-    scenarios = captions.first_captions(request.manifest, _NAMES)
+    wanted = [item_id for item_id in caption_texts.split_order(request.order) if item_id not in _NOT_LOADED]
+    scenarios = caption_texts.first_captions(request.manifest, _NAMES)
     for name, texts in scenarios.items():
         if missing := [item_id for item_id in wanted if item_id not in texts]:
             raise ManifestError(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from perturbations.media.clip import MediaClip
     from perturbations.media.footage import CleanClip
-    from perturbations.models import clip as clip_model
+    from perturbations.models import clip_model as clip_model
 
 VERSION = 2
 _FEATURES_VERSION = 1
@@ -347,10 +347,10 @@ def _run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], w
 # A job loads its model once.
 @lru_cache(maxsize=1)
 def _clip_model(settings: str) -> clip_model.ClipModel:
-    from perturbations.models import clip
+    from perturbations.models import clip_model
 
     model = _EmbeddingModel.model_validate_json(settings)
-    return clip.load(
+    return clip_model.load(
         model.clip or "", revision=model.clip_revision, device=model.device or "cpu", dtype=model.dtype or "float32"
     )
 

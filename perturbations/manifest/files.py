@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from perturbations.base import jsontext, locking, storage, sums
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import locations, sizes
+from perturbations.manifest import file_limits, locations
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, RowKind, RowT
 from perturbations.manifest.schemas import column_problem, completed
@@ -385,8 +385,8 @@ def _stored_table(path: Path, kind: RowKind[RowT]) -> pa.Table:
                 f"{path} does not have the columns of {kind.name} manifests: {problem}; {_way(described)}"
             )
         try:
-            sizes.check(path, file.metadata)
-            table = sizes.read(path, schema)
+            file_limits.check(path, file.metadata)
+            table = file_limits.read(path, schema)
             table.validate(full=True)
             return table
         except (OSError, ValueError, pa.ArrowException) as error:

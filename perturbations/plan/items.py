@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, short
+from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.named_paths import check_paths
-from perturbations.config.places import NOWHERE, LinesOfKeys
 from perturbations.datasets import registry
 from perturbations.datasets.listing import AnnotatedItem, Collector, Listing, Rejected, raise_problems
-from perturbations.datasets.readers import lines
+from perturbations.datasets.parsing import lines
 from perturbations.datasets.registry import Dataset
 
 

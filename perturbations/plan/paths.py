@@ -19,7 +19,7 @@ from perturbations.datasets import registry as datasets
 from perturbations.guides import registry as guides
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
-from perturbations.plan import captions, listed, recipe, sharding
+from perturbations.plan import caption_recipes, listed, recipe, sharding
 from perturbations.suites import registry
 
 Plans = Callable[[str], sharding.DatasetPlan]
@@ -224,7 +224,9 @@ def text_parts(config: configuration.Config, dataset: str, suite: str, shards: S
 def text_recipes(config: configuration.Config, dataset: str, suite: str) -> str:
     """Write the file of the recipes of perturbed captions and return its path. The parts must follow these recipes."""
     texts = {
-        f"{name}/{severity}": captions.from_config(config, sharding.dataset_of(dataset), suite, name, severity).text
+        f"{name}/{severity}": caption_recipes.from_config(
+            config, sharding.dataset_of(dataset), suite, name, severity
+        ).text
         for name, severity in _text_scenarios(config, dataset, suite)
     }
     return _written(config, Path(layout.at("text_recipes", dataset=dataset, suite=suite)), texts)
@@ -242,7 +244,7 @@ def caption_counts(plan: sharding.DatasetPlan) -> list[str]:
 
 def text_skipped(config: configuration.Config, collection: str, suite: str) -> str:
     """What a corpus of captions leaves out, as JSON."""
-    return as_json(captions.skipped(config, sharding.dataset_of(collection), suite))
+    return as_json(caption_recipes.skipped(config, sharding.dataset_of(collection), suite))
 
 
 def _text_scenarios(config: configuration.Config, collection: str, suite: str) -> list[tuple[str, int]]:
@@ -251,7 +253,7 @@ def _text_scenarios(config: configuration.Config, collection: str, suite: str) -
     if sharding.is_composed(collection):
         (of_instructions,) = wings.offered("instructions")
         return [*of_instructions(config, dataset, suite)]
-    return captions.scenarios(config, dataset, suite)
+    return caption_recipes.scenarios(config, dataset, suite)
 
 
 def text_memory_mb(config: configuration.Config) -> int:

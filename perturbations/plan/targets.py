@@ -10,7 +10,7 @@ from perturbations.base import wings
 from perturbations.base.errors import ConfigError
 from perturbations.config import sections as configuration
 from perturbations.manifest import layout, skipped
-from perturbations.plan import captions, listed, paths, recipe, sharding
+from perturbations.plan import caption_recipes, listed, paths, recipe, sharding
 from perturbations.plan.paths import CaptionShards, Plans
 from perturbations.suites import registry
 from perturbations.text import scripts
@@ -83,7 +83,7 @@ def _of_suite(
 ) -> Iterator[Target]:
     videos = partial(corpus, config, suite, dataset, plans)
     yield Target(f"{suite}_{dataset}", _corpus_text(config, suite, dataset), videos)
-    if not captions.requested(config, dataset, suite):
+    if not caption_recipes.requested(config, dataset, suite):
         return
     request = partial(texts, config, suite, dataset, caption_shards)
     yield Target(f"text_{suite}_{dataset}", texts_text(config, suite, dataset), request)
@@ -109,7 +109,7 @@ def _corpus_text(config: configuration.Config, suite: str, dataset: str) -> str:
 
 def texts_text(config: configuration.Config, suite: str, dataset: str) -> str:
     """The menu line of a corpus of captions."""
-    names = {name for name, _ in captions.requested(config, dataset, suite)}
+    names = {name for name, _ in caption_recipes.requested(config, dataset, suite)}
     return f"{len(names)} perturbations of {suite} on the captions of the dataset `{dataset}`; no video is needed"
 
 
@@ -181,7 +181,7 @@ def corpora(config: configuration.Config, suite: str, adapter: str, plans: Plans
 
 def texts(config: configuration.Config, suite: str, dataset: str, caption_shards: CaptionShards) -> TargetWork:
     """The perturbed captions of one suite on one dataset. Raises `ConfigError` for what is named and cannot be made."""
-    scenarios = len(captions.scenarios(config, dataset, suite))
+    scenarios = len(caption_recipes.scenarios(config, dataset, suite))
     lists = map(config.at, paths.caption_lists(dataset, caption_shards(dataset)))
     members = [caption.text for path in lists for caption in listed.read(path, listed.ListedCaption)]
     sizes = [f"captions of {suite} on {dataset}: {len(members):,} x {scenarios} = {len(members) * scenarios:,}"]
@@ -196,7 +196,7 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
 
 def skipped_lines(config: configuration.Config, suite: str, dataset: str) -> list[str]:
     """What is left out of the perturbed captions, one line per reason."""
-    lines = skipped.sentences(captions.skipped(config, dataset, suite))
+    lines = skipped.sentences(caption_recipes.skipped(config, dataset, suite))
     return [f"captions of {suite} on {dataset}: {line}" for line in lines]
 
 
@@ -224,7 +224,7 @@ def multimodal(
     assert combined is not None, "the menu has this target only where there is something to combine"
     scenarios = set(recipe.scenarios(config, suite))
     of_videos = [name for name in combined.video if (name, combined.severity) in scenarios]
-    named = {name for name, _ in captions.scenarios(config, dataset, suite)}
+    named = {name for name, _ in caption_recipes.scenarios(config, dataset, suite)}
     of_captions = [name for name in combined.text if name in named]
     count, all_of_them = len(of_videos) * len(of_captions), len(combined.video) * len(combined.text)
     line = f"combinations of {suite} on {dataset}: {count} of {all_of_them}"

@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
 def _check(options: argparse.Namespace) -> int:
     from perturbations.base import limits, shown
     from perturbations.config import file as config_file
-    from perturbations.config import places
+    from perturbations.config import line_numbers
     from perturbations.config import sections as configuration
     from perturbations.config.advice import did_you_mean
     from perturbations.plan import paths, targets
@@ -44,7 +44,7 @@ def _check(options: argparse.Namespace) -> int:
         hint = "; run this where config.yaml is" if absent[0] == files[0] else ""
         kind = "a directory, and no file" if absent[0].is_dir() else "no such file"
         raise ConfigError(f"{shown.line(str(absent[0]))}: {kind}{hint}")
-    config = configuration.parse(config_file.load(files), places.read(files))
+    config = configuration.parse(config_file.load(files), line_numbers.read(files))
     limits.use(limits.parse(config.limits.model_dump_json()))
     plans = partial(paths.plan, config), partial(paths.caption_shards, config)
     known = ["all", *(target.name for target in targets.menu(config, *plans))]

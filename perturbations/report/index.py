@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import files, layout, sizes
+from perturbations.manifest import file_limits, files, layout
 from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS
 from perturbations.report import pages
 
@@ -116,7 +116,7 @@ def _bytes_of(path: Path) -> int:
     """The bytes of a corpus's stored videos. Raises `ManifestError`."""
     try:
         with pq.ParquetFile(path) as file:
-            sizes.check(path, file.metadata)
+            file_limits.check(path, file.metadata)
             return pc.sum(file.read(columns=["bytes"])["bytes"]).as_py() or 0
     except (KeyError, ValueError, pa.ArrowException) as error:
         raise ManifestError(f"{path} cannot be read: {error}") from error

@@ -20,9 +20,9 @@ def add(commands: Commands) -> None:
 
 
 def _corpus_page(options: argparse.Namespace) -> int:
-    from perturbations.report import corpus
+    from perturbations.report import corpus_page
 
-    corpus.write(options.videos, options.output or options.videos.with_name("corpus.html"))
+    corpus_page.write(options.videos, options.output or options.videos.with_name("corpus.html"))
     return 0
 
 

@@ -13,7 +13,7 @@ from perturbations.api import functions as api
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
-from perturbations.engine import pipeline, rendering, shards
+from perturbations.engine import render_clip, rendering, shards
 from perturbations.guides import registry as guides
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, CompleteSource, VideoRow
@@ -175,6 +175,6 @@ def clean_middle(row: VideoRow) -> Image:
     stored = recipe.parse(row.recipe).storage
     position = row.source_frame_count // 2
     if isinstance(stored, recipe.StoredFrames):
-        sampled = pipeline.stored_indices(stored, row.source_frame_count)
+        sampled = render_clip.stored_indices(stored, row.source_frame_count)
         position = sampled[len(sampled) // 2]
     return next(iter(decoding.decode(_source_clip(row), only={position}))).image

@@ -7,5 +7,5 @@ WING = Wing(
     commands={"use what a run made": ("command",)},
     jobs=("jobs",),
     rules=("report",),
-    offers={"places": "layout:PLACES", "corpus_files": "files:CORPUS_FILES"},
+    offers={"places": "layout:PLACES", "corpus_files": "report_files:CORPUS_FILES"},
 )

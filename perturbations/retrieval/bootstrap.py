@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import Scores2D, as_array
+from perturbations.retrieval.matrices import Scores2D, as_array
 
 _SAMPLES = 1000
 """Resamples of an interval: its ends then move by about a twentieth of its width from seed to seed."""

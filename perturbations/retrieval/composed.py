@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import Scores2D
+from perturbations.retrieval.matrices import Scores2D
 from perturbations.retrieval.scoring import feature_rows
 
 Half = Literal["text", "visual", "average"]

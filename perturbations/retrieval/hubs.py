@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import Scores2D, as_array, as_scores, blocks
+from perturbations.retrieval.matrices import Scores2D, as_array, as_scores, blocks
 
 _HUB_SIZE = 2  # a hub is retrieved at least this many times as often as the average item
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import Numbers, Scores2D, Tensor, as_array, as_scores, blocks
+from perturbations.retrieval.matrices import Numbers, Scores2D, Tensor, as_array, as_scores, blocks
 
 _RECALLS = (1, 5, 10, 50, 100)
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import Scores2D, as_array
+from perturbations.retrieval.matrices import Scores2D, as_array
 from perturbations.retrieval.metrics import Relevant, ranks
 
 _BLOCK = 256  # queries whose scores are held at once

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perturbations.manifest import layout
-from perturbations.status import files as files
+from perturbations.status import run_files as run_files
 from perturbations.status.counts import Count, Counted, Failed, of_statuses
 from perturbations.status.counts import StageCounts as StageCounts
 
@@ -50,7 +50,7 @@ class RunStatus:
     """
 
     version: int
-    run: files.RecordedRun | None
+    run: run_files.RecordedRun | None
     stages: tuple[StageCounts, ...]
     failures: tuple[Failure, ...]
     jobs: int
@@ -59,7 +59,7 @@ class RunStatus:
 
 def collect(root: Path) -> RunStatus:
     """The state of the workflow in the folder `root`; a folder without any run has no stages."""
-    run = files.snakemake(root)
+    run = run_files.snakemake(root)
     counted = [stage for collection in _collections(root) for stage in _Collection(root, collection, run).stages()]
     jobs = sum(stage.jobs for stage in counted)
     stages = tuple(stage.finished(jobs) for stage in counted)
@@ -98,7 +98,7 @@ _ID = re.compile(r"[a-z][a-z0-9_]*")
 def _collections(root: Path) -> list[str]:
     """The datasets of `work` and `manifests`, and what is made of each beside its clips."""
     places = [root / "work", root / "manifests"]
-    names = {name for place in places for name in files.folders(place) if _ID.fullmatch(name)}
+    names = {name for place in places for name in run_files.folders(place) if _ID.fullmatch(name)}
     return [
         name + ending
         for name in sorted(names - {"logs", "benchmarks", "models", "demo_encoder"})
@@ -108,26 +108,26 @@ def _collections(root: Path) -> list[str]:
 
 
 class _Collection:
-    def __init__(self, root: Path, name: str, run: files.RecordedRun | None) -> None:
+    def __init__(self, root: Path, name: str, run: run_files.RecordedRun | None) -> None:
         self._root = root
         self._name = name
         self._run = run
-        self._began = files.began(run)
+        self._began = run_files.began(run)
         self._work, self._manifests = root / "work" / name, root / "manifests" / name
 
     def stages(self) -> Iterator[Counted]:
-        shards = files.listed(self._work / "shards")
+        shards = run_files.listed(self._work / "shards")
         sources = self._sources(shards)
         complete = {shard: sources.counts[""].complete.get(shard, count) for shard, count in shards.items()}
         if shards or sources.counts[""].total:
             yield sources
-        for analysis in files.folders(self._work / "analyses"):
+        for analysis in run_files.folders(self._work / "analyses"):
             yield self._of_clips(None, analysis, {"": self._work / "analyses" / analysis}, complete)
-        suites = sorted({*files.folders(self._work), *files.folders(self._manifests)})
+        suites = sorted({*run_files.folders(self._work), *run_files.folders(self._manifests)})
         for suite in filter(_ID.fullmatch, suites):
             recipes = self._work / suite / "recipes.jsonl"
             planned = recipes.is_file() or (self._manifests / suite / "videos.parquet").is_file()
-            names = files.scenarios(recipes) if planned else files.begun(self._work / suite)
+            names = run_files.scenarios(recipes) if planned else run_files.begun(self._work / suite)
             if planned or names:
                 places = {name: self._work / suite / name for name in names}
                 counted = self._of_clips(suite, "videos", places, complete)
@@ -135,7 +135,7 @@ class _Collection:
                 yield counted
         of_captions = [counted for suite in filter(_ID.fullmatch, suites) for counted in self._captions(suite)]
         if of_captions:
-            lines = [line for line in files.lines(self._work / "rejected_captions.jsonl") if line.strip()]
+            lines = [line for line in run_files.lines(self._work / "rejected_captions.jsonl") if line.strip()]
             of_captions[0].failures += [self._rejected(line, "captions") for line in lines]
         yield from of_captions
         yield from self._evaluations()
@@ -146,12 +146,12 @@ class _Collection:
         manifest = self._manifests / "sources.parquet"
         counted = Counted(self._name, None, "sources", "clips", {"": Count()})
         if not shards:
-            if held := files.statuses(str(manifest)):
+            if held := run_files.statuses(str(manifest)):
                 counted.counts = {"": of_statuses(held)}
                 counted.failures += self._failures(None, "sources", manifest)
             return counted
         count = self._count(counted, self._work / "sources", shards)
-        rejected = [line for line in files.lines(self._work / "rejected.jsonl") if line.strip()]
+        rejected = [line for line in run_files.lines(self._work / "rejected.jsonl") if line.strip()]
         count.failed += len(rejected)
         count.total += len(rejected)
         counted.failures += [self._rejected(line, "annotation") for line in rejected]
@@ -172,8 +172,8 @@ class _Collection:
     ) -> Counted:
         counted = Counted(self._name, suite, stage, "clips", {})
         manifest = self._manifests / suite / "videos.parquet" if suite else self._manifests / f"{stage}.parquet"
-        if self._is_merged(manifest, places, shards) and (held := files.statuses(str(manifest))):
-            counted.counts = {"": of_statuses(held, files.bytes_of(manifest))}
+        if self._is_merged(manifest, places, shards) and (held := run_files.statuses(str(manifest))):
+            counted.counts = {"": of_statuses(held, run_files.bytes_of(manifest))}
             if counted.counts[""].failed:
                 counted.failures += self._failures(suite, stage, manifest)
             return counted
@@ -189,7 +189,7 @@ class _Collection:
         except OSError:
             return False
         for place in places.values():
-            parts = files.entries(place)
+            parts = run_files.entries(place)
             for shard in shards:
                 part = parts.get(f"{shard}.parquet")
                 if part is None or part.changed > written:
@@ -198,13 +198,13 @@ class _Collection:
 
     def _count(self, counted: Counted, place: Path, shards: Mapping[str, int]) -> Count:
         count = Count(total=sum(shards.values()))
-        held = files.entries(place)
+        held = run_files.entries(place)
         relative = place.relative_to(self._root / "work")
         logs, benchmarks = (self._root / "work" / name / relative for name in ("logs", "benchmarks"))
         for shard, listed in shards.items():
             part, journal = held.get(f"{shard}.parquet"), held.get(f"{shard}.jsonl")
-            statuses = files.statuses(part.path) if part else None
-            lines, size = files.journal(journal.path) if journal else (0, 0)
+            statuses = run_files.statuses(part.path) if part else None
+            lines, size = run_files.journal(journal.path) if journal else (0, 0)
             count.bytes += size
             if part is not None and statuses is None:
                 name = str(Path(part.path).relative_to(self._root))
@@ -216,7 +216,7 @@ class _Collection:
             count.complete[shard] = complete
             count.done += complete
             count.failed += sum(statuses.values()) - complete
-            seconds = files.benchmark_seconds(f"{benchmarks}/{shard}.tsv")
+            seconds = run_files.benchmark_seconds(f"{benchmarks}/{shard}.tsv")
             if seconds is not None:
                 count.seconds += seconds
                 count.items += complete
@@ -225,18 +225,18 @@ class _Collection:
         return count
 
     def _add_unfinished(
-        self, counted: Counted, count: Count, log: Path, lock: files.Entry | None, listed: int, lines: int
+        self, counted: Counted, count: Count, log: Path, lock: run_files.Entry | None, listed: int, lines: int
     ) -> None:
         """Count a shard that has no part: from its journal, and from the log of the job that works on it."""
         count.done += min(lines, listed)
-        is_held = files.is_held(lock)
+        is_held = run_files.is_held(lock)
         try:
             is_new = log.stat().st_mtime >= self._began
         except OSError:
             is_new = False
         if not is_new and not is_held:
             return
-        progress = files.log(log)
+        progress = run_files.log(log)
         if not is_held and not (counted.stage == "sources" and self._run is not None and self._run.running):
             return
         count.jobs += 1
@@ -249,29 +249,29 @@ class _Collection:
     def _failures(self, suite: str | None, stage: str, path: Path) -> list[Failed]:
         return [
             Failed(self._name, suite, place or stage, item_id, reason)
-            for item_id, place, reason in files.quarantined(path)
+            for item_id, place, reason in run_files.quarantined(path)
         ]
 
     # --- captions and evaluations: parts done of all -----------------------------------------------------------------
 
     def _captions(self, suite: str) -> Iterator[Counted]:
         folder = self._work / suite / "captions"
-        planned = files.scenarios(folder / "recipes.jsonl")
-        names = planned or files.begun(folder)
+        planned = run_files.scenarios(folder / "recipes.jsonl")
+        names = planned or run_files.begun(folder)
         if not names:
             return
-        lists = files.entries(self._work / "captions")
+        lists = run_files.entries(self._work / "captions")
         shards = [name.removesuffix(".jsonl") for name in lists if name.endswith(".jsonl") and name[0] == "s"]
         counts = {}
         for name in names:
-            held = files.entries(folder / name)
+            held = run_files.entries(folder / name)
             counts[name] = Count(total=len(shards))
             for shard in shards:
                 self._add_part(counts[name], folder / name / shard, is_there=f"{shard}.parquet" in held)
         yield Counted(self._name, suite, "captions", "parts", counts, planned=bool(planned))
 
     def _evaluations(self) -> Iterator[Counted]:
-        for key in files.folders(self._work / "evaluation"):
+        for key in run_files.folders(self._work / "evaluation"):
             for kind in ("adaptation", "evaluation"):
                 plan = self._work / "evaluation" / key / f"{kind}.parts"
                 yield from self._of_plan(key, kind, plan)
@@ -279,7 +279,7 @@ class _Collection:
 
     def _of_plan(self, suite: str | None, stage: str, plan: Path) -> Iterator[Counted]:
         """Count the files that a list names; the list lies in `work`, and so do they."""
-        names = [line.decode(errors="replace") for line in files.lines(plan)]
+        names = [line.decode(errors="replace") for line in run_files.lines(plan)]
         names = [name for name in names if name.startswith("work/") and ".." not in name and "\0" not in name]
         if names:
             count = Count(total=len(names))
@@ -295,7 +295,7 @@ class _Collection:
             count.jobs += self._works(layout.at("log", job=relative))
             return
         count.done += 1
-        seconds = files.benchmark_seconds(str(self._root / "work" / "benchmarks" / f"{relative}.tsv"))
+        seconds = run_files.benchmark_seconds(str(self._root / "work" / "benchmarks" / f"{relative}.tsv"))
         if seconds is not None:
             count.seconds += seconds
             count.items += 1

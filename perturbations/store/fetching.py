@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.base.progress import logged
-from perturbations.manifest import layout, locations, sizes
+from perturbations.manifest import file_limits, layout, locations
 from perturbations.store import packs
 
 _COLUMNS = ["path", "source_path"]
@@ -136,7 +136,7 @@ def _named(manifests: Iterator[Path]) -> Iterator[str]:
             continue
         try:
             with pq.ParquetFile(path, read_dictionary=_COLUMNS) as file:
-                sizes.check(path, file.metadata)
+                file_limits.check(path, file.metadata)
                 table = file.read([name for name in _COLUMNS if name in file.schema_arrow.names])
         except (pa.ArrowException, ValueError) as error:
             raise ManifestError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None

@@ -12,8 +12,8 @@ import numpy as np
 from perturbations.base import wings
 from perturbations.base.errors import BackendError, ManifestError, MediaError, ToolError
 from perturbations.base.records import canonical
-from perturbations.captions import corpus
-from perturbations.engine import rows
+from perturbations.captions import caption_rows
+from perturbations.engine import clip_rows
 from perturbations.engine.source import source_of
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, GuideWork, parse_analysis
@@ -36,7 +36,7 @@ from perturbations.manifest.kinds import (
     TextStatisticsRow,
     VideoRow,
 )
-from perturbations.plan import captions, mixes
+from perturbations.plan import caption_recipes, mixes
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import TextRecipe, parse_text
 from perturbations.suites import registry
@@ -58,7 +58,7 @@ def expected_rows(tree: Tree, manifest: Manifest[object]) -> Sequence[object] | 
         return None if described is None or sources is None else _qrels(described.rows, sources)
     if name == "text_statistics":
         texts = tree.neighbour(folder / "captions.parquet", TEXTS)
-        return None if texts is None else list(corpus.statistics(texts.rows))
+        return None if texts is None else list(caption_rows.statistics(texts.rows))
     if name in ("quarantine", "mixes", "multimodal"):
         videos, sources = tree.neighbour(folder / "videos.parquet", VIDEOS), _sources(tree, folder.parent)
         if videos is None or sources is None:
@@ -229,7 +229,7 @@ def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRo
         effective_change=differs(caption.text, row.text),
         fluency_change=fluency_change(caption.text, row.text),
         recipe=recipe.text,
-        recipe_id=captions.text_id(recipe, caption.dataset, own),
+        recipe_id=caption_recipes.text_id(recipe, caption.dataset, own),
     )
     problems = differences(row, expected)
     if not entry.gated and (row.attempts != 1 or not row.accepted):
@@ -243,7 +243,7 @@ def _again(recipe: TextRecipe, rows: Sequence[TextRow]) -> dict[str, TextRow]:
     """The rows made again. Raises `BackendError` and `ToolError`."""
     listed = [ListedCaption(caption_id=row.caption_id, item_id=row.item_id, text=row.source_text) for row in rows]
     dataset = rows[0].dataset
-    return {row.caption_id: row for row in corpus.run(recipe, dataset, listed)}
+    return {row.caption_id: row for row in caption_rows.run(recipe, dataset, listed)}
 
 
 # --- analyses --------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def check_analyses(tree: Tree, manifest: Manifest[AnalysisRow], *, fast: bool) -
             if sources is not None:
                 yield Finding(manifest.path, row.item_id, "the row is unexpected: its clip is not complete")
             continue
-        expected = rows.expected_analysis(recipe, source, row.path)
+        expected = clip_rows.expected_analysis(recipe, source, row.path)
         unknown = ("backend", "result", "vector", "bytes", "sha256", "status", "stage", "error")
         problems = [*differences(row, expected, unknown), *_emptiness_problems(row, recipe)]
         if is_repeatable and not fast:

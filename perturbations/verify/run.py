@@ -30,9 +30,9 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.verify import clips, derived, repair, tree
-from perturbations.verify.clips import Checked, ClipCheck
-from perturbations.verify.corpus import VerifiedCorpus
+from perturbations.verify import clip_checks, derived, repair, tree
+from perturbations.verify.clip_checks import Checked, ClipCheck
+from perturbations.verify.corpus_set import VerifiedCorpus
 from perturbations.verify.findings import Finding, name_of
 from perturbations.verify.tree import Manifest, Tree
 
@@ -283,11 +283,11 @@ def _verify_videos(
 
 
 def _check_source(row: SourceRow, tick: Tick, hashes: bool, *, root: Path, unrecorded: Sequence[str]) -> Checked:
-    return clips.check_source(row, root, hashes, tick, unrecorded)
+    return clip_checks.check_source(row, root, hashes, tick, unrecorded)
 
 
 def _check_video(task: ClipCheck, tick: Tick, hashes: bool) -> Checked:
-    return clips.check_video(replace(task, fast=True, repair=False) if hashes else task, tick)
+    return clip_checks.check_video(replace(task, fast=True, repair=False) if hashes else task, tick)
 
 
 _Item = TypeVar("_Item", ClipCheck, SourceRow)

@@ -108,7 +108,7 @@ rule texts:
         runtime=240,
     params:
         similarities=layout.pattern("similarities"),
-        recipe=lambda wildcards: captions.from_config(
+        recipe=lambda wildcards: caption_recipes.from_config(
             CONFIG,
             dataset_of(wildcards),
             wildcards.suite,

@@ -49,7 +49,7 @@ rule check_model:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: evaluation_sizes.model_memory_mb(
+        mem_mb=lambda wildcards, attempt: evaluation_resources.model_memory_mb(
             of_model(wildcards), attempt
         ),
         runtime=30,
@@ -88,10 +88,10 @@ rule gallery:
         "../../envs/perturb.yaml"
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
     resources:
-        mem_mb=lambda wildcards, attempt: evaluation_sizes.gallery_memory_mb(
+        mem_mb=lambda wildcards, attempt: evaluation_resources.gallery_memory_mb(
             of_model(wildcards), plan_of(wildcards.dataset), attempt
         ),
-        runtime=lambda wildcards, attempt: evaluation_sizes.gallery_minutes(
+        runtime=lambda wildcards, attempt: evaluation_resources.gallery_minutes(
             of_model(wildcards), plan_of(wildcards.dataset), attempt
         ),
         gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
@@ -137,13 +137,13 @@ rule evaluate:
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
     resources:
         mem_mb=lambda wildcards, attempt: planned(
-            evaluation_sizes.job_memory_mb,
+            evaluation_resources.job_memory_mb,
             *arguments_of_job(wildcards),
             plan_of(wildcards.dataset),
             attempt,
         ),
         runtime=lambda wildcards, attempt: planned(
-            evaluation_sizes.job_minutes,
+            evaluation_resources.job_minutes,
             *arguments_of_job(wildcards),
             plan_of(wildcards.dataset),
             attempt,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from perturbations.base import shown, storage
-from perturbations.evaluation.page import figures, hubs, scores, sections, views
+from perturbations.evaluation.page import figures, hubness_tables, page_sections, scores, views
 from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page.parts import model_names, order, plural
 from perturbations.evaluation.page.published_section import PublishedSection
@@ -64,12 +64,14 @@ def write(
     parts = [
         *of_scores.done(),
         *beside.done(),
-        *hubs.hubs(frame, [picture for path in pictures for picture in read_pictures(path)], shown_views),
-        sections.costs(frame, shown_views),
-        sections.sheets(sheets),
-        sections.gate(statistics, results),
-        sections.quarantined(failed, [text for path in quarantine if (text := sections.corpus_sentence(path))]),
-        sections.provenance(frame, results),
+        *hubness_tables.hubs(frame, [picture for path in pictures for picture in read_pictures(path)], shown_views),
+        page_sections.costs(frame, shown_views),
+        page_sections.sheets(sheets),
+        page_sections.gate(statistics, results),
+        page_sections.quarantined(
+            failed, [text for path in quarantine if (text := page_sections.corpus_sentence(path))]
+        ),
+        page_sections.provenance(frame, results),
     ]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("perturbations.evaluation.page", "."),

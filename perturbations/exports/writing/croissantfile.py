@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from perturbations import __version__
 from perturbations.base import jsontext, storage
 from perturbations.exports.writing.publication import Publication
-from perturbations.exports.writing.records import Terms
+from perturbations.exports.writing.requests import Terms
 
 log = logging.getLogger("perturbations")
 

@@ -12,10 +12,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.base.errors import ManifestError
-from perturbations.exports.writing import card, columns, corpus, folder, layout, pairs, publication, videofiles
-from perturbations.exports.writing.corpus import ExportedClip, ExportedCorpus, ExportedTexts
+from perturbations.exports.writing import (
+    dataset_card,
+    export_columns,
+    export_layout,
+    export_rows,
+    output_folder,
+    pairs,
+    publication,
+    videofiles,
+)
+from perturbations.exports.writing.export_rows import ExportedClip, ExportedCorpus, ExportedTexts
 from perturbations.exports.writing.publication import Publication
-from perturbations.exports.writing.records import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, ExportRequest
 from perturbations.exports.writing.videofiles import KnownFiles
 
 _METADATA = "metadata.parquet"
@@ -37,15 +46,15 @@ class Written:
         if not self.about.has_videos or not self.tables:
             return []
         output = self.about.request.output
-        nested = self.tables[0].parent.name != folder.DATA
-        pattern = f"{folder.DATA}/*/{_VIDEOS}/*" if nested else f"{folder.DATA}/{_VIDEOS}/*"
+        nested = self.tables[0].parent.name != output_folder.DATA
+        pattern = f"{output_folder.DATA}/*/{_VIDEOS}/*" if nested else f"{output_folder.DATA}/{_VIDEOS}/*"
         return [pattern, *([f"{pattern}/*"] if any(path.is_dir() for path in output.glob(pattern)) else [])]
 
 
 def write_clips(request: ExportRequest, form: str) -> Written:
     """Write a corpus of clips. Raises `ManifestError` and `OutputError` as `corpus.read` and `folder.claim` do."""
-    exported = corpus.read(request)
-    corpus.check_any(exported)
+    exported = export_rows.read(request)
+    export_rows.check_any(exported)
     return _write(request, form, exported, _clip_rows, _CLIP_TABLES)
 
 
@@ -64,26 +73,26 @@ class _Tables:
     """Tables of rows that name a video: their columns, the configuration of all of them, what the card says."""
 
     records: str
-    kind: type[columns.Columns]
+    kind: type[export_columns.Columns]
     everything: str
     paragraph: str
 
 
-def _clip_rows(clip: ExportedClip, sha256: str) -> Iterable[columns.Columns]:
-    return [columns.of_clip(clip, sha256)]
+def _clip_rows(clip: ExportedClip, sha256: str) -> Iterable[export_columns.Columns]:
+    return [export_columns.of_clip(clip, sha256)]
 
 
 def _write(
     request: ExportRequest,
     form: str,
     exported: ExportedCorpus,
-    rows_of: Callable[[ExportedClip, str], Iterable[columns.Columns]],
+    rows_of: Callable[[ExportedClip, str], Iterable[export_columns.Columns]],
     described: _Tables,
 ) -> Written:
     """Write the videos, and per scenario a table of the rows that `rows_of` gives of a clip and its file's hash."""
     counts = Counter(clip.scenario for clip in exported.clips)
-    layout.check_counts(counts, others=4)
-    corpus.claim(request.output, form, exported)
+    export_layout.check_counts(counts, others=4)
+    export_rows.claim(request.output, form, exported)
     targets = _targets(request.output, exported, counts)
     placed = videofiles.place(
         request.manifest,
@@ -96,30 +105,32 @@ def _write(
     for scenario in exported.scenarios:
         members = [clip for clip in exported.of(scenario) if clip in placed.files]
         if members:
-            path = request.output / folder.DATA / scenario / _METADATA
+            path = request.output / output_folder.DATA / scenario / _METADATA
             rows = [(clip, row) for clip in members for row in rows_of(clip, placed.files[clip].sha256)]
             names = [targets[clip].relative_to(path.parent).as_posix() for clip, _ in rows]
-            columns.write_table(path, _with_names(names, columns.table(described.kind, [row for _, row in rows])))
+            export_columns.write_table(
+                path, _with_names(names, export_columns.table(described.kind, [row for _, row in rows]))
+            )
             tables.append(path)
             count += len(rows)
-    quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
-    folder.prune(request.output, [*tables, *(file.path for file in placed.files.values())])
-    folder.write_left_out(request.output, [*placed.failed, *quarantined])
+    quarantined = export_rows.incomplete_findings(request.manifest, exported.incomplete)
+    output_folder.prune(request.output, [*tables, *(file.path for file in placed.files.values())])
+    output_folder.write_left_out(request.output, [*placed.failed, *quarantined])
     scenarios = [path.parent.name for path in tables]
-    everything = card.Config(described.everything, _patterns("*"), is_default=described.everything != "default")
+    everything = dataset_card.Config(described.everything, _patterns("*"), is_default=described.everything != "default")
     configs = [everything] if scenarios else []
-    configs += [card.Config(name, _patterns(name)) for name in scenarios]
+    configs += [dataset_card.Config(name, _patterns(name)) for name in scenarios]
     parts = f"Configurations: `{described.everything}` is everything; the others are {_listed(scenarios)}."
     paragraphs = [described.paragraph, parts]
     what = publication.of(exported, request, count, (*placed.failed, *quarantined))
-    card.write(what, configs, paragraphs)
+    dataset_card.write(what, configs, paragraphs)
     kept = len(placed.files) - placed.written
     return Written(tuple(tables), described.records, what, Exported(placed.written, kept, placed.failed, quarantined))
 
 
 _CLIP_TABLES = _Tables(
     "clips",
-    columns.ClipColumns,
+    export_columns.ClipColumns,
     "default",
     "Video clips under perturbations. `datasets.load_dataset` gives per clip its `video`, `item`, `perturbation`, "
     "`severity` (0: clean), `caption` (the first of its clean `captions`), and how it was made (`variant`, `params`, "
@@ -128,7 +139,7 @@ _CLIP_TABLES = _Tables(
 )
 _PAIR_TABLES = _Tables(
     "pairs",
-    columns.PairColumns,
+    export_columns.PairColumns,
     "multimodal",
     "Pairs of a perturbed video and a perturbed caption. `datasets.load_dataset` gives per pair its `video`, `item`, "
     "`perturbation`, `severity` and `level`, and its `text`, `caption_id`, `text_perturbation`, `text_severity` and "
@@ -138,7 +149,7 @@ _PAIR_TABLES = _Tables(
 
 
 def _patterns(scenario: str) -> tuple[str, ...]:
-    return f"{folder.DATA}/{scenario}/{_METADATA}", f"{folder.DATA}/{scenario}/{_VIDEOS}/**"
+    return f"{output_folder.DATA}/{scenario}/{_METADATA}", f"{output_folder.DATA}/{scenario}/{_VIDEOS}/**"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -149,9 +160,9 @@ def _targets(output: Path, exported: ExportedCorpus, counts: Counter[str]) -> di
     seen: Counter[str] = Counter()
     targets = {}
     for clip in exported.clips:
-        part = layout.folder_of(seen[clip.scenario], counts[clip.scenario])
+        part = export_layout.folder_of(seen[clip.scenario], counts[clip.scenario])
         name = f"{part}{clip.key}{videofiles.suffix(clip.row)}"
-        targets[clip] = output / folder.DATA / clip.scenario / _VIDEOS / name
+        targets[clip] = output / output_folder.DATA / clip.scenario / _VIDEOS / name
         seen[clip.scenario] += 1
     return targets
 
@@ -160,7 +171,7 @@ def _known(output: Path, scenarios: Sequence[str]) -> dict[Path, KnownFiles]:
     """What the tables of an earlier export say of its videos; damaged tables say nothing."""
     known = {}
     for scenario in scenarios:
-        table = output / folder.DATA / scenario / _METADATA
+        table = output / output_folder.DATA / scenario / _METADATA
         with suppress(OSError, ValueError, pa.ArrowException):
             for row in pq.read_table(table, columns=["file_name", "frames_sha256", "sha256"]).to_pylist():
                 known[table.parent / str(row["file_name"])] = KnownFiles(row["frames_sha256"], row["sha256"])
@@ -176,22 +187,24 @@ def write_captions(request: ExportRequest, form: str) -> Written:
 
     Raises `ManifestError` and `OutputError` as `corpus.read_texts` and `folder.claim` do.
     """
-    texts = corpus.read_texts(request)
-    corpus.check_any(texts)
-    corpus.claim(request.output, form, texts)
+    texts = export_rows.read_texts(request)
+    export_rows.check_any(texts)
+    export_rows.claim(request.output, form, texts)
     if request.clean:
         return _captions_with_clips(request, texts)
     tables = []
     for scenario, rows in sorted(texts.rows.items()):
-        path = request.output / folder.DATA / f"{scenario}.parquet"
-        columns.write_table(path, columns.table(columns.CaptionColumns, [columns.of_caption(row) for row in rows]))
+        path = request.output / output_folder.DATA / f"{scenario}.parquet"
+        export_columns.write_table(
+            path, export_columns.table(export_columns.CaptionColumns, [export_columns.of_caption(row) for row in rows])
+        )
         tables.append(path)
-    folder.prune(request.output, tables)
-    configs = [card.Config("default", (f"{folder.DATA}/*.parquet",))]
-    configs += [card.Config(path.stem, (f"{folder.DATA}/{path.name}",)) for path in tables]
+    output_folder.prune(request.output, tables)
+    configs = [dataset_card.Config("default", (f"{output_folder.DATA}/*.parquet",))]
+    configs += [dataset_card.Config(path.stem, (f"{output_folder.DATA}/{path.name}",)) for path in tables]
     paragraphs = [*_CAPTIONS, f"Configurations: `default` is everything; the others are {_listed(sorted(texts.rows))}."]
     what = publication.of(texts, request, sum(map(len, texts.rows.values())), 0, has_videos=False)
-    card.write(what, configs, paragraphs)
+    dataset_card.write(what, configs, paragraphs)
     return Written(tuple(tables), "captions", what, Exported(len(tables), 0))
 
 
@@ -203,9 +216,9 @@ _CAPTIONS = (
 
 def _captions_with_clips(request: ExportRequest, texts: ExportedTexts) -> Written:
     """One table with a row per caption, which names its clean clip: `videofolder` finds files below the table only."""
-    layout.check_counts({layout.CLEAN: len(texts.clean)}, others=4)
-    data = request.output / folder.DATA
-    parts = {clip: layout.folder_of(place, len(texts.clean)) for place, clip in enumerate(texts.clean)}
+    export_layout.check_counts({export_layout.CLEAN: len(texts.clean)}, others=4)
+    data = request.output / output_folder.DATA
+    parts = {clip: export_layout.folder_of(place, len(texts.clean)) for place, clip in enumerate(texts.clean)}
     names = {clip: f"{_VIDEOS}/{parts[clip]}{clip.key}{videofiles.suffix(clip.row)}" for clip in texts.clean}
     placed = videofiles.place(
         request.manifest, texts.clean, lambda clip: data / names[clip], stall_limit_s=request.stall_limit_s
@@ -214,14 +227,16 @@ def _captions_with_clips(request: ExportRequest, texts: ExportedTexts) -> Writte
     rows = [row for _, members in sorted(texts.rows.items()) for row in members if row.item_id in of_item]
     if not rows:
         raise ManifestError(f"{request.manifest}: no caption has a clip that can be exported")
-    table = columns.table(columns.CaptionColumns, [columns.of_caption(row) for row in rows])
-    columns.write_table(data / _METADATA, _with_names([of_item[row.item_id] for row in rows], table))
-    folder.prune(request.output, [data / _METADATA, *(file.path for file in placed.files.values())])
-    folder.write_left_out(request.output, placed.failed)
+    table = export_columns.table(export_columns.CaptionColumns, [export_columns.of_caption(row) for row in rows])
+    export_columns.write_table(data / _METADATA, _with_names([of_item[row.item_id] for row in rows], table))
+    output_folder.prune(request.output, [data / _METADATA, *(file.path for file in placed.files.values())])
+    output_folder.write_left_out(request.output, placed.failed)
     left_out = sum(map(len, texts.rows.values())) - len(rows)
-    configs = [card.Config("default", (f"{folder.DATA}/{_METADATA}", f"{folder.DATA}/{_VIDEOS}/**"))]
+    configs = [
+        dataset_card.Config("default", (f"{output_folder.DATA}/{_METADATA}", f"{output_folder.DATA}/{_VIDEOS}/**"))
+    ]
     paragraphs = [*_CAPTIONS, "`video` is the clean clip of the caption."]
     what = publication.of(texts, request, len(rows), left_out)
-    card.write(what, configs, paragraphs)
+    dataset_card.write(what, configs, paragraphs)
     kept = len(placed.files) - placed.written
     return Written((data / _METADATA,), "captions", what, Exported(placed.written, kept, placed.failed))

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from perturbations.base.errors import ManifestError, UnknownPerturbationError
-from perturbations.exports.writing import clips, columns, corpus, layout
-from perturbations.exports.writing.columns import PairColumns, PairedText
-from perturbations.exports.writing.corpus import ExportedClip, ExportedCorpus
-from perturbations.exports.writing.records import ExportRequest
+from perturbations.exports.writing import export_columns, export_layout, export_rows, stored_clips
+from perturbations.exports.writing.export_columns import PairColumns, PairedText
+from perturbations.exports.writing.export_rows import ExportedClip, ExportedCorpus
+from perturbations.exports.writing.requests import ExportRequest
 from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import COMPLETE, MULTIMODAL, CompleteSource, MultimodalRow, VideoRow
 from perturbations.suites import registry
@@ -36,15 +36,15 @@ class _Pairs:
 
     def rows(self, clip: ExportedClip, sha256: str) -> Iterator[PairColumns]:
         """The columns of a video's pairs; `sha256` is the hash of its file."""
-        described = columns.of_clip(clip, sha256)
-        return (columns.of_pair(described, text) for text in self.of(clip))
+        described = export_columns.of_clip(clip, sha256)
+        return (export_columns.of_pair(described, text) for text in self.of(clip))
 
 
 def scenario(text: PairedText) -> str:
     """The name of a caption's scenario: `no_verbs_1`, `clean`."""
-    if text.text_perturbation == layout.CLEAN:
-        return layout.CLEAN
-    return layout.named(text.text_perturbation, str(text.text_severity))
+    if text.text_perturbation == export_layout.CLEAN:
+        return export_layout.CLEAN
+    return export_layout.named(text.text_perturbation, str(text.text_severity))
 
 
 def read(request: ExportRequest) -> _Pairs:
@@ -53,9 +53,9 @@ def read(request: ExportRequest) -> _Pairs:
     Captions that the fidelity gate rejected are left out. Raises `ManifestError` as `corpus.read` does, and where no
     video is complete and has an accepted caption.
     """
-    rows = [row for row in clips.read(request.manifest, (MULTIMODAL,)) if isinstance(row, MultimodalRow)]
+    rows = [row for row in stored_clips.read(request.manifest, (MULTIMODAL,)) if isinstance(row, MultimodalRow)]
     videos = dict.fromkeys(VideoRow(**{name: getattr(row, name) for name in _VIDEO}) for row in rows)
-    exported = corpus.of_rows(request, list(videos))
+    exported = export_rows.of_rows(request, list(videos))
     captions = _captions(request, exported, [row for row in rows if row.accepted and row.status == COMPLETE])
     if not any(captions.get(clip.identity) for clip in exported.clips):
         raise ManifestError(f"{request.manifest} has no complete row to export")
@@ -75,7 +75,7 @@ def _captions(
         if caption.item_id in complete:
             texts[complete[caption.item_id]].append(_clean(caption.caption_id, caption.text))
     titled = [(f"{' '.join(identity)} with {scenario(text)}", text) for identity in texts for text in texts[identity]]
-    corpus.check_twice(request.manifest, [(name, text.caption_id) for name, text in titled])
+    export_rows.check_twice(request.manifest, [(name, text.caption_id) for name, text in titled])
     for members in texts.values():
         members.sort(key=lambda text: (scenario(text), numbered(text.caption_id)))
     return dict(texts)
@@ -99,7 +99,7 @@ def _perturbed(row: MultimodalRow, source_text: str | None) -> PairedText:
 def _clean(caption_id: str, text: str) -> PairedText:
     return PairedText(
         caption_id=caption_id,
-        text_perturbation=layout.CLEAN,
+        text_perturbation=export_layout.CLEAN,
         text_severity=0,
         text_level=None,
         text=text,

@@ -9,9 +9,9 @@ from typing import Any
 
 from perturbations import __version__
 from perturbations.datasets import registry as datasets
-from perturbations.exports.writing import corpus, layout
-from perturbations.exports.writing.corpus import ExportedCorpus, ExportedTexts
-from perturbations.exports.writing.records import ExportRequest
+from perturbations.exports.writing import export_layout, export_rows
+from perturbations.exports.writing.export_rows import ExportedCorpus, ExportedTexts
+from perturbations.exports.writing.requests import ExportRequest
 from perturbations.suites import registry as suites
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -125,11 +125,13 @@ def of(
     reference = f" ({adapter.reference})" if adapter and adapter.reference else ""
     return Publication(
         request=request,
-        title=corpus.title(exported),
+        title=export_rows.title(exported),
         origin=f"{adapter.title}{reference}" if adapter else f"the dataset {exported.dataset}",
         drawn=adapter is not None and adapter.drawn,
         published=bool(reference),
-        makers=tuple(_maker(name) for name in corpus.identity(exported)[-1].split(",") if name != layout.CLEAN),
+        makers=tuple(
+            _maker(name) for name in export_rows.identity(exported)[-1].split(",") if name != export_layout.CLEAN
+        ),
         comparability=_sentence(exported.about),
         has_videos=has_videos,
         rows=rows,

@@ -19,10 +19,17 @@ from typing import Any
 from perturbations.base import jsontext, storage
 from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
-from perturbations.engine import pipeline, rows, shards, supervise
+from perturbations.engine import clip_rows, render_clip, shards, supervise
 from perturbations.engine.source import source_of
-from perturbations.exports.writing import card, clips, corpus, croissantfile, folder, publication
-from perturbations.exports.writing.records import Exported, ExportRequest
+from perturbations.exports.writing import (
+    croissantfile,
+    dataset_card,
+    export_rows,
+    output_folder,
+    publication,
+    stored_clips,
+)
+from perturbations.exports.writing.requests import Exported, ExportRequest
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
     COMPLETE,
@@ -76,9 +83,9 @@ def write(request: ExportRequest) -> Exported:
     kind = files.kind_of(request.manifest)
     if kind != VIDEOS:
         raise ManifestError(f"{request.manifest} is a manifest of {kind.name}; recipes are exported from videos")
-    listed = clips.read(request.manifest, (VIDEOS,))
-    exported = corpus.recipes_of(request, listed)
-    folder.claim(request.output, _FORMAT, request.manifest, corpus.identity(exported), ())
+    listed = stored_clips.read(request.manifest, (VIDEOS,))
+    exported = export_rows.recipes_of(request, listed)
+    output_folder.claim(request.output, _FORMAT, request.manifest, export_rows.identity(exported), ())
     place = locations.lying(request.manifest).absolute().parent
     root = locations.root_of(request.manifest, files.read_metadata(request.manifest))
     tables = _tables(place, place.parent)
@@ -90,18 +97,18 @@ def write(request: ExportRequest) -> Exported:
 
     records: dict[str, list[Path]] = {}
     for name, table in tables.items():
-        path = request.output / folder.DATA / f"{name}.parquet"
+        path = request.output / output_folder.DATA / f"{name}.parquet"
         table.write(path, [_renamed(row, named) for row in table.rows], ".")
         records[name.replace("/", "_")] = [path]
-    folder.prune(request.output, [path for paths in records.values() for path in paths])
-    quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
-    folder.write_left_out(request.output, quarantined)
+    output_folder.prune(request.output, [path for paths in records.values() for path in paths])
+    quarantined = export_rows.incomplete_findings(request.manifest, exported.incomplete)
+    output_folder.write_left_out(request.output, quarantined)
     described = publication.of(exported, request, len(exported.clips), quarantined, has_videos=False)
     configs = [
-        card.Config(name, (path.relative_to(request.output).as_posix(),), is_default=path.stem == "videos")
+        dataset_card.Config(name, (path.relative_to(request.output).as_posix(),), is_default=path.stem == "videos")
         for name, (path,) in records.items()
     ]
-    card.write(described, configs, [_ABOUT.format(command=_COMMAND)])
+    dataset_card.write(described, configs, [_ABOUT.format(command=_COMMAND)])
     croissantfile.write(described, records)
     return Exported(0, len(exported.clips), (), quarantined)
 
@@ -192,7 +199,7 @@ def regenerate(
         for row, (result, is_new, problem) in logged(outcomes, len(tasks), "videos regenerated"):
             made += is_new and not problem
             if problem:
-                findings.append(clips.finding(published, row, problem))
+                findings.append(stored_clips.finding(published, row, problem))
             elif result is not None:
                 results[_key(row)] = result
     for name, table in tables.items():
@@ -206,15 +213,15 @@ def regenerate(
 def _published(folder_of: Path) -> tuple[str, dict[str, _Table]]:
     """The dataset and the tables of an export. Its names are a stranger's."""
     try:
-        marker = jsontext.mapping((folder_of / folder.MARKER).read_bytes())
+        marker = jsontext.mapping((folder_of / output_folder.MARKER).read_bytes())
     except (OSError, ValueError):
         marker = {}
     if marker.get("format") != _FORMAT:
         raise ManifestError(f"{folder_of} is no export in the format {_FORMAT}")
-    found = sorted((folder_of / folder.DATA).glob("*/videos.parquet"))
+    found = sorted((folder_of / output_folder.DATA).glob("*/videos.parquet"))
     if len(found) != 1:
         raise ManifestError(f"{folder_of} has {len(found)} manifests of videos, not one")
-    tables = _tables(found[0].parent, folder_of / folder.DATA)
+    tables = _tables(found[0].parent, folder_of / output_folder.DATA)
     suite = found[0].parent.name
     described = tables[f"{suite}/videos"].about
     dataset = str(described.get("dataset"))
@@ -256,10 +263,10 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[VideoRow, bool]:
     target = locations.confined(root, row.path) if row.path else root
     if row.path and target.is_file() and storage.sha256(target) == row.sha256:
         return row, False
-    measured = pipeline.produce(parse(row.recipe), source_of(row), target, tick)
+    measured = render_clip.produce(parse(row.recipe), source_of(row), target, tick)
     if measured.frames_sha256 != row.frames_sha256:
         raise MediaError("its frames are not the published ones: perturb verify tells what may differ")
-    return rows.complete_video(row, measured), True
+    return clip_rows.complete_video(row, measured), True
 
 
 def _key(row: ClipRow) -> tuple[object, ...]:

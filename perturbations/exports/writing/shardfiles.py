@@ -14,11 +14,20 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from perturbations.base import storage
-from perturbations.exports.writing import card, columns, corpus, folder, layout, pairs, publication, videofiles
-from perturbations.exports.writing.columns import CaptionColumns, ClipColumns, Columns, PairColumns, PairedText
-from perturbations.exports.writing.corpus import ExportedClip, ExportedCorpus
+from perturbations.exports.writing import (
+    dataset_card,
+    export_columns,
+    export_layout,
+    export_rows,
+    output_folder,
+    pairs,
+    publication,
+    videofiles,
+)
+from perturbations.exports.writing.export_columns import CaptionColumns, ClipColumns, Columns, PairColumns, PairedText
+from perturbations.exports.writing.export_rows import ExportedClip, ExportedCorpus
 from perturbations.exports.writing.publication import Publication
-from perturbations.exports.writing.records import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, ExportRequest
 from perturbations.exports.writing.videofiles import Placed
 from perturbations.verify.findings import Finding
 
@@ -47,8 +56,8 @@ class Sample:
 
 def _write_clips(request: ExportRequest) -> Exported:
     """Write the shards of a corpus of clips. Raises as `corpus.read` and `folder.claim` do."""
-    exported = corpus.read(request)
-    corpus.check_any(exported)
+    exported = export_rows.read(request)
+    export_rows.check_any(exported)
     return _write(request, exported, exported.clips, lambda clip: (), ClipColumns)
 
 
@@ -69,15 +78,17 @@ def _write(
     texts_of: Callable[[ExportedClip], Iterable[PairedText]],
     kind: type[Columns],
 ) -> Exported:
-    layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
-    corpus.claim(request.output, "webdataset", exported)
+    export_layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
+    export_rows.claim(request.output, "webdataset", exported)
     placed = stage(request, clips)
     shards: list[Path] = []
     for scenario in exported.scenarios:
         members = [clip for clip in clips if clip.scenario == scenario and clip in placed.files]
-        samples = (_sample_of(placed, clip, [columns.as_json(text) for text in texts_of(clip)]) for clip in members)
+        samples = (
+            _sample_of(placed, clip, [export_columns.as_json(text) for text in texts_of(clip)]) for clip in members
+        )
         shards += _write_shards(request.output, scenario, samples, request.shard_bytes)
-    quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
+    quarantined = export_rows.incomplete_findings(request.manifest, exported.incomplete)
     left_out = (*placed.failed, *quarantined)
     rows = sum(max(1, len(list(texts_of(clip)))) for clip in placed.files)
     _finish(publication.of(exported, request, rows, left_out), shards, kind, left_out)
@@ -86,7 +97,7 @@ def _write(
 
 def stage(request: ExportRequest, clips: Sequence[ExportedClip]) -> Placed:
     """Check the stored videos and encode the others into a folder of their own."""
-    staged = request.output / folder.DATA / _STAGED
+    staged = request.output / output_folder.DATA / _STAGED
 
     def target(clip: ExportedClip) -> Path | None:
         return None if videofiles.is_stored(clip.row, mp4_only=True) else staged / f"{clip.scenario}-{clip.key}.mp4"
@@ -97,8 +108,8 @@ def stage(request: ExportRequest, clips: Sequence[ExportedClip]) -> Placed:
 def _sample_of(placed: Placed, clip: ExportedClip, texts: Sequence[Mapping[str, Any]] = ()) -> Sample:
     """The sample of a clip, with the columns of the captions that it is paired with."""
     file = placed.files[clip]
-    row = columns.of_clip(clip, file.sha256)
-    described = columns.as_json(row) | ({PAIRS: list(texts)} if texts else {})
+    row = export_columns.of_clip(clip, file.sha256)
+    described = export_columns.as_json(row) | ({PAIRS: list(texts)} if texts else {})
     txt = row.caption.encode("utf-8", "surrogatepass")
     return Sample(f"{clip.scenario}-{clip.key}", (("json", _json(described)), ("mp4", file.path), ("txt", txt)))
 
@@ -109,17 +120,17 @@ def _json(row: Mapping[str, Any]) -> bytes:
 
 def write_captions(request: ExportRequest) -> int:
     """Write the shards of a manifest of perturbed captions; returns their number."""
-    texts = corpus.read_texts(request)
-    corpus.check_any(texts)
-    corpus.claim(request.output, "webdataset", texts)
-    keys = layout.keys(row.caption_id for rows in texts.rows.values() for row in rows)
+    texts = export_rows.read_texts(request)
+    export_rows.check_any(texts)
+    export_rows.claim(request.output, "webdataset", texts)
+    keys = export_layout.keys(row.caption_id for rows in texts.rows.values() for row in rows)
     shards: list[Path] = []
     for scenario, rows in sorted(texts.rows.items()):
         samples = (
             Sample(
                 f"{scenario}-{keys[row.caption_id]}",
                 (
-                    ("json", _json(columns.as_json(columns.of_caption(row)))),
+                    ("json", _json(export_columns.as_json(export_columns.of_caption(row)))),
                     ("txt", row.text.encode("utf-8", "surrogatepass")),
                 ),
             )
@@ -136,7 +147,7 @@ def _write_shards(output: Path, scenario: str, samples: Iterable[Sample], limit:
     shards = []
     in_order = sorted(samples, key=lambda sample: sample.key)
     for number, members in enumerate(split(in_order, limit)):
-        path = output / folder.DATA / f"{scenario}-{number:06d}.tar"
+        path = output / output_folder.DATA / f"{scenario}-{number:06d}.tar"
         with storage.atomic_path(path) as temporary, tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT) as shard:
             for sample in members:
                 for extension, content in sample.members:
@@ -172,9 +183,11 @@ def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
 
 def _finish(what: Publication, shards: Sequence[Path], kind: type[Columns], left_out: Sequence[Finding]) -> None:
     output = what.request.output
-    folder.prune(output, shards)
-    folder.write_left_out(output, left_out)
-    card.write(what, [card.Config("default", (f"{folder.DATA}/*.tar",), _features(kind))], [_ABOUT[kind]])
+    output_folder.prune(output, shards)
+    output_folder.write_left_out(output, left_out)
+    dataset_card.write(
+        what, [dataset_card.Config("default", (f"{output_folder.DATA}/*.tar",), _features(kind))], [_ABOUT[kind]]
+    )
 
 
 _ABOUT: dict[type[Columns], str] = {

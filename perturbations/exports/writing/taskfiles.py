@@ -19,10 +19,19 @@ import pyarrow.parquet as pq
 
 from perturbations.base import jsontext, storage
 from perturbations.base.errors import ManifestError, short
-from perturbations.exports.writing import card, columns, corpus, folder, layout, pairs, publication, shardfiles
-from perturbations.exports.writing.corpus import ExportedClip
+from perturbations.exports.writing import (
+    dataset_card,
+    export_columns,
+    export_layout,
+    export_rows,
+    output_folder,
+    pairs,
+    publication,
+    shardfiles,
+)
+from perturbations.exports.writing.export_rows import ExportedClip
 from perturbations.exports.writing.publication import Publication
-from perturbations.exports.writing.records import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, ExportRequest
 from perturbations.exports.writing.videofiles import Placed
 from perturbations.manifest import files
 from perturbations.manifest.kinds import COMPLETE
@@ -67,36 +76,38 @@ def _write_clips(request: ExportRequest) -> Exported:
     captions. Raises as `corpus.read` and `folder.claim` do, and `ManifestError` for a dataset without captions and a
     request without clean clips.
     """
-    exported = corpus.read(request)
-    corpus.check_any(exported)
-    layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
+    exported = export_rows.read(request)
+    export_rows.check_any(exported)
+    export_layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
     usable = {row.item_id for row in exported.sources if row.status == COMPLETE}
     texts = sorted((row for row in exported.captions if row.item_id in usable), key=lambda row: row.caption_id)
     captioned = {row.item_id for row in texts}
     chosen = [clip for clip in exported.clips if request.clean or clip.row.item_id in captioned]
-    if not any(clip.scenario != layout.CLEAN or clip.row.item_id in captioned for clip in chosen):
+    if not any(clip.scenario != export_layout.CLEAN or clip.row.item_id in captioned for clip in chosen):
         raise ManifestError(
             f"{request.manifest}: no clip has captions; the tasks need the dataset's captions.parquet and "
             "sources.parquet, beside the manifest or above it. --clean writes the one task that needs none: perturbed "
             "videos ask for the clean ones"
         )
-    corpus.claim(request.output, "mteb", exported)
+    export_rows.claim(request.output, "mteb", exported)
     placed = shardfiles.stage(request, chosen)
     gallery = [clip for clip in chosen if clip in placed.files]
     parts = _video_parts(request, gallery, placed)
     tasks: dict[str, dict[str, _Scenario]] = defaultdict(dict)
-    captions = request.output / folder.DATA / "captions.parquet"
+    captions = request.output / output_folder.DATA / "captions.parquet"
     if texts:
-        columns.write_table(captions, _texts((row.caption_id, row.text) for row in texts))
-    clean = {clip.row.item_id for clip in gallery if clip.scenario == layout.CLEAN}
+        export_columns.write_table(captions, _texts((row.caption_id, row.text) for row in texts))
+    clean = {clip.row.item_id for clip in gallery if clip.scenario == export_layout.CLEAN}
     for scenario, videos in parts.items():
         held = {clip.row.item_id for clip in gallery if clip.scenario == scenario}
         if pairs_of := [(row.item_id, row.caption_id) for row in texts if row.item_id in held]:
             tasks["v2t"][scenario] = _Scenario(videos, [captions], pairs_of)
             tasks["t2v"][scenario] = _Scenario([captions], videos, [(caption, item) for item, caption in pairs_of])
-        if scenario != layout.CLEAN and held & clean:
-            tasks["v2v"][scenario] = _Scenario(videos, parts[layout.CLEAN], [(item, item) for item in held & clean])
-    quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
+        if scenario != export_layout.CLEAN and held & clean:
+            tasks["v2v"][scenario] = _Scenario(
+                videos, parts[export_layout.CLEAN], [(item, item) for item in held & clean]
+            )
+    quarantined = export_rows.incomplete_findings(request.manifest, exported.incomplete)
     left_out = (*placed.failed, *quarantined)
     _finish(publication.of(exported, request, len(gallery), left_out), tasks, left_out, "Videos are")
     return Exported(len(placed.files), 0, placed.failed, quarantined)
@@ -107,14 +118,14 @@ def write_captions(request: ExportRequest) -> int:
 
     Raises as `corpus.read_texts` and `folder.claim` do, and `ManifestError` where no caption has a clip.
     """
-    texts = corpus.read_texts(request, clean_clips=True)
-    corpus.check_any(texts)
-    layout.check_shards((clip.row.bytes for clip in texts.clean), request.shard_bytes)
-    corpus.claim(request.output, "mteb", texts)
+    texts = export_rows.read_texts(request, clean_clips=True)
+    export_rows.check_any(texts)
+    export_layout.check_shards((clip.row.bytes for clip in texts.clean), request.shard_bytes)
+    export_rows.claim(request.output, "mteb", texts)
     placed = shardfiles.stage(request, texts.clean)
     gallery = [clip for clip in texts.clean if clip in placed.files]
     held = {clip.row.item_id for clip in gallery}
-    videos = _video_parts(request, gallery, placed).get(layout.CLEAN, [])
+    videos = _video_parts(request, gallery, placed).get(export_layout.CLEAN, [])
     scenarios = {}
     for scenario, rows in sorted(texts.rows.items()):
         members = sorted((row for row in rows if row.item_id in held), key=lambda row: row.caption_id)
@@ -135,8 +146,8 @@ def _write_pairs(request: ExportRequest) -> Exported:
     """
     paired = pairs.read(request)
     exported = paired.corpus
-    layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
-    corpus.claim(request.output, "mteb", exported)
+    export_layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
+    export_rows.claim(request.output, "mteb", exported)
     placed = shardfiles.stage(request, exported.clips)
     gallery = [clip for clip in exported.clips if clip in placed.files]
     scenarios: dict[str, _Scenario] = {}
@@ -151,7 +162,7 @@ def _write_pairs(request: ExportRequest) -> Exported:
             queries = _queries(request, subset, [(caption, text) for caption, text, _ in members])
             scenarios[subset] = _Scenario([queries], parts, [(caption, item) for caption, _, item in members])
     _check_tasks(request, scenarios)
-    quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
+    quarantined = export_rows.incomplete_findings(request.manifest, exported.incomplete)
     left_out = (*placed.failed, *quarantined)
     rows = sum(len(scenario.answers) for scenario in scenarios.values())
     _finish(publication.of(exported, request, rows, left_out), {"t2v": scenarios}, left_out, "Queries and corpus are")
@@ -167,27 +178,27 @@ def _write_splits(request: ExportRequest) -> list[Path]:
     listed = files.read_rows(request.manifest, files.kind_of(request.manifest))
     pool = request.manifest.with_name("pool.parquet")
     names = {row.clip_id for row in files.read_rows(pool, files.kind_of(pool))}
-    whole = corpus.of_rows(replace(request, clean=True), [])
+    whole = export_rows.of_rows(replace(request, clean=True), [])
     clips = tuple(clip for clip in whole.clips if clip.row.item_id in names)
     exported = replace(whole, clips=clips, incomplete=())
-    layout.check_shards((clip.row.bytes for clip in clips), request.shard_bytes)
-    corpus.claim(request.output, "mteb", exported)
+    export_layout.check_shards((clip.row.bytes for clip in clips), request.shard_bytes)
+    export_rows.claim(request.output, "mteb", exported)
     placed = shardfiles.stage(request, clips)
     held = {clip.row.item_id: clip for clip in placed.files}
-    videos = _video_parts(request, list(placed.files), placed).get(layout.CLEAN, [])
+    videos = _video_parts(request, list(placed.files), placed).get(export_layout.CLEAN, [])
     targets = {row.query_id: [name for name in _names(row.targets) if name in held] for row in listed}
     asked = [row for row in listed if row.clip_id in held and targets[row.query_id]]
     if not asked:
         raise ManifestError(f"{request.manifest}: no query has clips that can be exported")
     samples = [shardfiles.Sample(row.query_id, _video(held[row.clip_id], placed)) for row in asked]
     texts = {row.query_id: row.instruction for row in asked}
-    queries = _write_parts(request, f"{layout.CLEAN}-queries", samples, texts)
+    queries = _write_parts(request, f"{export_layout.CLEAN}-queries", samples, texts)
     answers = [(row.query_id, name) for row in asked for name in targets[row.query_id]]
     scenario = _Scenario(queries, videos, answers)
     lost = [row.query_id for row in listed if row.query_id not in texts]
     left_out = [*placed.failed, *(Finding(request.manifest, name, "its clips cannot be exported") for name in lost)]
     what = publication.of(exported, request, len(asked), left_out)
-    _finish(what, {"vt2v": {layout.CLEAN: scenario}}, left_out, "None is")
+    _finish(what, {"vt2v": {export_layout.CLEAN: scenario}}, left_out, "None is")
     return [path for path in sorted(request.output.rglob("*")) if path.is_file()]
 
 
@@ -206,8 +217,8 @@ def _check_tasks(request: ExportRequest, scenarios: Mapping[str, _Scenario]) -> 
 
 def _queries(request: ExportRequest, scenario: str, texts: Iterable[tuple[str, str]]) -> Path:
     """Write the captions that ask in a scenario: ids and texts."""
-    path = request.output / folder.DATA / f"{scenario}-queries.parquet"
-    columns.write_table(path, _texts(texts))
+    path = request.output / output_folder.DATA / f"{scenario}-queries.parquet"
+    export_columns.write_table(path, _texts(texts))
     return path
 
 
@@ -249,7 +260,7 @@ def _write_parts(
     """Write videos, with their `texts` where they have some, as files of limited size; returns those."""
     paths = []
     for shard, group in enumerate(shardfiles.split(samples, request.shard_bytes)):
-        path = request.output / folder.DATA / f"{name}-{shard:06d}.parquet"
+        path = request.output / output_folder.DATA / f"{name}-{shard:06d}.parquet"
         with storage.atomic_path(path) as temporary:
             _write_videos(temporary, group, texts)
         paths.append(path)
@@ -276,10 +287,10 @@ def _write_videos(path: Path, samples: Sequence[shardfiles.Sample], texts: Mappi
             writer.write_table(pa.Table.from_pydict(rows, schema))
 
 
-def _configs(output: Path, name: str, scenario: _Scenario, qrels: Path) -> list[card.Config]:
+def _configs(output: Path, name: str, scenario: _Scenario, qrels: Path) -> list[dataset_card.Config]:
     parts: Mapping[str, Sequence[Path]] = {"corpus": scenario.corpus, "queries": scenario.queries, "qrels": [qrels]}
     return [
-        card.Config(f"{name}-{part}", tuple(path.relative_to(output).as_posix() for path in paths))
+        dataset_card.Config(f"{name}-{part}", tuple(path.relative_to(output).as_posix() for path in paths))
         for part, paths in parts.items()
     ]
 
@@ -288,29 +299,29 @@ def _finish(what: Publication, tasks: _Tasks, left_out: Sequence[Finding], pertu
     """Write the qrels of every task, what describes them, and the card; delete what an earlier export left."""
     output = what.request.output
     written: list[Path] = []
-    configs: list[card.Config] = []
+    configs: list[dataset_card.Config] = []
     described: list[dict[str, Any]] = []
     for category, scenarios in tasks.items():
         # All tasks of a folder share its configurations: those of the first one have the scenarios' plain names.
         subsets = {f"{category}-{name}" if described else name: scenario for name, scenario in scenarios.items()}
         for subset, scenario in subsets.items():
-            qrels = output / folder.DATA / f"{subset}-qrels.parquet"
-            columns.write_table(qrels, _qrels(scenario.answers))
+            qrels = output / output_folder.DATA / f"{subset}-qrels.parquet"
+            export_columns.write_table(qrels, _qrels(scenario.answers))
             written += [qrels, *scenario.queries, *scenario.corpus]
             configs += _configs(output, subset, scenario, qrels)
         described.append(_described(what.title, category, list(subsets), perturbed))
-    folder.prune(output, written)
-    folder.write_left_out(output, left_out)
+    output_folder.prune(output, written)
+    output_folder.write_left_out(output, left_out)
     benchmark = {"name": _name(what.title), "description": f"Retrieval under perturbations: {what.title}."}
     content = json.dumps(benchmark | {"tasks": described}, indent=1)
     storage.write_text_if_changed(output / _DESCRIBED, content + "\n")
     source = Path(__file__).with_name("mteb_tasks.py").read_text(encoding="utf-8")
     storage.write_text_if_changed(output / _TASKS, source)
-    card.write(what, configs, _ABOUT)
+    dataset_card.write(what, configs, _ABOUT)
 
 
 def _name(title: str) -> str:
-    return "".join(part.capitalize() for part in layout.words(title))
+    return "".join(part.capitalize() for part in export_layout.words(title))
 
 
 def _described(title: str, category: str, subsets: Sequence[str], perturbed: str) -> dict[str, Any]:

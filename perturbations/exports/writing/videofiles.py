@@ -12,11 +12,11 @@ from pathlib import Path
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, logged, ticking
-from perturbations.engine import pipeline, rendering, supervise
+from perturbations.engine import render_clip, rendering, supervise
 from perturbations.engine.source import source_of
-from perturbations.exports.writing import clips
-from perturbations.exports.writing.clips import UsableRow
-from perturbations.exports.writing.corpus import ExportedClip
+from perturbations.exports.writing import stored_clips
+from perturbations.exports.writing.export_rows import ExportedClip
+from perturbations.exports.writing.stored_clips import UsableRow
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import encoding
 from perturbations.plan.recipe import parse
@@ -101,7 +101,7 @@ def place(
         stored = is_stored(clip.row, mp4_only=mp4_only)
         wanted = target(clip)
         if stored:
-            clips.check_stored(clip.row)
+            stored_clips.check_stored(clip.row)
             held = Path(clip.row.path or "")
             linked = wanted is not None and _link(held, wanted, clip.row.sha256 or "")
             return str(wanted or held), clip.row.sha256 or "", linked
@@ -114,7 +114,7 @@ def place(
     outcomes = supervise.run(work, members, stall_limit_s=stall_limit_s, name=lambda clip: repr(clip.row.item_id))
     for outcome in logged(outcomes, len(members), name):
         if outcome.result is None:
-            failed.append(clips.finding(manifest, outcome.task.row, outcome.error or "no result"))
+            failed.append(stored_clips.finding(manifest, outcome.task.row, outcome.error or "no result"))
             continue
         path, sha256, is_new = outcome.result
         placed[outcome.task] = _VideoFile(Path(path), sha256)
@@ -145,7 +145,7 @@ def _encode(row: UsableRow, target: Path, tick: Tick, known: KnownFiles | None) 
                 return False
         else:  # the earlier export was interrupted before it wrote its tables
             with suppress(MediaError):
-                if pipeline.frames_sha256(target, tick)[0] == row.frames_sha256:
+                if render_clip.frames_sha256(target, tick)[0] == row.frames_sha256:
                     return False
     if isinstance(row, CompleteSource):
         source = source_of(row)
@@ -156,7 +156,7 @@ def _encode(row: UsableRow, target: Path, tick: Tick, known: KnownFiles | None) 
         frames, timing = rendering.render(recipe, source, tick=tick), rendering.timing(recipe, source)
     with storage.atomic_path(target) as temporary:
         encoding.encode(frames, temporary, _LOSSLESS, timing, sample_aspect=source.sample_aspect)
-        hashed, _ = pipeline.frames_sha256(temporary, tick)
+        hashed, _ = render_clip.frames_sha256(temporary, tick)
         if row.frames_sha256 and hashed != row.frames_sha256:
             raise MediaError("the frames are not those of the manifest's row; perturb verify tells why")
     return True

@@ -12,14 +12,14 @@ from pathlib import Path
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, MediaError
 from perturbations.base.tools import tool_versions
-from perturbations.engine import guided, pipeline, rows
+from perturbations.engine import clip_rows, guided, render_clip
 from perturbations.engine.source import Cut, Cuts, parse_cut
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import KnownGuides
 from perturbations.manifest import layout, locations, sets
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.plan.recipe import VideoRecipe, parse
-from perturbations.verify.clips import ClipCheck
+from perturbations.verify.clip_checks import ClipCheck
 from perturbations.verify.findings import Finding, name_of
 from perturbations.verify.tree import Manifest, Tree
 
@@ -154,7 +154,7 @@ class VerifiedCorpus:
         cuts = self._cuts() if recipe.whole_videos else None
         collection = self._collection()
         kind = guides.get(recipe.guide.kind) if recipe.guide else None
-        suffix = pipeline.extension(recipe)
+        suffix = render_clip.extension(recipe)
         names = {"suite": recipe.suite, "perturbation": recipe.perturbation, "severity": recipe.severity}
         folder = layout.at("clips", dataset=collection, **names)
 
@@ -164,12 +164,12 @@ class VerifiedCorpus:
                 path = f"{folder}/{storage.file_stem(source.item_id)}{suffix}" if suffix else None
             cut = self._cut(source, row, cuts) if recipe.whole_videos else None
             if known is not None:
-                return rows.expected_video(recipe, source, path, known, cut)
+                return clip_rows.expected_video(recipe, source, path, known, cut)
             # The analysis is not available: the row's own facts are used, and its id must fit them.
             facts = kind.facts() if kind and kind.on_the_fly else None
             if row is not None:
                 facts = guided.parse_facts(recipe, row.guide)
-            described = rows.video_with_facts(recipe, source, path, facts, cut)
+            described = clip_rows.video_with_facts(recipe, source, path, facts, cut)
             is_analysed = recipe.analysis is not None and not (kind and kind.on_the_fly)
             return replace(described, backend=row.backend) if row is not None and is_analysed else described
 
@@ -178,12 +178,12 @@ class VerifiedCorpus:
     def _known(self, recipe: VideoRecipe) -> KnownGuides | None:
         """The results of the analyses, from their manifests; None where they are not available."""
         if recipe.guide is None:
-            return rows.NOTHING_KNOWN
+            return clip_rows.NOTHING_KNOWN
         if guides.get(recipe.guide.kind).on_the_fly:
             return None
         if recipe.analysis is None:
             # A folder of images may have changed since; the row's own facts name the image that was used.
-            return None if recipe.guide.chooses_files() else rows.NOTHING_KNOWN
+            return None if recipe.guide.chooses_files() else clip_rows.NOTHING_KNOWN
         own = self._analysis(self.dataset_folder, recipe.analysis.analysis)
         if own is None:
             return None

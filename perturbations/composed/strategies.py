@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.errors import ConfigError
-from perturbations.composed.galleries import gallery, targets_in
-from perturbations.composed.records import Split
+from perturbations.composed.gallery_sets import gallery, targets_in
+from perturbations.composed.modifications import Split
 from perturbations.retrieval.composed import (
     AVERAGES,
     FEWEST,
@@ -206,7 +206,7 @@ def evaluate(
         split: the queries and the pool.
         models: the features, by the names that settings use.
         wanted: see `settings`.
-        galleries: names, see `perturbations.composed.galleries`. A query without any target in its gallery is a miss
+        galleries: names, see `perturbations.composed.gallery_sets`. A query without any target in its gallery is a miss
             in those `_AS_RELEASED`, as in the authors' code, and is left out of the others.
         deduplicate: leave out distractors that show the query's or a target's moment.
         shortlist: how many clips the first of two stages keeps.

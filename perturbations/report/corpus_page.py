@@ -14,7 +14,7 @@ from pathlib import Path
 
 from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError
-from perturbations.engine.card import mean_psnr, stand_ins
+from perturbations.engine.corpus_card import mean_psnr, stand_ins
 from perturbations.manifest import files, layout, locations, sets
 from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, VideoRow
 from perturbations.report import crops, pages

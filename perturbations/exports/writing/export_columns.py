@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.base import storage
-from perturbations.exports.writing import layout
-from perturbations.exports.writing.corpus import ExportedClip
+from perturbations.exports.writing import export_layout
+from perturbations.exports.writing.export_rows import ExportedClip
 from perturbations.manifest.kinds import CaptionRow, ClipRow, MixRow, TextRow
 
 
@@ -113,8 +113,8 @@ def of_clip(clip: ExportedClip, sha256: str) -> ClipColumns:
     return ClipColumns(
         item=row.item_id,
         dataset=row.dataset,
-        suite=perturbed.suite if perturbed else layout.CLEAN,
-        perturbation=(perturbed.perturbation if perturbed else None) or layout.CLEAN,
+        suite=perturbed.suite if perturbed else export_layout.CLEAN,
+        perturbation=(perturbed.perturbation if perturbed else None) or export_layout.CLEAN,
         severity=perturbed.severity if perturbed else 0,
         mix=mixed.mix if mixed else None,
         share=mixed.share if mixed else None,
@@ -151,8 +151,8 @@ def of_caption(row: TextRow | CaptionRow) -> CaptionColumns:
         id=row.caption_id,
         item=row.item_id,
         dataset=row.dataset,
-        suite=perturbed.suite if perturbed else layout.CLEAN,
-        perturbation=perturbed.perturbation if perturbed else layout.CLEAN,
+        suite=perturbed.suite if perturbed else export_layout.CLEAN,
+        perturbation=perturbed.perturbation if perturbed else export_layout.CLEAN,
         severity=perturbed.severity if perturbed else 0,
         text=row.text,
         source_text=perturbed.source_text if perturbed else row.text,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, overload
 
-from perturbations.composed.records import ComposedQuery, Rows, Split, distinct, overlap
+from perturbations.composed.modifications import ComposedQuery, Rows, Split, distinct, overlap
 
 _RECUT = 0.5
 """A distractor whose span has this intersection over union with the query's or a target's shows the same moment."""

@@ -11,9 +11,9 @@ from typing import Any
 
 from perturbations.api.functions import typed_row
 from perturbations.base.errors import ManifestError, short
-from perturbations.exports.writing import clips, folder, layout
-from perturbations.exports.writing.clips import ListedRow, UsableRow
-from perturbations.exports.writing.records import ExportRequest
+from perturbations.exports.writing import export_layout, output_folder, stored_clips
+from perturbations.exports.writing.requests import ExportRequest
+from perturbations.exports.writing.stored_clips import ListedRow, UsableRow
 from perturbations.manifest import files
 from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.kinds import (
@@ -56,7 +56,7 @@ class ExportedClip:
     def identity(self) -> tuple[str, ...]:
         """What tells the clip's video from others: rows of several scenarios may be of one video."""
         if isinstance(self.row, CompleteSource):
-            return (layout.CLEAN, self.row.item_id)
+            return (export_layout.CLEAN, self.row.item_id)
         return self.row.suite, str(self.row.perturbation), str(self.row.severity), self.row.item_id
 
 
@@ -98,7 +98,7 @@ def read(request: ExportRequest) -> ExportedCorpus:
     Raises `ManifestError` for another kind of manifest, for two complete rows of one item and scenario, for clips whose
     frames only are stored, and where clean clips are asked for and no manifest of sources is beside or above this one.
     """
-    return of_rows(request, clips.read(request.manifest, (VIDEOS, MIXES, SOURCES)))
+    return of_rows(request, stored_clips.read(request.manifest, (VIDEOS, MIXES, SOURCES)))
 
 
 def of_rows(request: ExportRequest, rows: Sequence[ListedRow]) -> ExportedCorpus:
@@ -110,7 +110,7 @@ def of_rows(request: ExportRequest, rows: Sequence[ListedRow]) -> ExportedCorpus
     if request.clean and files.kind_of(path) != SOURCES:
         listed += sources
     captions = companion(path, CAPTIONS)
-    complete = clips.complete(listed)
+    complete = stored_clips.complete(listed)
     _check_tiers(path, complete)
     dataset = next((row.dataset for row in listed), str(about.get("dataset") or path.parent.name))
     incomplete = tuple(row for row in listed if row.status != COMPLETE)
@@ -122,7 +122,7 @@ def of_rows(request: ExportRequest, rows: Sequence[ListedRow]) -> ExportedCorpus
 def recipes_of(request: ExportRequest, rows: Sequence[ListedRow]) -> ExportedCorpus:
     """The same of clips in any storage, frames too. Raises `ManifestError` where none is complete."""
     path = request.manifest
-    complete = clips.complete(rows)
+    complete = stored_clips.complete(rows)
     if not complete:
         raise ManifestError(f"{path} has no complete row to export")
     incomplete = tuple(row for row in rows if row.status != COMPLETE)
@@ -150,21 +150,21 @@ def _check_tiers(path: Path, rows: Iterable[UsableRow]) -> None:
 
 
 def _clips(path: Path, rows: Sequence[UsableRow], captions: Sequence[CaptionRow]) -> tuple[ExportedClip, ...]:
-    several = len({row.suite for row in rows if isinstance(row, ClipRow)} - {layout.CLEAN}) > 1
-    names = layout.keys(row.item_id for row in rows)
+    several = len({row.suite for row in rows if isinstance(row, ClipRow)} - {export_layout.CLEAN}) > 1
+    names = export_layout.keys(row.item_id for row in rows)
     texts = texts_of(captions)
     members = []
     for row in rows:
         opened = typed_row(row)
         assert isinstance(opened, ClipRow | CompleteSource)
-        scenario = layout.scenario(row, with_suite=several)
+        scenario = export_layout.scenario(row, with_suite=several)
         members.append(ExportedClip(row, opened, scenario, names[row.item_id], texts.get(row.item_id, ())))
     check_twice(path, [(clip.scenario, clip.row.item_id) for clip in members])
     return tuple(sorted(members, key=_place))
 
 
 def _place(clip: ExportedClip) -> tuple[bool, str, str]:
-    return clip.scenario == layout.CLEAN, clip.scenario, clip.row.item_id
+    return clip.scenario == export_layout.CLEAN, clip.scenario, clip.row.item_id
 
 
 def check_twice(path: Path, names: Iterable[tuple[str, str]]) -> None:
@@ -211,10 +211,10 @@ def read_texts(request: ExportRequest, *, clean_clips: bool = False) -> Exported
     several = len({row.suite for row in accepted}) > 1
     rows: dict[str, list[TextRow | CaptionRow]] = defaultdict(list)
     for row in accepted:
-        rows[layout.scenario(row, with_suite=several)].append(row)
+        rows[export_layout.scenario(row, with_suite=several)].append(row)
     check_twice(path, [(name, row.caption_id) for name, members in rows.items() for row in members])
     if request.clean:
-        rows[layout.CLEAN] += _required(path, CAPTIONS)
+        rows[export_layout.CLEAN] += _required(path, CAPTIONS)
     sources: list[SourceRow] = _required(path, SOURCES) if clean_clips or request.clean else []
     complete = [row for row in sources if isinstance(row, CompleteSource)]
     dataset = next((row.dataset for row in listed), path.parent.name)
@@ -232,7 +232,7 @@ def _required(path: Path, kind: RowKind[Any]) -> list[Any]:
 
 def incomplete_findings(path: Path, rows: Iterable[ListedRow]) -> tuple[Finding, ...]:
     """The rows without a clip, with the reasons."""
-    return tuple(clips.finding(path, row, f"{row.status}: {row.stage}: {row.error}") for row in rows)
+    return tuple(stored_clips.finding(path, row, f"{row.status}: {row.stage}: {row.error}") for row in rows)
 
 
 def title(exported: ExportedCorpus | ExportedTexts) -> str:
@@ -253,14 +253,14 @@ def identity(exported: ExportedCorpus | ExportedTexts) -> list[str]:
     listed = [clip.listed for clip in exported.clips] if isinstance(exported, ExportedCorpus) else []
     mixes = {row.mix for row in listed if isinstance(row, MixRow)}
     kind = ",".join(sorted(mixes)) or str(exported.about.get("kind", ""))
-    return [exported.dataset, kind, ",".join(sorted(suites)) or layout.CLEAN]
+    return [exported.dataset, kind, ",".join(sorted(suites)) or export_layout.CLEAN]
 
 
 def claim(output: Path, form: str, exported: ExportedCorpus | ExportedTexts) -> None:
     """Take the folder for this export. Raises `OutputError`."""
     members = exported.clips if isinstance(exported, ExportedCorpus) else exported.clean
     folders = {Path(clip.row.path).parent for clip in members if clip.row.path}
-    folder.claim(output, form, exported.manifest, identity(exported), folders)
+    output_folder.claim(output, form, exported.manifest, identity(exported), folders)
 
 
 def check_any(exported: ExportedCorpus | ExportedTexts) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, MediaError, OutputError
 from perturbations.base.progress import Tick
-from perturbations.engine import pipeline, rows, shards
+from perturbations.engine import clip_rows, render_clip, shards
 from perturbations.engine.journal import Measured
 from perturbations.engine.source import Source, source_of
 from perturbations.manifest import locations
@@ -103,7 +103,7 @@ def check_video(task: ClipCheck, tick: Tick) -> Checked:
     if source is not None and not blocked and (task.repair if is_damaged else not task.fast):
         try:
             measured, mended = _made_again(task, source, tick, is_damaged=is_damaged)
-            corrected = rows.complete_video(expected, measured)
+            corrected = clip_rows.complete_video(expected, measured)
         except (MediaError, ManifestError, OutputError) as error:
             # A folder that cannot be written to must not prevent the repair of the others.
             problems.append(f"it cannot be made again: {error}" if is_damaged else f"made again, it differs: {error}")
@@ -171,18 +171,18 @@ def _made_again(task: ClipCheck, source: Source, tick: Tick, *, is_damaged: bool
     """
     recipe = parse(task.expected.recipe)
     if not is_damaged and not task.same_tools:
-        return pipeline.measure(recipe, source, _target(task), tick), False
+        return render_clip.measure(recipe, source, _target(task), tick), False
     if not task.repair or task.expected.path is None:
         with storage.scratch_directory() as folder:
-            return pipeline.produce(
-                recipe, source, Path(folder) / f"again{pipeline.extension(recipe) or ''}", tick
+            return render_clip.produce(
+                recipe, source, Path(folder) / f"again{render_clip.extension(recipe) or ''}", tick
             ), False
     target = _target(task)
     temporary = storage.temporary_path(target)
     with storage.output_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            measured = pipeline.produce(recipe, source, temporary, tick)
+            measured = render_clip.produce(recipe, source, temporary, tick)
             if not task.rewrite and (task.row is None or measured.sha256 != task.row.sha256):
                 raise ManifestError("the new file is not the one that the row describes, and the row may be right")
             is_other = not target.is_file() or storage.sha256(target) != measured.sha256
@@ -198,7 +198,7 @@ def _frames_differ(task: ClipCheck, row: VideoRow, tick: Tick) -> list[str]:
     if row.path is None:
         return []
     try:
-        digest, count = pipeline.frames_sha256(_target(task), tick)
+        digest, count = render_clip.frames_sha256(_target(task), tick)
     except MediaError as error:
         return [f"the file cannot be read: {error}"]
     problems = [] if digest == row.frames_sha256 else ["frames_sha256 is not that of the file's frames"]
@@ -224,7 +224,7 @@ def _check_incomplete(task: ClipCheck, row: VideoRow, tick: Tick) -> Checked:
         source = source_of(locations.located(task.expected, task.root))
         with storage.scratch_directory() as folder:
             recipe = parse(task.expected.recipe)
-            pipeline.produce(recipe, source, Path(folder) / f"again{pipeline.extension(recipe) or ''}", tick)
+            render_clip.produce(recipe, source, Path(folder) / f"again{render_clip.extension(recipe) or ''}", tick)
     except MediaError:
         return Checked(tuple(problems), None)
     return Checked((*problems, f"it is {row.status}, but can be made: `perturb retry` asks for it again"), None)

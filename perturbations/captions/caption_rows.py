@@ -9,7 +9,7 @@ from pathlib import Path
 from perturbations.base.records import canonical
 from perturbations.captions.pipeline import perturb_captions
 from perturbations.manifest.kinds import TextRow, TextStatisticsRow
-from perturbations.plan.captions import text_id
+from perturbations.plan.caption_recipes import text_id
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import TextRecipe
 from perturbations.suites import registry

@@ -12,7 +12,7 @@ import yaml
 
 from perturbations import __version__
 from perturbations.base import shown, storage
-from perturbations.engine.card import TAGS, TASKS
+from perturbations.engine.corpus_card import TAGS, TASKS
 from perturbations.exports.writing.publication import Publication
 
 SPLIT = "test"

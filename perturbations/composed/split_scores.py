@@ -10,16 +10,16 @@ import numpy as np
 
 from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean
 from perturbations.base.records import canonical
-from perturbations.composed import galleries, manifests, official
+from perturbations.composed import gallery_sets, manifests, official
 from perturbations.composed import runner as composed_runner
+from perturbations.composed.modifications import Split
 from perturbations.composed.planning import ComposedScenario, Shift
-from perturbations.composed.records import Split
-from perturbations.composed.scores import WORDS, ScoredModel, words_of
+from perturbations.composed.strategies import WORDS, ScoredModel, words_of
 from perturbations.evaluation import stored_features
+from perturbations.evaluation.feature_scores import FeatureSet
 from perturbations.evaluation.features import Floats
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import RankRow, ResultRow
-from perturbations.evaluation.scoring import FeatureSet
 from perturbations.evaluation.stored_features import PooledAs, StoredFeatures
 from perturbations.retrieval.composed import Strategy
 from perturbations.suites import registry
@@ -137,7 +137,7 @@ def _words(split: Split, names: Sequence[str] | None) -> list[str]:
 
 
 def _galleries(split: Split, names: Sequence[str] | None) -> list[str]:
-    known = (*galleries.NAMES, *split.galleries)
+    known = (*gallery_sets.NAMES, *split.galleries)
     for name in names or ():
         if name not in known:
             raise ConfigError(f"no gallery {name!r}; choose of {', '.join(known)}{did_you_mean(name, known)}")

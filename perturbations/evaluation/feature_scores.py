@@ -14,7 +14,7 @@ from perturbations import retrieval
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, short
 from perturbations.base.records import canonical, digest
-from perturbations.datasets import readers
+from perturbations.datasets import parsing
 from perturbations.evaluation import stored_features
 from perturbations.evaluation.planning import CLEAN, DirectionName
 from perturbations.evaluation.result_sets import check, with_clean
@@ -90,7 +90,7 @@ def located(path: Path) -> FeatureSet:
 def read_answers(path: Path) -> dict[str, list[str]]:
     """The answers in a CSV of `query_id,gallery_id`, one pair per line. Raises `AnnotationError`."""
     answers: dict[str, list[str]] = {}
-    for place, row in readers.table(path, _RELEVANT):
+    for place, row in parsing.table(path, _RELEVANT):
         if not isinstance(row, dict) or None in row or not all(row.get(name, "").strip() for name in _RELEVANT):
             raise AnnotationError(f"{path}, line {place}: a line has a query_id and a gallery_id, and nothing else")
         query, item = (row[name].strip() for name in _RELEVANT)

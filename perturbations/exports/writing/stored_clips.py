@@ -16,7 +16,7 @@ from perturbations.base.errors import ManifestError, MediaError
 from perturbations.base.progress import Tick, logged
 from perturbations.engine import supervise
 from perturbations.exports.writing.filenames import scenario
-from perturbations.exports.writing.records import Exported
+from perturbations.exports.writing.requests import Exported
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, ClipRow, CompleteSource, RowKind, SourceRow
 from perturbations.media.clip import uniform_indices
