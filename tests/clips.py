@@ -16,7 +16,7 @@ import numpy as np
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.engine import shards, supervise
-from perturbations.guides.registry import KnownGuides
+from perturbations.guides.registry import Known
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
 from perturbations.media import decoding, encoding, probing, program
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
@@ -253,12 +253,12 @@ def analysed(wanted: recipe.AnalysisRecipe, sources: Sequence[CompleteSource], f
 
 def known(
     wanted: recipe.VideoRecipe, source: CompleteSource, folder: Path, donors: Sequence[CompleteSource] = ()
-) -> KnownGuides:
+) -> Known:
     """What a recipe must know of a clip; `donors` are source rows."""
     if wanted.analysis is None:
-        return KnownGuides()
+        return Known()
     rows = {row.item_id: row for row in analysed(wanted.analysis, [source], folder)}
-    return KnownGuides(rows, analysed(wanted.analysis, donors, folder / "donors") if donors else [])
+    return Known(rows, analysed(wanted.analysis, donors, folder / "donors") if donors else [])
 
 
 def write_scene(path: Path, frames: np.ndarray, rate: Fraction = RATE) -> Path:

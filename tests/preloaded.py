@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 _CLIP = "transformers.models.clip"
-_JOBS = tuple(f"perturbations.{room}" for room in ("cli", "engine", "exports", "report.corpus", "suites"))
+_JOBS = tuple(f"perturbations.{room}" for room in ("cli", "engine", "exports", "report.corpus_page", "suites"))
 _IMPORTED = {
     "snakemake": ("snakemake.cli", "perturbations.plan"),
     "perturb": (*_JOBS, "perturbations.report.preview", "perturbations.verify", "jinja2"),

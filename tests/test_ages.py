@@ -55,7 +55,9 @@ def test_a_kept_corpus_is_whole_and_says_what_it_does_not_record(kept: Path) -> 
     assert {name: summary.findings for name, summary in summaries.items() if summary.findings} == {}
     assert len(summaries) == len(list(Path("manifests").rglob("*.parquet")))
     for summary in summaries.values():
-        assert any("did not record a hash of its metadata" in note for note in summary.notes)
+        (note,) = summary.notes
+        assert "a hash of its metadata, its file and pages in a list" in note
+        assert " 'recall_at_1'" not in note, "it was recorded under another name"
 
 
 def test_a_kept_corpus_is_read_and_exported(kept: Path) -> None:
@@ -136,29 +138,23 @@ def test_a_kept_corpus_is_evaluated(kept: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     import tiny_models
+    from test_evaluation import job
 
-    from perturbations.evaluation import backbone, galleries, runner
+    from perturbations.evaluation import backbone, galleries, runner, scenarios
 
     videos = sets.read_part(kept / "manifests/tiny/mlvp/videos.parquet", VIDEOS)
     asking = [row for row in videos if (row.perturbation, row.severity) == ("fog", 5)]
-    named = {"dataset": "tiny", "suite": "mlvp", "level": asking[0].level, "perturbation": "fog", "severity": 5}
-    settings: Any = {
-        **{"model": "clip4clip", "pretrained": "clip", "revision": None, "num_frames": 3, "model_key": "clip"},
-        **{"setting": "qs", "seeds": [42], "batch_size": 2, "steps": 1, "precision": "float32", "methods": ["tcr"]},
-        "scenarios": [{"direction": "v2t", "mix": None, "share": None, **named}],
-    }
+    fog = {"suite": "mlvp", "level": asking[0].level, "perturbation": "fog", "severity": 5}
+    settings: Any = job("v2t", ["tcr"], dataset="tiny", side="query", **fog)
     loaded = backbone.load(settings, str(tiny_models.save_clip(kept / "model")), None, "cpu")
-    sources = sets.read_part(kept / "manifests/tiny/sources.parquet", SOURCES)
-    galleries.write(kept / "gallery.safetensors", loaded, sources, 3)
-    results, ranks, _ = runner.evaluate(
-        settings,
-        loaded,
-        sources=sources,
-        captions=sets.read_part(kept / "manifests/tiny/captions.parquet", CAPTIONS),
-        asking=lambda scenario: (asking, "hash"),
-        gallery=kept / "gallery.safetensors",
-        journal=kept / "journal.jsonl",
+    clean = scenarios.Clean(
+        sets.read_part(kept / "manifests/tiny/sources.parquet", SOURCES),
+        sets.read_part(kept / "manifests/tiny/captions.parquet", CAPTIONS),
     )
+    galleries.write(kept / "gallery.safetensors", loaded, clean, "captions", settings["num_frames"])
+    features = {"captions": galleries.read(kept / "gallery.safetensors", loaded, "captions")}
+    given = runner.EvaluationJob(settings, loaded, galleries.CleanSide(clean, features), None)  # type: ignore[arg-type]
+    results, ranks, _ = runner.evaluate(given, lambda scenario, modality: (asking, "hash"), kept / "journal.jsonl")
     assert [row.queries for row in results] == [len(ranks)] == [2]
     assert {row.method for row in files.read_rows(next(kept.rglob("results.parquet")), RESULTS)} == {"none", "tcr"}
 

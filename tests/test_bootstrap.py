@@ -32,10 +32,11 @@ from perturbations.evaluation.page.intervals import (
 from perturbations.evaluation.page.ranks import Ranked
 from perturbations.evaluation.result_sets import with_clean
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
+from perturbations.evaluation.verifying import check_results
 from perturbations.manifest import files
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
-from perturbations.verify.derived import check_results
-from perturbations.verify.tree import Manifest, Tree
+from perturbations.verify import tree
+from perturbations.verify.tree import Manifest
 
 ONLY_CLEAN = IntervalColumn("clean", ((CLEAN, 1.0),))
 
@@ -334,15 +335,14 @@ def test_clean_results_are_of_the_same_queries_and_verified(tmp_path: Path) -> N
     assert [row.clean_recall_at_10 for row in paired] == [100, 100, 100]
     assert [row.clean_recall_at_1 for row in with_clean(rows[1:], known)] == [None, None]
     for name, own in (("right", paired), ("wrong", [replace(row, clean_recall_at_1=75.0) for row in paired])):
-        files.write(tmp_path / f"{name}.parquet", RESULTS, own)
-    files.write(tmp_path / "ranks.parquet", RANKS, known)
+        (tmp_path / name).mkdir()
+        files.write(tmp_path / name / "results.parquet", RESULTS, own)
+        files.write(tmp_path / name / "ranks.parquet", RANKS, known)
     right, wrong = (
         [
             finding.problem
             for finding in check_results(
-                Tree(tmp_path),
-                Manifest(tmp_path / f"{name}.parquet", RESULTS),
-                Manifest(tmp_path / "ranks.parquet", RANKS),
+                tree.read([tmp_path / name / "ranks.parquet"]), Manifest(tmp_path / name / "results.parquet", RESULTS)
             )
         ]
         for name in ("right", "wrong")

@@ -19,6 +19,7 @@ from perturbations.cli.main import main
 from perturbations.composed import manifests, sources
 from perturbations.composed import paths as composed_paths
 from perturbations.composed import planning as composed
+from perturbations.composed import targets as composed_targets
 from perturbations.composed.gallery_sets import NAMES, gallery
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.config import sections as configuration
@@ -280,9 +281,8 @@ def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     assert "manifests/drawn/composed/mm_robustness/captions.parquet" in menu["composed_drawn"].request().files
     with pytest.raises(ConfigError, match="`families: true`"):
         menu["composed_plain"].request()
-    without = targets.composed_of_adapter
     with pytest.raises(ConfigError, match="no dataset of the adapter 'youcook2'"):
-        without(config, "youcook2", lambda name: DatasetPlan((), {}, 0, 0))
+        composed_targets.composed_of_adapter(config, "youcook2", lambda name: DatasetPlan((), {}, 0, 0))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from perturbations.engine import clip_rows as manifest_rows
 from perturbations.engine import shards
 from perturbations.exports import vtr_tta
 from perturbations.exports.writing import filenames
-from perturbations.exports.writing.requests import ExportRequest
+from perturbations.exports.writing.requests import Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
 from perturbations.plan import caption_recipes, recipe
@@ -86,7 +86,7 @@ def x_pool_transform(frame: np.ndarray, size: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_loaders_get_what_x_pool_s_own_transform_gives(sources: Path, tmp_path: Path, name: str) -> None:
-    done = vtr_tta.write_videos(ExportRequest(manifest=sources, output=tmp_path))
+    done = vtr_tta.write_videos(Request(manifest=sources, output=tmp_path))
     assert (done.written, done.kept, done.failed) == (3, 0, ())
     video = loaded(tmp_path / "clean", name)
     assert video.shape == (12, 3, 224, 224)
@@ -109,7 +109,7 @@ def test_clips_of_another_size_or_length_are_exported_and_drawn(sources: Path, t
     )
     assert (row.status, (row.frame_count, row.height, row.width) != (30, 60, 80)) == ("complete", True)
     files.write(tmp_path / "videos.parquet", VIDEOS, [row], {"root": "."})
-    done = vtr_tta.write_videos(ExportRequest(manifest=tmp_path / "videos.parquet", output=tmp_path / "out"))
+    done = vtr_tta.write_videos(Request(manifest=tmp_path / "videos.parquet", output=tmp_path / "out"))
     assert (done.written, done.failed) == (1, ())
     video = loaded(next((tmp_path / "out").iterdir()), "video1")
     shown = open_clip(row)
@@ -121,7 +121,7 @@ def test_clips_of_another_size_or_length_are_exported_and_drawn(sources: Path, t
 
 
 def test_a_clip_of_one_frame_is_repeated(sources: Path, tmp_path: Path) -> None:
-    vtr_tta.write_videos(ExportRequest(manifest=sources, output=tmp_path, num_frames=4, size=32))
+    vtr_tta.write_videos(Request(manifest=sources, output=tmp_path, num_frames=4, size=32))
     video = loaded(tmp_path / "clean", "a/b c")
     assert video.shape == (4, 3, 32, 32)
     assert all(torch.equal(frame, video[0]) for frame in video)
@@ -175,11 +175,11 @@ def damage(file: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["cut", "empty", "a byte of the frames", "another's", "a program", "a list"])
 def test_broken_files_are_written_again(sources: Path, tmp_path: Path, how: str) -> None:
-    vtr_tta.write_videos(ExportRequest(manifest=sources, output=tmp_path, num_frames=2, size=16))
+    vtr_tta.write_videos(Request(manifest=sources, output=tmp_path, num_frames=2, size=16))
     first, second, third = sorted((tmp_path / "clean").glob("*.pt"))
     before, times = second.read_bytes(), [first.stat().st_mtime_ns, third.stat().st_mtime_ns]
     damage(second, how)
-    done = vtr_tta.write_videos(ExportRequest(manifest=sources, output=tmp_path, num_frames=2, size=16))
+    done = vtr_tta.write_videos(Request(manifest=sources, output=tmp_path, num_frames=2, size=16))
     assert (done.written, done.kept) == (1, 2)
     assert second.read_bytes() == before
     assert [first.stat().st_mtime_ns, third.stat().st_mtime_ns] == times
@@ -187,7 +187,7 @@ def test_broken_files_are_written_again(sources: Path, tmp_path: Path, how: str)
 
 def test_another_shape_or_other_frames_are_written_anew(sources: Path, tmp_path: Path) -> None:
     for num_frames, size in ((2, 16), (3, 16), (3, 24)):
-        request = ExportRequest(manifest=sources, output=tmp_path, num_frames=num_frames, size=size)
+        request = Request(manifest=sources, output=tmp_path, num_frames=num_frames, size=size)
         assert vtr_tta.write_videos(request).written == 3
         assert loaded(tmp_path / "clean", "video1").shape == (num_frames, 3, size, size)
     rows = files.read_rows(sources, SOURCES)
@@ -198,14 +198,14 @@ def test_another_shape_or_other_frames_are_written_anew(sources: Path, tmp_path:
         [replace(row, frames_sha256="x") if row.item_id == "video1" else row for row in rows],
         {"root": "."},
     )
-    assert vtr_tta.write_videos(ExportRequest(manifest=other, output=tmp_path, num_frames=3, size=24)).written == 1
+    assert vtr_tta.write_videos(Request(manifest=other, output=tmp_path, num_frames=3, size=24)).written == 1
 
 
 def test_leftovers_of_a_killed_run_are_removed(sources: Path, tmp_path: Path) -> None:
     leftover = tmp_path / "clean" / ".a\nb.part-0123456789ab.pt"
     leftover.parent.mkdir()
     leftover.write_bytes(b"half")
-    vtr_tta.write_videos(ExportRequest(manifest=sources, output=tmp_path, num_frames=2, size=16))
+    vtr_tta.write_videos(Request(manifest=sources, output=tmp_path, num_frames=2, size=16))
     assert not leftover.exists()
 
 
@@ -232,7 +232,7 @@ def test_every_storage_tier_gives_the_same_frames(sources: Path, tmp_path: Path)
     videos = []
     for place, tier in enumerate(TIERS):
         manifest = noisy(tier, sources.parent / "0.mp4", tmp_path / str(place))
-        vtr_tta.write_videos(ExportRequest(manifest=manifest, output=tmp_path / f"out{place}", num_frames=4, size=32))
+        vtr_tta.write_videos(Request(manifest=manifest, output=tmp_path / f"out{place}", num_frames=4, size=32))
         (file,) = (tmp_path / f"out{place}").rglob("*.pt")
         assert file.parent.name == "gaussian_5"
         videos.append(torch.load(file, weights_only=True)["video"])
@@ -243,7 +243,7 @@ def test_every_storage_tier_gives_the_same_frames(sources: Path, tmp_path: Path)
 def test_frames_that_were_not_stored_are_not_made_up(sources: Path, tmp_path: Path) -> None:
     manifest = noisy(recipe.StoredFrames(num_frames=4), sources.parent / "0.mp4", tmp_path / "corpus")
     with pytest.raises(ManifestError, match="frames/4 only, not 12"):
-        vtr_tta.write_videos(ExportRequest(manifest=manifest, output=tmp_path / "out"))
+        vtr_tta.write_videos(Request(manifest=manifest, output=tmp_path / "out"))
 
 
 @pytest.mark.parametrize("tier", TIERS[:2], ids=["video", "frames"])
@@ -253,14 +253,10 @@ def test_a_stored_file_that_changed_is_told(sources: Path, tmp_path: Path, tier:
     assert row.path is not None
     stored = tmp_path / row.path
     stored.write_bytes(stored.read_bytes() + b"x")
-    (problem,) = vtr_tta.write_videos(
-        ExportRequest(manifest=manifest, output=tmp_path / "out", num_frames=4, size=32)
-    ).failed
+    (problem,) = vtr_tta.write_videos(Request(manifest=manifest, output=tmp_path / "out", num_frames=4, size=32)).failed
     assert "changed since it was made" in str(problem)
     stored.unlink()
-    (problem,) = vtr_tta.write_videos(
-        ExportRequest(manifest=manifest, output=tmp_path / "out", num_frames=4, size=32)
-    ).failed
+    (problem,) = vtr_tta.write_videos(Request(manifest=manifest, output=tmp_path / "out", num_frames=4, size=32)).failed
     assert "the file is missing" in str(problem)
     assert not list((tmp_path / "out").rglob("*.pt"))
 
@@ -288,9 +284,7 @@ def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -
     path = sources.with_name("odd.parquet")
     files.write(path, SOURCES, [replace(row, item_id=name) for name in ODD_NAMES], {"root": "."})
     out = tmp_path / "deep" / "out"
-    assert vtr_tta.write_videos(ExportRequest(manifest=path, output=out, num_frames=1, size=8)).written == len(
-        ODD_NAMES
-    )
+    assert vtr_tta.write_videos(Request(manifest=path, output=out, num_frames=1, size=8)).written == len(ODD_NAMES)
     clean = out / "clean"
     assert {file.parent for file in tmp_path.rglob("*") if file.is_file()} == {clean}
     with (clean / filenames.NAMES).open(newline="", encoding="utf-8") as file:
@@ -309,7 +303,7 @@ def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -
         *(f"{name}.pt" for name in LOOKED_FOR),
         filenames.NAMES,
     }
-    assert vtr_tta.write_videos(ExportRequest(manifest=path, output=out, num_frames=1, size=8)).kept == len(ODD_NAMES)
+    assert vtr_tta.write_videos(Request(manifest=path, output=out, num_frames=1, size=8)).kept == len(ODD_NAMES)
 
 
 def test_an_id_listed_twice(sources: Path, tmp_path: Path) -> None:
@@ -318,11 +312,11 @@ def test_an_id_listed_twice(sources: Path, tmp_path: Path) -> None:
     path = sources.with_name("twice.parquet")
     # An annotation file that lists a video twice makes the second a quarantined row.
     files.write(path, SOURCES, [*rows, replace(quarantined, item_id="video1")], {"root": "."})
-    done = vtr_tta.write_videos(ExportRequest(manifest=path, output=tmp_path, num_frames=1, size=8))
+    done = vtr_tta.write_videos(Request(manifest=path, output=tmp_path, num_frames=1, size=8))
     assert (done.written, len(done.quarantined)) == (3, 2)
     files.write(path, SOURCES, [*rows, *rows], {"root": "."})
     with pytest.raises(ManifestError, match="more than once: .*'video1' in clean"):
-        vtr_tta.write_videos(ExportRequest(manifest=path, output=tmp_path))
+        vtr_tta.write_videos(Request(manifest=path, output=tmp_path))
 
 
 def text_row(item_id: str, text: str, accepted: bool = True, number: int = 0) -> TextRow:
@@ -350,7 +344,7 @@ def test_captions_are_pairs_in_the_order_of_the_split(tmp_path: Path, capsys: py
     assert pairs == [["v2", "as it was"], ["v1", "swapped"]]
     order.write_text("key,video_id,sentence\n1,v3,x\n1,v2,x\n")
     with pytest.raises(ManifestError, match="1 of the 2 videos .* no caption word_swap_3 .*: 'v3'"):
-        vtr_tta.write_captions(ExportRequest(manifest=path, output=tmp_path, order=order))
+        vtr_tta.write_captions(Request(manifest=path, output=tmp_path, order=order))
 
 
 SPLITS = {
@@ -368,7 +362,7 @@ def test_the_split_s_own_file_gives_the_order(tmp_path: Path, name: str) -> None
     rows = [text_row("v1", "été"), *(text_row("v2", f"caption {number}", number=number) for number in (10, 9, 2))]
     files.write(path, TEXTS, rows)
     order.write_text(SPLITS[name])
-    assert vtr_tta.write_captions(ExportRequest(manifest=path, output=tmp_path, order=order)) == 1
+    assert vtr_tta.write_captions(Request(manifest=path, output=tmp_path, order=order)) == 1
     written = (tmp_path / "word_swap_3.json").read_bytes()
     assert written.isascii()  # the loader opens it in its machine's encoding
     assert json.loads(written) == [["v2", "caption 2"], ["v1", "été"]]
@@ -381,11 +375,11 @@ def test_a_file_that_lists_no_split_is_refused(tmp_path: Path, text: str | None)
     if text is not None:
         order.write_bytes(text.encode("latin-1"))
     with pytest.raises(ManifestError, match="split.csv"):
-        vtr_tta.write_captions(ExportRequest(manifest=path, output=tmp_path, order=order))
+        vtr_tta.write_captions(Request(manifest=path, output=tmp_path, order=order))
 
 
 def test_another_manifest_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "captions.parquet"
     files.write(path, CAPTIONS, [])
     with pytest.raises(ManifestError, match="manifest of captions"):
-        vtr_tta.write_videos(ExportRequest(manifest=path, output=tmp_path / "out"))
+        vtr_tta.write_videos(Request(manifest=path, output=tmp_path / "out"))

@@ -25,7 +25,7 @@ from perturbations.base.errors import ManifestError, OutputError
 from perturbations.cli.main import main
 from perturbations.exports import registry
 from perturbations.exports.writing import export_layout, output_folder, shardfiles
-from perturbations.exports.writing.requests import ExportRequest
+from perturbations.exports.writing.requests import Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import MIXES, QRELS, SOURCES, TEXTS, VIDEOS, MixRow, VideoRow
 from perturbations.plan import recipe
@@ -52,7 +52,7 @@ def videos_of(tree: Path) -> Path:
 
 
 def export(name: str, manifest: Path, output: Path, **fields: Any) -> Any:
-    return registry.get(name).write_videos(ExportRequest(manifest=manifest, output=output, **fields))
+    return registry.get(name).write_videos(Request(manifest=manifest, output=output, **fields))
 
 
 def contents(output: Path) -> dict[str, tuple[str, int]]:
@@ -240,7 +240,7 @@ def test_what_is_needed_and_not_there_is_named(tree: Path, tmp_path: Path) -> No
         export("hub", videos_of(tree), tmp_path / "clean", clean=True)
     texts = tree / "manifests/data/mm_robustness/captions.parquet"
     with pytest.raises(ManifestError, match=r"no sources\.parquet of the dataset"):
-        registry.get("mteb").write_captions(ExportRequest(manifest=texts, output=tmp_path / "texts"))
+        registry.get("mteb").write_captions(Request(manifest=texts, output=tmp_path / "texts"))
     assert not (tmp_path / "mteb").exists()
     assert not (tmp_path / "clean").exists()
 
@@ -256,7 +256,7 @@ def test_manifests_of_other_kinds_and_without_rows_are_refused(tmp_path: Path, n
             export(name, tmp_path / "m" / f"{kind.name}.parquet", tmp_path / "out")
     files.write(tmp_path / "m/texts.parquet", TEXTS, [], {"root": "."})
     with pytest.raises(ManifestError, match="no complete row to export"):
-        registry.get(name).write_captions(ExportRequest(manifest=tmp_path / "m/texts.parquet", output=tmp_path / "out"))
+        registry.get(name).write_captions(Request(manifest=tmp_path / "m/texts.parquet", output=tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 

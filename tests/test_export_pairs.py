@@ -24,7 +24,7 @@ from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.exports import registry
-from perturbations.exports.writing.requests import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import MULTIMODAL, MultimodalRow
 
@@ -46,7 +46,7 @@ def manifest_of(tree: Path) -> Path:
 
 
 def export(name: str, manifest: Path, output: Path, **fields: Any) -> Exported:
-    return registry.get(name).write_pairs(ExportRequest(manifest=manifest, output=output, **fields))
+    return registry.get(name).write_pairs(Request(manifest=manifest, output=output, **fields))
 
 
 @pytest.fixture(scope="module")

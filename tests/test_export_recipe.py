@@ -18,7 +18,7 @@ from perturbations import open_clip, read_manifest
 from perturbations.base import storage
 from perturbations.cli.main import main
 from perturbations.exports.writing import output_folder, recipefiles
-from perturbations.exports.writing.requests import ExportRequest
+from perturbations.exports.writing.requests import Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS
 from perturbations.plan import recipe
@@ -177,6 +177,6 @@ def test_a_name_is_a_path_below_the_folder_of_all_clips(tmp_path: Path) -> None:
     place = tmp_path / "manifests/data/mlvp/videos.parquet"
     rows = [clips.video_row(wanted, item_id=name, source_path=f"clips/{name}.mp4") for name in ("a/1", "b/1")]
     files.write(place, VIDEOS, rows, {"root": "../../..", "dataset": "data", "suite": "mlvp"})
-    recipefiles.write(ExportRequest(manifest=place, output=tmp_path / "out"))
+    recipefiles.write(Request(manifest=place, output=tmp_path / "out"))
     stored = files.rows_as_stored(tmp_path / "out/data/mlvp/videos.parquet", VIDEOS)
     assert sorted(row.source_path for row in stored) == ["a/1.mp4", "b/1.mp4"]

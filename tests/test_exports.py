@@ -28,7 +28,7 @@ from perturbations.base import jsontext, storage
 from perturbations.cli.main import main
 from perturbations.exports import registry
 from perturbations.exports.writing import dataset_card, export_rows, publication
-from perturbations.exports.writing.requests import ExportRequest, Terms
+from perturbations.exports.writing.requests import Request, Terms
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, QuarantineRow
 
@@ -57,7 +57,7 @@ def outputs(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in FORMATS:
         for kind, place in PLACES.items():
             manifest = tree / "manifests/data" / place
-            request = ExportRequest(manifest=manifest, output=output / name / kind, clean=kind != "mixes", terms=TERMS)
+            request = Request(manifest=manifest, output=output / name / kind, clean=kind != "mixes", terms=TERMS)
             if kind == "texts":
                 registry.get(name).write_captions(request)
             else:
@@ -198,7 +198,7 @@ def test_shards_have_a_size_and_the_same_bytes_again(tree: Path, tmp_path: Path)
     contents = []
     for number in (0, 1):
         output = tmp_path / str(number)
-        registry.get("webdataset").write_videos(ExportRequest(manifest=manifest, output=output, shard_bytes=limit))
+        registry.get("webdataset").write_videos(Request(manifest=manifest, output=output, shard_bytes=limit))
         assert len(shards(output)) > 3
         contents.append({Path(path).name: Path(path).read_bytes() for path in shards(output)})
         for path in shards(output):
@@ -337,8 +337,8 @@ def test_every_video_is_stored_once(outputs: Path, kind: str) -> None:
 def test_a_card_states_its_terms_in_the_hub_s_words(
     tree: Path, tmp_path: Path, dataset: str, terms: Terms, expected: dict[str, Any]
 ) -> None:
-    exported = export_rows.read(ExportRequest(manifest=tree / "manifests/data/mlvp/videos.parquet", output=tmp_path))
-    request = ExportRequest(manifest=exported.manifest, output=tmp_path, terms=terms)
+    exported = export_rows.read(Request(manifest=tree / "manifests/data/mlvp/videos.parquet", output=tmp_path))
+    request = Request(manifest=exported.manifest, output=tmp_path, terms=terms)
     for has_videos in (True, False):
         dataset_card.write(
             publication.of(replace(exported, dataset=dataset), request, 5_000, 0, has_videos=has_videos), [], []

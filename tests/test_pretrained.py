@@ -18,7 +18,7 @@ from perturbations.config import sections as config
 from perturbations.engine import shards
 from perturbations.engine.journal import Analysed
 from perturbations.guides import registry as guides
-from perturbations.guides.registry import KnownGuides
+from perturbations.guides.registry import Known
 from perturbations.guides.style import StyleGuide
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource
 from perturbations.plan import recipe
@@ -126,9 +126,9 @@ def test_the_whole_way_with_pretrained_backends(
     for row in run_analysis(paper, sources, tmp_path):
         assert np.linalg.norm(row.vector) == pytest.approx(1, abs=1e-6)
     for key, known in (
-        ("mlvp/main_object_occlusion", KnownGuides(captions)),
-        ("mlvp/event_insertion", KnownGuides({row.item_id: row for row in by_caption}, by_frames)),
-        ("mlvp/style_transfer", KnownGuides()),
+        ("mlvp/main_object_occlusion", Known(captions)),
+        ("mlvp/event_insertion", Known({row.item_id: row for row in by_caption}, by_frames)),
+        ("mlvp/style_transfer", Known()),
     ):
         wanted = of_config(backends, key)
         folder = tmp_path / key

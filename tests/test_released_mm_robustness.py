@@ -12,7 +12,7 @@ from test_kernels import GUIDES, SIZES, assert_close, bound, drawn, each_severit
 from test_suite_kernels import frames_of
 
 from perturbations.guides import frost as frost_guide
-from perturbations.guides.registry import FactsRequest, GuideSettings, KnownGuides
+from perturbations.guides.registry import FactsRequest, GuideSettings, Known
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.video import frost, released_mm_robustness, style
@@ -184,7 +184,7 @@ def test_the_frost_of_the_released_code_is_one_of_five_photographs(tmp_path: Pat
                 dataset="any",
                 item_id=item,
                 parameters={},
-                known=KnownGuides(),
+                known=Known(),
             )
         )
 

@@ -9,7 +9,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import urllib.parse
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import synthetic_results as synthetic
 
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.page import exported, overview, page, parts
@@ -32,10 +32,6 @@ from perturbations.manifest.kinds import QUARANTINE, TEXT_STATISTICS, Quarantine
 from perturbations.retrieval import gamma_a, mmi
 from perturbations.retrieval.bootstrap import share_interval
 from perturbations.suites import registry
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
-import report_page as synthetic
 
 METHODS = ("none", "tcr", "hatvtr")
 TITLES = ["none", "TCR", "HAT-VTR"]

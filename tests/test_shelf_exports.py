@@ -12,12 +12,12 @@ from pathlib import Path
 
 import clips
 import pytest
-from perturbations.exports.writing.requests import Exported, ExportRequest
 
 import perturbations
 from perturbations.base.errors import ConfigError
 from perturbations.exports import registry
 from perturbations.exports.registry import Export
+from perturbations.exports.writing.requests import Exported, Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, TEXTS
 from perturbations.plan import caption_recipes
@@ -30,11 +30,11 @@ FORMAT = '''
 
 import json
 
-from perturbations.exports.writing.requests import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, Request
 from perturbations.exports.registry import Export
 
 
-def write(request: ExportRequest) -> Exported:
+def write(request: Request) -> Exported:
     from perturbations.exports.writing import stored_clips
 
     rows = stored_clips.complete(stored_clips.read(request.manifest))
@@ -131,7 +131,7 @@ def test_a_format_that_is_not_there_is_refused_with_those_that_are() -> None:
 def test_a_format_of_captions_alone_refuses_videos() -> None:
     export = Export(name="texts", summary="", refuses="", captions=lambda request: 1)
     with pytest.raises(ConfigError, match="texts takes captions only, not videos"):
-        export.write_videos(ExportRequest(manifest=Path("m"), output=Path("o")))
+        export.write_videos(Request(manifest=Path("m"), output=Path("o")))
     both = Export(
         name="both", summary="", refuses="", captions=lambda request: 1, videos=lambda request: Exported(1, 0)
     )

@@ -71,7 +71,8 @@ def run(copy: Path, *arguments: str) -> str:
 
 def test_the_configuration_and_its_schema_know_it(copy: Path) -> None:
     program = (
-        "import json, sys; from perturbations.plan import config, evaluation;"
+        "import json, sys; from perturbations.config import sections as config;"
+        "from perturbations.evaluation import planning as evaluation;"
         "print(config.__file__);"
         "parsed = config.parse({'datasets': {'demo': {'adapter': 'demo'}}, 'suites': {'mlvp': {}}});"
         "print(json.dumps(evaluation.methods(parsed, evaluation.ADAPTED)));"
@@ -123,7 +124,7 @@ def test_the_page_has_a_row_of_it(copy: Path) -> None:
 
 
 def test_methods_are_known_without_torch() -> None:
-    program = "import sys; from perturbations.plan import evaluation; print({'torch', 'numpy'} & set(sys.modules))"
+    program = "import sys; from perturbations.evaluation import planning; print({'torch', 'numpy'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "set()"
 
 

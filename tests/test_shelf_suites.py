@@ -117,7 +117,8 @@ def test_calibration_knows_it(copy: Path) -> None:
 
 def test_evaluation_and_the_page_know_it(copy: Path) -> None:
     program = (
-        "import yaml; from perturbations.plan import config, evaluation;"
+        "import yaml; from perturbations.config import sections as config;"
+        "from perturbations.evaluation import planning as evaluation;"
         "parsed = config.parse(yaml.safe_load(open('config.yaml')));"
         "asked = evaluation.scenarios(parsed, 'tiny');"
         "print(sorted({(entry.suite, entry.perturbation, entry.severity, entry.level) for entry in asked}))"

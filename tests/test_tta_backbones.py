@@ -122,5 +122,5 @@ def test_wrong_settings(pretrained: Path, pooling: str, model: str | None, devic
 def test_another_kind_of_model(pretrained: Path) -> None:
     config = pretrained / "config.json"
     config.write_text(config.read_text().replace('"model_type": "clip"', '"model_type": "gpt2"'))
-    with pytest.raises(ConfigError, match="holds a 'gpt2' model; allowed: clip, blip"):
+    with pytest.raises(ConfigError, match="holds a 'gpt2' model; allowed: clip, metaclip_2, blip"):
         backbone.load_encoder("clip4clip", str(pretrained))

@@ -130,7 +130,7 @@ def test_photographs_of_frost(project: Project) -> None:
     frosted = videos_of(project).query("perturbation == 'frost'")
     assert {len(json.loads(guide)["frost"]) for guide in frosted["guide"]} == {64}  # a SHA-256
     assert all(json.loads(backend)["frost"]["backend"] == "photographs" for backend in frosted["backend"])
-    assert "frost" not in videos_of(project).attrs["comparability"]
+    assert "frost (frost)" not in videos_of(project).attrs["comparability"]
     by_item = frosted.groupby("item_id")["guide"].nunique()
     assert (by_item == 1).all(), "the severities of a clip share a photograph"
     assert project.perturb("verify").returncode == 0

@@ -15,32 +15,32 @@ from perturbations.engine.frame_orders import fitted
 from perturbations.engine.render_clip import MEASURED_FRAMES
 from perturbations.engine.source import Source
 from perturbations.guides import registry as guides
-from perturbations.guides.registry import Analysed, Facts, GuideWork, KnownGuides
+from perturbations.guides.registry import Analysed, Facts, Known, Work
 from perturbations.media import decoding, quality
 from perturbations.media.clip import Frame, uniform_indices
 from perturbations.plan.recipe import VideoRecipe
 
 
-def known_of(sources: Sequence[Source], recipes: Iterable[VideoRecipe]) -> dict[str, KnownGuides]:
+def known_of(sources: Sequence[Source], recipes: Iterable[VideoRecipe]) -> dict[str, Known]:
     """What analyses find about the clips of a sample, by the analysis's recipe: each clip may be the donor of others.
 
     What a guide can follow frame by frame is not analysed ahead. Raises `MediaError`.
     """
-    known: dict[str, KnownGuides] = {}
+    known: dict[str, Known] = {}
     for recipe in recipes:
         analysis = recipe.analysis
         if analysis is None or recipe.guide is None or guides.get(recipe.guide.kind).on_the_fly:
             continue
         if analysis.text not in known:
             rows = [guided.analysed_now(analysis, source) for source in sources]
-            known[analysis.text] = KnownGuides({row.item_id: row for row in rows}, rows)
+            known[analysis.text] = Known({row.item_id: row for row in rows}, rows)
     return known
 
 
 class Held:
     """A clip's sampled frames, and what guided kernels must know of it. Memory does not grow with its length."""
 
-    def __init__(self, source: Source, known: Mapping[str, KnownGuides]) -> None:
+    def __init__(self, source: Source, known: Mapping[str, Known]) -> None:
         self.source = source
         self._known = known
         self._sampled = uniform_indices(MEASURED_FRAMES, source.num_frames)
@@ -133,7 +133,7 @@ class Held:
             return None
         if analysis.text not in self._kept:
             path = Path(self._folder.name) / f"{len(self._kept)}{extension}"
-            (result,) = guides.analysis(analysis.analysis).run(analysis, [self.source], GuideWork(files=[path]))
+            (result,) = guides.analysis(analysis.analysis).run(analysis, [self.source], Work(files=[path]))
             if not isinstance(result, Analysed):
                 raise result
             self._kept[analysis.text] = path

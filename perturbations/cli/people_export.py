@@ -10,7 +10,7 @@ from perturbations.base import shown
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.cli.common import need_models
 from perturbations.exports import registry
-from perturbations.exports.writing.requests import MEGABYTE, ExportRequest, Terms
+from perturbations.exports.writing.requests import MEGABYTE, Request, Terms
 from perturbations.manifest.kind import RowKind
 
 
@@ -80,7 +80,7 @@ def _export(options: argparse.Namespace) -> int:
     export = registry.get(options.format)
     if export.needs_models:
         need_models()
-    request = ExportRequest(
+    request = Request(
         manifest=options.manifest,
         output=options.output,
         num_frames=options.num_frames,
@@ -101,7 +101,7 @@ def _export(options: argparse.Namespace) -> int:
         return _write(export, request, kind)
 
 
-def _write(export: registry.Export, request: ExportRequest, kind: RowKind[Any]) -> int:
+def _write(export: registry.Export, request: Request, kind: RowKind[Any]) -> int:
     from perturbations.manifest.kinds import MULTIMODAL, TEXTS
 
     if kind.name == "composed_queries":  # of a wing

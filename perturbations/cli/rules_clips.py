@@ -74,14 +74,14 @@ def _sources(options: argparse.Namespace) -> int:
 def _videos(options: argparse.Namespace) -> int:
     from perturbations.base.progress import logged
     from perturbations.engine import shards
-    from perturbations.guides.registry import KnownGuides
+    from perturbations.guides.registry import Known
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS
     from perturbations.plan import recipe
 
     sources = complete_sources(options.sources)
     donors = [] if options.donors is None else sets.read_part(options.donors, ANALYSES)
-    known = KnownGuides(_by_item(options.analysis), [row for row in donors if row.status == COMPLETE])
+    known = Known(_by_item(options.analysis), [row for row in donors if row.status == COMPLETE])
     rows = shards.run_videos(
         recipe.parse(options.recipe),
         sources,

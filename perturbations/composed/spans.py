@@ -8,10 +8,10 @@ from functools import partial
 from perturbations.composed.builder import build
 from perturbations.composed.instructions import words_of
 from perturbations.composed.modifications import PoolClip, Split
-from perturbations.datasets.listing import AnnotatedItem
+from perturbations.datasets.listing import Item
 
 
-def _pool_of(items: Sequence[AnnotatedItem]) -> list[PoolClip]:
+def _pool_of(items: Sequence[Item]) -> list[PoolClip]:
     """The items as clips of a pool; the first caption of each is its narration."""
     return [
         PoolClip(
@@ -25,7 +25,7 @@ def _pool_of(items: Sequence[AnnotatedItem]) -> list[PoolClip]:
     ]
 
 
-def split_of(items: Sequence[AnnotatedItem], *, seed: int, dataset: str) -> Split:
+def split_of(items: Sequence[Item], *, seed: int, dataset: str) -> Split:
     """The split that `builder.build` makes of a dataset's items, with the tagger and the lemmas that work offline."""
     from perturbations.models import registry as models
 

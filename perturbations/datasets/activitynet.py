@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.base.errors import short
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotatedItem, Collector
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item
 from perturbations.datasets.parsing import checked, json_lines, seconds, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
@@ -16,7 +16,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
     rows = json_lines(annotations_of(dataset))
     for where, row in checked(collector, rows, "clip_id", ("clip_id", "text"), caption="text"):
         item_id = row["clip_id"]
-        collector.add(AnnotatedItem(item_id, item_id, (f"{item_id}.mp4",), (row["text"].strip(),), where=where))
+        collector.add(Item(item_id, item_id, (f"{item_id}.mp4",), (row["text"].strip(),), where=where))
 
 
 def _has_spans(dataset: Dataset) -> bool:
@@ -43,7 +43,7 @@ def _read_spans(dataset: Dataset, collector: Collector) -> None:
                 collector.reject(where, item_id, f"it has no start, end or sentence: {short([span, sentence])}")
                 continue
             texts = (sentence.strip(),)
-            collector.add(AnnotatedItem(item_id, video, (), texts, start_s, end_s, VIDEO_EXTENSIONS, where=where))
+            collector.add(Item(item_id, video, (), texts, start_s, end_s, VIDEO_EXTENSIONS, where=where))
 
 
 def _whole(dataset: Dataset) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from perturbations.datasets.listing import AnnotatedItem, Collector
+from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.registry import Adapter, Dataset
 from perturbations.demo import film
 
@@ -28,7 +28,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
     """The package's own scenes."""
     scenes = film.family_items(dataset.clips) if has_families(dataset) else film.items(dataset.clips)
     for item_id, text in scenes:
-        collector.add(AnnotatedItem(item_id, item_id, (f"{item_id}.mp4",), (text.strip(),), where=item_id))
+        collector.add(Item(item_id, item_id, (f"{item_id}.mp4",), (text.strip(),), where=item_id))
 
 
 ADAPTER = Adapter(

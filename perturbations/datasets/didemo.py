@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import Field
 
 from perturbations.base.errors import short
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotatedItem, AnnotationPlace, Collector
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector, Item
 from perturbations.datasets.parsing import checked, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
@@ -62,7 +62,7 @@ def _read_moments(rows: Iterable[tuple[AnnotationPlace, object]], collector: Col
         files = (video, *(stem + extension for extension in VIDEO_EXTENSIONS if stem + extension not in videos))
         texts = (row["description"].strip(),)
         start_s, end_s = _SEGMENT_S * span[0], _SEGMENT_S * (span[1] + 1)
-        collector.add(AnnotatedItem(item_id, video, files, texts, start_s, end_s, where=where))
+        collector.add(Item(item_id, video, files, texts, start_s, end_s, where=where))
 
 
 def _agreed(times: object) -> tuple[int, int] | None:
@@ -108,7 +108,7 @@ def _read_paragraphs(rows: Iterable[tuple[AnnotationPlace, object]], collector: 
         item_id = stem if len(names[stem]) == 1 else video
         files = files_of(video, stem)
         paragraph = " ".join(text for text in descriptions if text)
-        collector.add(AnnotatedItem(item_id, video, files, (paragraph,), where=f"video {video}"))
+        collector.add(Item(item_id, video, files, (paragraph,), where=f"video {video}"))
 
 
 def _any_exists(folder: Path, names: Iterable[str]) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from perturbations.datasets.listing import AnnotatedItem, Collector
+from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.parsing import checked, table
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
@@ -44,7 +44,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
         if name and not video:
             collector.reject(where, name, "the long video's id is empty")
         elif first is None:
-            collector.add(AnnotatedItem(name, video, (f"{video}/{name}.mp4",), (narration,), where=where))
+            collector.add(Item(name, video, (f"{video}/{name}.mp4",), (narration,), where=where))
             narrations[name] = {narration}
         elif first.source_video_id != video:
             collector.reject(where, name, f"is of another long video than the same name in line {first.where}")

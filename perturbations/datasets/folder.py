@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotatedItem, AnnotationPlace, Collector, at
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector, Item, at
 from perturbations.datasets.parsing import checked, json_lines, parquet, seconds, table, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
@@ -32,7 +32,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
         elif first is None:
             own = columns.video or item_id.lower().endswith(VIDEO_EXTENSIONS)
             names, extensions = (video,) if own else (), () if columns.video else VIDEO_EXTENSIONS
-            collector.add(AnnotatedItem(item_id, video, names, (text,), start_s, end_s, extensions, where=where))
+            collector.add(Item(item_id, video, names, (text,), start_s, end_s, extensions, where=where))
         elif (first.source_video_id, first.start_s, first.end_s) != (video, start_s, end_s):
             reason = f"names another video or span than {at(first.where)} does for the same id"
             collector.reject(where, item_id, reason)

@@ -36,7 +36,7 @@ class Caption:
 
 
 @dataclass(frozen=True, slots=True)
-class AnnotatedItem:
+class Item:
     """A clip with its captions. None for `start_s` or `end_s` (seconds) means the video's own beginning or end.
 
     Attributes:
@@ -88,7 +88,7 @@ class Rejected:
 class Listing:
     """Every annotated entry, as an item or as rejected; `place` is the name of the annotations' file."""
 
-    items: tuple[AnnotatedItem, ...]
+    items: tuple[Item, ...]
     rejected: tuple[Rejected, ...]
     place: str = field(default="", compare=False)
 
@@ -123,7 +123,7 @@ class Collector:
     """Items in the annotation's order, and the entries that cannot be used."""
 
     place: Path
-    items: dict[str, AnnotatedItem] = field(default_factory=dict)
+    items: dict[str, Item] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
     malformed: list[str] = field(default_factory=list)  # the first of them
     num_malformed: int = 0
@@ -132,7 +132,7 @@ class Collector:
     )  # items of several captions -> text -> its place
     caption_keys: set[str] = field(default_factory=set)
 
-    def add(self, item: AnnotatedItem) -> None:
+    def add(self, item: Item) -> None:
         """Add an entry that must be the only one with its id."""
         problem = _problem(item) or self._taken(item)
         if problem:
@@ -142,7 +142,7 @@ class Collector:
         if item.caption_key:
             self.caption_keys.add(item.caption_key)
 
-    def _taken(self, item: AnnotatedItem) -> str | None:
+    def _taken(self, item: Item) -> str | None:
         if item.item_id in self.items:
             return f"duplicate id, first seen at {at(self.items[item.item_id].where)}"
         # Caption ids that are derived from item ids are as unique as those.
@@ -158,7 +158,7 @@ class Collector:
         owner = self.items.get(item_id)
         return bool(mark) and owner is not None and not owner.caption_key and number == "0"
 
-    def add_caption(self, first: AnnotatedItem, text: str, where: AnnotationPlace) -> None:
+    def add_caption(self, first: Item, text: str, where: AnnotationPlace) -> None:
         """Add another caption of an item that was added before."""
         places = self.texts.get(first.item_id)
         if places is None:
@@ -211,7 +211,7 @@ def at(where: AnnotationPlace) -> str:
     return f"line {where}" if isinstance(where, int) else where if len(where) < 200 else f"{where[:200]}..."
 
 
-def _problem(item: AnnotatedItem) -> str | None:
+def _problem(item: Item) -> str | None:
     item_id = item.item_id
     if not item_id:
         return "the id is empty"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perturbations.datasets.listing import AnnotatedItem, Collector
+from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.parsing import lines
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
@@ -21,7 +21,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
         if item_id == LEFT_OUT:
             continue
         file = f"{item_id.partition('.')[0][:-3]}/{item_id}.avi"
-        collector.add(AnnotatedItem(item_id, item_id, (file,), (fields[5].strip(),), where=where))
+        collector.add(Item(item_id, item_id, (file,), (fields[5].strip(),), where=where))
 
 
 ADAPTER = Adapter(

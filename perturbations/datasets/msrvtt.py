@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perturbations.datasets.listing import AnnotatedItem, Collector
+from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.parsing import checked, table
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
@@ -14,9 +14,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
         collector, table(annotations_of(dataset), columns), "video_id", columns, caption="sentence"
     ):
         item_id, text = row["video_id"], row["sentence"].strip()
-        collector.add(
-            AnnotatedItem(item_id, item_id, (f"{item_id}.mp4",), (text,), caption_key=row["key"], where=where)
-        )
+        collector.add(Item(item_id, item_id, (f"{item_id}.mp4",), (text,), caption_key=row["key"], where=where))
 
 
 ADAPTER = Adapter(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perturbations.datasets.listing import AnnotatedItem, Collector
+from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.parsing import lines, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
@@ -18,7 +18,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
             collector.reject(number, item_id, f"no list of captions in {annotations_of(dataset).name}")
             continue
         chosen = tuple(text.strip() for text in (texts if dataset.captions == "all" else texts[:1]))
-        collector.add(AnnotatedItem(item_id, item_id, (f"{item_id}.avi",), chosen, where=number))
+        collector.add(Item(item_id, item_id, (f"{item_id}.avi",), chosen, where=number))
 
 
 ADAPTER = Adapter(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, short
-from perturbations.datasets.listing import AnnotatedItem, AnnotationPlace, Collector
+from perturbations.datasets.listing import AnnotationPlace, Collector, Item
 from perturbations.datasets.parsing import checked, seconds, table, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of, split_of
 
@@ -39,7 +39,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
             number += 1
             item_id = f"{first_id}_{number}"
         texts = (text.strip(),)
-        collector.add(AnnotatedItem(item_id, video, (), texts, start_s, end_s, _EXTENSIONS, where=where))
+        collector.add(Item(item_id, video, (), texts, start_s, end_s, _EXTENSIONS, where=where))
 
 
 def _plain(number: float) -> str:

@@ -9,7 +9,7 @@ from perturbations.base.records import canonical
 from perturbations.engine import guided
 from perturbations.engine.journal import Measured
 from perturbations.engine.source import Cut
-from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, KnownGuides
+from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import (
     COMPLETE,
     MISSING,
@@ -23,7 +23,7 @@ from perturbations.manifest.kinds import (
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import StoredFrames, StoredVideo, VideoRecipe, recipe_id
 
-NOTHING_KNOWN = KnownGuides()
+NOTHING_KNOWN = Known()
 
 
 def quarantined_source(dataset: str, listed: ListedClip, error: str) -> SourceRow:
@@ -52,7 +52,7 @@ def expected_video(
     recipe: VideoRecipe,
     source: CompleteSource,
     relative_path: str | None,
-    known: KnownGuides = NOTHING_KNOWN,
+    known: Known = NOTHING_KNOWN,
     cut: Cut | None = None,
 ) -> VideoRow:
     """The row of a perturbed clip, without the measured columns.
@@ -63,7 +63,7 @@ def expected_video(
     return video_with_facts(recipe, source, relative_path, facts, cut, known)
 
 
-def unguided_video(recipe: VideoRecipe, source: CompleteSource, known: KnownGuides) -> VideoRow:
+def unguided_video(recipe: VideoRecipe, source: CompleteSource, known: Known) -> VideoRow:
     """The row of a clip without the facts that its recipe needs: it will be quarantined."""
     return video_with_facts(recipe, source, None, None, None, known)
 
@@ -74,7 +74,7 @@ def video_with_facts(
     relative_path: str | None,
     facts: Facts | None,
     cut: Cut | None,
-    known: KnownGuides = NOTHING_KNOWN,
+    known: Known = NOTHING_KNOWN,
 ) -> VideoRow:
     """The row of a perturbed clip whose facts are known, without the measured columns."""
     guide = None if facts is None else facts.text

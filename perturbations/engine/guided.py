@@ -16,8 +16,8 @@ from perturbations.guides.registry import (
     ClipShape,
     Facts,
     FactsRequest,
-    GuideWork,
-    KnownGuides,
+    Known,
+    Work,
 )
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource
 from perturbations.media.clip import MediaClip
@@ -25,7 +25,7 @@ from perturbations.media.footage import CleanClip, times_of
 from perturbations.plan.recipe import VideoRecipe
 
 
-def facts_of(recipe: VideoRecipe, clip: CleanClip | CompleteSource, known: KnownGuides) -> Facts | None:
+def facts_of(recipe: VideoRecipe, clip: CleanClip | CompleteSource, known: Known) -> Facts | None:
     """The facts of one clip; None where the recipe is not guided.
 
     Raises `MediaError` when the clip's analysis failed, or nothing suitable is known of it.
@@ -56,15 +56,15 @@ def facts_now(recipe: VideoRecipe, clip: CleanClip, others: Sequence[CleanClip] 
         return guide.facts()
     analysis = recipe.guide.needed_analysis()
     if analysis is None:
-        return facts_of(recipe, clip, KnownGuides())
+        return facts_of(recipe, clip, Known())
     row = analysed_now(analysis, clip)
     donors = [analysed_now(analysis, other) for other in others] if recipe.guide.donors() else []
-    return facts_of(recipe, clip, KnownGuides({row.item_id: row}, donors))
+    return facts_of(recipe, clip, Known({row.item_id: row}, donors))
 
 
 def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
     """The row of a clip that is analysed now, in memory. Raises `MediaError`."""
-    (result,) = registry.analysis(recipe.analysis).run(recipe, [clip], GuideWork(files=[None]))
+    (result,) = registry.analysis(recipe.analysis).run(recipe, [clip], Work(files=[None]))
     if not isinstance(result, Analysed):
         raise result
     start_s, end_s = clip.span
@@ -128,7 +128,7 @@ def other_clip(recipe: VideoRecipe, facts: Facts | None) -> MediaClip:
     return other(facts)
 
 
-def players_of(recipe: VideoRecipe, known: KnownGuides, item_id: str) -> str:
+def players_of(recipe: VideoRecipe, known: Known, item_id: str) -> str:
     """The model of each role, for the row's column `backend`: JSON."""
     if recipe.guide is None:
         return "{}"

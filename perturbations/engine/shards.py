@@ -15,7 +15,7 @@ from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.engine import clip_rows, guided, render_clip, rendering, supervise
 from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, Source, source_of
-from perturbations.guides.registry import Analysed, AnalysisRecipe, GuideWork, KnownGuides, analysis
+from perturbations.guides.registry import Analysed, AnalysisRecipe, Known, Work, analysis
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import Frame, MediaClip
@@ -96,7 +96,7 @@ def run_videos(
     folder: Path,
     journal: Path,
     stall_limit_s: float,
-    known: KnownGuides = clip_rows.NOTHING_KNOWN,
+    known: Known = clip_rows.NOTHING_KNOWN,
     videos: Sequence[SourceRow] = (),
     check: bool = True,
 ) -> Iterator[VideoRow]:
@@ -145,7 +145,7 @@ def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
 
 
 def _expected(
-    recipe: VideoRecipe, source: CompleteSource, path: str | None, known: KnownGuides, cuts: Cuts | None
+    recipe: VideoRecipe, source: CompleteSource, path: str | None, known: Known, cuts: Cuts | None
 ) -> VideoRow:
     """A clip's row before the clip is made; quarantined, with a stage, where it cannot be made."""
     cut = None
@@ -212,7 +212,7 @@ def run_analysis(
     def work(task: Sequence[AnalysisRow], tick: Tick) -> list[Analysed | str]:
         clips = [source_of(by_item[row.item_id]) for row in task]
         kept = [root / row.path if row.path else None for row in task]
-        results = declared.run(recipe, clips, GuideWork(files=kept, before=before or {}, tick=tick))
+        results = declared.run(recipe, clips, Work(files=kept, before=before or {}, tick=tick))
         return [str(result) if isinstance(result, MediaError) else result for result in results]
 
     together = recipe.clips_at_once

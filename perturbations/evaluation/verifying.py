@@ -19,7 +19,7 @@ from perturbations.verify.tree import Manifest, Tree
 _TOP = (1, 5, 10, 50, 100)
 
 
-def _check_results(tree: Tree, manifest: Manifest[ResultRow]) -> Iterator[Finding]:
+def check_results(tree: Tree, manifest: Manifest[ResultRow]) -> Iterator[Finding]:
     """Results, compared with the ranks manifest: recall, ranks and the number of queries."""
     yield from doubled(manifest)
     ranks = tree.neighbour(manifest.path.with_name("ranks.parquet"), RANKS)
@@ -67,4 +67,4 @@ def _check_ranks(tree: Tree, manifest: Manifest[RankRow]) -> Iterator[Finding]:
     yield from doubled(manifest)
 
 
-CHECKS = {RESULTS.name: _check_results, RANKS.name: _check_ranks}
+CHECKS = {RESULTS.name: check_results, RANKS.name: _check_ranks}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.exports.registry import Export
-from perturbations.exports.writing.requests import ExportRequest
+from perturbations.exports.writing.requests import Request
 
 if TYPE_CHECKING:
     from perturbations.composed.modifications import Split
@@ -39,7 +39,7 @@ _MISSING = frozenset(
 """Texts that the released code, which reads with pandas, takes for missing values."""
 
 
-def write(request: ExportRequest) -> list[Path]:
+def write(request: Request) -> list[Path]:
     """Write `egocvr_annotations.csv`, `egocvr_data.csv` and `egocvr_annotations_gallery.csv`; returns their paths.
 
     The galleries are those of the split: deduplicated where the split's are. Raises `ManifestError` where the released

@@ -8,10 +8,10 @@ from perturbations.exports.registry import Export
 
 if TYPE_CHECKING:
     from perturbations.exports.writing.hubfiles import Written
-    from perturbations.exports.writing.requests import ExportRequest
+    from perturbations.exports.writing.requests import Request
 
 
-def _described(request: ExportRequest, what: str) -> Written:
+def _described(request: Request, what: str) -> Written:
     """Write clips, captions or pairs as the layout `hub` does, and `croissant.json`; errors as there."""
     from perturbations.exports.writing import croissantfile, hubfiles
 

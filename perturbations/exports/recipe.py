@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from perturbations.exports.registry import Export
-from perturbations.exports.writing.requests import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, Request
 
 
-def _write(request: ExportRequest) -> Exported:
+def _write(request: Request) -> Exported:
     from perturbations.exports.writing import recipefiles
 
     return recipefiles.write(request)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from perturbations.base import shelf
 from perturbations.base.errors import ConfigError, did_you_mean, short
-from perturbations.exports.writing.requests import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +38,10 @@ class Export:
     name: str
     summary: str
     refuses: str
-    videos: Callable[[ExportRequest], Exported] | None = None
-    captions: Callable[[ExportRequest], int] | None = None
-    pairs: Callable[[ExportRequest], Exported] | None = None
-    splits: Callable[[ExportRequest], list[Path]] | None = None
+    videos: Callable[[Request], Exported] | None = None
+    captions: Callable[[Request], int] | None = None
+    pairs: Callable[[Request], Exported] | None = None
+    splits: Callable[[Request], list[Path]] | None = None
     needs_models: bool = False
 
     @property
@@ -59,26 +59,26 @@ class Export:
         """A sentence for menus."""
         return f"{self.name}: {self.summary}; takes {' and '.join(self.takes)}, refuses {self.refuses}."
 
-    def write_videos(self, request: ExportRequest) -> Exported:
+    def write_videos(self, request: Request) -> Exported:
         """Write a corpus of clips. Raises `ConfigError` where the format has no videos."""
         if self.videos is None:
             raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not videos")
         return self.videos(request)
 
-    def write_captions(self, request: ExportRequest) -> int:
+    def write_captions(self, request: Request) -> int:
         """Write perturbed captions; returns the number of files. Raises `ConfigError` for a format without captions."""
         if self.captions is None:
             raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not captions")
         return self.captions(request)
 
-    def write_pairs(self, request: ExportRequest) -> Exported:
+    def write_pairs(self, request: Request) -> Exported:
         """Write perturbed videos with perturbed captions. Raises `ConfigError` for a format without such pairs."""
         if self.pairs is None:
             instead = ": export videos.parquet and captions.parquet" if {"videos", "captions"} <= {*self.takes} else ""
             raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not pairs of both{instead}")
         return self.pairs(request)
 
-    def write_splits(self, request: ExportRequest) -> list[Path]:
+    def write_splits(self, request: Request) -> list[Path]:
         """Write a split for composed retrieval; returns the files. Raises `ConfigError` for a format without splits."""
         if self.splits is None:
             raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not splits")

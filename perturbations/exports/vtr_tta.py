@@ -19,7 +19,7 @@ from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.exports.registry import Export
 from perturbations.exports.writing.filenames import check_folders, files_in, scenario
-from perturbations.exports.writing.requests import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, Request
 from perturbations.manifest.kinds import ClipRow
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _NOT_LOADED = {"1012_Unbreakable_00.05.16.065-00.05.21.941"}
 """Clips of LSMDC's list that the loaders skip."""
 
 
-def write_videos(request: ExportRequest) -> Exported:
+def write_videos(request: Request) -> Exported:
     """Write the frames of every complete row of a `videos` or `sources` manifest, one clip in memory at a time.
 
     A file holds `video_id` and `video`: float32, num_frames x 3 x size x size, resized, cropped and normalized like
@@ -110,7 +110,7 @@ def _holds(file: Path, identity: Mapping[str, str], shape: tuple[int, ...]) -> b
         return False
 
 
-def write_captions(request: ExportRequest) -> int:
+def write_captions(request: Request) -> int:
     """Write `<perturbation>_<severity>.json` for every scenario of a `texts` manifest; return the number of files.
 
     A file is a list of [video_id, caption] with the first caption per video, in the order of the test split's file, as

@@ -21,16 +21,16 @@ from perturbations.guides.registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,
-    AnalysisResults,
     ClipShape,
     Facts,
     FactsRequest,
     Guide,
     GuideRecipe,
     GuideSettings,
-    GuideWork,
-    KnownGuides,
+    Known,
+    Results,
     Role,
+    Work,
 )
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
 
@@ -251,7 +251,7 @@ def _find(request: FactsRequest) -> _DonorFacts:
     return _DonorFacts(donor=donor, similarity=round(nearest.similarity, 6), files=_DonorFiles(donor=row.source_path))
 
 
-def _corpus(known: KnownGuides, seed: int, number: int) -> tuple[list[AnalysisRow], npt.NDArray[np.float64]]:
+def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], npt.NDArray[np.float64]]:
     """`number` donors and their vectors, chosen by a hash.
 
     A donor added to or removed from the corpus changes at most one of the others.
@@ -297,7 +297,7 @@ def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> tuple[int, floa
 # --- the analyses ----------------------------------------------------------------------------------------------------
 
 
-def _run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: GuideWork) -> AnalysisResults:
+def _run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
     """A vector per clip, from 12 uniformly sampled frames: of length 1, or the mean of features of any length."""
     from perturbations.analysis import descriptor
     from perturbations.media import footage
@@ -326,7 +326,7 @@ def _run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Gui
     ]
 
 
-def _run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: GuideWork) -> AnalysisResults:
+def _run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
     """The features of each clip's generated caption, for the search of donors (the released event insertion)."""
     assert isinstance(recipe, _CaptionEmbedding)
     rows = [work.before[clip.item_id] for clip in clips]

@@ -17,15 +17,15 @@ from perturbations.guides.registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,
-    AnalysisResults,
     ClipShape,
     Facts,
     FactsRequest,
     Guide,
     GuideRecipe,
     GuideSettings,
-    GuideWork,
+    Results,
     Role,
+    Work,
 )
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.
 # --- the analysis ----------------------------------------------------------------------------------------------------
 
 
-def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: GuideWork) -> AnalysisResults:
+def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
     """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
     from perturbations.analysis import saliency
     from perturbations.media import footage

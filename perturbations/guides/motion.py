@@ -12,14 +12,14 @@ from perturbations.guides.registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,
-    AnalysisResults,
     ClipShape,
     Facts,
     FactsRequest,
     Guide,
     GuideRecipe,
     GuideSettings,
-    GuideWork,
+    Results,
+    Work,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _settle(settings: GuideSettings) -> _MotionGuide:
     return _MotionGuide(analysis=_settle_analysis(settings))
 
 
-def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: GuideWork) -> AnalysisResults:
+def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
     """Write each clip's motion into its file."""
     assert isinstance(recipe, _MotionAnalysis)
     return [_analysed(recipe, clip, path, work.tick) for clip, path in zip(clips, work.files, strict=True)]

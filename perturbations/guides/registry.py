@@ -110,7 +110,7 @@ class Analysed(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuideWork:
+class Work:
     """The input of an analysis beside the clips.
 
     Attributes:
@@ -124,7 +124,7 @@ class GuideWork:
     tick: Tick = no_tick
 
 
-AnalysisResults = Sequence[Analysed | MediaError]
+Results = Sequence[Analysed | MediaError]
 
 
 OFFLINE_MB = 1000
@@ -149,7 +149,7 @@ class Analysis:
     name: str
     recipe: type[AnalysisRecipe]
     settle: Callable[[GuideSettings], AnalysisRecipe]
-    run: Callable[[AnalysisRecipe, Sequence[CleanClip], GuideWork], AnalysisResults]
+    run: Callable[[AnalysisRecipe, Sequence[CleanClip], Work], Results]
     extension: str | None = None
     after: str | None = None
     memory_mb: int = OFFLINE_MB
@@ -197,7 +197,7 @@ class Facts(Record):
 
 
 @dataclass(frozen=True)
-class KnownGuides:
+class Known:
     """The results of analyses for the clips of a shard.
 
     Attributes:
@@ -229,7 +229,7 @@ class FactsRequest:
     dataset: str
     item_id: str
     parameters: Mapping[str, object]
-    known: KnownGuides
+    known: Known
 
     def analysed_row(self) -> AnalysisRow:
         """The row of the clip's analysis. Raises `MediaError` when it is missing or failed."""

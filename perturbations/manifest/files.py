@@ -61,6 +61,12 @@ def table_of(kind: RowKind[RowT], rows: Iterable[RowT]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def table_as_in(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> pa.Table:
+    """Rows as a table of the columns that a manifest's file has, under the names that its version gave them."""
+    stored = columns_in(path)
+    return table_of(kind, rows).select([kind.renamed.get(name, name) for name in stored]).rename_columns(stored)
+
+
 def concatenate(parts: Sequence[Path], output: Path, kind: RowKind[RowT], about: _About | None = None) -> None:
     """Write the rows of parts that have no key in common as one manifest, as `write` does; for millions of them."""
     table = pa.concat_tables([_read_table(part, kind) for part in parts])
@@ -92,7 +98,7 @@ def as_written(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _Ab
 
     So that a repaired manifest of an earlier version equals the file that this version wrote.
     """
-    table = table_of(kind, rows).select(columns_in(path))
+    table = table_as_in(path, kind, rows)
     described = {**about, **describe(kind, table)}
     if METADATA_HASH in about:
         described[METADATA_HASH] = metadata_sha256(described)
@@ -115,7 +121,7 @@ def changed_parts(path: Path, kind: RowKind[RowT], rows: Sequence[RowT], *, is_l
     changed byte may be in the statistics by which readers skip rows, where no cell shows it. Where the file `is_listed`
     with the hash that it has, its bytes are not written again to compare them.
     """
-    about, table = read_metadata(path), table_of(kind, rows).select(columns_in(path))
+    about, table = read_metadata(path), table_as_in(path, kind, rows)
     names = [name for name, value in describe(kind, table).items() if about.get(name) != value]
     if METADATA_HASH in about and not names and about[METADATA_HASH] != metadata_sha256(about):
         names.append("metadata")
@@ -141,9 +147,11 @@ def _encoded(table: pa.Table, about: _About, *, empty_group: bool) -> bytes:
 
 def describe(kind: RowKind[RowT], table: pa.Table) -> dict[str, object]:
     """The number of rows, in all and per status, and hashes of the keys and of every cell."""
+    names = {kind.renamed.get(name, name): name for name in table.column_names}
     described: dict[str, object] = {
         "rows": table.num_rows,
-        "keys_sha256": _sha256_of(table, kind.key),
+        # An earlier version's key may have fewer columns.
+        "keys_sha256": _sha256_of(table, [names[name] for name in kind.key if name in names]),
         "content_sha256": _sha256_of(table, table.column_names),
     }
     if "status" in table.column_names:
@@ -365,7 +373,7 @@ def unrecorded(paths: Iterable[Path], kind: RowKind[Any]) -> list[str]:
             continue  # a part of a run before, which nothing reads
         if described.get("kind") == kind.name:
             of_parts = described.get(UNRECORDED, [])
-            absent |= known - set(schema.names)
+            absent |= known - {kind.renamed.get(name, name) for name in schema.names}
             absent |= {name for name in of_parts if name in known} if isinstance(of_parts, list) else set()
     return sorted(absent)
 

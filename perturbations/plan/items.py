@@ -13,7 +13,7 @@ from perturbations.base.errors import AnnotationError, ConfigError, short
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.named_paths import check_paths
 from perturbations.datasets import registry
-from perturbations.datasets.listing import AnnotatedItem, Collector, Listing, Rejected, raise_problems
+from perturbations.datasets.listing import Collector, Item, Listing, Rejected, raise_problems
 from perturbations.datasets.parsing import lines
 from perturbations.datasets.registry import Dataset
 
@@ -22,7 +22,7 @@ from perturbations.datasets.registry import Dataset
 class _Located:
     """An item whose video exists: its path and size in bytes."""
 
-    item: AnnotatedItem
+    item: Item
     path: Path
     bytes: int
 
@@ -56,10 +56,10 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
 def _subset(
     name: str,
     wanted: Sequence[str],
-    items: tuple[AnnotatedItem, ...],
+    items: tuple[Item, ...],
     rejected: tuple[Rejected, ...],
     places: LinesOfKeys,
-) -> tuple[tuple[AnnotatedItem, ...], tuple[Rejected, ...]]:
+) -> tuple[tuple[Item, ...], tuple[Rejected, ...]]:
     chosen = set(wanted)
     known = {item.item_id for item in items} | {entry.item_id for entry in rejected}
     if unknown := [item_id for item_id in wanted if item_id not in known]:
@@ -84,7 +84,7 @@ def whole_videos(dataset: Dataset, listing: Listing) -> Listing:
     ]
     listed = _split_videos(dataset) if dataset.ids is not None else []
     whole += [
-        AnnotatedItem(video, video, (), (), extensions=registry.get(dataset.adapter).extensions)
+        Item(video, video, (), (), extensions=registry.get(dataset.adapter).extensions)
         for video in dict.fromkeys(listed)
         if video not in videos
     ]

@@ -21,7 +21,7 @@ from perturbations.base import storage
 from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
-from perturbations.datasets.listing import AnnotatedItem, Listing, Rejected
+from perturbations.datasets.listing import Item, Listing, Rejected
 from perturbations.plan import items, workplace
 
 T = TypeVar("T")
@@ -254,7 +254,7 @@ class _Captions:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    item: AnnotatedItem
+    item: Item
     split: str
     path: Path
     bytes: int | None  # the list has the size, so that a replaced video is noticed; a new time alone changes nothing

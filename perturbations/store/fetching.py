@@ -135,9 +135,10 @@ def _named(manifests: Iterator[Path]) -> Iterator[str]:
         if path.suffix != ".parquet":
             continue
         try:
-            with pq.ParquetFile(path, read_dictionary=_COLUMNS) as file:
+            columns = [name for name in _COLUMNS if name in pq.read_schema(path).names]
+            with pq.ParquetFile(path, read_dictionary=columns) as file:
                 file_limits.check(path, file.metadata)
-                table = file.read([name for name in _COLUMNS if name in file.schema_arrow.names])
+                table = file.read(columns)
         except (pa.ArrowException, ValueError) as error:
             raise ManifestError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
         for column in table.columns:

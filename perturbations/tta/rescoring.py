@@ -133,11 +133,17 @@ def convolved(items: Tensor, others: Tensor, rate: float, share: float | None) -
     """
     if share is None:
         pulled = items @ (others.T @ others) - (items.mean(0) @ others.mean(0)) * others.sum(0)
-        return unit(items - rate * pulled / len(others))
+        return _unit_or_zero(items - rate * pulled / len(others))
     count = max(1, int(share * len(others)))
     moved = []
     for rows in items.split(ROWS):
         near = (rows @ others.T).topk(count, dim=1)
         weights = rows.new_zeros(len(rows), len(others)).scatter_(1, near.indices, near.values)
-        moved.append(unit(rows - rate * (weights @ others) / count))
+        moved.append(_unit_or_zero(rows - rate * (weights @ others) / count))
     return torch.cat(moved)
+
+
+def _unit_or_zero(rows: Tensor) -> Tensor:
+    """Vectors of length 1; zero where only rounding is left, as of an item less itself."""
+    lengths = rows.norm(dim=1, keepdim=True)
+    return torch.where(lengths > 1e-5, rows / lengths, 0)

@@ -15,7 +15,7 @@ from perturbations.base.tools import tool_versions
 from perturbations.engine import clip_rows, guided, render_clip
 from perturbations.engine.source import Cut, Cuts, parse_cut
 from perturbations.guides import registry as guides
-from perturbations.guides.registry import KnownGuides
+from perturbations.guides.registry import Known
 from perturbations.manifest import layout, locations, sets
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.plan.recipe import VideoRecipe, parse
@@ -175,7 +175,7 @@ class VerifiedCorpus:
 
         return expected
 
-    def _known(self, recipe: VideoRecipe) -> KnownGuides | None:
+    def _known(self, recipe: VideoRecipe) -> Known | None:
         """The results of the analyses, from their manifests; None where they are not available."""
         if recipe.guide is None:
             return clip_rows.NOTHING_KNOWN
@@ -188,10 +188,10 @@ class VerifiedCorpus:
         if own is None:
             return None
         if recipe.donors is None:
-            return KnownGuides(own)
+            return Known(own)
         dataset, analysis = recipe.donors
         donors = self._analysis(self.manifest.root / "manifests" / dataset, analysis)
-        return None if donors is None else KnownGuides(own, [row for row in donors.values() if row.status == COMPLETE])
+        return None if donors is None else Known(own, [row for row in donors.values() if row.status == COMPLETE])
 
     def _analysis(self, folder: Path, name: str) -> Mapping[str, AnalysisRow] | None:
         manifest = self._tree.neighbour(folder / f"{name}.parquet", ANALYSES)

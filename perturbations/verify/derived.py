@@ -16,7 +16,7 @@ from perturbations.captions import caption_rows
 from perturbations.engine import clip_rows
 from perturbations.engine.source import source_of
 from perturbations.guides import registry as guides
-from perturbations.guides.registry import AnalysisRecipe, GuideWork, parse_analysis
+from perturbations.guides.registry import AnalysisRecipe, Work, parse_analysis
 from perturbations.manifest import locations, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -299,7 +299,7 @@ def _emptiness_problems(row: AnalysisRow, recipe: AnalysisRecipe) -> list[str]:
 def _analysed_again(row: AnalysisRow, source: CompleteSource, recipe: AnalysisRecipe, root: Path) -> list[str]:
     try:
         clip = source_of(locations.located(source, root))
-        (outcome,) = guides.analysis(recipe.analysis).run(recipe, [clip], GuideWork(files=[None]))
+        (outcome,) = guides.analysis(recipe.analysis).run(recipe, [clip], Work(files=[None]))
     except MediaError:
         return []  # a finding of the sources manifest
     if row.status != COMPLETE:

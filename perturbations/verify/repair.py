@@ -163,7 +163,7 @@ def _is_proven(
     said = {name: manifest.about.get(name) for name in (files.METADATA_HASH, "content_sha256")}
     if not files.changed_parts(manifest.path, manifest.kind, manifest.rows):
         return derived
-    table = files.table_of(manifest.kind, rows).select(files.columns_in(manifest.path))
+    table = files.table_as_in(manifest.path, manifest.kind, rows)
     now = {**about, **files.describe(manifest.kind, table)}
     return now["content_sha256"] == said["content_sha256"] and said[files.METADATA_HASH] in (
         None,

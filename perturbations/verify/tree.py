@@ -285,7 +285,8 @@ def strangers(tree: Tree) -> list[Finding]:
             findings.append(Finding(manifest.path, "", str(error)))
             continue
         paths = (row.path for row in manifest.rows if row.path is not None)
-        named.setdefault(folder, set()).update(os.path.normpath(f"{manifest.root}/{path}") for path in paths)
+        root = os.path.normpath(manifest.root)  # of the root alone: a row's own `..` names no file of the corpus
+        named.setdefault(folder, set()).update(f"{root}/{path}" for path in paths)
     own = (_corpora_of(folder) for folder in tree.folders)
     names = set().union(*named.values())
     there = {path for folder in {*named, *own} if folder is not None for path in _files_below(folder)}

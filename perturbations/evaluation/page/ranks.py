@@ -80,8 +80,11 @@ def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
         if kind is not RANKS:
             raise ManifestError(f"{path} is a manifest of {kind.name}, not of {RANKS.name}")
         try:
-            there = pq.read_schema(path).names  # an earlier version has fewer columns
-            words = [name for name in (*_GROUP, *_RUN, "query_id") if name in there]
+            schema = pq.read_schema(path)
+            if problem := schemas.column_problem(RANKS, schema):
+                raise ValueError(problem)
+            # An earlier version has fewer columns.
+            words = [name for name in (*_GROUP, *_RUN, "query_id") if name in schema.names]
             stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)
             for batch in stored.iter_batches(_ROWS):
                 table = schemas.completed(pa.Table.from_batches([batch]), RANKS).combine_chunks()

@@ -12,7 +12,7 @@ from typing import Any
 from perturbations.api.functions import typed_row
 from perturbations.base.errors import ManifestError, short
 from perturbations.exports.writing import export_layout, output_folder, stored_clips
-from perturbations.exports.writing.requests import ExportRequest
+from perturbations.exports.writing.requests import Request
 from perturbations.exports.writing.stored_clips import ListedRow, UsableRow
 from perturbations.manifest import files
 from perturbations.manifest.companions import companion, texts_of
@@ -92,7 +92,7 @@ class ExportedCorpus:
         return [clip for clip in self.clips if clip.scenario == scenario]
 
 
-def read(request: ExportRequest) -> ExportedCorpus:
+def read(request: Request) -> ExportedCorpus:
     """The corpus of a manifest of videos, mixes or sources; with the clean clips where the request asks for them.
 
     Raises `ManifestError` for another kind of manifest, for two complete rows of one item and scenario, for clips whose
@@ -101,7 +101,7 @@ def read(request: ExportRequest) -> ExportedCorpus:
     return of_rows(request, stored_clips.read(request.manifest, (VIDEOS, MIXES, SOURCES)))
 
 
-def of_rows(request: ExportRequest, rows: Sequence[ListedRow]) -> ExportedCorpus:
+def of_rows(request: Request, rows: Sequence[ListedRow]) -> ExportedCorpus:
     """The corpus of a manifest's rows of clips. Errors as of `read`."""
     path = request.manifest
     about = files.read_metadata(path)
@@ -119,7 +119,7 @@ def of_rows(request: ExportRequest, rows: Sequence[ListedRow]) -> ExportedCorpus
     )
 
 
-def recipes_of(request: ExportRequest, rows: Sequence[ListedRow]) -> ExportedCorpus:
+def recipes_of(request: Request, rows: Sequence[ListedRow]) -> ExportedCorpus:
     """The same of clips in any storage, frames too. Raises `ManifestError` where none is complete."""
     path = request.manifest
     complete = stored_clips.complete(rows)
@@ -195,7 +195,7 @@ class ExportedTexts:
     sources: tuple[SourceRow, ...]
 
 
-def read_texts(request: ExportRequest, *, clean_clips: bool = False) -> ExportedTexts:
+def read_texts(request: Request, *, clean_clips: bool = False) -> ExportedTexts:
     """The accepted rows of a manifest of perturbed captions, with clean captions and clips where they are asked for.
 
     Raises `ManifestError` for another kind of manifest, and without the manifests of clean captions and clips.

@@ -24,7 +24,7 @@ from perturbations.exports.writing import (
 )
 from perturbations.exports.writing.export_rows import ExportedClip, ExportedCorpus, ExportedTexts
 from perturbations.exports.writing.publication import Publication
-from perturbations.exports.writing.requests import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, Request
 from perturbations.exports.writing.videofiles import KnownFiles
 
 _METADATA = "metadata.parquet"
@@ -51,14 +51,14 @@ class Written:
         return [pattern, *([f"{pattern}/*"] if any(path.is_dir() for path in output.glob(pattern)) else [])]
 
 
-def write_clips(request: ExportRequest, form: str) -> Written:
+def write_clips(request: Request, form: str) -> Written:
     """Write a corpus of clips. Raises `ManifestError` and `OutputError` as `corpus.read` and `folder.claim` do."""
     exported = export_rows.read(request)
     export_rows.check_any(exported)
     return _write(request, form, exported, _clip_rows, _CLIP_TABLES)
 
 
-def write_pairs(request: ExportRequest, form: str) -> Written:
+def write_pairs(request: Request, form: str) -> Written:
     """Write a corpus of pairs: each video once, and a row per caption that it is paired with.
 
     Raises `ManifestError` and `OutputError` as `pairs.read` and `folder.claim` do.
@@ -83,7 +83,7 @@ def _clip_rows(clip: ExportedClip, sha256: str) -> Iterable[export_columns.Colum
 
 
 def _write(
-    request: ExportRequest,
+    request: Request,
     form: str,
     exported: ExportedCorpus,
     rows_of: Callable[[ExportedClip, str], Iterable[export_columns.Columns]],
@@ -182,7 +182,7 @@ def _with_names(names: Sequence[str], table: pa.Table) -> pa.Table:
     return table.add_column(0, pa.field("file_name", pa.string()), pa.array(names, pa.string()))
 
 
-def write_captions(request: ExportRequest, form: str) -> Written:
+def write_captions(request: Request, form: str) -> Written:
     """Write perturbed captions, one table per scenario; with clean clips, each caption with its clip in one table.
 
     Raises `ManifestError` and `OutputError` as `corpus.read_texts` and `folder.claim` do.
@@ -214,7 +214,7 @@ _CAPTIONS = (
 )
 
 
-def _captions_with_clips(request: ExportRequest, texts: ExportedTexts) -> Written:
+def _captions_with_clips(request: Request, texts: ExportedTexts) -> Written:
     """One table with a row per caption, which names its clean clip: `videofolder` finds files below the table only."""
     export_layout.check_counts({export_layout.CLEAN: len(texts.clean)}, others=4)
     data = request.output / output_folder.DATA

@@ -10,7 +10,7 @@ from perturbations.base.errors import ManifestError, UnknownPerturbationError
 from perturbations.exports.writing import export_columns, export_layout, export_rows, stored_clips
 from perturbations.exports.writing.export_columns import PairColumns, PairedText
 from perturbations.exports.writing.export_rows import ExportedClip, ExportedCorpus
-from perturbations.exports.writing.requests import ExportRequest
+from perturbations.exports.writing.requests import Request
 from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import COMPLETE, MULTIMODAL, CompleteSource, MultimodalRow, VideoRow
 from perturbations.suites import registry
@@ -47,7 +47,7 @@ def scenario(text: PairedText) -> str:
     return export_layout.named(text.text_perturbation, str(text.text_severity))
 
 
-def read(request: ExportRequest) -> _Pairs:
+def read(request: Request) -> _Pairs:
     """The pairs of a manifest; with each clean clip and its clean captions where the request asks for them.
 
     Captions that the fidelity gate rejected are left out. Raises `ManifestError` as `corpus.read` does, and where no
@@ -63,7 +63,7 @@ def read(request: ExportRequest) -> _Pairs:
 
 
 def _captions(
-    request: ExportRequest, exported: ExportedCorpus, rows: Sequence[MultimodalRow]
+    request: Request, exported: ExportedCorpus, rows: Sequence[MultimodalRow]
 ) -> dict[tuple[str, ...], list[PairedText]]:
     clean = {row.caption_id: row.text for row in exported.captions}
     texts: dict[tuple[str, ...], list[PairedText]] = defaultdict(list)

@@ -11,7 +11,7 @@ from perturbations import __version__
 from perturbations.datasets import registry as datasets
 from perturbations.exports.writing import export_layout, export_rows
 from perturbations.exports.writing.export_rows import ExportedCorpus, ExportedTexts
-from perturbations.exports.writing.requests import ExportRequest
+from perturbations.exports.writing.requests import Request
 from perturbations.suites import registry as suites
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -36,7 +36,7 @@ class Publication:
         rejected: the number of captions that the fidelity gate rejected.
     """
 
-    request: ExportRequest
+    request: Request
     title: str
     origin: str
     drawn: bool
@@ -114,7 +114,7 @@ _IMPACT = (
 
 def of(
     exported: ExportedCorpus | ExportedTexts,
-    request: ExportRequest,
+    request: Request,
     rows: int,
     left_out: Sequence[object] | int,
     *,

@@ -29,7 +29,7 @@ from perturbations.exports.writing import (
     publication,
     stored_clips,
 )
-from perturbations.exports.writing.requests import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, Request
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
     COMPLETE,
@@ -74,7 +74,7 @@ def _table(path: Path) -> _Table:
     return _Table(kind, files.rows_as_stored(path, kind), files.read_metadata(path))
 
 
-def write(request: ExportRequest) -> Exported:
+def write(request: Request) -> Exported:
     """Write the manifests of a suite's videos and of its dataset, with names of clips instead of paths.
 
     A clip's name is its path below the folder that holds all of them. Raises `ManifestError` for another manifest than

@@ -30,7 +30,7 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportRequest:
+class Request:
     """What to export, and how. A format ignores the fields that do not apply to it.
 
     Attributes:

@@ -27,7 +27,7 @@ from perturbations.exports.writing import (
 from perturbations.exports.writing.export_columns import CaptionColumns, ClipColumns, Columns, PairColumns, PairedText
 from perturbations.exports.writing.export_rows import ExportedClip, ExportedCorpus
 from perturbations.exports.writing.publication import Publication
-from perturbations.exports.writing.requests import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, Request
 from perturbations.exports.writing.videofiles import Placed
 from perturbations.verify.findings import Finding
 
@@ -54,14 +54,14 @@ class Sample:
         return sum(_BLOCK + -(-size // _BLOCK) * _BLOCK for size in sizes)
 
 
-def _write_clips(request: ExportRequest) -> Exported:
+def write_clips(request: Request) -> Exported:
     """Write the shards of a corpus of clips. Raises as `corpus.read` and `folder.claim` do."""
     exported = export_rows.read(request)
     export_rows.check_any(exported)
     return _write(request, exported, exported.clips, lambda clip: (), ClipColumns)
 
 
-def _write_pairs(request: ExportRequest) -> Exported:
+def write_pairs(request: Request) -> Exported:
     """Write the shards of a corpus of pairs: a sample per video, whose `json` has the captions it is paired with.
 
     Raises as `pairs.read` and `folder.claim` do.
@@ -72,7 +72,7 @@ def _write_pairs(request: ExportRequest) -> Exported:
 
 
 def _write(
-    request: ExportRequest,
+    request: Request,
     exported: ExportedCorpus,
     clips: Sequence[ExportedClip],
     texts_of: Callable[[ExportedClip], Iterable[PairedText]],
@@ -95,7 +95,7 @@ def _write(
     return Exported(len(placed.files), 0, placed.failed, quarantined)
 
 
-def stage(request: ExportRequest, clips: Sequence[ExportedClip]) -> Placed:
+def stage(request: Request, clips: Sequence[ExportedClip]) -> Placed:
     """Check the stored videos and encode the others into a folder of their own."""
     staged = request.output / output_folder.DATA / _STAGED
 
@@ -118,7 +118,7 @@ def _json(row: Mapping[str, Any]) -> bytes:
     return json.dumps(row, sort_keys=True).encode()
 
 
-def write_captions(request: ExportRequest) -> int:
+def write_captions(request: Request) -> int:
     """Write the shards of a manifest of perturbed captions; returns their number."""
     texts = export_rows.read_texts(request)
     export_rows.check_any(texts)

@@ -31,7 +31,7 @@ from perturbations.exports.writing import (
 )
 from perturbations.exports.writing.export_rows import ExportedClip
 from perturbations.exports.writing.publication import Publication
-from perturbations.exports.writing.requests import Exported, ExportRequest
+from perturbations.exports.writing.requests import Exported, Request
 from perturbations.exports.writing.videofiles import Placed
 from perturbations.manifest import files
 from perturbations.manifest.kinds import COMPLETE
@@ -69,7 +69,7 @@ _Tasks = Mapping[str, Mapping[str, _Scenario]]
 """The scenarios of each task by their names, by the task's category: mteb's code of what is asked and what answers."""
 
 
-def _write_clips(request: ExportRequest) -> Exported:
+def write_clips(request: Request) -> Exported:
     """Write the tasks of perturbed videos: they ask for their captions, captions ask for them, and clean ones.
 
     The last, perturbed videos that ask for the clean ones, is written where the request has clean clips, and needs no
@@ -113,7 +113,7 @@ def _write_clips(request: ExportRequest) -> Exported:
     return Exported(len(placed.files), 0, placed.failed, quarantined)
 
 
-def write_captions(request: ExportRequest) -> int:
+def write_captions(request: Request) -> int:
     """Write the task of accepted captions as queries, whose corpus is all complete clips; returns the scenarios.
 
     Raises as `corpus.read_texts` and `folder.claim` do, and `ManifestError` where no caption has a clip.
@@ -138,7 +138,7 @@ def write_captions(request: ExportRequest) -> int:
     return len(scenarios)
 
 
-def _write_pairs(request: ExportRequest) -> Exported:
+def write_pairs(request: Request) -> Exported:
     """Write the task of perturbed captions as queries, whose corpus is the perturbed videos that they are paired with.
 
     A scenario of the task is one of videos and one of captions. Raises as `pairs.read` and `folder.claim` do, and
@@ -169,7 +169,7 @@ def _write_pairs(request: ExportRequest) -> Exported:
     return Exported(len(placed.files), 0, placed.failed, quarantined)
 
 
-def _write_splits(request: ExportRequest) -> list[Path]:
+def write_splits(request: Request) -> list[Path]:
     """Write the task of composed queries, a video and an instruction, whose corpus is the clips of the split's pool.
 
     Returns the written files. A query whose clip, or all of whose targets, cannot be exported is left out. Raises
@@ -210,12 +210,12 @@ def _names(text: str) -> list[str]:
     raise ManifestError(f"a query's targets are a list of names, not {short(text)}")
 
 
-def _check_tasks(request: ExportRequest, scenarios: Mapping[str, _Scenario]) -> None:
+def _check_tasks(request: Request, scenarios: Mapping[str, _Scenario]) -> None:
     if not scenarios:
         raise ManifestError(f"{request.manifest}: no caption has a clip that can be exported")
 
 
-def _queries(request: ExportRequest, scenario: str, texts: Iterable[tuple[str, str]]) -> Path:
+def _queries(request: Request, scenario: str, texts: Iterable[tuple[str, str]]) -> Path:
     """Write the captions that ask in a scenario: ids and texts."""
     path = request.output / output_folder.DATA / f"{scenario}-queries.parquet"
     export_columns.write_table(path, _texts(texts))
@@ -233,7 +233,7 @@ def _qrels(pairs: Iterable[tuple[str, str]]) -> pa.Table:
     return pa.Table.from_arrays([pa.array(queries, pa.string()), pa.array(targets, pa.string()), scores], schema=_QRELS)
 
 
-def _video_parts(request: ExportRequest, members: Sequence[ExportedClip], placed: Placed) -> dict[str, list[Path]]:
+def _video_parts(request: Request, members: Sequence[ExportedClip], placed: Placed) -> dict[str, list[Path]]:
     """Write each video once; returns the files per scenario.
 
     The videos that the same scenarios have lie in the same files.
@@ -255,7 +255,7 @@ def _video_parts(request: ExportRequest, members: Sequence[ExportedClip], placed
 
 
 def _write_parts(
-    request: ExportRequest, name: str, samples: Iterable[shardfiles.Sample], texts: Mapping[str, str] | None = None
+    request: Request, name: str, samples: Iterable[shardfiles.Sample], texts: Mapping[str, str] | None = None
 ) -> list[Path]:
     """Write videos, with their `texts` where they have some, as files of limited size; returns those."""
     paths = []

@@ -1,0 +1,151 @@
+"""Results, ranks and pictures of every perturbation of the published suites, whose numbers mean nothing.
+
+They are those of a model whose queries are harder the higher the severity, and of methods that change some ranks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perturbations.base import rng
+from perturbations.evaluation import pictures
+from perturbations.evaluation.pictures import Picture
+from perturbations.evaluation.rows import RANKS, RESULTS, ResultRow, ScenarioColumns
+from perturbations.manifest import files
+from perturbations.manifest.columns import columns_of
+from perturbations.retrieval import summary_of_ranks
+from perturbations.suites import registry
+
+SUITES = ("mlvp", "mm_robustness", "msrvtt_p")
+METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl")
+MODELS = ("clip4clip-vit-b-32-qs-0a", "clip4clip-vit-b-16-qs-0b", "xpool-vit-b-32-qgs_cross-0c")
+KINDS = {"v2t": "video", "t2v": "text"}
+
+Scenario = dict[str, object]
+
+
+def _scenarios(suites: Sequence[str] = SUITES) -> Iterator[Scenario]:
+    """Clean queries of both directions, and every perturbation at every severity."""
+    for direction, kind in KINDS.items():
+        yield {
+            "direction": direction,
+            "suite": "clean",
+            "perturbation": "clean",
+            "severity": 0,
+            "level": "clean",
+            "side": "none",
+        }
+        for suite in suites:
+            for entry in registry.perturbations(suite):
+                for severity in entry.severities if entry.kind == kind else ():
+                    about = {"suite": suite, "perturbation": entry.name, "severity": severity}
+                    yield {"direction": direction, "side": "query", "level": entry.level, **about}
+
+
+def write(
+    folder: Path,
+    *,
+    dataset: str = "msrvtt",
+    queries: int = 1000,
+    models: Sequence[str] = MODELS,
+    methods: Sequence[str] = METHODS,
+    seeds: Sequence[int] = (42,),
+    suites: Sequence[str] = SUITES,
+    gallery: int = 1000,
+) -> dict[str, list[Path]]:
+    """Write results, ranks and pictures, one of each per model; returns their paths, as `page.write` takes them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths: dict[str, list[Path]] = {"results": [], "ranks": [], "pictures": []}
+    for place, model_key in enumerate(models):
+        rows, ranks = [], []
+        draw = rng.generator(place, dataset, "", "pictures")
+        for scenario in _scenarios(suites):
+            named = f"{scenario['suite']}/{scenario['perturbation']}"
+            draw = rng.generator(place, dataset, f"{scenario['direction']} {scenario['severity']}", named)
+            severity = int(str(scenario["severity"]))
+            hardness = draw.exponential(1.6 + 0.4 * place + draw.uniform(0.3, 0.9) * severity, queries)
+            for at, method in enumerate(methods):
+                for seed in seeds:
+                    own = hardness * (1 - 0.02 * at) * np.exp(draw.normal(0, 0.25 * (at > 0), queries))
+                    rank = np.minimum(1 + own.astype(np.int64), gallery)
+                    about = {"dataset": dataset, "model": "clip4clip", "model_key": model_key}
+                    columns = {**about, **scenario, "method": method, "seed": seed}
+                    rows.append(_result(columns, rank, gallery, draw))
+                    ranks.append((columns, rank))
+        paths["results"].append(folder / f"{model_key}.results.parquet")
+        files.write(paths["results"][-1], RESULTS, rows, {"package_version": "0"})
+        paths["ranks"].append(folder / f"{model_key}.ranks.parquet")
+        _write_ranks(paths["ranks"][-1], ranks)
+        paths["pictures"].append(folder / f"{model_key}.pictures.json")
+        worst = [min((row for row in rows if row.direction == direction), key=_badness) for direction in KINDS]
+        drawn = [_picture(row, method, gallery, draw) for row in worst for method in methods]
+        pictures.write(paths["pictures"][-1], drawn)
+    return paths
+
+
+def _badness(row: ResultRow) -> tuple[bool, float, str, str, int]:
+    return row.method != "none", row.recall_at_1, row.suite, row.perturbation, row.severity or 0
+
+
+def _write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> None:
+    """Write the ranks of runs, whose queries are called q0, q1, ..., by columns: millions of rows."""
+    schema = files.schema_of(RANKS)
+    lengths = [len(rank) for _, rank in runs]
+    columns: dict[str, pa.Array] = {}
+    for field in schema:
+        if field.name == "query_id":
+            columns[field.name] = pa.array([f"q{place}" for length in lengths for place in range(length)])
+        elif field.name == "rank":
+            columns[field.name] = pa.array(np.concatenate([rank for _, rank in runs]))
+        else:
+            values = pa.array([about.get(field.name) for about, _ in runs], field.type)
+            columns[field.name] = values.take(pa.array(np.repeat(np.arange(len(runs)), lengths)))
+    table = pa.table(columns, schema=schema)
+    about = {"perturbations": json.dumps({"kind": RANKS.name, "schema_version": files.SCHEMA_VERSION})}
+    pq.write_table(table.replace_schema_metadata(about), path, compression="zstd", write_page_checksum=True)
+
+
+def _result(columns: Scenario, rank: np.ndarray, gallery: int, draw: np.random.Generator) -> ResultRow:
+    hubs = {
+        column.name: float(draw.uniform(0.1, 3)) for column in columns_of(ResultRow) if column.name.startswith("hub_")
+    }
+    costs = {
+        f"{part}_ms_{point}": float(draw.uniform(1, 50))
+        for part in ("encode", "adapt", "rerank", "total")
+        for point in ("p50", "p95")
+    }
+    return ResultRow(
+        **columns,  # type: ignore[arg-type]
+        **summary_of_ranks(rank),  # type: ignore[arg-type]
+        **hubs,  # type: ignore[arg-type]
+        **costs,  # type: ignore[arg-type]
+        setting="qs",
+        queries=len(rank),
+        missing_queries=0,
+        gallery=gallery,
+        peak_memory_mib=1000.0,
+        updates=3,
+        empty=0,
+        non_finite=0,
+        settings=json.dumps({"batch_size": 16, "num_frames": 12, "precision": "float32", "steps": 3}),
+        backend=json.dumps({"retrieval": "pretrained"}),
+        queries_sha256="q",
+        manifest_sha256="m",
+        checkpoint_sha256=str(columns["model_key"]),
+        tools=json.dumps({"numpy": "2.3", "torch": "2.9"}),
+        recipe_id="0",
+    )
+
+
+def _picture(row: ResultRow, method: str, gallery: int, draw: np.random.Generator) -> Picture:
+    named = {column.name: getattr(row, column.name) for column in columns_of(ResultRow)}
+    scenario = {**{name: named[name] for name in ScenarioColumns.__dataclass_fields__}, "method": method}
+    occurrence = draw.negative_binomial(1, 1 / 16, gallery).astype(float)
+    heatmap = draw.random((32, 32)).round(4)
+    return Picture(**scenario, occurrence=tuple(occurrence.tolist()), heatmap=tuple(map(tuple, heatmap.tolist())))
