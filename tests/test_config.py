@@ -59,15 +59,6 @@ def test_the_repositorys_own_configuration_is_valid() -> None:
     config.parse(yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
 
 
-def test_the_short_demo_stores_the_frames_that_it_evaluates() -> None:
-    raw = yaml.safe_load((REPOSITORY / "config.yaml").read_text())
-    for key, values in yaml.safe_load((REPOSITORY / "workflow/short_demo.yaml").read_text()).items():
-        raw[key] |= values  # as Snakemake merges files
-    parsed = config.parse(raw)
-    assert parsed.storage.tier == "frames"
-    assert parsed.storage.num_frames == parsed.evaluation.num_frames
-
-
 def test_a_datasets_own_limit_comes_before_the_global_one() -> None:
     raw = changed(("max_quarantine", 4), ("datasets/own", {"adapter": "demo", "max_quarantine": 0}))
     parsed = config.parse(raw)
