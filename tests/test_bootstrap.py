@@ -124,7 +124,7 @@ def test_ranks_that_do_not_fit_are_refused(known: Any) -> None:
 
 # --- ranks -----------------------------------------------------------------------------------------------------------
 
-FOG = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "level": "mid"}
+FOG = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "category": "mid"}
 
 
 def rank_rows(row: ResultRow, known: Sequence[int]) -> list[RankRow]:

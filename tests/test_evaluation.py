@@ -160,8 +160,8 @@ def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[
     ("wrong", "message"),
     [
         ({"suites": ["msrvtt_p"]}, "evaluation.suites: 'msrvtt_p' is not among `suites`"),
-        ({"methods": ["qbnorm"]}, "evaluation.bank: the method `qbnorm` needs a bank"),
-        ({"bank": "train"}, "evaluation.bank: 'train' is not among `datasets`"),
+        ({"methods": ["qbnorm"]}, "evaluation.querybank: the method `qbnorm` needs a bank"),
+        ({"bank": "train"}, "evaluation.querybank: 'train' is not among `datasets`"),
         ({"model": "xpool"}, "evaluation.checkpoint: `xpool` needs the weights"),
         ({"revision": "abc"}, "evaluation.pretrained"),
         ({"pretrained": "clip", "checkpoint": "nowhere.pth"}, "no such file: nowhere.pth"),

@@ -47,7 +47,7 @@ def result(method: str, recall_at_1: float, **more: Any) -> ResultRow:
     hubs = {column.name: 0.25 for column in columns_of(ResultRow) if column.name.startswith("hub_")}
     recalls = {f"recall_at_{k}": 100.0 for k in (5, 10, 50, 100)} | {"rsum": 300.0}
     counts = {"queries": 100, "missing_queries": 0, "gallery": 100, "median_rank": 1.0, "mean_rank": 2.0}
-    scenario = {"suite": "clean", "perturbation": "clean", "severity": 0, "level": "clean", "direction": "v2t"}
+    scenario = {"suite": "clean", "perturbation": "clean", "severity": 0, "category": "clean", "direction": "v2t"}
     scenario["side"] = "query" if more.get("suite", "clean") != "clean" else "none"
     columns = {
         "dataset": "demo",
@@ -102,7 +102,7 @@ def rows() -> list[ResultRow]:
             results.append(result(method, 80.0 + min(place, 1), direction=direction))
             for entry in registry.perturbations(suite, kind):  # type: ignore[arg-type]
                 for severity in {1, min(5, len(entry.severities))}:
-                    about = {"suite": suite, "perturbation": entry.name, "severity": severity, "level": entry.level}
+                    about = {"suite": suite, "perturbation": entry.name, "severity": severity, "category": entry.level}
                     results.append(result(method, 60.0 - 5 * severity + 2 * place, direction=direction, **about))
     return results
 
@@ -220,7 +220,7 @@ def written(folder: Path, results: list[ResultRow], name: str = "results.parquet
 
 def of_model(key: str, r1: dict[str, float], **more: Any) -> list[ResultRow]:
     """The rows of one model: each method on clean queries and on fog."""
-    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "level": registry.get("mlvp/fog").level}
+    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "category": registry.get("mlvp/fog").level}
     return [
         result(method, value - lost, model_key=key, checkpoint_sha256=key, **about, **more)
         for method, value in r1.items()
@@ -314,7 +314,7 @@ def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
     results = [result("none", 90.0)]
     for place, entry in enumerate(registry.perturbations("mlvp", "video")):
         results.append(
-            result("none", float(place), suite="mlvp", perturbation=entry.name, severity=5, level=entry.level)
+            result("none", float(place), suite="mlvp", perturbation=entry.name, severity=5, category=entry.level)
         )
     manifests.write(tmp_path / "results.parquet", RESULTS, results)
     page.write(tmp_path / "report.html", results=[tmp_path / "results.parquet"])
@@ -373,11 +373,11 @@ def test_robustness_is_against_the_methods_own_clean_result(report: Path) -> Non
 
 def test_robustness_is_of_the_papers_metric_and_of_the_same_queries(tmp_path: Path) -> None:
     """R@5 and gamma for MSRVTT-P, RSUM of both directions and MMI for Qiu et al.; NaN where the queries are others."""
-    scenario = {"suite": "msrvtt_p", "perturbation": "jumble", "severity": 1, "level": "temporal", "side": "gallery"}
+    scenario = {"suite": "msrvtt_p", "perturbation": "jumble", "severity": 1, "category": "temporal", "side": "gallery"}
     asked = {"direction": "t2v", "recall_at_5": 40.0, "clean_recall_at_5": 80.0, "queries": 90}
     rows = [result("none", 50.0, direction=direction) for direction in ("v2t", "t2v")]
     rows = [*rows, result("none", 30.0, **scenario, **asked)]
-    noise = {"suite": "mm_robustness", "perturbation": "gaussian_noise", "severity": 1, "level": "noise"}
+    noise = {"suite": "mm_robustness", "perturbation": "gaussian_noise", "severity": 1, "category": "noise"}
     rows += [
         result("none", 10.0, **noise, direction="v2t", side="query", rsum=150.0),
         result("none", 10.0, **noise, direction="t2v", side="gallery", rsum=90.0),
@@ -614,7 +614,7 @@ def test_results_and_ranks_of_an_earlier_version_open(tmp_path: Path) -> None:
 
 def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_path: Path) -> None:
     """Of Table 1 of HAT-VTR: CLIP4Clip without adaptation on fog at severity 5 has 26.7."""
-    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "level": "low", "queries": 1000}
+    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "category": "low", "queries": 1000}
     about = {"protocol": "hat_vtr_table_1", "backend": json.dumps({"retrieval": "pretrained"})}
     where = f"msrvtt, {B32.rpartition('-')[0]}, v2t, beside msrvtt, CLIP4Clip, qs, R@1"
     for dataset, says in (
@@ -692,7 +692,7 @@ def test_a_skewness_nearest_to_zero_is_the_best_and_no_hit_has_an_interval() -> 
 
 
 def test_a_gallery_that_is_too_small_is_said_and_numbers_of_queries_that_differ_are_rows(tmp_path: Path) -> None:
-    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "level": "low", "gallery": 4}
+    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "category": "low", "gallery": 4}
     rows = [result("none", 50.0, gallery=4), result("none", 40.0, **fog, queries=90, missing_queries=10)]
     page.write(tmp_path / "page.html", results=[written(tmp_path, rows)])
     assert "In a gallery of 4, R@k is 100 for every model from k = 4 on." in (tmp_path / "page.html").read_text()
@@ -722,7 +722,7 @@ def test_results_without_ranks_say_so(tmp_path: Path) -> None:
 
 
 def test_models_that_were_asked_other_scenarios_are_not_compared(tmp_path: Path) -> None:
-    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 1, "level": "mid"}
+    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 1, "category": "mid"}
     rows = [
         *of_model(B32, {"none": 40.0}),
         *of_model(B16, {"none": 50.0}),

@@ -77,7 +77,7 @@ def test_folders_give_every_scenario_with_its_side(folder: Path, capsys: pytest.
     results = read_manifest(folder / "out/results.parquet").set_index("side")
     assert results["recall_at_1"].round(1).to_dict() == {"none": 66.7, "query": 20.0, "gallery": 100.0}
     query = results.loc["query"]
-    assert (query["suite"], query["perturbation"], query["severity"], query["level"]) == (
+    assert (query["suite"], query["perturbation"], query["severity"], query["category"]) == (
         "mm_robustness",
         "ocr",
         7,

@@ -194,7 +194,7 @@ def _row(
         {
             **columns,
             **summary_of_ranks(places),
-            "level": scenario.suite if scenario.side == "none" else registry.get(key).level,
+            "category": scenario.suite if scenario.side == "none" else registry.get(key).level,
             "setting": "features",
             "queries": len(asked.ids),
             "missing_queries": missing,

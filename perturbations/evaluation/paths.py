@@ -148,7 +148,7 @@ def inputs(
     if side == "none":  # clean queries are encoded as perturbed ones are, so that their time is measured
         clean.remove(asks)
     named["encoded"] = [encoded(config, dataset, name) for name in clean]
-    bank = config.evaluation.bank
+    bank = config.evaluation.querybank
     if bank is not None and evaluation.needs_bank(config, group):
         named["bank"] = encoded(config, bank, asks)
     return named

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    field_validator,
+)
 from pydantic.config import JsonDict
 
 from perturbations.base.errors import ConfigError
@@ -163,8 +172,10 @@ class Evaluation(Strict):
         description="values that replace the published ones: method -> parameter -> value (`perturb list methods`)",
         json_schema_extra=_with_parameters,
     )
-    bank: str | None = Field(
-        None, description=f"{', '.join(_NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank"
+    querybank: str | None = Field(
+        None,
+        validation_alias=AliasChoices("querybank", "bank"),
+        description=f"{', '.join(_NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank",
     )
     seeds: tuple[Seed, ...] = Field((42,), min_length=1, description="of the methods")
     batch_size: Whole = Field(16, ge=1, le=65_536, description="queries at once")

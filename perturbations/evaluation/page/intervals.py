@@ -108,7 +108,7 @@ class Scores:
         levels: dict[ScenarioKey, str] = {}
         for (scenario, _, _), row in self._values.items():
             if (scenario.suite, scenario.side, scenario.mix) == (suite, side, None):
-                levels.setdefault(scenario, str(row["level"]))
+                levels.setdefault(scenario, str(row["category"]))
         places = {entry.name: place for place, entry in enumerate(declared_by(suite))}
 
         def place(scenario: ScenarioKey) -> tuple[Any, ...]:

@@ -106,8 +106,8 @@ def _levels(suite: str, rows: pd.DataFrame) -> dict[str, list[IntervalColumn]]:
     places = {entry.name: place for place, entry in enumerate(declared_by(suite))}
     named = sorted(
         (
-            (run_of(row)[0], row["level"], row["backend"])
-            for row in rows[[*ScenarioKey._fields, "method", "seed", "level", "backend"]].to_dict("records")
+            (run_of(row)[0], row["category"], row["backend"])
+            for row in rows[[*ScenarioKey._fields, "method", "seed", "category", "backend"]].to_dict("records")
         ),
         key=lambda row: (
             *(places.get(name or "", len(places)) for name in (row[0].perturbation, row[0].text_perturbation)),

@@ -124,7 +124,7 @@ def _six(table: str, summary: str, datasets: tuple[str, ...] = ("msrvtt",), **ch
         **changed,
     }
     captions = {"perturbations": list(_SIX_TEXT), "severities": "all"}
-    bank = {"bank": "the dataset of training queries"} if "qbnorm" in evaluation["methods"] else {}
+    bank = {"querybank": "the dataset of training queries"} if "qbnorm" in evaluation["methods"] else {}
     return EvaluationProtocol(
         name=f"hat_vtr_table_{table}",
         paper="hat_vtr",
