@@ -22,7 +22,7 @@ from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files
-from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow, TextRow
+from perturbations.manifest.kinds import SOURCES, CaptionRow, CompleteSource, SourceRow, TextRow
 from perturbations.plan import caption_recipes as caption_recipes
 from perturbations.plan import mixes, recipe
 from perturbations.suites import registry
@@ -607,9 +607,10 @@ def test_results_say_whose_severities_they_have(changed: dict[str, str], facts: 
     assert backends == {"retrieval": "demo_encoder"} | facts
 
 
-def test_an_evaluation_without_a_complete_clip_stops_with_one_message() -> None:
-    from perturbations.evaluation.jobs import _check_any_complete
+def test_an_evaluation_without_a_complete_clip_stops_with_one_message(tmp_path: Path) -> None:
+    from perturbations.evaluation.jobs import _clean
 
     rows = [SourceRow(dataset="d", split="test", item_id=name, status="quarantined", error="x") for name in "ab"]
+    files.write(tmp_path / "s.parquet", SOURCES, rows)
     with pytest.raises(ManifestError, match=r"s\.parquet has no complete clip: all 2 are quarantined or missing"):
-        _check_any_complete(Path("s.parquet"), rows)
+        _clean(tmp_path / "s.parquet", None)

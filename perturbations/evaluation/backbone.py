@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -61,7 +61,7 @@ def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: 
     Raises `ConfigError` when files are missing or do not fit, or the device cannot be used; the weights, which take
     longest, are read last.
     """
-    _check_device(device)
+    _on_device(library("torch").zeros(1), device)
     local = Path(folder).expanduser()
     pretrained = None if frozen.is_frozen(local) else find_checkpoint(folder, settings["revision"])
     if pretrained is None or frozen.is_frozen(pretrained.folder):
@@ -127,10 +127,9 @@ _SAME = 1e-6
 """Features that differ by less, of the largest value, differ by rounding."""
 
 
-def _check_device(device: str) -> None:
-    torch = library("torch")
+def _on_device(values: Tensor | nn.Module, device: str) -> None:
     try:
-        torch.zeros(1, device=torch.device(device))
+        values.to(library("torch").device(device))
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"device {device!r} cannot be used: {first_line(error)}") from error
 
@@ -167,10 +166,7 @@ def load_encoder(
     if pooling == "xpool" and not pool_state:
         what = f"{checkpoint} holds none" if checkpoint is not None else "no checkpoint is given"
         raise ConfigError(f"xpool needs the weights {POOL_PREFIX}*, and {what}; download a published X-Pool checkpoint")
-    try:
-        model.to(torch.device(device))
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device {device!r} cannot be used: {first_line(error)}") from error
+    _on_device(model, device)
     return clip4clip(model) if pooling == "clip4clip" else xpool(model, pool_state)
 
 
@@ -185,36 +181,16 @@ def _split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[s
     pool = {name.removeprefix(POOL_PREFIX): value for name, value in bare.items() if name.startswith(POOL_PREFIX)}
     other = [name for name in bare if not name.startswith((CLIP_PREFIX, POOL_PREFIX))]
     if other:
+        pooled = {name.partition(".")[0] for name in other} & _HEADS
         raise ConfigError(
             f"{len(other)} weights are neither {CLIP_PREFIX}* nor {POOL_PREFIX}*; the first is {other[0]}"
-            + (
-                "; of CLIP4Clip's ways to pool frames only the mean is supported"
-                if set(map(_top, other)) & _HEADS
-                else ""
-            )
+            + ("; of CLIP4Clip's ways to pool frames only the mean is supported" if pooled else "")
         )
     return clip, pool
 
 
 _HEADS = {"frame_position_embeddings", "transformerClip", "lstm_visual", "cross", "similarity_dense"}
 """What CLIP4Clip's other ways to pool frames add to the weights (seqTransf, seqLSTM, tightTransf)."""
-
-
-def _top(name: str) -> str:
-    return name.partition(".")[0]
-
-
-class _Tower(Protocol):
-    hidden_act: str
-
-
-class _Towers(Protocol):
-    text_config: _Tower
-    vision_config: _Tower
-
-
-class _WithConfig(Protocol):
-    config: _Towers
 
 
 def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
@@ -226,7 +202,7 @@ def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """
     if openai_names.are_openai(state):
         state = openai_names.renamed(state)
-        config = cast(_WithConfig, model).config
+        config: Any = model.config
         activations = {config.text_config.hidden_act, config.vision_config.hidden_act}
         if activations != {"quick_gelu"}:
             raise ConfigError(

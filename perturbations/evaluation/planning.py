@@ -114,7 +114,13 @@ def _of_suite(
         return
     videos = perturbs("clips", direction, side)
     available = recipe.scenarios(config, suite) if videos else caption_recipes.scenarios(config, dataset, suite)
-    chosen = list(_at_severities(config, suite, available))
+    chosen = [
+        pair
+        for name in dict.fromkeys(name for name, _ in available)
+        for pair in nearest(
+            [own for own in available if own[0] == name], config.evaluation.severities_of(_level(suite, name))
+        )
+    ]
     if available and not chosen:
         lowest = min(severity for _, severity in available)
         text = (
@@ -148,14 +154,6 @@ def _combined(config: configuration.Config, dataset: str, suite: str, direction:
 
 def _level(suite: str, name: str) -> str:
     return registry.get(f"{suite}/{name}").level
-
-
-def _at_severities(
-    config: configuration.Config, suite: str, available: Sequence[tuple[str, int]]
-) -> Iterator[tuple[str, int]]:
-    for name in dict.fromkeys(name for name, _ in available):
-        own = [pair for pair in available if pair[0] == name]
-        yield from nearest(own, config.evaluation.severities_of(_level(suite, name)))
 
 
 def nearest(available: Sequence[tuple[str, int]], wanted: Sequence[int]) -> Iterator[tuple[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,25 +31,23 @@ AdaptationSetting = Literal["qs", "qgs_cross", "qgs_zero_shot"]
 Precision = Literal["float32", "tf32", "bfloat16"]
 
 
-def _known_method(name: str) -> str:
-    try:
-        return methods.method(name).name
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
+def _known(look_up: Callable[[str], Any]) -> AfterValidator:
+    """The name of a thing of a shelf; where there is none, the look-up's message."""
 
+    def name_of(name: str) -> str:
+        try:
+            return str(look_up(name).name)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
 
-def _known_protocol(name: str) -> str:
-    try:
-        return protocols.protocol(name).name
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
+    return AfterValidator(name_of)
 
 
 _MethodName = Annotated[
-    str, AfterValidator(_known_method), WithJsonSchema({"type": "string", "enum": list(methods.methods())})
+    str, _known(methods.method), WithJsonSchema({"type": "string", "enum": list(methods.methods())})
 ]
 _ProtocolName = Annotated[
-    str, AfterValidator(_known_protocol), WithJsonSchema({"type": "string", "enum": list(protocols.protocols())})
+    str, _known(protocols.protocol), WithJsonSchema({"type": "string", "enum": list(protocols.protocols())})
 ]
 
 
