@@ -137,21 +137,14 @@ def _on_device(values: Tensor | nn.Module, device: str) -> None:
 def load_encoder(
     pooling: str, pretrained: str, *, checkpoint: Path | None = None, revision: str | None = None, device: str = "cpu"
 ) -> DualEncoder:
-    """A dual encoder ready for `adapt`.
+    """A dual encoder ready for `adapt`, with the pooling "clip4clip" or "xpool".
 
-    Args:
-        pooling: "clip4clip" or "xpool".
-        pretrained: folder or downloaded hub name of a CLIP, BLIP or similar model in transformers' format; it gives
-            the architecture, and the weights where the checkpoint has none.
-        checkpoint: fine-tuned weights in the format that X-Pool and the re-implementation of CLIP4Clip publish:
-            safetensors, or a torch file with a `state_dict`; keys `clip.*` and `pool_frames.*`. None: pretrained
-            weights only.
-        revision: of `pretrained`, see `system.checkpoints.find_checkpoint`.
-        device: "cpu", "cuda", "cuda:N" or "mps".
+    `pretrained`, a folder or a downloaded name, gives the architecture, and the weights where the checkpoint has none.
+    A `checkpoint` is in the format that X-Pool and the re-implementation of CLIP4Clip publish: safetensors, or a torch
+    file with a `state_dict`; keys `clip.*` and `pool_frames.*`.
 
-    Raises:
-        ConfigError: files are missing, damaged or of another format; weights are missing or superfluous; xpool is
-            requested without a checkpoint that has its pooling.
+    Raises `ConfigError` where files are missing, damaged or of another format, where weights are missing or
+    superfluous, and for xpool without a checkpoint that has its pooling.
     """
     if pooling not in _POOLINGS:
         raise ConfigError(f"pooling {pooling!r} is unknown; allowed: {', '.join(_POOLINGS)}")
@@ -171,11 +164,7 @@ def load_encoder(
 
 
 def _split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The weights of CLIP and those of the pooling, each without its prefix; a leading `module.` is dropped.
-
-    Raises:
-        ConfigError: a key belongs to neither.
-    """
+    """The weights of CLIP and those of the pooling, each without its prefix; a leading `module.` is dropped."""
     bare = {name.removeprefix("module."): value for name, value in state.items()}
     clip = {name.removeprefix(CLIP_PREFIX): value for name, value in bare.items() if name.startswith(CLIP_PREFIX)}
     pool = {name.removeprefix(POOL_PREFIX): value for name, value in bare.items() if name.startswith(POOL_PREFIX)}
@@ -196,9 +185,8 @@ _HEADS = {"frame_position_embeddings", "transformerClip", "lstm_visual", "cross"
 def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Load all fine-tuned weights, under transformers' names or OpenAI's, into a model of transformers.
 
-    Raises:
-        ConfigError: weights are missing, superfluous or of another shape, or OpenAI's while the model has another
-            activation than theirs; then the model is unchanged.
+    Raises `ConfigError`, before the model is changed, where they do not fit it, or are OpenAI's and it has another
+    activation than theirs.
     """
     if openai_names.are_openai(state):
         state = openai_names.renamed(state)

@@ -59,12 +59,8 @@ def check(rows: Iterable[ResultRow]) -> None:
 def with_clean(rows: Sequence[ResultRow], ranks: Iterable[RankRow]) -> list[ResultRow]:
     """The rows with `clean_recall_at_<k>`: the clean result of the same method and seed over the same queries.
 
-    Args:
-        rows: of whole evaluations: clean runs and perturbed ones.
-        ranks: the rows of ranks of these runs; they are read once, and only where a run has fewer queries than its
-            clean counterpart.
-
-    The columns stay empty where the clean run is not there, or lacks a query.
+    The columns stay empty where the clean run is not there, or lacks a query. The `ranks` of these runs are read once,
+    and only where a run has fewer queries than its clean counterpart.
     """
     clean = {_clean_run_of(row): row for row in rows if row.suite == "clean"}
     queries: dict[_Run, list[str]] = {

@@ -58,14 +58,8 @@ def evaluate(
 ) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
     """Run a job's scenarios; returns the rows of results, the rows of ranks, and the data of the report's pictures.
 
-    Args:
-        job: with the settings of `perturbations.evaluation.planning.settings`.
-        perturbed: returns the rows of a scenario's perturbed clips or captions.
-        journal: the file of finished runs.
-        journals: of other jobs on the same scenarios, whose runs are not repeated.
-
-    Raises:
-        ManifestError: no query is left.
+    Runs in `journal`, and in `journals` of other jobs on the same scenarios, are not repeated. Raises `ManifestError`
+    where no query is left.
     """
     rows: list[ResultRow] = []
     ranks: list[RankRow] = []

@@ -43,13 +43,7 @@ _CLOSE = 1e-3  # of the largest value: rounding, such as of another batch
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """The features of a file.
-
-    Attributes:
-        path: the file.
-        ids: of items, clips or captions, or the texts themselves.
-        rows: float32, ids x D.
-    """
+    """The features of a file, float32, ids x D; ids are of items, clips or captions, or the texts themselves."""
 
     path: Path
     ids: tuple[str, ...]

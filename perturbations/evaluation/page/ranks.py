@@ -48,12 +48,7 @@ _RUN = (*ScenarioKey._fields, "method", "seed")
 
 @dataclass(frozen=True)
 class Ranked:
-    """The ranks of a group.
-
-    Attributes:
-        runs: the column of each run.
-        ranks: uint8, queries (sorted by id) x runs: 1 to `_MOST`, and 0 where a run did not ask a query.
-    """
+    """The column of each run of a group, and ranks of queries (sorted by id) x runs: 0 where a query was not asked."""
 
     runs: Mapping[RankRun, int]
     ranks: NDArray[np.uint8]
