@@ -69,10 +69,12 @@ def test_clean_queries_come_first_and_each_suite_at_severity_5() -> None:
     }
 
 
-def test_severities_that_are_not_made_fall_to_the_highest_below() -> None:
+def test_severities_that_are_not_made_fall_to_the_highest_below_or_are_refused() -> None:
     raw = {**DEMO, "suites": {"mlvp": {"severities": [2, 4]}}, "evaluation": {"severities": [1, 3, 5]}}
     planned = evaluation.scenarios(config.parse(raw), "demo")
     assert {scenario.severity for scenario in planned if scenario.suite == "mlvp"} == {2, 4}
+    with pytest.raises(ConfigError, match="nothing of mlvp is made there or below: its lowest severity is 2"):
+        evaluation.scenarios(config.parse({**raw, "evaluation": {"severities": [1]}}), "demo")
 
 
 def test_severities_by_category() -> None:
@@ -82,12 +84,6 @@ def test_severities_by_category() -> None:
         by_level.setdefault(scenario.level, set()).add(scenario.severity)
     assert (by_level["character"], by_level["word"], by_level["high"]) == ({7}, {2}, {1, 4})
     assert (by_level["sentence"], by_level["low"], by_level["clean"]) == ({1}, {5}, {0})
-
-
-def test_a_suite_of_which_nothing_is_made_at_the_severities_is_refused() -> None:
-    raw = {**DEMO, "suites": {"mlvp": {"severities": [3, 5]}}, "evaluation": {"severities": [2]}}
-    with pytest.raises(ConfigError, match="nothing of mlvp is made there or below: its lowest severity is 3"):
-        evaluation.scenarios(config.parse(raw), "demo")
 
 
 def test_sides_perturb_the_modality_of_their_part() -> None:
@@ -304,16 +300,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.save_clip(tmp_path_factory.mktemp("model") / "clip")
 
 
+def five_clips(folder: Path, frames: int = 6) -> list[CompleteSource]:
+    scenes = np.random.default_rng(0).integers(0, 256, (5, frames, 24, 32, 3), np.uint8)
+    return [
+        clips.source_row(clips.write_scene(folder / f"{name}.mp4", scene), name)
+        for name, scene in zip("abcde", scenes, strict=True)
+    ]
+
+
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
-    folder = tmp_path_factory.mktemp("clips")
-    generator = np.random.default_rng(0)
-    return [
-        clips.source_row(
-            clips.write_scene(folder / f"{name}.mp4", generator.integers(0, 256, (6, 24, 32, 3), np.uint8)), name
-        )
-        for name in "abcde"
-    ]
+    return five_clips(tmp_path_factory.mktemp("clips"))
 
 
 CAPTIONS = [caption(name, name) for name in "abcde"]

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
@@ -105,9 +104,7 @@ def inputs(
 ) -> Inputs:
     """The inputs of a job: the model, the clean side, what is perturbed, and the bank. Raises `ConfigError`."""
     direction, side, suite, _ = job
-    scenarios = evaluation.jobs(config, dataset).get(job)
-    if scenarios is None:
-        raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
+    scenarios = evaluation.of_job(config, dataset, job)
     mixes = {scenario.mix for scenario in scenarios if scenario.mix is not None}
     named: Inputs = {
         **encoded_inputs(dataset, "captions"),

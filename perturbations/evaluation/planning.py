@@ -101,6 +101,14 @@ def jobs(config: configuration.Config, dataset: str) -> dict[JobKey, list[Scenar
     return by_job
 
 
+def of_job(config: configuration.Config, dataset: str, job: JobKey) -> list[Scenario]:
+    """The scenarios of a job; raises `ConfigError` for one that the configuration does not ask for."""
+    members = jobs(config, dataset).get(job)
+    if members is None:
+        raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
+    return members
+
+
 def file_name(level: str) -> str:
     """A category's name as a part of a path."""
     return "".join(letter if letter.isalnum() else "_" for letter in level.lower())
@@ -277,9 +285,6 @@ def settings(
 
     Raises `ConfigError` for a job that the configuration does not ask for.
     """
-    members = jobs(config, dataset).get(job)
-    if members is None:
-        raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
     wanted = config.evaluation
     return {
         **model_settings(config, files),
@@ -289,7 +294,10 @@ def settings(
         "batch_size": wanted.batch_size,
         "steps": wanted.steps,
         "precision": wanted.precision,
-        "scenarios": [cast(ScenarioSettings, {"dataset": dataset, **asdict(scenario)}) for scenario in members],
+        "scenarios": [
+            cast(ScenarioSettings, {"dataset": dataset, **asdict(scenario)})
+            for scenario in of_job(config, dataset, job)
+        ],
         "methods": methods(config, group),
         "parameters": _parameters(config, group),
     }
