@@ -140,11 +140,6 @@ def test_jobs_hold_every_scenario_once() -> None:
         assert level.replace("_", "").isalnum()
 
 
-def test_settings_of_a_job_nobody_asks_for() -> None:
-    with pytest.raises(ConfigError, match="t2v/query/mlvp/low"):
-        evaluation.settings(parsed(), "demo", ("t2v", "query", "mlvp", "low"), "none")
-
-
 @pytest.mark.parametrize(("key", "values"), [("device", ("cpu", "cuda")), ("reader", ("pyav", "decord"))])
 def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[str, str]) -> None:
     job: evaluation.JobKey = ("v2t", "query", "mlvp", "low")

@@ -434,12 +434,9 @@ def test_what_was_not_measured_is_left_empty(tmp_path: Path) -> None:
 def test_files_that_are_something_else(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.png"
     wrong.write_text("no picture")
-    with pytest.raises(ManifestError, match=r"wrong\.png"):
-        page.write(tmp_path / "report.html", sheets=[wrong])
-    with pytest.raises(ManifestError, match=r"wrong\.png"):
-        page.write(tmp_path / "report.html", pictures=[wrong])
-    with pytest.raises(ManifestError, match=r"wrong\.png"):
-        page.write(tmp_path / "report.html", results=[wrong])
+    for name in ("sheets", "pictures", "results"):
+        with pytest.raises(ManifestError, match=r"wrong\.png"):
+            page.write(tmp_path / "report.html", **{name: [wrong]})
     assert not (tmp_path / "report.html").exists()
 
 

@@ -34,14 +34,9 @@ _BUFFERS = (".position_ids",)
 
 @dataclass(frozen=True)
 class LoadedBackbone:
-    """A model with what prepares its inputs.
+    """A model with what prepares its inputs, and the hash of its weights.
 
-    Attributes:
-        model: the dual encoder.
-        texts: how captions become token ids.
-        images: how frames become pixels.
-        sha256: a hash of the weights.
-        num_frames: how many frames its tower sees at once; 1 where it encodes each frame.
+    `num_frames` is how many frames its tower sees at once: 1 where it encodes each frame.
     """
 
     model: DualEncoder

@@ -24,7 +24,7 @@ from perturbations.base import storage
 from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
 from perturbations.base.records import canonical, digest
-from perturbations.evaluation import galleries, queries, results, scenarios
+from perturbations.evaluation import galleries, queries, result_sets, results, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.galleries import CleanSide
 from perturbations.evaluation.pictures import Picture
@@ -82,7 +82,7 @@ def evaluate(
         asked = _Asked(stack)
         for scenario in job.settings["scenarios"]:
             task, manifest_sha256 = retrieval_of(scenario)
-            log.info("%s", scenarios.name_of(scenario))
+            log.info("%s", result_sets.scenario_name(scenario))
             for run in _runs(job, scenario, task, asked, journal, done, chain):
                 row = replace(run.row, manifest_sha256=manifest_sha256, **described)
                 columns = {column.name: getattr(row, column.name) for column in fields(ScenarioColumns)}

@@ -116,17 +116,6 @@ def of_scenario(scenario: ScenarioSettings, perturbed: Perturbed, clean: Clean) 
     return task, " ".join(hashes)
 
 
-def name_of(scenario: ScenarioSettings) -> str:
-    """A readable name: "v2t query mlvp/fog 5"."""
-    severity = (
-        scenario["severity"] if scenario["mix"] is None else f"{scenario['mix']} {scenario['share'] or ''}".strip()
-    )
-    caption = f" + {scenario['text_perturbation']}" if scenario["text_perturbation"] else ""
-    return (
-        f"{scenario['direction']} {scenario['side']} {scenario['suite']}/{scenario['perturbation']} {severity}{caption}"
-    )
-
-
 def _is_of(row: CandidateRow, scenario: ScenarioSettings) -> bool:
     """Whether a perturbed row belongs to a scenario."""
     if isinstance(row, MixRow) and scenario["mix"] == "mixed_types":

@@ -109,7 +109,6 @@ class Figure:
     source: str
     alt: str
     caption: str
-    width: int | None = None
     kind: str = "figure"
 
 
