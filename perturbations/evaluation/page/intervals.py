@@ -36,7 +36,7 @@ class IntervalColumn:
 CLEAN_COLUMN = IntervalColumn("clean", ((CLEAN, 1.0),))
 
 
-Span = tuple[float, float]
+IntervalSpan = tuple[float, float]
 """The ends of a 95 % interval."""
 
 
@@ -54,7 +54,7 @@ def mean_column(name: str, scenarios: Iterable[ScenarioKey]) -> IntervalColumn:
     return IntervalColumn(name, tuple(weights))
 
 
-def spans_of(samples: Sequence[Samples | None]) -> list[Span | None]:
+def spans_of(samples: Sequence[Samples | None]) -> list[IntervalSpan | None]:
     """The interval of each row of resamples; None without any, or where a resample is undefined."""
     known = [row if row is not None and np.isfinite(row).all() else None for row in samples]
     rows = [row for row in known if row is not None]
@@ -156,7 +156,7 @@ class Scores:
             result.append((recalls[clean], recalls[place]))
         return result or None
 
-    def own_span(self, metric: str, column: IntervalColumn, samples: Samples | None) -> Span | None:
+    def own_span(self, metric: str, column: IntervalColumn, samples: Samples | None) -> IntervalSpan | None:
         """The interval of a value; where every resample is 0 or every one is 100, the exact one of its queries."""
         (span,) = spans_of([samples])
         if span is None or metric not in RECALLS or span not in ((0, 0), (100, 100)):

@@ -9,8 +9,8 @@ from perturbations.evaluation.page.intervals import (
     CLEAN_COLUMN,
     RECALLS,
     IntervalColumn,
+    IntervalSpan,
     Scores,
-    Span,
     marks,
     mean_column,
     spans_of,
@@ -217,7 +217,7 @@ def form_of(metric: str) -> str:
     return _FORMS.get(metric, ".1f")
 
 
-def ends(span: Span | None, form: str) -> tuple[str, str] | tuple[()]:
+def ends(span: IntervalSpan | None, form: str) -> tuple[str, str] | tuple[()]:
     """The ends of an interval as text."""
     return () if span is None else (number(span[0], form), number(span[1], form))
 

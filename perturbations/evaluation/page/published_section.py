@@ -16,8 +16,8 @@ from perturbations.evaluation.page.intervals import (
     CLEAN_COLUMN,
     RECALLS,
     IntervalColumn,
+    IntervalSpan,
     Scores,
-    Span,
     mean_column,
     spans_of,
 )
@@ -154,7 +154,7 @@ def _table(
 
 def _ours(
     scores: Scores, of_directions: Mapping[str, Sequence[Scores]], cell: Published
-) -> tuple[float, str, Span | None] | None:
+) -> tuple[float, str, IntervalSpan | None] | None:
     """Our value, its deviation and its interval; None where it was not run."""
     if cell.metric in _SCORES:
         shown = Shown(cell.direction, cell.side, cell.suite)
