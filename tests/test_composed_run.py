@@ -496,7 +496,7 @@ def test_only_what_a_perturbation_changes_is_evaluated(runner: Any) -> None:
     clips = run(runner, runner.Queries(clips=clip_features("a", "c")), split=PLAIN)
     assert {row.method.split()[0] for row in clips} == {"visual", "average", "two_stage"}
     assert {row.missing_queries for row in clips} == {1}
-    shown = {(row.side, row.suite, row.perturbation, row.severity, row.level) for row in clips}
+    shown = {(row.side, row.suite, row.perturbation, row.severity, row.category) for row in clips}
     assert shown == {("query", "mlvp", "fog", 5, "low")}
     words = run(runner, runner.Queries(instructions={"0": "to f", "1": "to d"}), split=PLAIN)
     assert {row.method.split()[0] for row in words} == {"text,", "average", "two_stage"}

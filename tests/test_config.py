@@ -272,7 +272,7 @@ MEGABYTES = "x" * 3_000_000
         changed((PARAMETERS, {"fog": {1: {"decay": MEGABYTES}}})),
         changed(("storage", {"tier": MEGABYTES})),
         changed(("evaluation/suites", [MEGABYTES])),
-        changed(("evaluation/bank", MEGABYTES)),
+        changed(("evaluation/querybank", MEGABYTES)),
         changed(("evaluation/pretrained", "m"), ("evaluation/checkpoint", MEGABYTES)),
         changed(("datasets/demo/donors", MEGABYTES)),
         changed(("suites/mlvp/severities", [1] * 1_000_000)),

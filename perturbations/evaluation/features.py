@@ -33,12 +33,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Features:
-    """The features of clips.
-
-    Attributes:
-        names: of the clips, each once.
-        rows: float32, clips x D.
-    """
+    """The features of clips, float32, clips x D, and the clips' names, each once."""
 
     names: tuple[str, ...]
     rows: Floats

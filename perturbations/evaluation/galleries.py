@@ -54,11 +54,7 @@ def write(
     path: Path, backbone: LoadedBackbone, clean: Clean, modality: Modality, num_frames: int, reader: Reader = "pyav"
 ) -> None:
     """Encode a dataset's clean clips or captions, once for all scenarios of a model."""
-    rows: Sequence[ScenarioRow]
-    if modality == "clips":
-        rows = scenarios.clips_of(clean.sources, clean)
-    else:
-        rows = scenarios.captions_of(clean.captions, clean)
+    rows = _usable(clean, modality)
     if not rows:
         raise ManifestError(f"no {modality} to encode: every clip is quarantined, or none has a caption")
     features = encoded(backbone, rows, num_frames, reader).features
@@ -66,6 +62,12 @@ def write(
         library("safetensors.torch", package="safetensors").save_file(
             {"features": features.cpu()}, temporary, metadata={"checkpoint": backbone.sha256}
         )
+
+
+def _usable(clean: Clean, modality: Modality) -> Sequence[ScenarioRow]:
+    if modality == "clips":
+        return scenarios.clips_of(clean.sources, clean)
+    return scenarios.captions_of(clean.captions, clean)
 
 
 def read(path: Path, backbone: LoadedBackbone, modality: Modality) -> Gallery:
@@ -82,12 +84,7 @@ def read(path: Path, backbone: LoadedBackbone, modality: Modality) -> Gallery:
 
 @dataclass(frozen=True)
 class CleanSide:
-    """The encoded clean clips and captions of a dataset, as far as a job needs them.
-
-    Attributes:
-        rows: the dataset as it is.
-        features: what `read` gives for each modality.
-    """
+    """The encoded clean clips and captions of a dataset, as far as a job needs them."""
 
     rows: Clean
     features: dict[Modality, Gallery]
@@ -101,8 +98,6 @@ class CleanSide:
         modality: Modality = "clips" if task.direction == "v2t" else "captions"
         if task.is_perturbed("query") or modality not in self.features:
             return None
-        rows = scenarios.clips_of(self.rows.sources, self.rows) if modality == "clips" else None
-        known = rows if rows is not None else scenarios.captions_of(self.rows.captions, self.rows)
-        places = {scenarios.id_of(row): place for place, row in enumerate(known)}
+        places = {scenarios.id_of(row): place for place, row in enumerate(_usable(self.rows, modality))}
         held = self.features[modality]
         return Gallery(held.direction, held.features[[places[query] for query in task.query_ids]])
