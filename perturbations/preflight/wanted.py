@@ -39,7 +39,7 @@ class WantedWork:
         sources: (collection, shard) whose clips are read.
         analyses: (collection, analysis, shard).
         captions: jobs of perturbed captions.
-        checked: collections whose quarantine is checked against `max_quarantine`.
+        checked: collections whose quarantine is checked against `max_failed_items`.
         checked_captions: datasets whose captions are.
         rules: the rule of every job.
     """
