@@ -60,9 +60,9 @@ def test_the_repositorys_own_configuration_is_valid() -> None:
 
 
 def test_a_datasets_own_limit_comes_before_the_global_one() -> None:
-    raw = changed(("max_quarantine", 4), ("datasets/own", {"adapter": "demo", "max_quarantine": 0}))
+    raw = changed(("max_failed_items", 4), ("datasets/own", {"adapter": "demo", "max_failed_items": 0}))
     parsed = config.parse(raw)
-    assert (parsed.max_quarantine_of("own"), parsed.max_quarantine_of("demo")) == (0, 4)
+    assert (parsed.max_failed_items_of("own"), parsed.max_failed_items_of("demo")) == (0, 4)
 
 
 @pytest.mark.parametrize("value", [1, 1.0, 0, 0.5])
@@ -95,15 +95,15 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("seed", 1.5, "seed", "valid integer.*1.5"),
     ("seed", None, "seed", "valid integer, not None"),
     ("shard_size", 0, "shard_size", "not 0"),
-    ("max_quarantine", -1, "max_quarantine", "not -1"),
-    ("stall_limit_s", 0, "stall_limit_s", "not 0"),
-    ("stall_limit_s", math.inf, "stall_limit_s", "valid integer, not inf"),
-    ("stall_limit_s", 86_401, "stall_limit_s", "less than or equal to 86400"),
+    ("max_failed_items", -1, "max_failed_items", "not -1"),
+    ("timeout_s", 0, "timeout_s", "not 0"),
+    ("timeout_s", math.inf, "timeout_s", "valid integer, not inf"),
+    ("timeout_s", 86_401, "timeout_s", "less than or equal to 86400"),
     ("shard_size", 100_001, "shard_size", "not 100001"),
     ("shard_size", True, "shard_size", "valid integer, not True"),
     ("shard_size", "10", "shard_size", "valid integer, not '10'"),
-    ("max_quarantine", 10**400, "max_quarantine", "not 1000"),
-    ("max_quarantine", 16**9999, "max_quarantine", "of type int, too long"),
+    ("max_failed_items", 10**400, "max_failed_items", "not 1000"),
+    ("max_failed_items", 16**9999, "max_failed_items", "of type int, too long"),
     ("seed", 2**63, "seed", "less than or equal to 9223372036854775807"),
     ("seed", 2**64, "seed", "less than or equal to 9223372036854775807"),
     ("seed", math.nan, "seed", "valid integer, not nan"),

@@ -131,22 +131,22 @@ def summary_of(project: Project, *names: str, **options: Any) -> preflight.Repor
 
 def test_the_summary_counts_clips_jobs_and_bytes(project: Project) -> None:
     lines = summary_of(project, "mlvp_tiny").text()
-    assert lines[0] == "preflight: clips of tiny: 4 present; max_quarantine allows 0"
+    assert lines[0] == "preflight: clips of tiny: 4 present; max_failed_items allows 0"
     assert lines[1].startswith("preflight: to make: 16 perturbed videos in ")
     assert lines[2].startswith("preflight: disk: about ")
     assert len(lines) == 3
 
 
-def test_missing_and_unreadable_clips_over_max_quarantine_cannot_succeed(project: Project) -> None:
+def test_missing_and_unreadable_clips_over_max_failed_items_cannot_succeed(project: Project) -> None:
     (project.root / "videos/b.mp4").write_bytes(b"")
     project.write_captions([*IDS, "gone"])
     summary = summary_of(project, "mlvp_tiny")
-    assert "clips of tiny: 3 present, 1 missing, 1 unreadable; max_quarantine allows 0" in summary.lines[0]
+    assert "clips of tiny: 3 present, 1 missing, 1 unreadable; max_failed_items allows 0" in summary.lines[0]
     with pytest.raises(ConfigError, match="2 clips are missing or cannot be read") as caught:
         summary.raise_errors()
     assert "'gone': missing: no gone.mp4" in str(caught.value)
     assert "videos/b.mp4: the file is empty" in str(caught.value)
-    project.config["max_quarantine"] = 2
+    project.config["max_failed_items"] = 2
     summary_of(project, "mlvp_tiny").raise_errors()
 
 
@@ -226,7 +226,7 @@ def test_what_is_stored_follows_the_tier_the_frames_and_the_clips(project: Proje
 def test_without_a_clip_nothing_is_said_to_exist(project: Project) -> None:
     for path in (project.root / "videos").iterdir():
         path.unlink()
-    project.config["max_quarantine"] = 100
+    project.config["max_failed_items"] = 100
     summary = summary_of(project, "mlvp_tiny")
     assert not summary.errors
     assert summary.lines[-1] == "to make: no clips, captions or evaluations; no clip is present"
@@ -434,13 +434,15 @@ def test_a_run_that_cannot_succeed_stops_before_its_first_job(tmp_path: Path) ->
     assert not project.outputs()
     checked = project.perturb("check", "mlvp_tiny")
     assert checked.returncode == 1
-    assert "preflight: clips of tiny: 4 present, 1 missing; max_quarantine allows 0" in checked.stdout
+    assert "preflight: clips of tiny: 4 present, 1 missing; max_failed_items allows 0" in checked.stdout
     assert "no job was started" in checked.stderr
     (tmp_path / "more.yaml").write_text("max_quarantine: 1\n")
-    assert project.perturb("check", "mlvp_tiny", "--configfile", "more.yaml").returncode == 0
-    project.config["max_quarantine"] = 1
+    allowed = project.perturb("check", "mlvp_tiny", "--configfile", "more.yaml")
+    assert allowed.returncode == 0
+    assert allowed.stdout.count("more.yaml, line 1: max_quarantine is now max_failed_items") == 1
+    project.config["max_failed_items"] = 1
     run = project.snakemake("mlvp_tiny", "--until", "sources", hooks=True)
-    assert "preflight: clips of tiny: 4 present, 1 missing; max_quarantine allows 1" in run.stdout + run.stderr
+    assert "preflight: clips of tiny: 4 present, 1 missing; max_failed_items allows 1" in run.stdout + run.stderr
     assert project.outputs()
 
 

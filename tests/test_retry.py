@@ -26,7 +26,7 @@ def inodes(project: Project) -> dict[Path, int]:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, bytes]:
     """A finished run with a clip that was damaged, and what the clip was before. Not to be changed: use `damaged`."""
-    project = new_project(tmp_path_factory.mktemp("finished"), shard_size=50, max_quarantine=1)
+    project = new_project(tmp_path_factory.mktemp("finished"), shard_size=50, max_failed_items=1)
     clip = project.root / "videos/b.mp4"
     whole = clip.read_bytes()
     clip.write_bytes(bytes(len(whole)))  # as large as before
@@ -72,7 +72,7 @@ def test_a_mended_clip_is_made_and_no_other(damaged: tuple[Project, bytes]) -> N
 
 
 def test_a_clip_that_failed_while_it_was_made_is_made_again_alone(tmp_path: Path) -> None:
-    project = new_project(tmp_path, shard_size=50, max_quarantine=1)
+    project = new_project(tmp_path, shard_size=50, max_failed_items=1)
     # A clip that changes between two jobs: its rows are quarantined at the stage `video`.
     project.snakemake("mlvp_tiny", "--until", "sources")
     whole = (tmp_path / "videos/c.mp4").read_bytes()

@@ -194,7 +194,7 @@ def test_a_row_is_enough_to_make_a_clip_again(finished: Project, tmp_path: Path)
 
 def test_a_video_that_is_damaged_after_a_clip_takes_that_clip_with_it(tmp_path: Path) -> None:
     """The clip decodes; the video, whose draws it has, does not."""
-    project = new_project(tmp_path, max_quarantine=9)
+    project = new_project(tmp_path, max_failed_items=9)
     project.config["suites"]["msrvtt_p"] = {"perturbations": ["freeze"], "severities": [2]}
     sound = clips.make(tmp_path / "sound.mp4", *clips.X264_B, frames=75)
     clips.overwritten(sound, tmp_path / "videos/one.mp4", 0.7, 0.8)

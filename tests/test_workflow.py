@@ -221,7 +221,7 @@ def test_another_limit_reruns_nothing(project: Project) -> None:
 
 
 def test_limits_reach_the_jobs(tmp_path: Path) -> None:
-    project = new_project(tmp_path, limits={"frames": 6}, max_quarantine=1, shard_size=50)
+    project = new_project(tmp_path, limits={"frames": 6}, max_failed_items=1, shard_size=50)
     project.config["suites"]["mlvp"] = {"perturbations": ["fog"], "severities": [1]}
     tiny_clip(tmp_path / "videos" / "b.mp4", seed=1, frames=7)
     project.snakemake("mlvp_tiny")
@@ -333,7 +333,7 @@ def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path)
     failed = project.snakemake("mlvp_tiny", check=False)
     assert failed.returncode != 0
     output = failed.stdout + failed.stderr
-    assert "2 items are quarantined or missing, max_quarantine allows 0" in output
+    assert "2 items are quarantined or missing, max_failed_items allows 0" in output
     assert "'gone': annotation: missing" in output
     assert "'b': source: " in output
     assert "Traceback (most recent" not in output
@@ -342,7 +342,7 @@ def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path)
     assert set(videos["status"]) == {"complete"}
     sources = read_manifest(tmp_path / "manifests/tiny/sources.parquet")
     assert dict(sources["status"].value_counts()) == {"complete": 3, "quarantined": 1, "missing": 1}
-    project.config["datasets"]["tiny"]["max_quarantine"] = 2
+    project.config["datasets"]["tiny"]["max_failed_items"] = 2
     assert project.rerun("mlvp_tiny") == set()
 
 
@@ -392,7 +392,7 @@ def test_odd_names_are_only_names(tmp_path: Path) -> None:
     for index, name in enumerate(odd):
         tiny_clip(tmp_path / "videos" / f"{name}.mp4", seed=index)
     outside = ["../videos/a", "/etc/passwd"]
-    project.config["max_quarantine"] = len(outside)
+    project.config["max_failed_items"] = len(outside)
     project.write_captions([*odd, *outside])
     project.snakemake("mlvp_tiny")
     videos = read_manifest(tmp_path / "manifests/tiny/mlvp/videos.parquet")

@@ -54,7 +54,7 @@ def new_project(root: Path, **changes: Any) -> Project:
         root,
         {
             "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "no such folder"}},
-            "max_quarantine": 1,
+            "max_failed_items": 1,
             "suites": {
                 "msrvtt_p": {"captions": {"perturbations": OFFLINE}},
                 "mm_robustness": {"captions": {"perturbations": ["char_swap", "word_swap"], "severities": [1, 7]}},
@@ -217,7 +217,7 @@ def test_captions_that_cannot_be_used_are_listed_counted_and_stop_the_run(finish
     allowed = ("--captions", "--allowed", "0")
     check = finished.perturb("rule", "check", str(place), *allowed, "--output", str(tmp_path / "x"))
     assert check.returncode != 0
-    assert "1 listed captions cannot be used, max_quarantine allows 0" in check.stderr
+    assert "1 listed captions cannot be used, max_failed_items allows 0" in check.stderr
     assert f"'three': {reason}" in check.stderr
 
 
@@ -288,7 +288,7 @@ def test_combined_views_join_both(tmp_path: Path) -> None:
     project = new_project(tmp_path)
     tiny_clip(tmp_path / "videos/one.mp4", seed=0, frames=4)
     tiny_clip(tmp_path / "videos/two.mp4", seed=1, frames=4)
-    project.config["datasets"]["tiny"].update(videos="videos", max_quarantine=9)
+    project.config["datasets"]["tiny"].update(videos="videos", max_failed_items=9)
     project.config["suites"] = {
         "msrvtt_p": {
             "perturbations": ["jpeg", "jumble", "freeze"],

@@ -165,7 +165,7 @@ def split_settings(config: configuration.Config, dataset: str) -> str:
         version=1,
         dataset=dataset,
         adapter=own.adapter,
-        settings=own.model_dump_json(exclude={"videos", "donors", "max_quarantine"}),
+        settings=own.model_dump_json(exclude={"videos", "donors", "max_failed_items"}),
         seed=config.seed,
         galleries=config.composed.galleries,
         deduplicate=config.composed.deduplicate,

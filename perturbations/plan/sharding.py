@@ -12,7 +12,7 @@ import json
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from json.encoder import encode_basestring, encode_basestring_ascii
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +23,7 @@ from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.listing import Item, Listing, Rejected
 from perturbations.plan import items, workplace
+from perturbations.plan.listed import ListedClip
 
 T = TypeVar("T")
 
@@ -143,20 +144,18 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
         listing = items.whole_videos(dataset, listing)
     split = datasets.split_of(dataset)
     if datasets.get(dataset.adapter).drawn:
-        located = [_Listed(item, split, root / "videos" / f"{item.item_id}.mp4", None) for item in listing.items]
+        located = [_clip(item, split, root / "videos" / f"{item.item_id}.mp4", None) for item in listing.items]
         missing: list[Rejected] = []
     else:
         videos_found, missing = items.locate(dataset, listing)
         located = [
-            _Listed(video.item, split, workplace.from_there(video.path, config.at("")), video.bytes)
+            _clip(video.item, split, workplace.from_there(video.path, config.at("")), video.bytes)
             for video in videos_found
         ]
     folder = config.at(root)
-    shards = shards_of(
-        located, config.shard_size, lambda listed: listed.item.item_id, lambda listed: listed.item.source_video_id
-    )
+    shards = shards_of(located, config.shard_size, lambda clip: clip.item_id, lambda clip: clip.source_video_id)
     for shard, members in shards.items():
-        _write_lines(list_path(folder, shard), [member.line() for member in members])
+        _write_lines(list_path(folder, shard), [{name: getattr(clip, name) for name in _COLUMNS} for clip in members])
     for stale in set((folder / "shards").glob("*.jsonl")) - {list_path(folder, shard) for shard in shards}:
         stale.unlink(missing_ok=True)  # another plan may be as far
     unusable = listing.rejected_items()
@@ -165,7 +164,7 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
     _write_captions(folder / "captions.jsonl", numbered)
     rejected_captions = listing.rejected_captions()
     _write_rejected(folder / REJECTED_CAPTIONS, split, rejected_captions)
-    videos = {shard: frozenset(member.item.source_video_id for member in members) for shard, members in shards.items()}
+    videos = {shard: frozenset(clip.source_video_id for clip in members) for shard, members in shards.items()}
     return DatasetPlan(
         tuple(shards),
         videos,
@@ -252,23 +251,19 @@ class _Captions:
         return f'{{"caption_id":{caption_id},"item_id":{item_id},"text":{text}}}\n'
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    item: Item
-    split: str
-    path: Path
-    bytes: int | None  # the list has the size, so that a replaced video is noticed; a new time alone changes nothing
+_COLUMNS = [field.name for field in fields(ListedClip)]
 
-    def line(self) -> dict[str, object]:
-        return {
-            "item_id": self.item.item_id,
-            "source_video_id": self.item.source_video_id,
-            "path": str(self.path),
-            "bytes": self.bytes,
-            "start_s": self.item.start_s,
-            "end_s": self.item.end_s,
-            "split": self.split,
-        }
+
+def _clip(item: Item, split: str, path: Path, size: int | None) -> ListedClip:
+    return ListedClip(
+        item_id=item.item_id,
+        source_video_id=item.source_video_id,
+        path=str(path),
+        bytes=size,  # so that a replaced video is noticed; a new time alone changes nothing
+        start_s=item.start_s,
+        end_s=item.end_s,
+        split=split,
+    )
 
 
 def _write_lines(path: Path, rows: Sequence[Mapping[str, object]]) -> None:

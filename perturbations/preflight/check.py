@@ -99,18 +99,18 @@ def _count(config: configuration.Config, name: str, collection: Collection, want
     damaged = [clip for clip in clips if clip.path in collection.unreadable]
     missing = sum(entry.missing for entry in collection.rejected)
     unusable = len(collection.rejected) - missing
-    allowed = config.max_quarantine_of(sharding.dataset_of(name))
+    allowed = config.max_failed_items_of(sharding.dataset_of(name))
     drawn = datasets.get(config.datasets[sharding.dataset_of(name)].adapter).drawn
     counted = [f"{len(clips) - len(damaged):,} {'to draw' if drawn else 'present'}"]
     for number, what in ((missing, "missing"), (len(damaged), "unreadable"), (unusable, "unusable in the annotations")):
         counted += [f"{number:,} {what}"] if number else []
-    report.lines.append(f"clips of {name}: {', '.join(counted)}; max_quarantine allows {allowed:,}")
+    report.lines.append(f"clips of {name}: {', '.join(counted)}; max_failed_items allows {allowed:,}")
     failed = len(collection.rejected) + len(damaged)
     if failed > allowed:
         reasons = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in collection.rejected]
         reasons += [f"{clip.item_id!r}: {clip.path}: {collection.unreadable[clip.path]}" for clip in damaged]
         shown = "".join(f"\n    {reason}" for reason in reasons[:5]) + ("\n    ..." if len(reasons) > 5 else "")
-        line = f"{name}: {failed:,} clips are missing or cannot be read, max_quarantine allows {allowed:,}{shown}"
+        line = f"{name}: {failed:,} clips are missing or cannot be read, max_failed_items allows {allowed:,}{shown}"
         (report.errors if name in wanted.checked else report.warnings).append(line)
 
 
@@ -119,9 +119,9 @@ def _count_captions(config: configuration.Config, dataset: str, report: Report) 
         rejected = len(listed.read(Path(layout.at("rejected_captions", dataset=dataset)), listed.RejectedItem))
     except ManifestError:
         return
-    allowed = config.max_quarantine_of(dataset)
+    allowed = config.max_failed_items_of(dataset)
     if rejected > allowed:
-        line = f"{dataset}: {rejected:,} listed captions cannot be used, max_quarantine allows {allowed:,}"
+        line = f"{dataset}: {rejected:,} listed captions cannot be used, max_failed_items allows {allowed:,}"
         report.errors.append(f"{line}: see {layout.at('rejected_captions', dataset=dataset)}")
 
 

@@ -8,7 +8,7 @@ The finished items of a shard stay in its journal, so only the quarantined items
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,6 @@ import pyarrow.parquet as pq
 
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, did_you_mean
-
-_COLUMNS = ["item_id", "stage", "error", "status"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def find(root: Path, selection: Selection) -> list[_RetriedRow]:
     return [
         row
         for part in _parts(root, selection)
-        for row in _quarantined(part)
+        for row in _rows(part, _quarantined, root)
         if (not selection.stages or row.stage in selection.stages)
         and (not selection.items or row.item_id in selection.items)
     ]
@@ -87,7 +85,7 @@ def find_files(root: Path, selection: Selection) -> list[_RetriedRow]:
         row
         for part in _parts(root, selection)
         if part.manifest.stem != "sources"  # whose files are the user's: planning looks for them
-        for row in _without_file(root, part)
+        for row in _rows(part, _without_file, root)
         if not selection.items or row.item_id in selection.items
     ]
 
@@ -141,23 +139,21 @@ def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> N
         raise ConfigError(f"no {kind} {', '.join(map(repr, unknown))} was made here; there are: {sorted(known)}{near}")
 
 
-def _quarantined(part: _Part) -> Iterator[_RetriedRow]:
+def _rows(part: _Part, find: Callable[[_Part, Path], Iterator[_RetriedRow]], root: Path) -> list[_RetriedRow]:
+    """The rows of a part that are retried; all of it where it cannot be read."""
     try:
-        rows = _rows(part, _COLUMNS, "quarantined")
+        return list(find(part, root))
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        yield _unreadable(part, error)
-        return
-    for row in rows:
+        return [_RetriedRow(part, None, "part", f"cannot be read: {' '.join(str(error).split())[:200]}")]
+
+
+def _quarantined(part: _Part, root: Path) -> Iterator[_RetriedRow]:
+    for row in _columns(part, ["item_id", "stage", "error"], "quarantined"):
         yield _RetriedRow(part, row["item_id"], row["stage"] or "", row["error"] or "")
 
 
-def _without_file(root: Path, part: _Part) -> Iterator[_RetriedRow]:
-    try:
-        rows = _rows(part, ["item_id", "path", "bytes", "status"], "complete")
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        yield _unreadable(part, error)
-        return
-    for row in rows:
+def _without_file(part: _Part, root: Path) -> Iterator[_RetriedRow]:
+    for row in _columns(part, ["item_id", "path", "bytes"], "complete"):
         if row["path"] is None:
             continue
         try:
@@ -169,13 +165,7 @@ def _without_file(root: Path, part: _Part) -> Iterator[_RetriedRow]:
             yield _RetriedRow(part, row["item_id"], "file", f"{row['path']} has {size} bytes, not {row['bytes']}")
 
 
-def _rows(part: _Part, columns: list[str], status: str) -> list[dict[str, Any]]:
-    filters = [("status", "==", status)]
-    rows: list[dict[str, Any]] = pq.read_table(
-        part.path, partitioning=None, columns=columns, filters=filters
-    ).to_pylist()
+def _columns(part: _Part, names: list[str], status: str) -> list[dict[str, Any]]:
+    table = pq.read_table(part.path, partitioning=None, columns=names, filters=[("status", "==", status)])
+    rows: list[dict[str, Any]] = table.to_pylist()
     return rows
-
-
-def _unreadable(part: _Part, error: Exception) -> _RetriedRow:
-    return _RetriedRow(part, None, "part", f"cannot be read: {' '.join(str(error).split())[:200]}")

@@ -236,15 +236,15 @@ class _Collection:
             is_new = False
         if not is_new and not is_held:
             return
-        progress = run_files.log(log)
         if not is_held and not (counted.stage == "sources" and self._run is not None and self._run.running):
             return
         count.jobs += 1
+        done, kept, seconds = run_files.log(log)
         if counted.stage == "sources":
-            count.done += min(progress.done, listed)  # it has no journal
-        if progress.done > progress.kept and progress.seconds:
-            count.seconds += progress.seconds
-            count.items += progress.done - progress.kept
+            count.done += min(done, listed)  # it has no journal
+        if done > kept and seconds:
+            count.seconds += seconds
+            count.items += done - kept
 
     def _failures(self, suite: str | None, stage: str, path: Path) -> list[Failed]:
         return [

@@ -29,7 +29,7 @@ rule analyses:
         ),
         runtime=240,
         gpu=lambda wildcards: paths.analysis_gpus(CONFIG, wildcards.analysis),
-        stall_limit_s=CONFIG.stall_limit_s,
+        stall_limit_s=CONFIG.timeout_s,
     params:
         recipe=lambda wildcards: paths.analysis_recipe(CONFIG, wildcards.analysis).text,
         captions=lambda wildcards, input: paths.options({"captions": input.captions}),

@@ -77,7 +77,7 @@ rule check_captions:
         mem_mb=1000,
         runtime=10,
     params:
-        allowed=lambda wildcards: str(CONFIG.max_quarantine_of(wildcards.dataset)),
+        allowed=lambda wildcards: str(CONFIG.max_failed_items_of(wildcards.dataset)),
     message:
         "checking the quarantined captions of {wildcards.dataset}"
     shell:

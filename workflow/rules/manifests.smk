@@ -120,7 +120,7 @@ rule check_quarantine:
         mem_mb=1000,
         runtime=10,
     params:
-        allowed=lambda wildcards: str(CONFIG.max_quarantine_of(dataset_of(wildcards))),
+        allowed=lambda wildcards: str(CONFIG.max_failed_items_of(dataset_of(wildcards))),
     message:
         "checking the quarantine of {wildcards.suite} on {wildcards.dataset}"
     shell:

@@ -19,7 +19,7 @@ rule videos:
         ),
         runtime=240,
         gpu=lambda wildcards: paths.video_gpus(CONFIG, recipe_of(wildcards)),
-        stall_limit_s=CONFIG.stall_limit_s,
+        stall_limit_s=CONFIG.timeout_s,
     params:
         recipe=lambda wildcards: recipe_of(wildcards).text,
         inputs=lambda wildcards, input: paths.options(dict(input.items())),
