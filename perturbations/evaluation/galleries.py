@@ -27,8 +27,7 @@ from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
 
 _CHUNK = 32  # clips encoded at once
-_ANEW = "delete it and run snakemake again"
-REPLACED = "they were replaced during the run; run snakemake again, which encodes with the new ones"
+ANEW = "delete it and run snakemake again"
 
 
 def encoded(backbone: LoadedBackbone, rows: Sequence[ScenarioRow], num_frames: int, reader: Reader = "pyav") -> Gallery:
@@ -76,10 +75,18 @@ def read(path: Path, backbone: LoadedBackbone, modality: Modality) -> Gallery:
         with library("safetensors").safe_open(path, framework="pt") as file:
             features, checkpoint = file.get_tensor("features"), (file.metadata() or {}).get("checkpoint")
     except (OSError, KeyError, library("safetensors").SafetensorError) as error:
-        raise ManifestError(f"{path} holds no encoded {modality} ({error}); {_ANEW}") from error
-    if checkpoint != backbone.sha256:  # planning notices weights that were replaced before
-        raise ManifestError(f"{path} was encoded with other weights than the model has now: {REPLACED}")
+        raise ManifestError(f"{path} holds no encoded {modality} ({error}); {ANEW}") from error
+    check_weights(path, checkpoint, backbone.sha256)
     return Gallery("t2v" if modality == "clips" else "v2t", features.to(backbone.model.device))
+
+
+def check_weights(path: Path, stored: str | None, present: str) -> None:
+    """Refuse features of other weights; planning notices those that were replaced before the run."""
+    if stored != present:
+        raise ManifestError(
+            f"{path} was encoded with other weights than the model has now: they were replaced during the run; run "
+            "snakemake again, which encodes with the new ones"
+        )
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def job_memory_mb(
     direction, wanted = job[0], config.evaluation
     scenarios = len(evaluation.jobs(config, dataset).get(job, ()))
     names = evaluation.methods(config, group)
-    queries, gallery = (plan.listed, plan.captions)[:: 1 if direction == "v2t" else -1]
+    queries, gallery = (plan.listed, plan.captions) if direction == "v2t" else (plan.captions, plan.listed)
     similarities = 6 * 4 * queries * gallery  # with their copies in the metrics
     of_gallery = 4 * 4 * gallery * _FEATURE * (wanted.num_frames if direction == "t2v" else 1)
     kept = 4 * queries * _FEATURE * (wanted.num_frames if direction == "v2t" else 1)

@@ -99,7 +99,7 @@ class _Asked:
 
     stack: ExitStack
     sha256: str = ""
-    queries: queries.Asked = field(default_factory=list)
+    last: queries.Asked = field(default_factory=list)
 
     def batches(self, job: EvaluationJob, task: Retrieval, sha256: str) -> Iterator[Batch]:
         """The queries of a scenario, whose hash is `sha256`."""
@@ -107,9 +107,9 @@ class _Asked:
             self.stack.close()  # the frames of the last scenario
             folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="perturb-")))
             num_frames = job.settings["num_frames"]
-            self.queries = queries.of_rows(task.queries, num_frames, job.backbone, folder, job.reader)
+            self.last = queries.of_rows(task.queries, num_frames, job.backbone, folder, job.reader)
             self.sha256 = sha256
-        return queries.batches(self.queries, job.settings["batch_size"], job.backbone)
+        return queries.batches(self.last, job.settings["batch_size"], job.backbone)
 
 
 _Run = tuple[str, int]
