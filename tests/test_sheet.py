@@ -164,27 +164,6 @@ def test_nothing_to_show_is_still_a_sheet() -> None:
     assert (contact_sheet([], ["a", "b"], title="nothing") < 128).any()
 
 
-@pytest.mark.parametrize(
-    ("images", "message"),
-    [
-        ([_plain(4, 4)], "1 images for 2 columns"),
-        ([_plain(4, 4)] * 3, "3 images for 2 columns"),
-        ([_plain(4, 4), np.zeros((4, 4), np.uint8)], r"uint8 \(4, 4\)"),
-        ([_plain(4, 4), np.zeros((4, 4, 3), np.float32)], "float32"),
-        ([_plain(4, 4), np.zeros((4, 0, 3), np.uint8)], r"\(4, 0, 3\)"),
-    ],
-)
-def test_wrong_rows_are_refused_by_name(images: list[Image], message: str) -> None:
-    with pytest.raises(ValueError, match=message) as raised:
-        contact_sheet([("blur", images)], ["a", "b"])
-    assert "'blur'" in str(raised.value)
-
-
-def test_cells_have_a_height() -> None:
-    with pytest.raises(ValueError, match="cell_height is 0"):
-        contact_sheet([], [], cell_height=0)
-
-
 def test_png_round_trip_is_exact(tmp_path: Path) -> None:
     image = np.random.default_rng(1).integers(0, 256, (33, 47, 3), np.uint8)
     path = tmp_path / "new" / "folder" / "sheet.png"
@@ -230,12 +209,6 @@ def test_an_unwritable_folder_is_an_output_error(tmp_path: Path, monkeypatch: py
     with pytest.raises(OutputError) as raised:
         write_png(_plain(4, 4), tmp_path / "sheet.png")
     assert str(tmp_path / "sheet.png") in str(raised.value)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_only_rgb_is_written(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="float64"):
-        write_png(np.zeros((4, 4, 3)), tmp_path / "a.png")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 

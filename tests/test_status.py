@@ -74,6 +74,16 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def running(root: Path, said: str = "2 of 30 steps (7%) done\n") -> Path:
+    """The log of a run that goes on."""
+    log = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"Job stats:\n{said}")
+    (root / ".snakemake" / "locks").mkdir()
+    (root / ".snakemake" / "locks" / "0.input.lock").touch()
+    return log
+
+
 def stage(collected: status.RunStatus, name: str) -> status.StageCounts:
     (only,) = (stage for stage in collected.stages if stage.stage == name)
     return only
@@ -117,13 +127,12 @@ def test_a_dead_process_holds_nothing(root: Path) -> None:
 
 
 def test_failures_are_grouped_by_reason(root: Path) -> None:
-    for name, stage, reason, count, items in [
+    assert {
+        (each.dataset, each.stage, each.reason, each.count, each.items) for each in status.collect(root).failures
+    } == {
         ("d", "annotation", "no video file", 1, ("x",)),
         ("d", "video", "no frame 7 of 's10'", 1, ("s10",)),
-    ]:
-        failures = [failure for failure in status.collect(root).failures if failure.stage == stage]
-        (failure,) = failures
-        assert (failure.dataset, failure.reason, failure.count, failure.items) == (name, reason, count, items)
+    }
     rows = [video(f"s2{n}", status="quarantined", stage="video", error=f"no frame {n} of 's2{n}'") for n in range(3)]
     files.write_part(root / "work/d/mlvp/fog/1/s2.parquet", VIDEOS, rows)
     assert [failure.count for failure in status.collect(root).failures] == [4, 1]
@@ -253,15 +262,6 @@ def test_captions_that_cannot_be_used_are_counted_once(root: Path) -> None:
     assert (failure.dataset, failure.stage, failure.items) == ("d", "captions", ("t1", "t2"))
 
 
-def running(root: Path) -> None:
-    """The folder of a run that goes on."""
-    log = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
-    log.parent.mkdir(parents=True)
-    log.write_text("Job stats:\n2 of 30 steps (7%) done\n")
-    (root / ".snakemake" / "locks").mkdir()
-    (root / ".snakemake" / "locks" / "0.input.lock").touch()
-
-
 def test_the_time_left_for_parts_is_that_of_finished_ones(root: Path) -> None:
     running(root)
     folder = root / "work/d/msrvtt_p/captions"
@@ -333,13 +333,11 @@ def test_planning_lists_the_parts_of_an_evaluation(tmp_path: Path, monkeypatch: 
 
 
 def test_what_snakemake_says(root: Path) -> None:
-    log = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
-    log.parent.mkdir(parents=True)
-    log.write_text(
-        "Job stats:\n1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n"
-        "\n2 of 30 steps (7%) done\n3 of 3"
+    log = running(
+        root,
+        "1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n\n2 of 30 steps (7%) done\n3 of 3",
     )
-    (root / ".snakemake" / "locks").mkdir()
+    (root / ".snakemake" / "locks" / "0.input.lock").unlink()
     assert status_text.text(status.collect(root)).startswith("The last run has ended, 2 of 30 steps, 1 failed job.\n")
     (root / ".snakemake" / "locks" / "0.input.lock").touch()
     os.utime(log, (time.time(), time.time()))
@@ -351,14 +349,10 @@ def test_failed_jobs_are_listed_until_another_try_has_done_them(root: Path) -> N
     log = root / "work/logs/d/mlvp/fog/3/s2.log"
     log.parent.mkdir(parents=True)
     log.write_text("11:20:58 a line\nperturb: cannot write \x1b[31m x: no space\n")
-    run = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
-    run.parent.mkdir(parents=True)
     of_job = f"    jobid: 1\n    output: OUT\n    log: {log.relative_to(root)} (check log file(s) for error details)\n"
     done, missing = ("work/d/mlvp/fog/1/s2.parquet", "work/d/mlvp/fog/3/s2.parquet")
-    run.write_text(
-        "Job stats:\n"
-        + "".join(f"Error in rule videos:\n{of_job.replace('OUT', out)}\n" for out in (done, missing, missing))
-    )
+    outputs = (done, missing, missing)
+    running(root, "".join(f"Error in rule videos:\n{of_job.replace('OUT', output)}\n" for output in outputs))
     collected = status.collect(root)
     assert collected.run is not None
     (job,) = collected.run.failed
@@ -372,12 +366,7 @@ def test_sources_are_counted_in_the_logs_of_their_jobs(root: Path) -> None:
     log.parent.mkdir(parents=True)
     log.write_text("11:20:58  67% 2/3 [01:00<00:30,  0.03 clips/s]\n")
     assert stage(status.collect(root), "sources").done == 3
-    snakemake = root / ".snakemake"
-    (snakemake / "log").mkdir(parents=True)
-    (snakemake / "log" / "2001-01-01T000000.000001.snakemake.log").write_text("Job stats:\n")
-    (snakemake / "log" / "2001-01-02T000000.000001.snakemake.log").write_text("a report was written")
-    (snakemake / "locks").mkdir()
-    (snakemake / "locks" / "0.input.lock").touch()
+    running(root, "").with_name("2001-01-02T000000.000001.snakemake.log").write_text("a report was written")
     sources = stage(status.collect(root), "sources")
     assert (sources.done, sources.jobs, sources.per_minute) == (5, 1, 2.0)
 

@@ -112,11 +112,7 @@ class Captions(Strict):
         default_factory=dict,
         description="values that replace the published ones: perturbation -> severity -> parameter -> value",
     )
-
-    @field_validator("perturbations", "severities")
-    @classmethod
-    def _no_repetition(cls, value: Any) -> Any:
-        return distinct(value)
+    _no_repetition = field_validator("perturbations", "severities")(distinct)
 
 
 def _with_variants(schema: JsonDict) -> None:
@@ -153,11 +149,7 @@ class SuiteSection(Strict):
         description="numbers that replace the published ones: perturbation -> severity -> parameter -> value",
     )
     captions: Captions = Field(default_factory=Captions, description="of the targets text_<suite>_<dataset>")
-
-    @field_validator("perturbations", "severities")
-    @classmethod
-    def _no_repetition(cls, value: Any) -> Any:
-        return distinct(value)
+    _no_repetition = field_validator("perturbations", "severities")(distinct)
 
 
 class LimitsSection(Strict):

@@ -37,10 +37,7 @@ def contact_sheet(
     differ in size: each is scaled to the common cell, keeps its aspect ratio, and is centred. A cell is `cell_height`
     pixels high and as wide as the widest image needs. Long text is wrapped, then cut. Characters that the built-in font
     lacks are drawn as question marks.
-
-    Raises ValueError for a row with more or fewer images than columns, an image of another kind, or no height.
     """
-    _check_rows(rows, columns, cell_height)
     shapes = [image.shape for _, images in rows for image in images if image is not None]
     widest = max((max(round(width * cell_height / height), 1) for height, width, _ in shapes), default=cell_height)
     # The width of a cell is limited, so that a very wide image does not make a very wide sheet of thin strips.
@@ -110,36 +107,17 @@ def _layout(
     return _Layout(width, height, left, top, header_end, cell_width, row_height)
 
 
-def _check_rows(rows: Sequence[tuple[str, Sequence[Image | None]]], columns: Sequence[str], cell_height: int) -> None:
-    if cell_height < 1:
-        raise ValueError(f"cell_height is {cell_height}; it must be at least 1 pixel")
-    for label, images in rows:
-        if len(images) != len(columns):
-            raise ValueError(f"row {label!r} has {len(images)} images for {len(columns)} columns")
-        for image in images:
-            if image is not None:
-                _check(image, f"row {label!r}")
-
-
 def write_png(image: Image, path: Path) -> None:
     """Write an RGB uint8 image (h, w, 3) as a PNG file, atomically; its folder is created.
 
-    Raises ValueError for an image of another type, and OutputError, which names `path`, when it cannot be written.
+    Raises `OutputError`, which names `path`, when it cannot be written.
     """
-    _check(image, str(path))
-    done, data = cv2.imencode(".png", image[:, :, ::-1])
-    if not done:
-        raise OutputError(f"cannot write {path}: OpenCV could not encode a PNG of {image.shape}")
+    _, data = cv2.imencode(".png", image[:, :, ::-1])
     try:
         with storage.atomic_path(path) as temporary:
             temporary.write_bytes(data.tobytes())
     except OSError as error:  # such as a folder of that name
         raise OutputError(f"cannot write {path}: {error.strerror}; choose another file") from error
-
-
-def _check(image: Image, where: str) -> None:
-    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
-        raise ValueError(f"{where}: an image is {image.dtype} {image.shape}; expected RGB uint8 (h, w, 3), not empty")
 
 
 def _fitted(image: Image, height: int, width: int) -> Image:
