@@ -3,13 +3,14 @@
     python benchmarks/lock.py /tmp/before       then change the code, and
     python benchmarks/lock.py /tmp/after && diff -r /tmp/before /tmp/after
 
-It records the JSON schema, the commands and their options, the targets, dry runs of six configurations, the content
-hashes of every manifest of a small corpus per storage tier, the hashes of all kernels, and a seeded run of faults.py.
+It records the JSON schema, the commands and their options, the targets, dry runs of six configurations, hashes of the
+columns of every manifest of a small corpus per storage tier, the hashes of all kernels, and a seeded run of faults.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import re
@@ -72,12 +73,12 @@ def commands(parser: argparse.ArgumentParser, name: str = "perturb") -> list[str
 
 
 def hashes(folder: Path) -> str:
-    """The content hash of every manifest below a folder."""
+    """A hash of each column of every manifest below a folder, so that a new column alone shows as one line."""
     found = {}
     for path in sorted(folder.rglob("*.parquet")):
-        described = pq.read_schema(path).metadata or {}
+        table = pq.read_table(path)
         found[str(path.relative_to(folder))] = {
-            key.decode(): value.decode() for key, value in described.items() if b"hash" in key or b"sha" in key
+            name: hashlib.sha256(repr(table[name].to_pylist()).encode()).hexdigest() for name in table.column_names
         }
     return json.dumps(found, indent=1, sort_keys=True)
 

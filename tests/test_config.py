@@ -59,15 +59,6 @@ def test_the_repositorys_own_configuration_is_valid() -> None:
     config.parse(yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
 
 
-def test_the_short_demo_stores_the_frames_that_it_evaluates() -> None:
-    raw = yaml.safe_load((REPOSITORY / "config.yaml").read_text())
-    for key, values in yaml.safe_load((REPOSITORY / "workflow/short_demo.yaml").read_text()).items():
-        raw[key] |= values  # as Snakemake merges files
-    parsed = config.parse(raw)
-    assert parsed.storage.tier == "frames"
-    assert parsed.storage.num_frames == parsed.evaluation.num_frames
-
-
 def test_a_datasets_own_limit_comes_before_the_global_one() -> None:
     raw = changed(("max_failed_items", 4), ("datasets/own", {"adapter": "demo", "max_failed_items": 0}))
     parsed = config.parse(raw)
@@ -281,7 +272,7 @@ MEGABYTES = "x" * 3_000_000
         changed((PARAMETERS, {"fog": {1: {"decay": MEGABYTES}}})),
         changed(("storage", {"tier": MEGABYTES})),
         changed(("evaluation/suites", [MEGABYTES])),
-        changed(("evaluation/bank", MEGABYTES)),
+        changed(("evaluation/querybank", MEGABYTES)),
         changed(("evaluation/pretrained", "m"), ("evaluation/checkpoint", MEGABYTES)),
         changed(("datasets/demo/donors", MEGABYTES)),
         changed(("suites/mlvp/severities", [1] * 1_000_000)),

@@ -73,7 +73,12 @@ LINES: list[tuple[str, ...]] = [
         "not 'offlne'; did you mean 'offline'",
     ),
     ("evaluation:",),
-    ("  bank: demo", "  bank: dem", "evaluation.bank", "'dem' is not among `datasets`: .*did you mean 'demo'"),
+    (
+        "  querybank: demo",
+        "  querybank: dem",
+        "evaluation.querybank",
+        "'dem' is not among `datasets`: .*did you mean 'demo'",
+    ),
     ("  suites:",),
     ("    - mlvp",),
     ("    - msrvtt_p", "    - mlpv", "evaluation.suites", "'mlpv' is not among `suites`: .*did you mean 'mlvp'"),
@@ -200,7 +205,8 @@ def test_merged_keys_stand_where_they_are_written(tmp_path: Path) -> None:
 
 
 def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path) -> None:
-    text = "datasets: {demo: {adapter: demo}, more: {adapter: dmo}}\nsuites: {mlvp: {}}\nevaluation: {bank: more}\n"
+    text = "datasets: {demo: {adapter: demo}, more: {adapter: dmo}}\nsuites: {mlvp: {}}\n"
+    text += "evaluation: {querybank: more}\n"
     (line,) = told(tmp_path, text)
     assert "datasets.more.adapter" in line
 

@@ -62,19 +62,6 @@ def test_memory_follows_what_a_job_does() -> None:
     assert [memory(wanted(), V2T, attempt=attempt) for attempt in (2, 3)] == [2 * plain, 4 * plain]
 
 
-def test_time_follows_the_methods_and_scenarios_and_ends_at_a_day() -> None:
-    def minutes(given: config.Config, job: Any, group: str = evaluation.ADAPTED, attempt: int = 1) -> int:
-        return evaluation_sizes.job_minutes(given, "demo", job, group, THOUSAND, attempt)
-
-    one, all_methods = wanted(methods=["tcr"], steps=1), wanted()
-    assert 30 < minutes(one, V2T, evaluation.AS_IT_IS) < minutes(one, V2T) < minutes(all_methods, V2T)
-    assert minutes(all_methods, T2V) < minutes(all_methods, V2T)
-    assert minutes(wanted(device="cuda"), V2T) <= 60 < minutes(all_methods, V2T)
-    assert minutes(wanted(severities=[1, 2, 3, 4, 5]), ("v2t", "query", "mlvp", "low")) == 1440
-    assert minutes(wanted(severities=[1, 2, 3, 4, 5]), ("v2t", "query", "mlvp", "low"), attempt=2) == 2880
-    assert minutes(wanted(pretrained=None), V2T) < 60
-
-
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"vision_config": 3}', '{"vision_config": {"image_size": "x"}}'])
 def test_a_folder_that_describes_nothing_counts_as_the_usual_model(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(text)
@@ -95,7 +82,5 @@ def test_the_gallery_and_the_check_of_the_model() -> None:
     for given in (wanted(), wanted(pretrained=None), wanted(device="cuda")):
         sizes = [evaluation_sizes.gallery_memory_mb(given, plan) for plan in (few, many)]
         assert evaluation_sizes.model_memory_mb(given) < sizes[0] < sizes[1]
-        times = [evaluation_sizes.gallery_minutes(given, plan) for plan in (few, many)]
-        assert 30 < times[0] < times[1] <= 1440
     assert evaluation_sizes.gallery_memory_mb(wanted(pretrained=None), few) > 563  # the demo's, measured
     assert evaluation_sizes.model_memory_mb(wanted(), 2) == 2 * evaluation_sizes.model_memory_mb(wanted())

@@ -60,7 +60,7 @@ _CHILD = """
 import re, resource, sys
 from pathlib import Path
 from perturbations.media import decoding, framefile, probing
-from perturbations.media.clip import Clip
+from perturbations.media.clip import MediaClip
 from perturbations.base.errors import MediaError
 path, way = Path(sys.argv[1]), sys.argv[2]
 before = resource.getrusage(resource.RUSAGE_SELF)
@@ -70,7 +70,7 @@ try:
     elif way == "probe":
         probing.probe(path)
     else:
-        for _ in decoding.decode(Clip(path)):
+        for _ in decoding.decode(MediaClip(path)):
             pass
 except MediaError as error:
     print(error)

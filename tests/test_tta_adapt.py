@@ -74,9 +74,11 @@ def test_the_model_is_the_caller_s_again(direction: str, method: str) -> None:
         tta.clip4clip(clip), method, batches, gallery, direction=direction, bank=bank, parameters=chosen
     )
     next(running)
+    assert torch.is_grad_enabled()
     assert_same(before, snapshot(clip))
     running.close()
     assert_same(before, snapshot(clip))
+    assert torch.is_grad_enabled()
     assert torch.equal(seed_before, torch.random.get_rng_state())
 
 

@@ -62,9 +62,10 @@ def batch_by_batch(
 def of_bank(task: Task, compare: Comparison) -> Iterator[Tensor]:
     """Similarities of the bank's queries with the gallery, some rows at a time."""
     assert task.bank is not None
-    with torch.no_grad():
-        for part in task.bank.features.split(_FEW if task.model.pooling is not None else ROWS):
-            yield sound(compare(part))
+    for part in task.bank.features.split(_FEW if task.model.pooling is not None else ROWS):
+        with torch.no_grad():  # never around a yield, where two such iterators would restore each other's mode
+            similarities = sound(compare(part))
+        yield similarities
 
 
 def vectors(items: Gallery) -> Tensor:
