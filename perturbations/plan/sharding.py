@@ -30,22 +30,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DatasetPlan:
-    """The work for one collection, as far as it is known before any job.
+    """The work for one collection, as far as it is known before any job."""
 
-    Attributes:
-        shards: the names of the shards; each has a list file.
-        videos: per shard, the ids of the videos that contain its items.
-        listed: number of items in the annotations.
-        rejected: number of items that cannot be used.
-        captions: number of captions that can be used.
-        rejected_captions: number of captions that cannot.
-    """
-
-    shards: tuple[str, ...]
-    videos: Mapping[str, frozenset[str]]
-    listed: int
-    rejected: int
-    captions: int = 0
+    shards: tuple[str, ...]  # each has a list file
+    videos: Mapping[str, frozenset[str]]  # per shard, the ids of the videos that contain its items
+    listed: int  # items in the annotations
+    rejected: int  # items that cannot be used
+    captions: int = 0  # that can be used
     rejected_captions: int = 0
 
 
