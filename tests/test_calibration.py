@@ -489,12 +489,6 @@ def test_a_missing_table_says_how_to_make_it(tmp_path: Path, monkeypatch: pytest
     assert "`snakemake calibrate_y`" in str(caught.value)
 
 
-@pytest.mark.parametrize("severity", ["even", 3, None])
-def test_other_severities_are_no_configuration(severity: Any) -> None:
-    with pytest.raises(ConfigError, match=r"suites\.mlvp\.severity"):
-        configured(severity=severity)
-
-
 # --- report and command ----------------------------------------------------------------------------------------------
 
 
