@@ -224,12 +224,6 @@ def test_shards_are_a_trie_of_hashes(names: list[str], shard_size: int) -> None:
     )
 
 
-def test_hashes_of_videos_are_the_same_when_not_all_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"{number % 7}-{number}" for number in range(200)]
-    monkeypatch.setattr(sharding, "_REMEMBERED", 3)
-    assert sharding.shards_of(names, 9, lambda name: name, lambda name: name[:1]) == slow_shards(names, 9)
-
-
 ODD_TEXTS = ["", "plain", 'quo"te', "back\\slash", "new\nline", "\u2028", "é", "\x7f", "\U0001f600", "\x00"]
 
 
