@@ -72,12 +72,7 @@ def content(path: str | Path) -> bytes:
 
 def _tail(path: str | Path) -> str:
     """The end of a text file; empty where there is none."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
+    return content(path)[-_TAIL:].decode(errors="replace")
 
 
 def lines(path: str | Path) -> list[bytes]:
