@@ -38,23 +38,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """The state of a workflow's folder.
-
-    Attributes:
-        version: `_VERSION`.
-        run: what Snakemake's files say of the newest run.
-        stages: in the order of work.
-        failures: the most frequent first.
-        jobs: clip jobs that work now.
-        seconds_left: until all planned clips are done, at the present number of jobs; None where it is not known.
-    """
+    """The state of a workflow's folder."""
 
     version: int
     run: run_files.RecordedRun | None
-    stages: tuple[StageCounts, ...]
-    failures: tuple[Failure, ...]
-    jobs: int
-    seconds_left: float | None
+    stages: tuple[StageCounts, ...]  # in the order of work
+    failures: tuple[Failure, ...]  # the most frequent first
+    jobs: int  # clip jobs that work now
+    seconds_left: float | None  # until all planned clips are done, at the present number of jobs, where it is known
 
 
 def collect(root: Path) -> RunStatus:
