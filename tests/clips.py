@@ -217,11 +217,11 @@ def video_row(wanted: recipe.VideoRecipe, **columns: Any) -> VideoRow:
     return VideoRow(**{**_of_recipe(wanted), **own, **defaults, **columns})
 
 
-def made_row(key: str, tier: recipe.Storage, source: CompleteSource, folder: Path) -> VideoRow:
+def made_row(key: str, tier: recipe.Storage, source: CompleteSource, folder: Path, **named: Any) -> VideoRow:
     """A row of the videos manifest at severity 3, as the workflow makes it."""
     wanted = recipe.make(registry.get(key), 3, seed=0, storage=tier)
     rows = shards.run_videos(
-        wanted, [source], root=folder, folder=folder, journal=folder / "rows.jsonl", stall_limit_s=60
+        wanted, [source], root=folder, folder=folder, journal=folder / "rows.jsonl", stall_limit_s=60, **named
     )
     (row,) = rows
     assert row.status == "complete", row.error

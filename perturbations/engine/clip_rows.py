@@ -142,6 +142,7 @@ def complete_video(row: VideoRow, measured: Measured) -> VideoRow:
         codec=measured.codec,
         pix_fmt=measured.pix_fmt,
         bitrate_bps=measured.bitrate_bps,
+        audio=measured.audio,
         frames_sha256=measured.frames_sha256,
         storage_psnr_db=measured.storage_psnr_db,
         psnr_db=measured.psnr_db,

@@ -22,7 +22,12 @@ rule videos:
     params:
         recipe=lambda wildcards: recipe_of(wildcards).text,
         inputs=lambda wildcards, input: paths.options(dict(input.items())),
-        corpus=layout.pattern("clips"),
+        # Not a key of its own: where there is sound, finished jobs of earlier versions stay finished.
+        corpus=(
+            [layout.pattern("clips"), "--silent"]
+            if CONFIG.storage.is_silent
+            else layout.pattern("clips")
+        ),
     message:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
         " shard {wildcards.shard}"
