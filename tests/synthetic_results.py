@@ -38,14 +38,14 @@ def _scenarios(suites: Sequence[str] = SUITES) -> Iterator[Scenario]:
             "suite": "clean",
             "perturbation": "clean",
             "severity": 0,
-            "level": "clean",
+            "category": "clean",
             "side": "none",
         }
         for suite in suites:
             for entry in registry.perturbations(suite):
                 for severity in entry.severities if entry.kind == kind else ():
                     about = {"suite": suite, "perturbation": entry.name, "severity": severity}
-                    yield {"direction": direction, "side": "query", "level": entry.level, **about}
+                    yield {"direction": direction, "side": "query", "category": entry.level, **about}
 
 
 def write(

@@ -52,7 +52,7 @@ def split_of(dataset: dict[str, Any]) -> Split:
     source = sources.source_of(settings.adapter)
     assert source is not None
     listing = items.read("mine", settings, videos=False)
-    return source.split(settings, listing, sources.SplitKey(0, "mine"))
+    return source.split(settings, listing, 0, "mine")
 
 
 # --- datasets --------------------------------------------------------------------------------------------------------
@@ -357,8 +357,8 @@ def test_a_split_comes_back_and_its_galleries_are_ranges(deduplicate: bool, tmp_
                     held = held | own if row.included else held - own
             assert held == {*members}, (name, number)
     if not deduplicate:
-        assert {name: [*members] for name, members in again.galleries.items()} == {
-            name: [*members] for name, members in SPLIT.galleries.items()
+        assert {name: list(map(tuple, rows)) for name, rows in again.galleries.items()} == {
+            name: list(rows) for name, rows in SPLIT.galleries.items()
         }
     about = files.read_metadata(tmp_path / "queries.parquet")
     assert about["odd"]["only_own_target"] == 1
@@ -496,7 +496,7 @@ def test_only_what_a_perturbation_changes_is_evaluated(runner: Any) -> None:
     clips = run(runner, runner.Queries(clips=clip_features("a", "c")), split=PLAIN)
     assert {row.method.split()[0] for row in clips} == {"visual", "average", "two_stage"}
     assert {row.missing_queries for row in clips} == {1}
-    shown = {(row.side, row.suite, row.perturbation, row.severity, row.level) for row in clips}
+    shown = {(row.side, row.suite, row.perturbation, row.severity, row.category) for row in clips}
     assert shown == {("query", "mlvp", "fog", 5, "low")}
     words = run(runner, runner.Queries(instructions={"0": "to f", "1": "to d"}), split=PLAIN)
     assert {row.method.split()[0] for row in words} == {"text,", "average", "two_stage"}

@@ -73,14 +73,19 @@ LINES: list[tuple[str, ...]] = [
         "not 'offlne'; did you mean 'offline'",
     ),
     ("evaluation:",),
-    ("  bank: demo", "  bank: dem", "evaluation.bank", "'dem' is not among `datasets`: .*did you mean 'demo'"),
+    (
+        "  querybank: demo",
+        "  querybank: dem",
+        "evaluation.querybank",
+        "'dem' is not among `datasets`: .*did you mean 'demo'",
+    ),
     ("  suites:",),
     ("    - mlvp",),
     ("    - msrvtt_p", "    - mlpv", "evaluation.suites", "'mlpv' is not among `suites`: .*did you mean 'mlvp'"),
     ("  reader: pyav", "  reader: pyavv", "evaluation.reader", "'pyav' or 'decord', not 'pyavv'; did you mean 'pyav'"),
     ("  severities: [5]", "  severities: 5", "evaluation.severities", r"not 5; a list has brackets: \[5\]"),
     ("storage: {tier: frames}", "storage: {tier: frmes}", "storage.tier", "not 'frmes'; did you mean 'frames'"),
-    ("max_quarantine: 3", "max_quarantine: lots", "max_quarantine", "valid integer, not 'lots'"),
+    ("max_failed_items: 3", "max_failed_items: lots", "max_failed_items", "valid integer, not 'lots'"),
 ]
 WRONG = [(number, *line[1:]) for number, line in enumerate(LINES, start=1) if len(line) > 1]
 
@@ -200,7 +205,8 @@ def test_merged_keys_stand_where_they_are_written(tmp_path: Path) -> None:
 
 
 def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path) -> None:
-    text = "datasets: {demo: {adapter: demo}, more: {adapter: dmo}}\nsuites: {mlvp: {}}\nevaluation: {bank: more}\n"
+    text = "datasets: {demo: {adapter: demo}, more: {adapter: dmo}}\nsuites: {mlvp: {}}\n"
+    text += "evaluation: {querybank: more}\n"
     (line,) = told(tmp_path, text)
     assert "datasets.more.adapter" in line
 
@@ -209,8 +215,8 @@ def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path
     ("key", "value", "words"),
     [
         ("seed", "010", "YAML reads 010 as 8: write 8 if that is meant; a text has quotes: '010'"),
-        ("max_quarantine", "1:30", "YAML reads 1:30 as 90: write 90 if that is meant"),
-        ("stall_limit_s", "1e3", "valid integer, not '1e3'; write 1000 without quotes"),
+        ("max_failed_items", "1:30", "YAML reads 1:30 as 90: write 90 if that is meant"),
+        ("timeout_s", "1e3", "valid integer, not '1e3'; write 1000 without quotes"),
         ("shard_size", "'3'", "valid integer, not '3'; write 3 without quotes"),
         ("suites.mlvp.severities", "1-3", r"a list, not '1-3'; a list has brackets: \[1, 2, 3\]"),
         ("suites.mlvp.severities", "[]", r"at least 1 member, not \[\]"),
@@ -240,8 +246,33 @@ def test_what_is_meant_is_told(key: str, value: str, words: str, tmp_path: Path)
 
 @pytest.mark.parametrize("value", ["0", "07", "+3", "1_000", "0x10", "'010'"])
 def test_numbers_that_everybody_reads_alike_are_taken(value: str, tmp_path: Path) -> None:
-    key = "split" if "'" in value else "max_quarantine"
+    key = "split" if "'" in value else "max_failed_items"
     parsed(tmp_path, f"datasets: {{demo: {{adapter: demo, {key}: {value}}}}}\nsuites: {{mlvp: {{}}}}\n")
+
+
+def test_old_keys_are_read_and_named_in_one_message(tmp_path: Path) -> None:
+    text = "max_quarantine: 3\ntimeout_s: 9\n" + PLAIN.replace("adapter: demo", "adapter: demo, max_quarantine: 1")
+    read = parsed(tmp_path, text)
+    assert (read.max_failed_items, read.max_failed_items_of("demo"), read.timeout_s) == (3, 1, 9)
+    assert read.old_names.split("\n  ") == [
+        "keys have new names; the old ones still work:",
+        "config.yaml, line 1: max_quarantine is now max_failed_items",
+        "config.yaml, line 3: datasets.demo.max_quarantine is now max_failed_items",
+    ]
+    assert not parsed(tmp_path, PLAIN).old_names
+
+
+def test_mistakes_at_old_keys_keep_their_lines(tmp_path: Path) -> None:
+    lines = told(tmp_path, "max_quarantine: -1\nstall_limit_s: 010\nmax_failed_items: 010\n" + PLAIN)
+    assert lines == [
+        "config.yaml, line 1: max_quarantine: the old name of `max_failed_items`, which is given too; leave one of "
+        "them out",
+        "config.yaml, line 2: timeout_s: YAML reads 010 as 8: write 8 if that is meant; a text has quotes: '010'",
+        "config.yaml, line 3: max_failed_items: YAML reads 010 as 8: write 8 if that is meant; a text has quotes: "
+        "'010'",
+    ]
+    (line,) = told(tmp_path, "stall_limit_s: lots\n" + PLAIN)
+    assert line.startswith("config.yaml, line 1: timeout_s: Input should be a valid integer")
 
 
 def test_a_misread_number_that_another_file_replaces_is_no_mistake(tmp_path: Path) -> None:
@@ -393,7 +424,7 @@ def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(REPOSITORY / "Snakefile"), "-n"]
     environment = {**os.environ, "HOME": str(tmp_path)}
     done = subprocess.run(
-        [*command, "--config", "stall_limit_s=0"],
+        [*command, "--config", "timeout_s=0"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -405,7 +436,7 @@ def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in output
     told_lines = re.findall(r"^  (config\.yaml, line .*)", output, re.MULTILINE)
     assert len(numbers_of(told_lines)) > 10
-    assert "  command line: stall_limit_s: Input should be greater than or equal to 1, not 0" in output
+    assert "  command line: timeout_s: Input should be greater than or equal to 1, not 0" in output
 
 
 def test_broken_yaml_names_line_and_column(tmp_path: Path) -> None:

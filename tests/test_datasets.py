@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.datasets import listing as listings
 from perturbations.datasets import lsmdc
-from perturbations.datasets.listing import Caption, Rejected
+from perturbations.datasets.listing import Rejected
 from perturbations.datasets.registry import Dataset
 from perturbations.plan import items as reading
 
@@ -57,8 +57,8 @@ def test_the_real_splits_have_their_published_size(
     assert listing.rejected == ()
     assert len(listing.items) == items
     assert len({item.item_id for item in listing.items}) == items
-    assert sum(len(item.captions) for item in listing.items) == captions
-    assert len({caption.caption_id for item in listing.items for caption in item.captions}) == captions
+    assert sum(len(item.texts) for item in listing.items) == captions
+    assert len({item.caption_id(number) for item in listing.items for number in range(len(item.texts))}) == captions
     assert len({item.source_video_id for item in listing.items}) == videos
 
 
@@ -67,7 +67,7 @@ def test_msvd_gives_every_caption_when_asked(reference: Path) -> None:
     keys = {"annotations": folder / "captions_msvd.json", "ids": folder / "test_list.txt", "videos": folder}
     every = reading.read("msvd", Dataset(adapter="msvd", captions="all", **keys))
     captions = json.loads((folder / "captions_msvd.json").read_text())
-    assert sum(len(item.captions) for item in every.items) == sum(len(captions[item.item_id]) for item in every.items)
+    assert sum(len(item.texts) for item in every.items) == sum(len(captions[item.item_id]) for item in every.items)
 
 
 def test_didemo_has_the_1004_videos_of_the_paper_when_each_stem_has_one_file(reference: Path, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_didemo_has_the_1004_videos_of_the_paper_when_each_stem_has_one_file(ref
 def test_youcook2_numbers_the_span_that_is_described_twice(reference: Path) -> None:
     folder = reference / "data/youcook2"
     config = Dataset(adapter="youcook2", annotations=folder / "validation_youcook.csv", videos=folder)
-    texts = {item.item_id: item.captions[0].text for item in reading.read("youcook2", config).items}
+    texts = {item.item_id: item.texts[0] for item in reading.read("youcook2", config).items}
     assert texts["oJZUxU9szWA_120_252"].startswith("soak gram")
     assert texts["oJZUxU9szWA_120_252_2"].startswith("pressure cook")
 
@@ -94,7 +94,7 @@ def test_didemo_joins_all_4021_descriptions_in_order(reference: Path) -> None:
     entries = json.loads(path.read_text())
     assert len(entries) == 4021
     listing = reading.read("didemo", Dataset(adapter="didemo", annotations=path, videos=path.parent))
-    paragraphs = {item.source_video_id: item.captions[0].text for item in listing.items}
+    paragraphs = {item.source_video_id: item.texts[0] for item in listing.items}
     expected: dict[str, list[str]] = {}
     for entry in entries:
         expected.setdefault(entry["video"], []).append(entry["description"].strip())
@@ -105,9 +105,9 @@ def test_msrvtt_finds_the_real_clips(reference: Path) -> None:
     folder = reference / "data" / "msrvtt"
     config = Dataset(adapter="msrvtt", annotations=folder / "MSRVTT_JSFUSION_test.csv", videos=folder / "videos")
     matches, missing = reading.locate(config, reading.read("msrvtt", config))
-    assert {match.item.item_id: match.item.captions for match in matches} == {
-        "video9771": (Caption("ret1", "a little girl does gymnastics"),),
-        "video7021": (Caption("ret13", "baseball player hits ball"),),
+    assert {match.item.item_id: (match.item.caption_id(0), *match.item.texts) for match in matches} == {
+        "video9771": ("ret1", "a little girl does gymnastics"),
+        "video7021": ("ret13", "baseball player hits ball"),
     }
     assert len(missing) == 998
     assert all(match.bytes == match.path.stat().st_size for match in matches)
@@ -119,7 +119,7 @@ def test_msrvtt_finds_the_real_clips(reference: Path) -> None:
 def test_msrvtt(tmp_path: Path) -> None:
     text = 'key,vid_key,video_id,sentence\nret0,m,v1,"a ""b"", c"\nret1,m,v2,\nret2,m,v1,again\nret3,m,,no id\n'
     listing = reading.read("d", dataset(tmp_path, "msrvtt", "\ufeff" + text, "a.csv"))
-    assert [(item.item_id, item.captions[0].text) for item in listing.items] == [("v1", 'a "b", c'), ("v2", "")]
+    assert [(item.item_id, item.texts[0]) for item in listing.items] == [("v1", 'a "b", c'), ("v2", "")]
     assert [entry.reason for entry in listing.rejected] == [
         "duplicate id, first seen at line 2 (a.csv, line 4)",
         "the id is empty (a.csv, line 5)",
@@ -131,7 +131,7 @@ def test_msvd(tmp_path: Path) -> None:
     ids.write_text("b\nb\nnowhere\n\na\n")
     content = json.dumps({"a": ["one", "two"], "b": ["three"]})
     listing = reading.read("d", dataset(tmp_path, "msvd", content, "a.json", ids=ids, captions="all"))
-    assert [(item.item_id, item.files, len(item.captions)) for item in listing.items] == [
+    assert [(item.item_id, item.files, len(item.texts)) for item in listing.items] == [
         ("b", ("b.avi",), 1),
         ("a", ("a.avi",), 2),
     ]
@@ -150,7 +150,7 @@ def test_lsmdc_leaves_out_the_clip_that_everybody_leaves_out(tmp_path: Path) -> 
     assert len(listing.items) == 999
     assert listing.rejected == ()  # a complete copy has no failure
     assert listing.items[0].files == (f"1012_Film/{names[0]}.avi",)
-    assert listing.items[0].captions[0].text == 'SOMEONE says "well".'
+    assert listing.items[0].texts[0] == 'SOMEONE says "well".'
 
 
 def test_youcook2_reads_both_of_its_files_alike(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_folder_reads_every_kind_of_table(tmp_path: Path, kind: str) -> None:
         ("x", ("x.mov",), None, None),
         ("y", ("sub/y.mkv",), 1.5, 2.0),
     ]
-    assert [caption.text for caption in listing.items[0].captions] == ["one", 'two, "three"']
+    assert listing.items[0].texts == ("one", 'two, "three"')
     assert len(listing.rejected) == 1
     assert "duplicate" in listing.rejected[0].reason
 
@@ -227,8 +227,6 @@ def test_folder_refuses_one_id_for_two_videos(tmp_path: Path) -> None:
 def test_the_demo_has_as_many_items_as_asked() -> None:
     listing = reading.read("demo", Dataset(adapter="demo", clips=17))
     assert len(listing.items) == 17
-    with pytest.raises(ValueError, match="no videos to look for"):
-        reading.locate(Dataset(adapter="demo"), listing)
 
 
 # --- what is wrong with one entry --------------------------------------------------------------------------------
@@ -402,14 +400,6 @@ def test_several_wrong_lines_are_told_at_once(tmp_path: Path) -> None:
     assert "and 20 more" in str(caught.value)
 
 
-def test_wrong_paths_name_their_keys(tmp_path: Path) -> None:
-    config = Dataset(adapter="msvd", annotations=tmp_path / "a", ids=tmp_path / "b", videos=tmp_path / "c")
-    with pytest.raises(ConfigError) as caught:
-        reading.read("mine", config)
-    for key in ("annotations", "ids", "videos"):
-        assert f"datasets.mine.{key}: no such" in str(caught.value)
-
-
 def test_subset(tmp_path: Path) -> None:
     rows = [{"item_id": name, "caption": "c"} for name in "abc"]
     listing = reading.read("d", folder_dataset(tmp_path, rows, subset=("c", "a")))
@@ -486,7 +476,7 @@ def test_every_entry_is_accounted_for_and_none_escapes(
     table = [{"item_id": name, "video": file, "caption": text} for name, file, text in rows]
     config = folder_dataset(folder, table, columns={"video": "video"})
     listing = reading.read("d", config)
-    captions = sum(len(item.captions) for item in listing.items)
+    captions = sum(len(item.texts) for item in listing.items)
     assert captions + len(listing.rejected) == len(rows)
     matches, missing = reading.locate(config, listing)
     assert len(matches) + len(missing) == len(listing.items)
@@ -668,10 +658,11 @@ def test_a_subset_of_a_million_ids(tmp_path: Path) -> None:
 def test_captions_keep_their_ids_and_order(tmp_path: Path) -> None:
     rows = [{"item_id": name, "caption": f"{name}{number}"} for number in range(3) for name in "ba"]
     listing = reading.read("d", folder_dataset(tmp_path, rows))
-    assert [(item.item_id, item.captions) for item in listing.items] == [
-        ("b", (Caption("b#0", "b0"), Caption("b#1", "b1"), Caption("b#2", "b2"))),
-        ("a", (Caption("a#0", "a0"), Caption("a#1", "a1"), Caption("a#2", "a2"))),
+    assert [(item.item_id, item.texts) for item in listing.items] == [
+        ("b", ("b0", "b1", "b2")),
+        ("a", ("a0", "a1", "a2")),
     ]
+    assert [listing.items[0].caption_id(number) for number in range(3)] == ["b#0", "b#1", "b#2"]
 
 
 @pytest.mark.parametrize(
@@ -687,5 +678,7 @@ def test_captions_keep_their_ids_and_order(tmp_path: Path) -> None:
 def test_caption_ids_are_unique(tmp_path: Path, rows: list[tuple[str, str]], problem: str) -> None:
     table = "key,video_id,sentence\n" + "".join(f"{key},{video},x\n" for key, video in rows)
     listing = reading.read("d", dataset(tmp_path, "msrvtt", table, "a.csv"))
-    assert len({caption.caption_id for item in listing.items for caption in item.captions}) == len(listing.items)
+    assert len({item.caption_id(number) for item in listing.items for number in range(len(item.texts))}) == len(
+        listing.items
+    )
     assert [problem in entry.reason for entry in listing.rejected] == ([True] if problem else [])

@@ -22,7 +22,7 @@ from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files
-from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow, TextRow
+from perturbations.manifest.kinds import SOURCES, CaptionRow, CompleteSource, SourceRow, TextRow
 from perturbations.plan import caption_recipes as caption_recipes
 from perturbations.plan import mixes, recipe
 from perturbations.suites import registry
@@ -69,10 +69,12 @@ def test_clean_queries_come_first_and_each_suite_at_severity_5() -> None:
     }
 
 
-def test_severities_that_are_not_made_fall_to_the_highest_below() -> None:
+def test_severities_that_are_not_made_fall_to_the_highest_below_or_are_refused() -> None:
     raw = {**DEMO, "suites": {"mlvp": {"severities": [2, 4]}}, "evaluation": {"severities": [1, 3, 5]}}
     planned = evaluation.scenarios(config.parse(raw), "demo")
     assert {scenario.severity for scenario in planned if scenario.suite == "mlvp"} == {2, 4}
+    with pytest.raises(ConfigError, match="nothing of mlvp is made there or below: its lowest severity is 2"):
+        evaluation.scenarios(config.parse({**raw, "evaluation": {"severities": [1]}}), "demo")
 
 
 def test_severities_by_category() -> None:
@@ -82,12 +84,6 @@ def test_severities_by_category() -> None:
         by_level.setdefault(scenario.level, set()).add(scenario.severity)
     assert (by_level["character"], by_level["word"], by_level["high"]) == ({7}, {2}, {1, 4})
     assert (by_level["sentence"], by_level["low"], by_level["clean"]) == ({1}, {5}, {0})
-
-
-def test_a_suite_of_which_nothing_is_made_at_the_severities_is_refused() -> None:
-    raw = {**DEMO, "suites": {"mlvp": {"severities": [3, 5]}}, "evaluation": {"severities": [2]}}
-    with pytest.raises(ConfigError, match="nothing of mlvp is made there or below: its lowest severity is 3"):
-        evaluation.scenarios(config.parse(raw), "demo")
 
 
 def test_sides_perturb_the_modality_of_their_part() -> None:
@@ -144,11 +140,6 @@ def test_jobs_hold_every_scenario_once() -> None:
         assert level.replace("_", "").isalnum()
 
 
-def test_settings_of_a_job_nobody_asks_for() -> None:
-    with pytest.raises(ConfigError, match="t2v/query/mlvp/low"):
-        evaluation.settings(parsed(), "demo", ("t2v", "query", "mlvp", "low"), "none")
-
-
 @pytest.mark.parametrize(("key", "values"), [("device", ("cpu", "cuda")), ("reader", ("pyav", "decord"))])
 def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[str, str]) -> None:
     job: evaluation.JobKey = ("v2t", "query", "mlvp", "low")
@@ -160,8 +151,8 @@ def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[
     ("wrong", "message"),
     [
         ({"suites": ["msrvtt_p"]}, "evaluation.suites: 'msrvtt_p' is not among `suites`"),
-        ({"methods": ["qbnorm"]}, "evaluation.bank: the method `qbnorm` needs a bank"),
-        ({"bank": "train"}, "evaluation.bank: 'train' is not among `datasets`"),
+        ({"methods": ["qbnorm"]}, "evaluation.querybank: the method `qbnorm` needs a bank"),
+        ({"bank": "train"}, "evaluation.querybank: 'train' is not among `datasets`"),
         ({"model": "xpool"}, "evaluation.checkpoint: `xpool` needs the weights"),
         ({"revision": "abc"}, "evaluation.pretrained"),
         ({"pretrained": "clip", "checkpoint": "nowhere.pth"}, "no such file: nowhere.pth"),
@@ -304,16 +295,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.save_clip(tmp_path_factory.mktemp("model") / "clip")
 
 
+def five_clips(folder: Path, frames: int = 6) -> list[CompleteSource]:
+    scenes = np.random.default_rng(0).integers(0, 256, (5, frames, 24, 32, 3), np.uint8)
+    return [
+        clips.source_row(clips.write_scene(folder / f"{name}.mp4", scene), name)
+        for name, scene in zip("abcde", scenes, strict=True)
+    ]
+
+
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
-    folder = tmp_path_factory.mktemp("clips")
-    generator = np.random.default_rng(0)
-    return [
-        clips.source_row(
-            clips.write_scene(folder / f"{name}.mp4", generator.integers(0, 256, (6, 24, 32, 3), np.uint8)), name
-        )
-        for name in "abcde"
-    ]
+    return five_clips(tmp_path_factory.mktemp("clips"))
 
 
 CAPTIONS = [caption(name, name) for name in "abcde"]
@@ -607,9 +599,10 @@ def test_results_say_whose_severities_they_have(changed: dict[str, str], facts: 
     assert backends == {"retrieval": "demo_encoder"} | facts
 
 
-def test_an_evaluation_without_a_complete_clip_stops_with_one_message() -> None:
-    from perturbations.evaluation.jobs import _check_any_complete
+def test_an_evaluation_without_a_complete_clip_stops_with_one_message(tmp_path: Path) -> None:
+    from perturbations.evaluation.jobs import _clean
 
     rows = [SourceRow(dataset="d", split="test", item_id=name, status="quarantined", error="x") for name in "ab"]
+    files.write(tmp_path / "s.parquet", SOURCES, rows)
     with pytest.raises(ManifestError, match=r"s\.parquet has no complete clip: all 2 are quarantined or missing"):
-        _check_any_complete(Path("s.parquet"), rows)
+        _clean(tmp_path / "s.parquet", None)

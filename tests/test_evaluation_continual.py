@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import tiny_models
-from test_evaluation import CAPTIONS, job, parsed
+from test_evaluation import CAPTIONS, five_clips, job, parsed
 
 from perturbations import tta
 from perturbations.evaluation import backbone, galleries, queries, runner, scenarios
@@ -31,12 +31,7 @@ ADAPTING = tuple(name for name in METHODS if methods()[name].adapts)
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
-    folder = tmp_path_factory.mktemp("clips")
-    scenes = np.random.default_rng(0).integers(0, 256, (5, 3, 24, 32, 3), np.uint8)
-    return [
-        clips.source_row(clips.write_scene(folder / f"{name}.mp4", scene), name)
-        for name, scene in zip("abcde", scenes, strict=True)
-    ]
+    return five_clips(tmp_path_factory.mktemp("clips"), frames=3)
 
 
 @pytest.fixture(scope="module")

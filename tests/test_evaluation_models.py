@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import clips
 import numpy as np
 import pytest
 
@@ -18,7 +17,7 @@ transformers = pytest.importorskip("transformers")
 safetensors_torch = pytest.importorskip("safetensors.torch")
 
 import tiny_models
-from test_evaluation import CAPTIONS, job, run
+from test_evaluation import CAPTIONS, five_clips, job, run
 from tta_models import pooling_state, tiny_clip
 
 from perturbations import tta
@@ -56,12 +55,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
-    folder = tmp_path_factory.mktemp("clips")
-    scenes = np.random.default_rng(0).integers(0, 256, (5, 3, 40, 64, 3), np.uint8)
-    return [
-        clips.source_row(clips.write_scene(folder / f"{name}.mp4", scene), name)
-        for name, scene in zip("abcde", scenes, strict=True)
-    ]
+    return five_clips(tmp_path_factory.mktemp("clips"), frames=3)
 
 
 def load(folder: Path, checkpoint: Path | None = None) -> backbone.LoadedBackbone:

@@ -82,7 +82,7 @@ def test_the_splits_own_galleries_come_first_and_stay_deduplicated(tmp_path: Pat
     assert [tuple(rows) for rows in as_released(tmp_path)[0]["local_idx"]] == list(own)
     again = official.read(tmp_path / official.GALLERIES)
     assert compare_galleries(again, ours="local_video").equal == 0
-    assert list(again.galleries["local_official"]) == list(own)
+    assert [tuple(rows) for rows in again.galleries["local_official"]] == list(own)
     # v_30_38 and v_31_39 show the same moment, so that the last query's gallery loses one of them.
     composed.write(Request(manifest=written(tmp_path / "few", deduplicate=True), output=tmp_path))
     assert as_released(tmp_path)[0]["local_idx"].tolist()[2] == [2, 6]

@@ -251,7 +251,7 @@ CLEAN: tuple[evaluation.JobKey, evaluation.JobKey] = (
 
 
 def evaluated(**settings: Any) -> Config:
-    return configured(evaluation={"severities": [2], "methods": ["tent", "qbnorm"], "bank": "train", **settings})
+    return configured(evaluation={"severities": [2], "methods": ["tent", "qbnorm"], "querybank": "train", **settings})
 
 
 def inputs_of(settings: Config, job: evaluation.JobKey, group: str = "none") -> paths.Inputs:

@@ -29,7 +29,7 @@ def parsed(protocol: str, suites: dict[str, Any] | None = None, **evaluated: Any
 @pytest.mark.parametrize("name", registry.protocols())
 def test_every_protocol_is_a_whole_configuration(name: str) -> None:
     """It parses without a section `suites`, as it is; and it names its needs as keys that there are."""
-    bank = {"bank": "demo"} if "bank" in registry.protocol(name).needs else {}
+    bank = {"querybank": "demo"} if "querybank" in registry.protocol(name).needs else {}
     given = parsed(name, **bank)
     assert registry.replaced(name, given.model_dump(mode="json")) == []
     keys = {line.partition(": ")[0] for line in registry.lacking(name, {})}

@@ -47,7 +47,7 @@ def result(method: str, recall_at_1: float, **more: Any) -> ResultRow:
     hubs = {column.name: 0.25 for column in columns_of(ResultRow) if column.name.startswith("hub_")}
     recalls = {f"recall_at_{k}": 100.0 for k in (5, 10, 50, 100)} | {"rsum": 300.0}
     counts = {"queries": 100, "missing_queries": 0, "gallery": 100, "median_rank": 1.0, "mean_rank": 2.0}
-    scenario = {"suite": "clean", "perturbation": "clean", "severity": 0, "level": "clean", "direction": "v2t"}
+    scenario = {"suite": "clean", "perturbation": "clean", "severity": 0, "category": "clean", "direction": "v2t"}
     scenario["side"] = "query" if more.get("suite", "clean") != "clean" else "none"
     columns = {
         "dataset": "demo",
@@ -102,7 +102,7 @@ def rows() -> list[ResultRow]:
             results.append(result(method, 80.0 + min(place, 1), direction=direction))
             for entry in registry.perturbations(suite, kind):  # type: ignore[arg-type]
                 for severity in {1, min(5, len(entry.severities))}:
-                    about = {"suite": suite, "perturbation": entry.name, "severity": severity, "level": entry.level}
+                    about = {"suite": suite, "perturbation": entry.name, "severity": severity, "category": entry.level}
                     results.append(result(method, 60.0 - 5 * severity + 2 * place, direction=direction, **about))
     return results
 
@@ -218,9 +218,14 @@ def written(folder: Path, results: list[ResultRow], name: str = "results.parquet
     return folder / name
 
 
+def page_of(folder: Path, rows: list[ResultRow]) -> Path:
+    page.write(folder / "page.html", results=[written(folder, rows)])
+    return folder / "page.html"
+
+
 def of_model(key: str, r1: dict[str, float], **more: Any) -> list[ResultRow]:
     """The rows of one model: each method on clean queries and on fog."""
-    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "level": registry.get("mlvp/fog").level}
+    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "category": registry.get("mlvp/fog").level}
     return [
         result(method, value - lost, model_key=key, checkpoint_sha256=key, **about, **more)
         for method, value in r1.items()
@@ -314,11 +319,10 @@ def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
     results = [result("none", 90.0)]
     for place, entry in enumerate(registry.perturbations("mlvp", "video")):
         results.append(
-            result("none", float(place), suite="mlvp", perturbation=entry.name, severity=5, level=entry.level)
+            result("none", float(place), suite="mlvp", perturbation=entry.name, severity=5, category=entry.level)
         )
-    manifests.write(tmp_path / "results.parquet", RESULTS, results)
-    page.write(tmp_path / "report.html", results=[tmp_path / "results.parquet"])
-    table = read(tmp_path / "report.html").tables[MLVP]
+    path = page_of(tmp_path, results)
+    table = read(path).tables[MLVP]
     values = dict(zip([text for text, _ in table[1]][::-1], [text for text, _ in table[2]][::-1], strict=True))
     averages = [text for (name, _), (text, _) in zip(table[1], table[2], strict=True) if name == "average"]
     levels: dict[str, list[int]] = {}
@@ -340,9 +344,8 @@ def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_said_first(backend: dict[str, str], says: str | None, tmp_path: Path) -> None:
-    manifests.write(tmp_path / "r.parquet", RESULTS, [result("none", 1.0, backend=json.dumps(backend))])
-    page.write(tmp_path / "page.html", results=[tmp_path / "r.parquet"])
-    text = (tmp_path / "page.html").read_text()
+    path = page_of(tmp_path, [result("none", 1.0, backend=json.dumps(backend))])
+    text = path.read_text()
     assert ("Not comparable with published numbers" in text) == (says is not None)
     if says is not None:
         assert text.index(says) < text.index("<table")
@@ -373,18 +376,18 @@ def test_robustness_is_against_the_methods_own_clean_result(report: Path) -> Non
 
 def test_robustness_is_of_the_papers_metric_and_of_the_same_queries(tmp_path: Path) -> None:
     """R@5 and gamma for MSRVTT-P, RSUM of both directions and MMI for Qiu et al.; NaN where the queries are others."""
-    scenario = {"suite": "msrvtt_p", "perturbation": "jumble", "severity": 1, "level": "temporal", "side": "gallery"}
+    scenario = {"suite": "msrvtt_p", "perturbation": "jumble", "severity": 1, "category": "temporal", "side": "gallery"}
     asked = {"direction": "t2v", "recall_at_5": 40.0, "clean_recall_at_5": 80.0, "queries": 90}
     rows = [result("none", 50.0, direction=direction) for direction in ("v2t", "t2v")]
     rows = [*rows, result("none", 30.0, **scenario, **asked)]
-    noise = {"suite": "mm_robustness", "perturbation": "gaussian_noise", "severity": 1, "level": "noise"}
+    noise = {"suite": "mm_robustness", "perturbation": "gaussian_noise", "severity": 1, "category": "noise"}
     rows += [
         result("none", 10.0, **noise, direction="v2t", side="query", rsum=150.0),
         result("none", 10.0, **noise, direction="t2v", side="gallery", rsum=90.0),
         result("none", 10.0, **noise | {"perturbation": "shot_noise"}, side="query", queries=90),
     ]
-    page.write(tmp_path / "page.html", results=[written(tmp_path, rows)])
-    tables = read(tmp_path / "page.html").tables
+    path = page_of(tmp_path, rows)
+    tables = read(path).tables
     gamma = tables["demo, msrvtt_p, captions ask for videos (t2v), gallery perturbed: relative robustness of R@5"]
     assert gamma[2][1][0] == "0.50"
     both = "demo, mm_robustness, both directions, videos perturbed: MMI of RSUM of both directions"
@@ -392,7 +395,7 @@ def test_robustness_is_of_the_papers_metric_and_of_the_same_queries(tmp_path: Pa
     # Clean R@1, 5 and 10 are 50, 100, 100 in each direction.
     assert tables[both][2][1][0] == f"{mmi(500, 240):.2f}"
     assert not any("absolute" in caption and "mm_robustness" in caption for caption in tables)
-    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
     assert "As MSRVTT-P, Sec. 4.3 defines it." in text
     assert "N 90, missing 0, gallery 100." in text
 
@@ -421,9 +424,8 @@ def test_nothing_was_evaluated(tmp_path: Path) -> None:
 def test_what_was_not_measured_is_left_empty(tmp_path: Path) -> None:
     unmeasured = {column.name: None for column in columns_of(ResultRow) if column.name.startswith(("hub_", "total_ms"))}
     results = [result(method, 50.0 + place, **unmeasured) for place, method in enumerate(METHODS)]
-    manifests.write(tmp_path / "r.parquet", RESULTS, results)
-    page.write(tmp_path / "page.html", results=[tmp_path / "r.parquet"])
-    tables = read(tmp_path / "page.html").tables
+    path = page_of(tmp_path, results)
+    tables = read(path).tables
     (hubness,) = (table for name, table in tables.items() if "hubness" in name)
     assert [line[0][0] for line in hubness[1:]] == TITLES
     assert {text for line in hubness[1:] for text, _ in line[1:]} == {""}
@@ -432,12 +434,9 @@ def test_what_was_not_measured_is_left_empty(tmp_path: Path) -> None:
 def test_files_that_are_something_else(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.png"
     wrong.write_text("no picture")
-    with pytest.raises(ManifestError, match=r"wrong\.png"):
-        page.write(tmp_path / "report.html", sheets=[wrong])
-    with pytest.raises(ManifestError, match=r"wrong\.png"):
-        page.write(tmp_path / "report.html", pictures=[wrong])
-    with pytest.raises(ManifestError, match=r"wrong\.png"):
-        page.write(tmp_path / "report.html", results=[wrong])
+    for name in ("sheets", "pictures", "results"):
+        with pytest.raises(ManifestError, match=r"wrong\.png"):
+            page.write(tmp_path / "report.html", **{name: [wrong]})
     assert not (tmp_path / "report.html").exists()
 
 
@@ -614,7 +613,7 @@ def test_results_and_ranks_of_an_earlier_version_open(tmp_path: Path) -> None:
 
 def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_path: Path) -> None:
     """Of Table 1 of HAT-VTR: CLIP4Clip without adaptation on fog at severity 5 has 26.7."""
-    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "level": "low", "queries": 1000}
+    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "category": "low", "queries": 1000}
     about = {"protocol": "hat_vtr_table_1", "backend": json.dumps({"retrieval": "pretrained"})}
     where = f"msrvtt, {B32.rpartition('-')[0]}, v2t, beside msrvtt, CLIP4Clip, qs, R@1"
     for dataset, says in (
@@ -634,12 +633,7 @@ def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_
         text = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert html.unescape(text).count(says) == 1
         assert "The configuration has other values for evaluation.methods." in text
-    assert "Published values" not in read(written_page(tmp_path, [result("none", 1.0)])).headings
-
-
-def written_page(folder: Path, rows: list[ResultRow]) -> Path:
-    page.write(folder / "page.html", results=[written(folder, rows)])
-    return folder / "page.html"
+    assert "Published values" not in read(page_of(tmp_path, [result("none", 1.0)])).headings
 
 
 def test_tables_of_papers_are_there_as_markdown_and_latex() -> None:
@@ -675,8 +669,8 @@ def test_no_two_files_of_a_page_have_one_name(few: Path, report: Path) -> None:
 
 def test_methods_that_need_all_queries_do_not_compete_with_the_others(tmp_path: Path) -> None:
     rows = of_model(B32, {"none": 40.0, "tcr": 42.0, "dsl": 90.0})
-    page.write(tmp_path / "page.html", results=[written(tmp_path, rows)])
-    table = read(tmp_path / "page.html").tables[MLVP]
+    path = page_of(tmp_path, rows)
+    table = read(path).tables[MLVP]
     assert [(line[0][0], line[1]) for line in table[2:]] == [
         ("none", ("40.0", "u")),
         ("TCR", ("42.0", "strong")),
@@ -692,11 +686,11 @@ def test_a_skewness_nearest_to_zero_is_the_best_and_no_hit_has_an_interval() -> 
 
 
 def test_a_gallery_that_is_too_small_is_said_and_numbers_of_queries_that_differ_are_rows(tmp_path: Path) -> None:
-    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "level": "low", "gallery": 4}
+    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "category": "low", "gallery": 4}
     rows = [result("none", 50.0, gallery=4), result("none", 40.0, **fog, queries=90, missing_queries=10)]
-    page.write(tmp_path / "page.html", results=[written(tmp_path, rows)])
-    assert "In a gallery of 4, R@k is 100 for every model from k = 4 on." in (tmp_path / "page.html").read_text()
-    lines = {line[0][0]: [text for text, _ in line[1:]] for line in read(tmp_path / "page.html").tables[MLVP][2:]}
+    path = page_of(tmp_path, rows)
+    assert "In a gallery of 4, R@k is 100 for every model from k = 4 on." in path.read_text()
+    lines = {line[0][0]: [text for text, _ in line[1:]] for line in read(path).tables[MLVP][2:]}
     assert (lines["queries (N)"], lines["missing queries"]) == (["100", "90"], ["0", "10"])
     assert "gallery" not in lines
 
@@ -722,14 +716,14 @@ def test_results_without_ranks_say_so(tmp_path: Path) -> None:
 
 
 def test_models_that_were_asked_other_scenarios_are_not_compared(tmp_path: Path) -> None:
-    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 1, "level": "mid"}
+    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 1, "category": "mid"}
     rows = [
         *of_model(B32, {"none": 40.0}),
         *of_model(B16, {"none": 50.0}),
         result("none", 45.0, model_key=B16, checkpoint_sha256=B16, **fog),
     ]
-    page.write(tmp_path / "report.html", results=[written(tmp_path, rows)])
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    path = page_of(tmp_path, rows)
+    text = path.read_text(encoding="utf-8")
     assert "The models were not asked the same scenarios of mlvp (clip4clip-b16-qs: 2; clip4clip-b32-qs: 1)" in text
 
 
@@ -740,11 +734,11 @@ def test_every_choice_shows_something(tmp_path: Path) -> None:
         result("none", 30.0, dataset="plain"),
         result("none", 20.0, dataset="captions", direction="t2v"),
     ]
-    page.write(tmp_path / "report.html", results=[written(tmp_path, rows)])
-    content = read(tmp_path / "report.html")
+    path = page_of(tmp_path, rows)
+    content = read(path)
     assert f"R@1: plain, {V2T}, mlvp, unperturbed queries" in content.tables
     assert "R@1: captions, captions ask for videos (t2v), unperturbed queries" in content.tables
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
     assert text.count("This dataset was not evaluated in this direction.") == 1
     shown = set(re.findall(r"\b(d\dq\d)\b", text[text.index("<section") :]))
     assert shown == {f"d{dataset}q{queries}" for dataset in range(3) for queries in range(2)}
@@ -774,18 +768,21 @@ document.getElementById("f").onload = function () {{
 }};</script></body>"""
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
-def test_it_fits_desktop_and_phone(width: int, height: int, report: Path) -> None:
-    chromium = needs.browser()
-    wrapper = report.parent / "wrapper.html"
-    wrapper.write_text(WRAPPER.format(width=width, height=height))
-    profile = report.parent / "profile"
-    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", *QUIET, f"--user-data-dir={profile}"]
-    command += ["--allow-file-access-from-files", "--virtual-time-budget=5000", "--dump-dom", wrapper.as_uri()]
+def browsed(folder: Path, wrapper: str, budget_ms: int) -> Any:
+    """What a page tells in its title after some time in a browser."""
+    (folder / "wrapper.html").write_text(wrapper)
+    command = [needs.browser(), "--headless", "--no-sandbox", "--disable-gpu", *QUIET]
+    command += [f"--user-data-dir={folder / 'profile'}", "--allow-file-access-from-files"]
+    command += [f"--virtual-time-budget={budget_ms}", "--dump-dom", (folder / "wrapper.html").as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     title = re.search(r"<title>(.*?)</title>", done.stdout)
     assert title, done.stderr[-2000:]
-    seen = json.loads(title.group(1))
+    return json.loads(html.unescape(title.group(1)))
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_it_fits_desktop_and_phone(width: int, height: int, report: Path) -> None:
+    seen = browsed(report.parent, WRAPPER.format(width=width, height=height), 5000)
     assert seen["view"] == width
     assert seen["wide"] <= width, "the page is wider than the screen"
     assert seen["headings"] == 10
@@ -828,28 +825,14 @@ window.onload = function () {{
 def test_the_first_screen_is_the_table_and_choices_work_without_a_script(
     few: Path, large: Path, tmp_path: Path
 ) -> None:
-    chromium = needs.browser()
     frame = '<iframe id="{}" style="border:0;width:{}px;height:{}px" src="{}"></iframe>'
     frames = [
         frame.format(f"{path.parent.name} {width}", width, height, path.as_uri())
         for path in (few, large)
         for width, height in ((390, 844), (1280, 900))
     ]
-    wrapper = tmp_path / "wrapper.html"
-    wrapper.write_text(CHOICES.format(frames="".join(frames)))
-    command = [
-        chromium,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        *QUIET,
-        f"--user-data-dir={tmp_path / 'profile'}",
-    ]
-    command += ["--allow-file-access-from-files", "--virtual-time-budget=20000", "--dump-dom", wrapper.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    title = re.search(r"<title>(.*?)</title>", done.stdout)
-    assert title, done.stderr[-2000:]
-    few_narrow, few_wide, large_narrow, large_wide = json.loads(html.unescape(title.group(1)))
+    seen_pages = browsed(tmp_path, CHOICES.format(frames="".join(frames)), 20_000)
+    few_narrow, few_wide, large_narrow, large_wide = seen_pages
     for seen in (few_narrow, few_wide, large_narrow, large_wide):
         assert seen["view"] == (390 if seen["name"].endswith(" 390") else 1280)
         assert seen["first"]["summary"] <= seen["tall"], f"{seen['name']}: the summary ends below the first screen"

@@ -107,15 +107,6 @@ def test_the_galleries_order_does_not_matter(similarities: Any, random: Any) -> 
     assert np.allclose(k_occurrence(similarities, 2)[order], k_occurrence(moved, 2))
 
 
-def test_recall_is_scikit_learns_accuracy() -> None:
-    metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn comes with `sh envs/install.sh dev`")
-    rng = np.random.default_rng(0)
-    similarities, targets = rng.normal(size=(200, 60)), rng.integers(0, 60, 200)
-    for k in (1, 5, 10, 50):
-        theirs = metrics.top_k_accuracy_score(targets, similarities, k=k, labels=range(60))
-        assert recall_at_k(similarities, targets, k) == pytest.approx(100 * theirs, abs=1e-9)
-
-
 def test_many_queries_are_done_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     similarities = rng.integers(0, 9, (50, 30)).astype(np.float32)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import clips
 import pytest
 
 from perturbations.base import console, processes
@@ -18,11 +19,12 @@ from perturbations.cli.main import main
 from perturbations.config import sections as config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.manifest import files
-from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS, CompleteSource, QuarantineRow, SourceRow, VideoRow
-from perturbations.plan import listed, workplace
+from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS, QuarantineRow, VideoRow
+from perturbations.plan import listed, recipe, workplace
 from perturbations.status import run_files as status_files
 from perturbations.status import status
 from perturbations.status import text as status_text
+from perturbations.suites import registry
 
 MEASURED = '{"frame_count":4,"stored_frames":4,"bytes":1000,"sha256":"ab"}\n'
 
@@ -31,20 +33,9 @@ def recipe_id(number: int) -> str:
     return f"{number:032x}"
 
 
-def source(item_id: str, **changed: Any) -> SourceRow:
-    known: dict[str, Any] = {"dataset": "d", "split": "test", "item_id": item_id, "path": "v.mp4", "bytes": 1}
-    known |= dict.fromkeys(("sha256", "frames_sha256", "codec", "pix_fmt"), "0")
-    known |= {"width": 8, "height": 8, "fps": 25.0, "frame_count": 4, "duration_s": 1.0, "rotation": 0}
-    return CompleteSource(**{**known, "status": "complete", **changed})
-
-
 def video(item_id: str, name: str = "fog", severity: int = 1, **changed: Any) -> VideoRow:
-    known: dict[str, Any] = {"dataset": "d", "item_id": item_id, "suite": "mlvp", "perturbation": name}
-    known |= {"severity": severity, "level": "low", "variant": "released", "calibrated": False, "draw": "clip"}
-    known |= {"params": "{}", "backend": "none", "recipe": "{}", "recipe_id": "0", "seed": 0, "storage": "video/high"}
-    known |= {"width": 8, "height": 8, "fps": 25.0, "frame_count": 4, "duration_s": 1.0, "source_path": "v.mp4"}
-    known |= {"source_sha256": "0", "source_frame_count": 4, "bytes": 1000, "status": "complete"}
-    return VideoRow(**{**known, **changed})
+    wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=0, storage=recipe.Unstored())
+    return clips.video_row(wanted, **{"dataset": "d", "item_id": item_id, "bytes": 1000, **changed})
 
 
 @pytest.fixture
@@ -54,15 +45,15 @@ def root(tmp_path: Path) -> Path:
     for shard in ("s1", "s2"):
         (work / "shards").mkdir(parents=True, exist_ok=True)
         (work / "shards" / f"{shard}.jsonl").write_text("{}\n" * 3)
-        files.write_part(work / "sources" / f"{shard}.parquet", SOURCES, [source(f"{shard}{n}") for n in range(3)])
+        rows = [clips.made_up_source(f"{shard}{n}") for n in range(3)]
+        files.write_part(work / "sources" / f"{shard}.parquet", SOURCES, rows)
     (work / "rejected.jsonl").write_text('{"error":"no video file","item_id":"x","missing":true,"split":""}\n')
     listed.write_recipes(work / "mlvp" / "recipes.jsonl", {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
     for shard in ("s1", "s2"):
         broken = {"status": "quarantined", "stage": "video", "error": "no frame 7 of 's10'", "path": None}
-        rows = [video(f"{shard}{n}", **(broken if (shard, n) == ("s1", 0) else {})) for n in range(3)]
-        files.write_part(work / "mlvp" / "fog" / "1" / f"{shard}.parquet", VIDEOS, rows)
-        clips = 3 - (shard == "s1")
-        text = "".join(recipe_id(n) + MEASURED for n in range(clips))
+        videos = [video(f"{shard}{n}", **(broken if (shard, n) == ("s1", 0) else {})) for n in range(3)]
+        files.write_part(work / "mlvp" / "fog" / "1" / f"{shard}.parquet", VIDEOS, videos)
+        text = "".join(recipe_id(n) + MEASURED for n in range(3 - (shard == "s1")))
         (work / "mlvp" / "fog" / "1" / f"{shard}.jsonl").write_text(text)
         benchmark = tmp_path / "work" / "benchmarks" / "d" / "mlvp" / "fog" / "1" / f"{shard}.tsv"
         benchmark.parent.mkdir(parents=True, exist_ok=True)
@@ -72,6 +63,16 @@ def root(tmp_path: Path) -> Path:
     (folder / "s1.jsonl").write_text(recipe_id(1) + MEASURED + recipe_id(1) + MEASURED + recipe_id(2) + MEASURED[:30])
     (folder / "s1.lock").write_text(f"{os.getpid()} on {platform.node()}")
     return tmp_path
+
+
+def running(root: Path, said: str = "2 of 30 steps (7%) done\n") -> Path:
+    """The log of a run that goes on."""
+    log = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"Job stats:\n{said}")
+    (root / ".snakemake" / "locks").mkdir()
+    (root / ".snakemake" / "locks" / "0.input.lock").touch()
+    return log
 
 
 def stage(collected: status.RunStatus, name: str) -> status.StageCounts:
@@ -117,13 +118,12 @@ def test_a_dead_process_holds_nothing(root: Path) -> None:
 
 
 def test_failures_are_grouped_by_reason(root: Path) -> None:
-    for name, stage, reason, count, items in [
+    assert {
+        (each.dataset, each.stage, each.reason, each.count, each.items) for each in status.collect(root).failures
+    } == {
         ("d", "annotation", "no video file", 1, ("x",)),
         ("d", "video", "no frame 7 of 's10'", 1, ("s10",)),
-    ]:
-        failures = [failure for failure in status.collect(root).failures if failure.stage == stage]
-        (failure,) = failures
-        assert (failure.dataset, failure.reason, failure.count, failure.items) == (name, reason, count, items)
+    }
     rows = [video(f"s2{n}", status="quarantined", stage="video", error=f"no frame {n} of 's2{n}'") for n in range(3)]
     files.write_part(root / "work/d/mlvp/fog/1/s2.parquet", VIDEOS, rows)
     assert [failure.count for failure in status.collect(root).failures] == [4, 1]
@@ -194,7 +194,7 @@ def test_no_run_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 def test_only_manifests_are_left(tmp_path: Path) -> None:
     folder = tmp_path / "manifests" / "d"
     broken: dict[str, Any] = {"status": "quarantined", "stage": "video", "error": "no frames"}
-    files.write(folder / "sources.parquet", SOURCES, [source("a"), source("b")])
+    files.write(folder / "sources.parquet", SOURCES, [clips.made_up_source("a"), clips.made_up_source("b")])
     files.write(folder / "mlvp" / "videos.parquet", VIDEOS, [video("a"), video("b", **broken, bytes=None)])
     row = QuarantineRow(dataset="d", item_id="b", **broken)
     files.write(folder / "mlvp" / "quarantine.parquet", QUARANTINE, [row])
@@ -251,15 +251,6 @@ def test_captions_that_cannot_be_used_are_counted_once(root: Path) -> None:
     collected = status.collect(root)
     (failure,) = set(collected.failures) - set(before)
     assert (failure.dataset, failure.stage, failure.items) == ("d", "captions", ("t1", "t2"))
-
-
-def running(root: Path) -> None:
-    """The folder of a run that goes on."""
-    log = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
-    log.parent.mkdir(parents=True)
-    log.write_text("Job stats:\n2 of 30 steps (7%) done\n")
-    (root / ".snakemake" / "locks").mkdir()
-    (root / ".snakemake" / "locks" / "0.input.lock").touch()
 
 
 def test_the_time_left_for_parts_is_that_of_finished_ones(root: Path) -> None:
@@ -333,13 +324,11 @@ def test_planning_lists_the_parts_of_an_evaluation(tmp_path: Path, monkeypatch: 
 
 
 def test_what_snakemake_says(root: Path) -> None:
-    log = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
-    log.parent.mkdir(parents=True)
-    log.write_text(
-        "Job stats:\n1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n"
-        "\n2 of 30 steps (7%) done\n3 of 3"
+    log = running(
+        root,
+        "1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n\n2 of 30 steps (7%) done\n3 of 3",
     )
-    (root / ".snakemake" / "locks").mkdir()
+    (root / ".snakemake" / "locks" / "0.input.lock").unlink()
     assert status_text.text(status.collect(root)).startswith("The last run has ended, 2 of 30 steps, 1 failed job.\n")
     (root / ".snakemake" / "locks" / "0.input.lock").touch()
     os.utime(log, (time.time(), time.time()))
@@ -351,14 +340,10 @@ def test_failed_jobs_are_listed_until_another_try_has_done_them(root: Path) -> N
     log = root / "work/logs/d/mlvp/fog/3/s2.log"
     log.parent.mkdir(parents=True)
     log.write_text("11:20:58 a line\nperturb: cannot write \x1b[31m x: no space\n")
-    run = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
-    run.parent.mkdir(parents=True)
     of_job = f"    jobid: 1\n    output: OUT\n    log: {log.relative_to(root)} (check log file(s) for error details)\n"
     done, missing = ("work/d/mlvp/fog/1/s2.parquet", "work/d/mlvp/fog/3/s2.parquet")
-    run.write_text(
-        "Job stats:\n"
-        + "".join(f"Error in rule videos:\n{of_job.replace('OUT', out)}\n" for out in (done, missing, missing))
-    )
+    outputs = (done, missing, missing)
+    running(root, "".join(f"Error in rule videos:\n{of_job.replace('OUT', output)}\n" for output in outputs))
     collected = status.collect(root)
     assert collected.run is not None
     (job,) = collected.run.failed
@@ -372,12 +357,7 @@ def test_sources_are_counted_in_the_logs_of_their_jobs(root: Path) -> None:
     log.parent.mkdir(parents=True)
     log.write_text("11:20:58  67% 2/3 [01:00<00:30,  0.03 clips/s]\n")
     assert stage(status.collect(root), "sources").done == 3
-    snakemake = root / ".snakemake"
-    (snakemake / "log").mkdir(parents=True)
-    (snakemake / "log" / "2001-01-01T000000.000001.snakemake.log").write_text("Job stats:\n")
-    (snakemake / "log" / "2001-01-02T000000.000001.snakemake.log").write_text("a report was written")
-    (snakemake / "locks").mkdir()
-    (snakemake / "locks" / "0.input.lock").touch()
+    running(root, "").with_name("2001-01-02T000000.000001.snakemake.log").write_text("a report was written")
     sources = stage(status.collect(root), "sources")
     assert (sources.done, sources.jobs, sources.per_minute) == (5, 1, 2.0)
 
@@ -393,7 +373,8 @@ def test_json_is_a_document(root: Path, monkeypatch: pytest.MonkeyPatch, capsys:
 
 def test_a_part_says_its_statuses_in_its_last_bytes(tmp_path: Path) -> None:
     path = tmp_path / "s1.parquet"
-    files.write_part(path, SOURCES, [source("a"), source("b"), source("c", status="quarantined", stage="source")])
+    statuses = {"a": "complete", "b": "complete", "c": "quarantined"}
+    files.write_part(path, SOURCES, [clips.made_up_source(name, status=status) for name, status in statuses.items()])
     assert status_files.statuses(str(path)) == {"complete": 2, "quarantined": 1}
     path.write_bytes(path.read_bytes()[:-1])
     assert status_files.statuses(str(path)) is None

@@ -57,7 +57,7 @@ def test_without_a_sound_donor_only_what_needs_one_is_missing(finished: Project,
     project = Project(tmp_path / "project", json.loads(json.dumps(finished.config)))
     shutil.copytree(finished.root / "videos", project.root / "videos")
     project.write_captions(["a", "b", "c"])
-    project.config["max_quarantine"] = 6
+    project.config["max_failed_items"] = 6
     whole = (project.root / "videos" / "b.mp4").read_bytes()
     (project.root / "videos" / "b.mp4").write_bytes(whole[: len(whole) // 2])
     (project.root / "videos" / "c.mp4").unlink()

@@ -34,6 +34,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--corpus", type=Path, required=True, help="folder for the perturbed files")
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--silent", action="store_true", help="store videos without sound")
     parser.add_argument("--no-check", action="store_true", help="do not decode the stored files (for benchmarks)")
     add_stall_limit(parser)
 
@@ -92,6 +93,7 @@ def _videos(options: argparse.Namespace) -> int:
         journal=options.output.with_suffix(".jsonl"),
         stall_limit_s=options.stall_limit,
         check=not options.no_check,
+        with_sound=not options.silent,
     )
     finished = list(logged(rows, len(sources), "clips"))
     files.write_part(options.output, VIDEOS, finished)

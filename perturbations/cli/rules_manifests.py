@@ -128,7 +128,7 @@ def _check(options: argparse.Namespace) -> int:
         lines = [f"  {name!r}: {reason}" for name, reason in failures[:20]]
         rest = [f"  and {len(failures) - 20} more"] if len(failures) > 20 else []
         raise ManifestError(
-            f"{len(failures)} {what}, max_quarantine allows {options.allowed}. {ways} or raise max_quarantine in "
+            f"{len(failures)} {what}, max_failed_items allows {options.allowed}. {ways} or raise max_failed_items in "
             f"config.yaml. Full list: {options.quarantine}\n" + "\n".join(lines + rest)
         )
     storage.write_text(options.output, f"{len(failures)} quarantined, {options.allowed} allowed\n")

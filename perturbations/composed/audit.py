@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perturbations.composed.gallery_sets import gallery, is_global, targets_in
@@ -58,19 +58,15 @@ def audit(split: Split) -> Audit:
     return Audit(
         queries=len(split.queries),
         targets=len(list(split.targets())),
-        free_hits=_count(
+        free_hits=sum(
             {*rows} <= {*targets_in(split, query)} for rows, query in zip(released, split.queries, strict=True)
         ),
-        recut_targets=_count(any(any(cut_anew(name)) for name in query.targets) for query in split.queries),
-        recut_queries=_count(any(True for _ in cut_anew(query.clip)) for query in split.queries),
-        own_target=_count(query.clip in query.targets for query in split.queries),
-        only_own_target=_count(distinct(query.targets) == [query.clip] for query in split.queries),
+        recut_targets=sum(any(any(cut_anew(name)) for name in query.targets) for query in split.queries),
+        recut_queries=sum(any(True for _ in cut_anew(query.clip)) for query in split.queries),
+        own_target=sum(query.clip in query.targets for query in split.queries),
+        only_own_target=sum(distinct(query.targets) == [query.clip] for query in split.queries),
         repeated=len(pairs) - len({*pairs}),
     )
-
-
-def _count(facts: Iterable[bool]) -> int:
-    return sum(facts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ They are computed when they are needed: 2,295 global galleries of 12,525 rows ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, overload
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from perturbations.composed.modifications import ComposedQuery, Rows, Split, distinct, overlap
 
@@ -33,15 +33,7 @@ class ComposedGallery(Sequence[Rows]):
     def __len__(self) -> int:
         return len(self._split.queries)
 
-    @overload
-    def __getitem__(self, index: int) -> Rows: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Rows]: ...
-
-    def __getitem__(self, index: int | slice) -> Rows | Sequence[Rows]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
+    def __getitem__(self, index: int) -> Rows:  # type: ignore[override]  # nobody takes a slice
         if self.shared:
             absent = {*self.left_out(index)}
             return tuple(row for row in self.shared if row not in absent)
@@ -49,9 +41,6 @@ class ComposedGallery(Sequence[Rows]):
         rows = self._rows(query)
         recuts = _recuts(self._split, query) if self._deduplicate else frozenset()
         return tuple(row for row in rows if row not in recuts) if recuts else rows
-
-    def __iter__(self) -> Iterator[Rows]:
-        return (self[place] for place in range(len(self)))
 
     def left_out(self, index: int) -> Rows:
         """The shared rows that a query is not asked among, sorted."""
@@ -148,7 +137,7 @@ def gallery(split: Split, name: str, *, deduplicate: bool = False) -> ComposedGa
         if len(members) != len(split.queries):
             raise ValueError(f"{name} has the galleries of {len(members)} queries; there are {len(split.queries)}")
         place = {query.query_id: number for number, query in enumerate(split.queries)}
-        return ComposedGallery(split, lambda query: members[place[query.query_id]], deduplicate=deduplicate)
+        return ComposedGallery(split, lambda query: tuple(members[place[query.query_id]]), deduplicate=deduplicate)
     if name in _GLOBAL:
         shared, absent = _GLOBAL[name][1](split)
         return ComposedGallery(split, absent, shared=shared, deduplicate=deduplicate)

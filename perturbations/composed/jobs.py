@@ -60,7 +60,7 @@ def _split(options: argparse.Namespace) -> int:
     assert source is not None
     dataset = adapter.settings.model_validate_json(settings.settings)
     listing = items.read(settings.dataset, dataset, videos=False)
-    split = source.split(dataset, listing, sources.SplitKey(settings.seed, settings.dataset))
+    split = source.split(dataset, listing, settings.seed, settings.dataset)
     if settings.language_model is not None:
         split = _written(split, settings.language_model, options.device)
     gallery_settings = manifests.WantedRows(settings.galleries, settings.deduplicate)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import resources
-from typing import Protocol
+from typing import Any, Protocol
 
 from perturbations.composed.modifications import ComposedQuery, ModificationKind, Split
 
@@ -35,61 +35,37 @@ class _Answers(Protocol):
         """Whether "yes" is more probable than "no"."""
 
 
-@dataclass(frozen=True)
-class _Prompts:
-    """The paper's words: what is asked, and examples as (key, text) in their order."""
-
-    instruction: str
-    target_caption: str
-    temporal: str
-    pairs: tuple[Mapping[str, str], ...]
-    answers: tuple[Mapping[str, str], ...]
-
-
 @cache
-def _prompts() -> _Prompts:
+def _prompts() -> Any:
+    """The paper's words: what is asked, and examples in their order."""
     text = resources.files("perturbations.composed").joinpath("data", "prompts.json").read_text(encoding="utf-8")
-    held = json.loads(text)
-    return _Prompts(
-        instruction=held["instruction"]["prompt"],
-        target_caption=held["target_caption"]["prompt"],
-        temporal=held["temporal"]["prompt"],
-        pairs=tuple(held["pairs"]),
-        answers=tuple(held["temporal"]["examples"]),
-    )
+    return json.loads(text)
 
 
 def instruction_prompt(narration: str, target_narration: str) -> str:
     """Which instruction leads from one narration to another (D.2)."""
     fields = {"source": narration, "target": target_narration}
-    return _few_shot(_prompts().instruction, _prompts().pairs, ("source", "target", "instruction"), fields)
+    return _few_shot("instruction", _prompts()["pairs"], ("source", "target", "instruction"), fields)
 
 
 def caption_prompt(caption: str, instruction: str) -> str:
     """What a clip's caption becomes under an instruction (TF-CVR, D.3)."""
     fields = {"source": caption, "instruction": instruction}
-    return _few_shot(_prompts().target_caption, _prompts().pairs, ("source", "instruction", "target"), fields)
+    return _few_shot("target_caption", _prompts()["pairs"], ("source", "instruction", "target"), fields)
 
 
 def temporal_prompt(instruction: str) -> str:
     """Whether an instruction is about what happens: yes, or about objects only: no (D.4)."""
-    examples = _prompts().answers
-    return _few_shot(_prompts().temporal, examples, ("instruction", "answer"), {"instruction": instruction})
+    examples = _prompts()["temporal"]["examples"]
+    return _few_shot("temporal", examples, ("instruction", "answer"), {"instruction": instruction})
 
 
-def _few_shot(
-    prompt: str, examples: Sequence[Mapping[str, str]], keys: Sequence[str], fields: Mapping[str, str]
-) -> str:
+def _few_shot(asked: str, examples: Sequence[Mapping[str, str]], keys: Sequence[str], fields: Mapping[str, str]) -> str:
     """The prompt, its examples, and the question up to where the answer begins."""
     names = {key: _NARRATIONS.get(key, "Answer") for key in keys}
     blocks = ["\n".join(f"{names[key]}: {example[key]}" for key in keys) for example in examples]
     question = "\n".join(f"{names[key]}: {' '.join(fields[key].split())}" for key in keys[:-1])
-    return "\n\n".join([prompt, *blocks, f"{question}\n{names[keys[-1]]}:"])
-
-
-def _kind_of(model: _Answers, instruction: str) -> ModificationKind:
-    """Whether an instruction changes the action, or the object."""
-    return "temporal" if model.says_yes(temporal_prompt(instruction)) else "object"
+    return "\n\n".join([_prompts()[asked]["prompt"], *blocks, f"{question}\n{names[keys[-1]]}:"])
 
 
 def rewritten(split: Split, model: _Answers, parts: Sequence[str] = _PARTS) -> Split:
@@ -120,7 +96,8 @@ def _rewritten(query: ComposedQuery, model: _Answers, parts: Sequence[str]) -> C
         if text:
             query = replace(query, instruction=text, instruction_source=model.source)
     if "kind" in parts:
-        query = replace(query, kind=_kind_of(model, query.instruction), kind_source=model.source)
+        kind: ModificationKind = "temporal" if model.says_yes(temporal_prompt(query.instruction)) else "object"
+        query = replace(query, kind=kind, kind_source=model.source)
     if "modified_caption" in parts and query.narration:
         text = model.answer(caption_prompt(query.narration, query.instruction))
         if text:

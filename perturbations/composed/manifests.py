@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perturbations.base import jsontext
 from perturbations.base.errors import ManifestError
@@ -13,9 +15,12 @@ from perturbations.composed import labels
 from perturbations.composed.audit import audit, compared
 from perturbations.composed.gallery_sets import NAMES as NAMED
 from perturbations.composed.gallery_sets import ComposedGallery, gallery, is_global, ranges, rows_of, summary_of
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split, StoredRows, distinct
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split, distinct, stored
 from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, ComposedQueryRow, GalleryRow, PoolRow
 from perturbations.manifest.kinds import QRELS, QrelRow
+
+if TYPE_CHECKING:
+    from perturbations.verify.tree import Manifest, Tree
 
 NAMES = ("queries", "qrels", "galleries", "pool")
 """The manifests of a split, in one folder."""
@@ -75,15 +80,15 @@ def write(split: Split, folder: Path, dataset: str, wanted: WantedRows, about: M
 
 def _sources(split: Split) -> dict[str, dict[str, int]]:
     """How many queries have their kind, and their instruction, from where."""
-    counts: dict[str, dict[str, int]] = {"change": {}, "instruction": {}}
-    for query in split.queries:
-        for name, source in (("change", query.kind_source), ("instruction", query.instruction_source)):
-            counts[name][source] = counts[name].get(source, 0) + 1
-    return counts
+    return {
+        "change": dict(Counter(query.kind_source for query in split.queries)),
+        "instruction": dict(Counter(query.instruction_source for query in split.queries)),
+    }
 
 
 def _pool_rows(split: Split, dataset: str) -> list[PoolRow]:
-    first = {name: rows[0] for name, rows in split.rows_of.items()}
+    # The first row of a target's name says which distractors it has.
+    targets = {split.rows_of[name][0] for name in split.blocks}
     return [
         PoolRow(
             dataset=dataset,
@@ -93,16 +98,11 @@ def _pool_rows(split: Split, dataset: str) -> list[PoolRow]:
             narration=clip.narration,
             start_s=clip.start_s,
             end_s=clip.end_s,
-            distractors=json.dumps(ranges(split.blocks[clip.name])) if _is_target(split, clip, row, first) else None,
-            certain=clip.name in split.certain if _is_target(split, clip, row, first) else None,
+            distractors=json.dumps(ranges(split.blocks[clip.name])) if row in targets else None,
+            certain=clip.name in split.certain if row in targets else None,
         )
         for row, clip in enumerate(split.pool)
     ]
-
-
-def _is_target(split: Split, clip: PoolClip, row: int, first: Mapping[str, int]) -> bool:
-    """Whether a row says which distractors a target has: the first one of its name does."""
-    return clip.name in split.blocks and first[clip.name] == row
 
 
 def _query_rows(split: Split, dataset: str) -> Iterator[ComposedQueryRow]:
@@ -133,6 +133,14 @@ def qrels(rows: Iterable[ComposedQueryRow]) -> list[QrelRow]:
     ]
 
 
+def expected_rows(tree: Tree, manifest: Manifest[object]) -> Sequence[QrelRow] | None:
+    """What `perturb verify` expects of the qrels beside a manifest of queries; None for every other manifest."""
+    if manifest.kind.name != QRELS.name:
+        return None
+    queries = tree.neighbour(manifest.path.with_name("queries.parquet"), COMPOSED_QUERIES)
+    return None if queries is None else qrels(queries.rows)
+
+
 def _gallery_rows(split: Split, dataset: str, name: str, members: ComposedGallery) -> Iterator[GalleryRow]:
     """The ranges of a gallery: the shared ones, then what each query has of its own, or has not."""
 
@@ -146,10 +154,8 @@ def _gallery_rows(split: Split, dataset: str, name: str, members: ComposedGaller
     common: Sequence[int] = members.shared
     if not shared and is_global(name):
         # The dataset's own: nearly all rows of all queries.
-        union: set[int] = set()
-        for rows in members:
-            union.update(rows)
-        shared, common = frozenset(union), sorted(union)
+        shared = frozenset().union(*members)
+        common = sorted(shared)
     yield from of(None, common, included=True)
     for place, query in enumerate(split.queries):
         if members.shared:
@@ -222,26 +228,17 @@ def _ranges(text: str, size: int) -> Rows:
     return rows_of(pairs)
 
 
-def _official(rows: Sequence[GalleryRow], queries: Sequence[ComposedQuery]) -> dict[str, StoredRows]:
+def _official(rows: Sequence[GalleryRow], queries: Sequence[ComposedQuery]) -> dict[str, list[Sequence[int]]]:
     """The galleries that the dataset brought, of each query."""
-    shared: dict[str, set[int]] = {}
-    own: dict[str, dict[str, set[int]]] = {}
+    held: defaultdict[str, defaultdict[str | None, set[int]]] = defaultdict(lambda: defaultdict(set))
     for row in rows:
-        if row.gallery in NAMED:
-            continue
-        members = {*range(row.first_row, row.end_row)}
-        if row.query_id is None:
-            shared.setdefault(row.gallery, set()).update(members)
-        else:
-            own.setdefault(row.gallery, {}).setdefault(row.query_id, set()).update(members)
-    result: dict[str, StoredRows] = {}
-    for name in dict.fromkeys([*own, *shared]):
-        common, differing = shared.get(name, set()), own.get(name, {})
-        result[name] = StoredRows()
-        for query in queries:
-            # Absent rows are shared ones, others are not.
-            result[name].append(sorted(common ^ differing.get(query.query_id, set())))
-    return result
+        if row.gallery not in NAMED:
+            held[row.gallery][row.query_id].update(range(row.first_row, row.end_row))
+    # Absent rows are shared ones, which no query is named for; others are not.
+    return {
+        name: [stored(sorted(members[None] ^ members[query.query_id])) for query in queries]
+        for name, members in held.items()
+    }
 
 
 def restricted(split: Split, present: frozenset[str], query_ids: frozenset[str]) -> Split:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, short
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split, StoredRows, same_action
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split, same_action, stored
 from perturbations.datasets import parsing
 
 ANNOTATIONS, POOL, GALLERIES = "egocvr_annotations.csv", "egocvr_data.csv", "egocvr_annotations_gallery.csv"
@@ -40,7 +40,7 @@ def read(annotations: Path, pool: Path | None = None) -> Split:
     if not clips:
         raise AnnotationError(f"{pool_path} lists no clip")
     queries: list[ComposedQuery] = []
-    official = {"global_official": StoredRows(), "local_official": StoredRows()}
+    official: dict[str, list[Sequence[int]]] = {"global_official": [], "local_official": []}
     for place, row in _rows(annotations, _TEXTS):
         queries.append(_query(annotations, place, row, len(queries)))
         for name, column in (("global_official", "global_idx"), ("local_official", "local_idx")):
@@ -120,11 +120,11 @@ def _names(path: Path, place: str, text: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _positions(path: Path, place: str, column: str, text: str, clips: int) -> Rows:
+def _positions(path: Path, place: str, column: str, text: str, clips: int) -> Sequence[int]:
     value = _literal(path, place, column, text)
     if not isinstance(value, list) or not all(type(row) is int and 0 <= row < clips for row in value):
         raise AnnotationError(f"{path}, {place}: {column} is not a list of rows of {POOL}, 0 to {clips - 1}")
-    return tuple(value)
+    return stored(value)
 
 
 def _literal(path: Path, place: str, column: str, text: str) -> object:

@@ -131,17 +131,12 @@ def job_options(dataset: str, named: Mapping[str, str | Sequence[str]]) -> list[
     return options(places)
 
 
-def _result_parts(config: configuration.Config, dataset: str) -> list[str]:
-    """What the jobs write: one file each."""
-    return [
+def planned_parts(config: configuration.Config, dataset: str) -> list[str]:
+    """What the jobs write, one file each, and their list in a file, from which `perturb status` knows their number."""
+    parts = [
         layout.at("composed_part", dataset=dataset, corpus=corpus, level=level)
         for corpus, level in composed.jobs(config, dataset)
     ]
-
-
-def planned_parts(config: configuration.Config, dataset: str) -> list[str]:
-    """`_result_parts`, and their list in a file, from which `perturb status` knows how many there will be."""
-    parts = _result_parts(config, dataset)
     listed.write_parts(config.at(layout.at("composed_parts", dataset=dataset)), parts)
     return parts
 

@@ -165,7 +165,7 @@ def split_settings(config: configuration.Config, dataset: str) -> str:
         version=1,
         dataset=dataset,
         adapter=own.adapter,
-        settings=own.model_dump_json(exclude={"videos", "donors", "max_quarantine"}),
+        settings=own.model_dump_json(exclude={"videos", "donors", "max_failed_items"}),
         seed=config.seed,
         galleries=config.composed.galleries,
         deduplicate=config.composed.deduplicate,
@@ -195,22 +195,17 @@ class ComposedSettings(Record):
     setting: str
 
 
+_WAYS = {"frames", "galleries", "deduplicate", "strategies", "words", "average", "shortlist", "first_stage"}
+
+
 def settings(config: configuration.Config, dataset: str, job: ComposedJob, files: str | None = None) -> str:
     """The settings of a job, as JSON; `files` is the hash of the model's files.
 
     Raises `ConfigError` for a job that the configuration does not ask for.
     """
-    wanted = config.composed
     return ComposedSettings(
         **evaluation.model_settings(config, files),
-        frames=wanted.frames,
-        galleries=wanted.galleries,
-        deduplicate=wanted.deduplicate,
-        strategies=wanted.strategies,
-        words=wanted.words,
-        average=wanted.average,
-        shortlist=wanted.shortlist,
-        first_stage=wanted.first_stage,
+        **config.composed.model_dump(include=_WAYS),
         scenarios=tuple(members(config, dataset, job)),
         model_key=evaluation.model_key(config),
         setting=evaluation.setting(config),

@@ -285,13 +285,13 @@ def _columns(scenario: ComposedScenario) -> dict[str, object]:
     """The columns of a scenario: where clips and instructions are perturbed, the latter's have names of their own."""
     shifts = [shift for shift in (scenario.clips, scenario.instructions) if shift is not None]
     if not shifts:
-        return {"suite": CLEAN, "perturbation": CLEAN, "severity": 0, "level": CLEAN, "side": "none"}
+        return {"suite": CLEAN, "perturbation": CLEAN, "severity": 0, "category": CLEAN, "side": "none"}
     first = shifts[0]
     columns: dict[str, object] = {
         "suite": first.suite,
         "perturbation": first.perturbation,
         "severity": first.severity,
-        "level": registry.get(f"{first.suite}/{first.perturbation}").level,
+        "category": registry.get(f"{first.suite}/{first.perturbation}").level,
         "side": "query",
     }
     if len(shifts) > 1:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from perturbations.composed import official, spans
+from perturbations.composed import official
+from perturbations.composed.builder import build
+from perturbations.composed.instructions import words_of
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.datasets import registry
 from perturbations.datasets.demo import has_families
@@ -14,14 +17,6 @@ from perturbations.datasets.egocvr import pool_of
 from perturbations.datasets.listing import Listing
 from perturbations.datasets.registry import Dataset, annotations_of
 from perturbations.demo import film
-
-
-@dataclass(frozen=True)
-class SplitKey:
-    """What the random choices of a split depend on: the seed, and the dataset's name."""
-
-    seed: int
-    dataset: str
 
 
 def _annotation_files(dataset: Dataset) -> tuple[Path, ...]:
@@ -34,27 +29,44 @@ class _SplitSource:
     """How a dataset gives a split for composed retrieval.
 
     Attributes:
-        split: the function (dataset, its listing, key) that reads or builds the split.
+        split: the function (dataset, its listing, seed, the dataset's name) that reads or builds the split; random
+            choices depend on the last two.
         refusal: a function of the dataset: why it gives none, None where it does.
         files: a function of the dataset: the files that the split is made from.
         target: a target of the workflow that evaluates every dataset of the adapter; empty: none.
     """
 
-    split: Callable[[Dataset, Listing, SplitKey], Split]
+    split: Callable[[Dataset, Listing, int, str], Split]
     refusal: Callable[[Dataset], str | None] = lambda dataset: None
     files: Callable[[Dataset], tuple[Path, ...]] = _annotation_files
     target: str = ""
 
 
-def _of_spans(dataset: Dataset, listing: Listing, key: SplitKey) -> Split:
-    return spans.split_of(listing.items, seed=key.seed, dataset=key.dataset)
+def _of_spans(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split:
+    """The split of items that are parts of longer videos, with the tagger and the lemmas that work offline.
+
+    The first caption of each is its narration.
+    """
+    from perturbations.models import registry as models
+
+    tagger, inflector = models.load("tagger", "offline"), models.load("inflector", "offline")
+    pool = [
+        PoolClip(
+            name=item.item_id,
+            video_id=item.source_video_id,
+            narration=item.texts[0] if item.texts else "",
+            start_s=item.start_s,
+            end_s=item.end_s,
+        )
+        for item in listing.items
+    ]
+    return build(pool, partial(words_of, tagger=tagger, lemma=inflector.lemma), seed=seed, dataset=name)
 
 
 # --- EgoCVR ---------------------------------------------------------------------------------------------------------
 
 
-def _official(dataset: Dataset, listing: Listing, key: SplitKey) -> Split:
-    """The official split; `listing` and `key` change nothing."""
+def _official(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split:
     return official.read(annotations_of(dataset), pool_of(dataset))
 
 
@@ -67,11 +79,8 @@ def _no_pool(dataset: Dataset) -> str | None:
 _DRAWN = "drawn"
 
 
-def _of_families(dataset: Dataset, listing: Listing, key: SplitKey) -> Split:
-    """Every pair of a family that differs in one thing; each query is asked among its whole family.
-
-    `key` changes nothing: all scenes of a family are distractors of each other.
-    """
+def _of_families(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split:
+    """Every pair of a family that differs in one thing; each query is asked among its whole family."""
     listed = {item.item_id for item in listing.items}
     members = [member for member in film.families(dataset.clips) if film.item_id(member.scene) in listed]
     pool = tuple(

@@ -2,80 +2,69 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean
 from perturbations.base.records import canonical
 from perturbations.composed import gallery_sets, manifests, official
 from perturbations.composed import runner as composed_runner
+from perturbations.composed.audit import compared
 from perturbations.composed.modifications import Split
 from perturbations.composed.planning import ComposedScenario, Shift
 from perturbations.composed.strategies import WORDS, ScoredModel, words_of
-from perturbations.evaluation import stored_features
+from perturbations.evaluation import feature_scores, stored_features
 from perturbations.evaluation.feature_scores import FeatureSet
 from perturbations.evaluation.features import Floats
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import RankRow, ResultRow
 from perturbations.evaluation.stored_features import PooledAs, StoredFeatures
-from perturbations.retrieval.composed import Strategy
 from perturbations.suites import registry
 
 
-@dataclass(frozen=True, kw_only=True)
-class WantedScores:
-    """What is asked of the features.
-
-    Attributes:
-        dataset, model: their names in tables.
-        first_stage: of two models: the name, the clips' and perhaps the texts' file of the one that makes shortlists.
-        galleries, words: None: all that there are.
-        strategies: ways to use a query; those that the features do not allow are left out.
-        frames: what stands for a clip of several features.
-        shortlist, deduplicate: see `composed_scores.evaluate`.
-    """
-
-    dataset: str
-    model: str
-    first_stage: Sequence[str] | None = None
-    galleries: Sequence[str] | None = None
-    words: Sequence[str] | None = None
-    strategies: Sequence[Strategy]
-    frames: PooledAs = "mean"
-    shortlist: int
-    deduplicate: bool = False
-
-
-def read_split(path: Path) -> Split:
-    """The split of a folder of manifests, or of EgoCVR's annotations with their pool beside them."""
-    return manifests.read(path)[0] if path.is_dir() else official.read(path, None)
-
-
-def scored(
-    split: Split, texts: FeatureSet, clips: FeatureSet, wanted: WantedScores
-) -> tuple[list[ResultRow], list[RankRow]]:
-    """The results and ranks of features, in every way and gallery that is wanted: clean ones, and perturbed queries.
-
-    Args:
-        split: the queries and the pool.
-        texts: features of the queries' words, by the text; perturbed instructions by the query's id.
-        clips: features of the clips, by name; perturbed ones of the query clips.
-        wanted: see `Wanted`.
+def score(options: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
+    """What `perturb score --direction composed` does: it prints what holds of the split, and each result.
 
     Raises `AnnotationError` for features that are missing or do not fit, `ConfigError` for unknown names.
     """
+    if options.split is None or options.relevant is not None:
+        raise ConfigError("--direction composed needs --split, which says what answers a query, and no --relevant")
+    path: Path = options.split
+    split = manifests.read(path)[0] if path.is_dir() else official.read(path)
+    for comparison in compared(split):
+        print(shown.line(comparison.words()))
+    texts, clips = feature_scores.located(options.queries), feature_scores.located(options.gallery)
+    rows, ranks = _scored(split, texts, clips, options)
+    for row in rows:
+        ks = (1, 5, 10) if "@global" in row.model_key else (1, 2, 3)
+        recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
+        scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
+        print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({row.queries:,} queries)"))
+    return rows, ranks
+
+
+def _scored(
+    split: Split, texts: FeatureSet, clips: FeatureSet, wanted: argparse.Namespace
+) -> tuple[list[ResultRow], list[RankRow]]:
+    """The results and ranks of features, in every way and gallery that is wanted: clean ones, and perturbed queries.
+
+    `texts` are by the text, perturbed instructions by the query's id; `clips` by name. Perturbed clips are queries'.
+    """
     words = _words(split, wanted.words) if {*wanted.strategies} != {"visual"} else []
     names = _galleries(split, wanted.galleries)
-    model = _model(wanted.model, split, clips.clean, texts.clean, words, wanted)
+    model = _model(wanted.model, split, clips.clean, texts.clean, words, wanted.frames)
     models = [model]
     if wanted.first_stage:
         name, *paths = wanted.first_stage
         if name == model.name or len(paths) not in (1, 2):
             raise ConfigError("--first-stage: give a name of its own, a file of clips, and perhaps one of texts")
-        models.insert(0, _model(name, split, Path(paths[0]), Path(paths[1]) if len(paths) > 1 else None, words, wanted))
+        first_texts = Path(paths[1]) if len(paths) > 1 else None
+        models.insert(0, _model(name, split, Path(paths[0]), first_texts, words, wanted.frames))
         if texts.perturbed or clips.perturbed:
             raise ConfigError("--first-stage is of clean queries: its own features of perturbed ones are not known")
     cases: list[tuple[ComposedScenario, ScoredModel, Split]] = [(ComposedScenario(), model, split)]
@@ -145,9 +134,9 @@ def _galleries(split: Split, names: Sequence[str] | None) -> list[str]:
 
 
 def _model(
-    name: str, split: Split, clips: Path, texts: Path | None, words: Sequence[str], wanted: WantedScores
+    name: str, split: Split, clips: Path, texts: Path | None, words: Sequence[str], frames: PooledAs
 ) -> ScoredModel:
-    held = stored_features.read(clips, frames=wanted.frames)
+    held = stored_features.read(clips, frames=frames)
     of_clips = stored_features.of_clips(held, split.rows_of, len(split.pool))
     if texts is None or not words:
         return ScoredModel(name, of_clips)

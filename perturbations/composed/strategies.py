@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Literal, overload
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,19 +38,16 @@ _AS_RELEASED = ("global_rows", "global_distinct", "local_released", "global_offi
 KS = (1, 2, 3, 5, 10, 50, 100)
 """The k of results: EgoCVR's are 1, 5, 10 in global galleries and 1, 2, 3 in local ones."""
 
-WORDS = ("instruction", "tfcvr", "gt")
+_WORDS = {"instruction": "instruction", "tfcvr": "modified_caption", "gt": "target_narration"}
+WORDS = tuple(_WORDS)
 """A query's words: its instruction, the changed caption of its clip (TF-CVR), or its target's narration."""
 
 
 def words_of(split: Split, words: str) -> list[str]:
     """The words of each query; empty texts where the split has none. Raises `ConfigError` for an unknown name."""
-    if words == "instruction":
-        return [query.instruction for query in split.queries]
-    if words == "tfcvr":
-        return [query.modified_caption for query in split.queries]
-    if words == "gt":
-        return [query.target_narration for query in split.queries]
-    raise ConfigError(f"no words {words!r}; choose one of {', '.join(WORDS)}")
+    if words not in _WORDS:
+        raise ConfigError(f"no words {words!r}; choose one of {', '.join(WORDS)}")
+    return [getattr(query, _WORDS[words]) for query in split.queries]
 
 
 @dataclass(frozen=True)
@@ -140,15 +137,7 @@ class Packed(Sequence[NDArray[np.int64]]):
     def __len__(self) -> int:
         return len(self._bits)
 
-    @overload
-    def __getitem__(self, index: int) -> NDArray[np.int64]: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[NDArray[np.int64]]: ...
-
-    def __getitem__(self, index: int | slice) -> NDArray[np.int64] | Sequence[NDArray[np.int64]]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
+    def __getitem__(self, index: int) -> NDArray[np.int64]:  # type: ignore[override]  # nobody takes a slice
         return np.flatnonzero(np.unpackbits(self._bits[index], count=self._size))
 
 

@@ -13,11 +13,11 @@ WING = Wing(
     rules=("composed_common", "composed"),
     offers={
         "places": "layout:PLACES",
-        "score_composed": "score_command:score",
+        "score_composed": "split_scores:score",
         "readiness": "readiness:problems",
         "work": "readiness:work",
         "instructions": "planning:of_instructions",
-        "expected_rows": "verifying:expected_rows",
+        "expected_rows": "manifests:expected_rows",
     },
     files=("perturbations/exports/composed.py", "docs/how-to/composed.md", "docs/egocvr.md"),
 )

@@ -267,7 +267,8 @@ def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]], pl
     for item in errors:
         key = _key_of(item)
         texts.setdefault(key, []).append(_explained(item))
-        if (len(key) > 1 or places.is_part) and isinstance(item["input"], str) and _is_of_command_line(key, places):
+        source = getattr(places.of(key), "source", None)
+        if (len(key) > 1 or places.is_part) and isinstance(item["input"], str) and source == COMMAND_LINE:
             hints[key] = _TEXTS_ONLY
         if len(hints) < _MOST_HINTS:
             hints[key] = hints.get(key) or _hint(item, known, first=key[:-1] not in explained)
@@ -278,11 +279,6 @@ def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]], pl
 
 _MOST_HINTS = 10 * MOST_PROBLEMS
 """A name is compared with all known ones: of 50,000 unknown keys, most are not shown."""
-
-
-def _is_of_command_line(key: Key, places: LinesOfKeys) -> bool:
-    place = places.of(key)
-    return place is not None and place.source == COMMAND_LINE
 
 
 def _joined(lines: list[str]) -> str:
@@ -321,7 +317,8 @@ def _explained(item: ErrorDetails) -> str:
         return str(item["ctx"]["error"])
     if kind == "too_short":
         return f"Input should have at least {item['ctx']['min_length']} member, not {short(item['input'])}"
-    return f"Input should be {_IN_YAML[kind]}, not {short(item['input'])}" if kind in _IN_YAML else _not(item)
+    expected = f"Input should be {_IN_YAML[kind]}" if kind in _IN_YAML else cut(item["msg"])
+    return f"{expected}, not {short(item['input'])}"
 
 
 _IN_YAML = {
@@ -336,10 +333,6 @@ _SHAPES = {
     r"^[0-9a-f]{64}$": "a SHA-256 has 64 digits from 0 to f",
 }
 """What a pattern says, in words."""
-
-
-def _not(item: ErrorDetails) -> str:
-    return f"{cut(item['msg'])}, not {short(item['input'])}"
 
 
 def _hint(item: ErrorDetails, schema: Mapping[str, Any], *, first: bool) -> str:

@@ -21,9 +21,8 @@ from pydantic.config import JsonDict
 
 from perturbations.base import limits, settings, wings
 from perturbations.base.settings import MOST_ITEMS, AnySeverity, Device, KeySeverity, Seed, Strict, Whole, distinct
-from perturbations.config import problems
+from perturbations.config import problems, renamed
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
-from perturbations.config.problems import Problem
 from perturbations.config.tiers import StorageSettings as StorageSettings
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
@@ -112,11 +111,7 @@ class Captions(Strict):
         default_factory=dict,
         description="values that replace the published ones: perturbation -> severity -> parameter -> value",
     )
-
-    @field_validator("perturbations", "severities")
-    @classmethod
-    def _no_repetition(cls, value: Any) -> Any:
-        return distinct(value)
+    _no_repetition = field_validator("perturbations", "severities")(distinct)
 
 
 def _with_variants(schema: JsonDict) -> None:
@@ -153,11 +148,7 @@ class SuiteSection(Strict):
         description="numbers that replace the published ones: perturbation -> severity -> parameter -> value",
     )
     captions: Captions = Field(default_factory=Captions, description="of the targets text_<suite>_<dataset>")
-
-    @field_validator("perturbations", "severities")
-    @classmethod
-    def _no_repetition(cls, value: Any) -> Any:
-        return distinct(value)
+    _no_repetition = field_validator("perturbations", "severities")(distinct)
 
 
 class LimitsSection(Strict):
@@ -196,10 +187,10 @@ class _Config(Strict):
     backends: Backends = Field(default_factory=Backends)
     storage: StorageSettings = Field(default_factory=lambda: StorageSettings(tier="video"))
     shard_size: Whole = Field(100, ge=1, le=100_000, description="the most items per job; it never changes a result")
-    max_quarantine: Whole = Field(
+    max_failed_items: Whole = Field(
         0, ge=0, le=MOST_ITEMS, description="how many items of a dataset may fail before the run does"
     )
-    stall_limit_s: Whole = Field(
+    timeout_s: Whole = Field(
         120, ge=1, le=86_400, description="timeout in s: an item whose decoder gives no frame for this time is stopped"
     )
     limits: LimitsSection = Field(
@@ -207,6 +198,7 @@ class _Config(Strict):
     )
     _places: LinesOfKeys = PrivateAttr(NOWHERE)
     _workplace: Path = PrivateAttr(Path())
+    _old_names: str = PrivateAttr("")
 
     def at(self, path: str | Path) -> Path:
         """Where planning finds a path that begins where jobs work: in the working directory, or below a prefix."""
@@ -216,6 +208,11 @@ class _Config(Strict):
     def places(self) -> LinesOfKeys:
         """Where its keys stand, for messages about what a key names."""
         return self._places
+
+    @property
+    def old_names(self) -> str:
+        """A message about keys that are written by names of earlier versions; empty without any."""
+        return self._old_names
 
     @model_validator(mode="before")
     @classmethod
@@ -249,14 +246,10 @@ class _Config(Strict):
         def __getattr__(self, name: str) -> Any:
             """The section of a wing."""
 
-    def with_section(self, name: str, section: Strict) -> Config:
-        """The same configuration with another section of a wing."""
-        return self.model_copy(update={name: section})
-
-    def max_quarantine_of(self, dataset: str) -> int:
+    def max_failed_items_of(self, dataset: str) -> int:
         """How many items of `dataset` may fail."""
-        own = self.datasets[dataset].max_quarantine
-        return self.max_quarantine if own is None else own
+        own = self.datasets[dataset].max_failed_items
+        return self.max_failed_items if own is None else own
 
     def calibration_of(self, dataset: str, suite: str) -> Path:
         """Where the table lies that a calibrated suite takes its numbers from."""
@@ -267,17 +260,16 @@ class _Config(Strict):
         return self.datasets[dataset].donors or dataset
 
 
-def _with_sections() -> type[_Config]:
-    """The configuration with the section of each wing, whose key is the wing's name."""
-    sections = wings.loaded("section")
-    fields: dict[str, Any] = {name: (kind, Field(default_factory=kind)) for name, kind in sections.items()}
-    return create_model("Config", __base__=_Config, __doc__=_Config.__doc__, **fields)
-
-
 if TYPE_CHECKING:
     Config = _Config
 else:
-    Config = _with_sections()
+    # With the section of each wing, whose key is the wing's name.
+    Config = create_model(
+        "Config",
+        __base__=_Config,
+        __doc__=_Config.__doc__,
+        **{name: (kind, Field(default_factory=kind)) for name, kind in wings.loaded("section").items()},
+    )
 
 
 def parse(raw: dict[str, Any], places: LinesOfKeys = NOWHERE, place: Path = Path()) -> Config:
@@ -287,28 +279,26 @@ def parse(raw: dict[str, Any], places: LinesOfKeys = NOWHERE, place: Path = Path
     Raises `ConfigError` with one line per mistake, each naming its place and key: first all values of wrong types and
     unknown keys; where there are none, all names and numbers that do not fit each other.
     """
-    numbers = problems.of_numbers(raw, places)
+    raw, places, mistakes, old_names = renamed.with_new_names(raw, places)
+    mistakes += problems.of_numbers(raw, places)
     try:
         config = Config.model_validate(raw, context=settings.ABSOLUTE if place.parts else None)
     except ValidationError as error:
         wrong = problems.of_types(error, Config.model_json_schema, places)
-        problems.raise_all([*wrong, *numbers], places=places)
+        problems.raise_all([*wrong, *mistakes], places=places)
         raise AssertionError("an invalid configuration has a problem") from error
-    problems.raise_all([*_of_meaning(config), *numbers], places=places)
-    config._places = places
-    config._workplace = place
-    return config
-
-
-def _of_meaning(config: Config) -> list[Problem]:
-    """The mistakes of a configuration whose values all have the right types."""
-    return [
+    wrong = [
         *problems.of_suites(config.suites),
         *problems.of_datasets(config),
         *problems.of_storage(config),
         *problems.of_backends(config),
         *(problem for of_section in wings.loaded("problems").values() for problem in of_section(config)),
     ]
+    problems.raise_all([*wrong, *mistakes], places=places)
+    config._places = places
+    config._workplace = place
+    config._old_names = old_names
+    return config
 
 
 def json_schema() -> str:

@@ -24,6 +24,16 @@ class StorageSettings(Strict):
     num_frames: Whole = Field(
         12, ge=1, le=4096, description="of the tier frames: how many uniformly sampled frames to keep, lossless"
     )
+    audio: Literal["copy", "none"] = Field(
+        "copy",
+        description="of the tier video. copy: the source's sound, not encoded anew, where the perturbation changes no "
+        "times; none: clips without sound",
+    )
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether videos are stored without sound."""
+        return self.tier == "video" and self.audio == "none"
 
     @model_serializer
     def _of_its_tier(self) -> dict[str, str | int]:

@@ -98,7 +98,11 @@ def _read_paragraphs(rows: Iterable[tuple[AnnotationPlace, object]], collector: 
 
     gaps: set[str] = set()
     for stem, twins in names.items():
-        there = [video for video in twins if folder and _any_exists(folder, files_of(video, stem))]
+        there = [
+            video
+            for video in twins
+            if folder and any(os.path.exists(folder / name) for name in files_of(video, stem) if "\0" not in name)
+        ]
         if len(twins) > 1 and len(there) == 1:
             gaps.update(set(twins) - set(there))
     for video, descriptions in texts.items():
@@ -109,10 +113,6 @@ def _read_paragraphs(rows: Iterable[tuple[AnnotationPlace, object]], collector: 
         files = files_of(video, stem)
         paragraph = " ".join(text for text in descriptions if text)
         collector.add(Item(item_id, video, files, (paragraph,), where=f"video {video}"))
-
-
-def _any_exists(folder: Path, names: Iterable[str]) -> bool:
-    return any(os.path.exists(folder / name) for name in names if "\0" not in name)
 
 
 def _whole(dataset: Dataset) -> str | None:

@@ -27,14 +27,6 @@ AnnotationPlace = int | str
 """Where an entry is: the number of its line, or a description of its place."""
 
 
-@dataclass(frozen=True)
-class Caption:
-    """One description of an item; empty where the annotation's text is empty."""
-
-    caption_id: str
-    text: str
-
-
 @dataclass(frozen=True, slots=True)
 class Item:
     """A clip with its captions. None for `start_s` or `end_s` (seconds) means the video's own beginning or end.
@@ -65,11 +57,6 @@ class Item:
     def files(self) -> tuple[str, ...]:
         """Candidates below the videos directory; the first that exists is the video."""
         return (*self.names, *(self.source_video_id + extension for extension in self.extensions))
-
-    @property
-    def captions(self) -> tuple[Caption, ...]:
-        """Its captions with their ids."""
-        return tuple(Caption(self.caption_id(number), text) for number, text in enumerate(self.texts))
 
     def caption_id(self, number: int) -> str:
         """The id of a caption, counted from 0."""

@@ -76,7 +76,7 @@ class Dataset(Strict):
     donors: str | None = Field(
         None, description="the dataset whose clips event insertion takes segments from; the default is this one itself"
     )
-    max_quarantine: Whole | None = Field(
+    max_failed_items: Whole | None = Field(
         None,
         ge=0,
         le=MOST_ITEMS,

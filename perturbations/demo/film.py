@@ -63,8 +63,6 @@ class _Pose(NamedTuple):
 
 def _scene(index: int) -> _Scene:
     """The content of scene `index`. Two scenes below 11520 always differ in something that the caption names."""
-    if index < 0:
-        raise ValueError(f"scene index {index} is negative; scenes count from 0")
     rest = index * _STRIDE % _COMBINATIONS
     chosen = []
     for names in (OBJECTS, PLACES, _MOTIONS, COLOURS, SIZES):
@@ -76,11 +74,6 @@ def _scene(index: int) -> _Scene:
     return _Scene(thing, place, motion, colour, size, second, dice.bits())
 
 
-def _caption(scene: _Scene) -> str:
-    text = f"a {scene.size} {scene.colour} {scene.thing} {scene.motion} {scene.place}"
-    return f"{text} near a {scene.second}" if scene.second else text
-
-
 def drawn_clip() -> tuple[int, int, float]:
     """The number of frames of every clip, the pixels of each, and the length in seconds."""
     return NUM_FRAMES, WIDTH * HEIGHT, SECONDS_LONG
@@ -89,10 +82,8 @@ def drawn_clip() -> tuple[int, int, float]:
 def items(clips: int) -> list[tuple[str, str]]:
     """The first `clips` items as (item_id, caption), such as ("demo-0000", "a large red ball bounces along ...").
 
-    An item does not depend on `clips`. All captions are distinct up to 11520 clips. Raises ValueError below zero.
+    An item does not depend on `clips`. All captions are distinct up to 11520 clips.
     """
-    if clips < 0:
-        raise ValueError(f"clips is {clips}; it must not be negative")
     return [(item_id(index), caption(index)) for index in range(clips)]
 
 
@@ -166,7 +157,9 @@ def family_items(clips: int) -> list[tuple[str, str]]:
 
 def caption(index: int) -> str:
     """The caption of scene `index`."""
-    return _caption(_scene(index))
+    scene = _scene(index)
+    text = f"a {scene.size} {scene.colour} {scene.thing} {scene.motion} {scene.place}"
+    return f"{text} near a {scene.second}" if scene.second else text
 
 
 def _pose(scene: _Scene, t: int) -> _Pose:
@@ -263,7 +256,7 @@ def _snow(frame: Image, flakes: NDArray[np.int32], t: int) -> None:
 def frames(index: int, positions: Iterable[int] = range(NUM_FRAMES)) -> Iterator[Image]:
     """Frames of scene `index`, each a new RGB uint8 array (240, 320, 3); the same on every call.
 
-    `positions` are the frames that are drawn, of 72. Raises ValueError where `index` is negative.
+    `positions` are the frames that are drawn, of 72.
     """
     return _film(_scene(index), positions)
 
@@ -303,7 +296,7 @@ def _film(scene: _Scene, positions: Iterable[int] = range(NUM_FRAMES)) -> Iterat
 def boxes(index: int) -> list[tuple[int, int, int, int]]:
     """The main object's box in each of the 72 frames: (left, top, right, bottom) in pixels, the last two exclusive.
 
-    The pale rim around the object is part of it. Raises ValueError where `index` is negative.
+    The pale rim around the object is part of it.
     """
     import numpy as np
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -32,6 +32,7 @@ class Measured(Record):
         width, height: of the perturbed clip; None where they equal the source's.
         stored_frames: frames in the file; 0 where there is none.
         bytes, sha256, codec, pix_fmt, bitrate_bps: of the file.
+        audio: the codec of a stored video's sound, or "none: " and why it has none.
         frames_sha256: of the frames that `open_clip` returns.
         storage_psnr_db: stored frames against intended frames.
         psnr_db, ssim: perturbed frames against clean frames; None where these have another size.
@@ -49,6 +50,7 @@ class Measured(Record):
     codec: str | None = None
     pix_fmt: str | None = None
     bitrate_bps: float | None = None
+    audio: str | None = None
     frames_sha256: str | None = None
     storage_psnr_db: float | None = None
     psnr_db: float | None = None
@@ -84,6 +86,10 @@ class Journal(Generic[_Finished]):
         if not file.is_file() or file.stat().st_size != finished.bytes or storage.sha256(file) != finished.sha256:
             return None
         return finished
+
+    def forget(self, is_outdated: Callable[[_Finished], bool]) -> None:
+        """Make finished items anew that are not as they should be now."""
+        self._finished = {name: item for name, item in self._finished.items() if not is_outdated(item)}
 
     def add(self, recipe_id: str, finished: _Finished) -> None:
         """Keep a finished item."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from perturbations.engine.rendering import (
     timing,
 )
 from perturbations.engine.source import Source
-from perturbations.media import decoding, encoding, framefile, probing, quality
+from perturbations.media import decoding, encoding, framefile, probing, quality, sound
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
 from perturbations.plan.recipe import StoredFrames, StoredVideo, VideoRecipe
 
@@ -38,14 +39,23 @@ _KEPT_BYTES = 256 * 2**20
 _Seen = Callable[[Frame, Image], None]
 
 
-def produce(recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick, *, check: bool = True) -> Measured:
+def produce(
+    recipe: VideoRecipe,
+    source: Source,
+    target: Path,
+    tick: Tick = no_tick,
+    *,
+    check: bool = True,
+    with_sound: bool = True,
+) -> Measured:
     """Make one corpus entry in the recipe's storage tier and return what was measured of it.
 
     `target` has the tier's extension and is written atomically. The stored file is decoded again, and its frames are
-    hashed and compared with the intended ones, unless `check` is False (for benchmarks).
+    hashed and compared with the intended ones, unless `check` is False (for benchmarks). A stored video has the
+    source's sound, if `with_sound`, where the perturbation changes no times.
     Raises `MediaError` when the clip is the cause of a failure, and `OutputError` when the disk is.
     """
-    work = _Work(recipe, source, target, tick)
+    work = _Work(recipe, source, target, tick, with_sound=with_sound)
     if isinstance(recipe.storage, StoredFrames):
         return work.make_frames(recipe.storage.num_frames)
     if not isinstance(recipe.storage, StoredVideo):
@@ -55,16 +65,20 @@ def produce(recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_t
     return work.make_video(recipe.storage.profile, check)
 
 
-def measure(recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick) -> Measured:
+def measure(
+    recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick, *, with_sound: bool = True
+) -> Measured:
     """Measure an entry that `produce` made again: render it, and compare the file with the rendered frames.
 
-    Raises `MediaError` when the clip or the file cannot be read, or the file does not hold the intended frames.
+    Raises `MediaError` when the clip or the file cannot be read, or the file does not hold the intended frames
+    and sound.
     """
-    work = _Work(recipe, source, target, tick)
+    work = _Work(recipe, source, target, tick, with_sound=with_sound)
     if isinstance(recipe.storage, StoredFrames):
         return work.measure_frames(recipe.storage.num_frames, framefile.read(target))
     if not isinstance(recipe.storage, StoredVideo):
         return work.make_nothing()
+    work.check_sound()
     if work.is_stream:
         return work.measure_stream(target)
     return work.measure_video(target, work.intended(keep=False))
@@ -91,13 +105,16 @@ def extension(recipe: VideoRecipe) -> str | None:
 class _Work:
     """The production of one clip by one recipe."""
 
-    def __init__(self, recipe: VideoRecipe, source: Source, target: Path, tick: Tick) -> None:
+    def __init__(self, recipe: VideoRecipe, source: Source, target: Path, tick: Tick, *, with_sound: bool) -> None:
         self._recipe = recipe
         self._source = source
         self._target = target
         self._tick = tick
         self._num_frames = length(recipe, source)
         self._shape = shape_of(recipe, source)
+        self._audio: str | None = None if with_sound else sound.UNWANTED
+        if method(recipe) == "temporal" or not is_aligned(recipe, source):
+            self._audio = sound.TIMES
         self._sees_clean = method(recipe) == "pixel" and is_aligned(recipe, source)
         same_size = (self._shape.width, self._shape.height) == source.size
         self._distortion = _Distortion(source, recipe, self._num_frames if same_size else None)
@@ -126,6 +143,7 @@ class _Work:
             keys = set(uniform_indices(settings.key_frames, self._num_frames)) if settings.key_frames else ()
             aspect = self._source.sample_aspect
             encoding.encode(intended.first(), temporary, settings, clock, key_frames=keys, sample_aspect=aspect)
+            self._add_sound(temporary)
             return self.measure_video(temporary, intended if check else None)
 
     def measure_video(self, path: Path, intended: _Twice | None) -> Measured:
@@ -142,6 +160,7 @@ class _Work:
     def make_stream(self, check: bool) -> Measured:
         with storage.atomic_path(self._target) as temporary:
             encode_stream(self._recipe, self._source, temporary, self._tick)
+            self._add_sound(temporary)
             if check:
                 return self.measure_stream(temporary)
             return self._measured(self._num_frames, _file_columns(temporary))
@@ -153,6 +172,24 @@ class _Work:
         # The stream is the perturbed video itself, so storing it is lossless.
         described |= {"frames_sha256": self._hash_of(frames, self._num_frames), "storage_psnr_db": math.inf}
         return self._measured(self._num_frames, described)
+
+    def _add_sound(self, path: Path) -> None:
+        """Copy the source's sound into a stored video, where the recipe asks for it."""
+        if self._audio is not None:
+            return
+        both = storage.temporary_path(self._target)
+        try:
+            self._audio = sound.add(path, self._source.clip, both)
+            if not self._audio.startswith(sound.NONE):
+                os.replace(both, path)
+        finally:
+            both.unlink(missing_ok=True)
+
+    def check_sound(self) -> None:
+        """Compare the sound of the stored file with the source's. Raises `MediaError` where it is another one."""
+        if self._audio is None:
+            with storage.scratch_directory() as folder:
+                self._audio = sound.check(self._target, self._source.clip, Path(folder) / "again.mp4")
 
     def make_frames(self, num_frames: int) -> Measured:
         stack = self._sampled(num_frames)
@@ -214,6 +251,7 @@ class _Work:
                 "duration_s": num_frames / self._source.fps if is_even else None,
                 **size,
                 "stored_frames": stored_frames,
+                "audio": self._audio if isinstance(self._recipe.storage, StoredVideo) else None,
                 "psnr_db": self._distortion.psnr_db,
                 "ssim": self._distortion.ssim,
                 **described,

@@ -17,7 +17,7 @@ from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, Source, source_of
 from perturbations.guides.registry import Analysed, AnalysisRecipe, Known, Work, analysis
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
-from perturbations.media import decoding, probing
+from perturbations.media import decoding, probing, sound
 from perturbations.media.clip import Frame, MediaClip
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import VideoRecipe
@@ -99,12 +99,13 @@ def run_videos(
     known: Known = clip_rows.NOTHING_KNOWN,
     videos: Sequence[SourceRow] = (),
     check: bool = True,
+    with_sound: bool = True,
 ) -> Iterator[VideoRow]:
     """Yield the `videos` row of every complete source, and make the clips that do not exist yet.
 
     The files are written to `folder` and the finished items to `journal`, so that an interrupted shard resumes where
     it stopped. Paths in rows are relative to `root`. `known` holds what guided recipes need of the clips. `videos` are
-    the rows of the whole videos, where clips are cut from those.
+    the rows of the whole videos, where clips are cut from those. Stored videos have the sources' sound `with_sound`.
     """
     rendering.check_tools(recipe)
     expected: list[VideoRow] = []
@@ -121,7 +122,7 @@ def run_videos(
         (row,) = task
         kept = _kept_file(known.rows.get(row.item_id), root)
         source = replace(source_of(row), kept=kept, scratch=Path(scratch) if row.cut else None)
-        return [render_clip.produce(recipe, source, root / (row.path or ""), tick, check=check)]
+        return [render_clip.produce(recipe, source, root / (row.path or ""), tick, check=check, with_sound=with_sound)]
 
     yield from failed
     # Clips of one video follow each other, because they share its decoded or encoded frames.
@@ -129,6 +130,7 @@ def run_videos(
     with locking.one_job(journal), storage.scratch_directory() as scratch:
         storage.remove_leftovers(targets)
         finished = Journal(journal, Measured, {row.recipe_id for row in expected})
+        finished.forget(lambda measured: sound.is_other(measured.audio, with_sound=with_sound))
         for row, outcome in _resumed(expected, work, 1, finished, root, stall_limit_s):
             if isinstance(outcome, str):
                 log.warning("quarantined %r: %s", row.item_id, outcome)

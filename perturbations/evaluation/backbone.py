@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -34,14 +34,9 @@ _BUFFERS = (".position_ids",)
 
 @dataclass(frozen=True)
 class LoadedBackbone:
-    """A model with what prepares its inputs.
+    """A model with what prepares its inputs, and the hash of its weights.
 
-    Attributes:
-        model: the dual encoder.
-        texts: how captions become token ids.
-        images: how frames become pixels.
-        sha256: a hash of the weights.
-        num_frames: how many frames its tower sees at once; 1 where it encodes each frame.
+    `num_frames` is how many frames its tower sees at once: 1 where it encodes each frame.
     """
 
     model: DualEncoder
@@ -61,7 +56,7 @@ def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: 
     Raises `ConfigError` when files are missing or do not fit, or the device cannot be used; the weights, which take
     longest, are read last.
     """
-    _check_device(device)
+    _on_device(library("torch").zeros(1), device)
     local = Path(folder).expanduser()
     pretrained = None if frozen.is_frozen(local) else find_checkpoint(folder, settings["revision"])
     if pretrained is None or frozen.is_frozen(pretrained.folder):
@@ -127,10 +122,9 @@ _SAME = 1e-6
 """Features that differ by less, of the largest value, differ by rounding."""
 
 
-def _check_device(device: str) -> None:
-    torch = library("torch")
+def _on_device(values: Tensor | nn.Module, device: str) -> None:
     try:
-        torch.zeros(1, device=torch.device(device))
+        values.to(library("torch").device(device))
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"device {device!r} cannot be used: {first_line(error)}") from error
 
@@ -138,21 +132,14 @@ def _check_device(device: str) -> None:
 def load_encoder(
     pooling: str, pretrained: str, *, checkpoint: Path | None = None, revision: str | None = None, device: str = "cpu"
 ) -> DualEncoder:
-    """A dual encoder ready for `adapt`.
+    """A dual encoder ready for `adapt`, with the pooling "clip4clip" or "xpool".
 
-    Args:
-        pooling: "clip4clip" or "xpool".
-        pretrained: folder or downloaded hub name of a CLIP, BLIP or similar model in transformers' format; it gives
-            the architecture, and the weights where the checkpoint has none.
-        checkpoint: fine-tuned weights in the format that X-Pool and the re-implementation of CLIP4Clip publish:
-            safetensors, or a torch file with a `state_dict`; keys `clip.*` and `pool_frames.*`. None: pretrained
-            weights only.
-        revision: of `pretrained`, see `system.checkpoints.find_checkpoint`.
-        device: "cpu", "cuda", "cuda:N" or "mps".
+    `pretrained`, a folder or a downloaded name, gives the architecture, and the weights where the checkpoint has none.
+    A `checkpoint` is in the format that X-Pool and the re-implementation of CLIP4Clip publish: safetensors, or a torch
+    file with a `state_dict`; keys `clip.*` and `pool_frames.*`.
 
-    Raises:
-        ConfigError: files are missing, damaged or of another format; weights are missing or superfluous; xpool is
-            requested without a checkpoint that has its pooling.
+    Raises `ConfigError` where files are missing, damaged or of another format, where weights are missing or
+    superfluous, and for xpool without a checkpoint that has its pooling.
     """
     if pooling not in _POOLINGS:
         raise ConfigError(f"pooling {pooling!r} is unknown; allowed: {', '.join(_POOLINGS)}")
@@ -167,31 +154,21 @@ def load_encoder(
     if pooling == "xpool" and not pool_state:
         what = f"{checkpoint} holds none" if checkpoint is not None else "no checkpoint is given"
         raise ConfigError(f"xpool needs the weights {POOL_PREFIX}*, and {what}; download a published X-Pool checkpoint")
-    try:
-        model.to(torch.device(device))
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device {device!r} cannot be used: {first_line(error)}") from error
+    _on_device(model, device)
     return clip4clip(model) if pooling == "clip4clip" else xpool(model, pool_state)
 
 
 def _split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The weights of CLIP and those of the pooling, each without its prefix; a leading `module.` is dropped.
-
-    Raises:
-        ConfigError: a key belongs to neither.
-    """
+    """The weights of CLIP and those of the pooling, each without its prefix; a leading `module.` is dropped."""
     bare = {name.removeprefix("module."): value for name, value in state.items()}
     clip = {name.removeprefix(CLIP_PREFIX): value for name, value in bare.items() if name.startswith(CLIP_PREFIX)}
     pool = {name.removeprefix(POOL_PREFIX): value for name, value in bare.items() if name.startswith(POOL_PREFIX)}
     other = [name for name in bare if not name.startswith((CLIP_PREFIX, POOL_PREFIX))]
     if other:
+        pooled = {name.partition(".")[0] for name in other} & _HEADS
         raise ConfigError(
             f"{len(other)} weights are neither {CLIP_PREFIX}* nor {POOL_PREFIX}*; the first is {other[0]}"
-            + (
-                "; of CLIP4Clip's ways to pool frames only the mean is supported"
-                if set(map(_top, other)) & _HEADS
-                else ""
-            )
+            + ("; of CLIP4Clip's ways to pool frames only the mean is supported" if pooled else "")
         )
     return clip, pool
 
@@ -200,33 +177,15 @@ _HEADS = {"frame_position_embeddings", "transformerClip", "lstm_visual", "cross"
 """What CLIP4Clip's other ways to pool frames add to the weights (seqTransf, seqLSTM, tightTransf)."""
 
 
-def _top(name: str) -> str:
-    return name.partition(".")[0]
-
-
-class _Tower(Protocol):
-    hidden_act: str
-
-
-class _Towers(Protocol):
-    text_config: _Tower
-    vision_config: _Tower
-
-
-class _WithConfig(Protocol):
-    config: _Towers
-
-
 def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Load all fine-tuned weights, under transformers' names or OpenAI's, into a model of transformers.
 
-    Raises:
-        ConfigError: weights are missing, superfluous or of another shape, or OpenAI's while the model has another
-            activation than theirs; then the model is unchanged.
+    Raises `ConfigError`, before the model is changed, where they do not fit it, or are OpenAI's and it has another
+    activation than theirs.
     """
     if openai_names.are_openai(state):
         state = openai_names.renamed(state)
-        config = cast(_WithConfig, model).config
+        config: Any = model.config
         activations = {config.text_config.hidden_act, config.vision_config.hidden_act}
         if activations != {"quick_gelu"}:
             raise ConfigError(

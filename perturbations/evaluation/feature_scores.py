@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from perturbations.base.errors import AnnotationError, short
 from perturbations.base.records import canonical, digest
 from perturbations.datasets import parsing
 from perturbations.evaluation import stored_features
-from perturbations.evaluation.planning import CLEAN, DirectionName
+from perturbations.evaluation.planning import CLEAN, DirectionName, Side
 from perturbations.evaluation.result_sets import check, with_clean
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, ScenarioColumns
 from perturbations.evaluation.stored_features import StoredFeatures
@@ -36,29 +35,10 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class FeatureSet:
-    """The features of one side of a retrieval.
-
-    Attributes:
-        clean: the file of what is not perturbed.
-        perturbed: the files of perturbed ones, by suite, perturbation and severity.
-    """
+    """The files of one side of a retrieval; perturbed ones by suite, perturbation and severity."""
 
     clean: Path
     perturbed: Mapping[tuple[str, str, int], Path] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Named:
-    """How results are called.
-
-    Attributes:
-        dataset, model: in tables.
-        direction: "t2v", captions ask for videos, or "v2t".
-    """
-
-    dataset: str
-    model: str
-    direction: DirectionName
 
 
 def located(path: Path) -> FeatureSet:
@@ -103,40 +83,42 @@ def read_answers(path: Path) -> dict[str, list[str]]:
 
 
 def scored(
-    queries: FeatureSet, gallery: FeatureSet, named: Named, answers: _Answers | None = None
+    queries: FeatureSet,
+    gallery: FeatureSet,
+    answers: _Answers | None = None,
+    *,
+    dataset: str,
+    model: str,
+    direction: DirectionName,
 ) -> tuple[list[ResultRow], list[RankRow]]:
     """The results and ranks of every scenario: clean, perturbed queries, and perturbed galleries.
 
-    Args:
-        queries, gallery: features by id; queries are compared with gallery items by cosine.
-        named: the names of the results.
-        answers: which items answer which query; None: the item of the query's own id.
-
-    A query of `answers` without features counts as missing. Raises `AnnotationError` for ids that repeat, are missing
-    or answer nothing, features of other widths, NaN and rows of zeros.
+    Without `answers` an item answers the query of its own id; a query of `answers` without features counts as missing.
+    Raises `AnnotationError` for ids that repeat, are missing or answer nothing, features of other widths, NaN and rows
+    of zeros.
     """
     rows: list[ResultRow] = []
     ranks: list[RankRow] = []
     clean_queries, clean_gallery = _read(queries.clean), _read(gallery.clean)
     listed = answers or {name: (name,) for name in clean_queries.ids}
-    cases: list[tuple[Literal["none", "query", "gallery"], tuple[str, str, int], Path | None]] = [
-        ("none", (CLEAN, CLEAN, 0), None),
-        *(("query", scenario, path) for scenario, path in queries.perturbed.items()),
-        *(("gallery", scenario, path) for scenario, path in gallery.perturbed.items()),
+    cases: list[tuple[Side, tuple[str, str, int]]] = [
+        ("none", (CLEAN, CLEAN, 0)),
+        *(("query", scenario) for scenario in queries.perturbed),
+        *(("gallery", scenario) for scenario in gallery.perturbed),
     ]
-    for side, (suite, name, severity), path in cases:
-        asked = _read(path) if path is not None and side == "query" else clean_queries
-        items = _read(path) if path is not None and side == "gallery" else clean_gallery
+    for side, (suite, name, severity) in cases:
+        asked = _read(queries.perturbed[suite, name, severity]) if side == "query" else clean_queries
+        items = _read(gallery.perturbed[suite, name, severity]) if side == "gallery" else clean_gallery
         places = _ranks(asked, items, listed)
         scenario = ScenarioColumns(
-            dataset=named.dataset,
+            dataset=dataset,
             suite=suite,
             perturbation=name,
             severity=severity,
-            direction=named.direction,
+            direction=direction,
             side=side,
-            model=named.model,
-            model_key=named.model,
+            model=model,
+            model_key=model,
             method="none",
             seed=0,
         )
@@ -194,7 +176,7 @@ def _row(
         {
             **columns,
             **summary_of_ranks(places),
-            "level": scenario.suite if scenario.side == "none" else registry.get(key).level,
+            "category": scenario.suite if scenario.side == "none" else registry.get(key).level,
             "setting": "features",
             "queries": len(asked.ids),
             "missing_queries": missing,

@@ -19,26 +19,19 @@ from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
 from perturbations.evaluation import galleries
 from perturbations.evaluation.backbone import LoadedBackbone
-from perturbations.evaluation.galleries import REPLACED
+from perturbations.evaluation.galleries import ANEW
 from perturbations.manifest.kinds import COMPLETE, ClipRow, CompleteSource, SourceRow
 from perturbations.tta import encode_gallery
 
 CLEAN = "clean"
 """The name of the set of clean clips."""
 
-_ANEW = "delete it and run snakemake again"
-
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Features:
-    """The features of clips.
-
-    Attributes:
-        names: of the clips, each once.
-        rows: float32, clips x D.
-    """
+    """The features of clips, float32, clips x D, and the clips' names, each once."""
 
     names: tuple[str, ...]
     rows: Floats
@@ -94,9 +87,8 @@ def read(path: Path, checkpoint: str) -> dict[str, Features]:
             names = json.loads(about.get("names", ""))
             sets = {name: Features(tuple(names[name]), file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
     except (OSError, KeyError, ValueError, TypeError, library("safetensors").SafetensorError) as error:
-        raise ManifestError(f"{path} holds no features ({error}); {_ANEW}") from error
+        raise ManifestError(f"{path} holds no features ({error}); {ANEW}") from error
     if any(len(features.names) != len(features.rows) for features in sets.values()):
-        raise ManifestError(f"{path} has another number of names than of features; {_ANEW}")
-    if about.get("checkpoint") != checkpoint:  # planning notices weights that were replaced before
-        raise ManifestError(f"{path} was encoded with other weights than the model has now: {REPLACED}")
+        raise ManifestError(f"{path} has another number of names than of features; {ANEW}")
+    galleries.check_weights(path, about.get("checkpoint"), checkpoint)
     return sets

@@ -27,8 +27,7 @@ from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
 
 _CHUNK = 32  # clips encoded at once
-_ANEW = "delete it and run snakemake again"
-REPLACED = "they were replaced during the run; run snakemake again, which encodes with the new ones"
+ANEW = "delete it and run snakemake again"
 
 
 def encoded(backbone: LoadedBackbone, rows: Sequence[ScenarioRow], num_frames: int, reader: Reader = "pyav") -> Gallery:
@@ -54,11 +53,7 @@ def write(
     path: Path, backbone: LoadedBackbone, clean: Clean, modality: Modality, num_frames: int, reader: Reader = "pyav"
 ) -> None:
     """Encode a dataset's clean clips or captions, once for all scenarios of a model."""
-    rows: Sequence[ScenarioRow]
-    if modality == "clips":
-        rows = scenarios.clips_of(clean.sources, clean)
-    else:
-        rows = scenarios.captions_of(clean.captions, clean)
+    rows = _usable(clean, modality)
     if not rows:
         raise ManifestError(f"no {modality} to encode: every clip is quarantined, or none has a caption")
     features = encoded(backbone, rows, num_frames, reader).features
@@ -68,26 +63,35 @@ def write(
         )
 
 
+def _usable(clean: Clean, modality: Modality) -> Sequence[ScenarioRow]:
+    if modality == "clips":
+        return scenarios.clips_of(clean.sources, clean)
+    return scenarios.captions_of(clean.captions, clean)
+
+
 def read(path: Path, backbone: LoadedBackbone, modality: Modality) -> Gallery:
     """Features that `write` wrote, on the model's device. Raises `ManifestError` for those of other weights."""
     try:
         with library("safetensors").safe_open(path, framework="pt") as file:
             features, checkpoint = file.get_tensor("features"), (file.metadata() or {}).get("checkpoint")
     except (OSError, KeyError, library("safetensors").SafetensorError) as error:
-        raise ManifestError(f"{path} holds no encoded {modality} ({error}); {_ANEW}") from error
-    if checkpoint != backbone.sha256:  # planning notices weights that were replaced before
-        raise ManifestError(f"{path} was encoded with other weights than the model has now: {REPLACED}")
+        raise ManifestError(f"{path} holds no encoded {modality} ({error}); {ANEW}") from error
+    check_weights(path, checkpoint, backbone.sha256)
     return Gallery("t2v" if modality == "clips" else "v2t", features.to(backbone.model.device))
+
+
+def check_weights(path: Path, stored: str | None, present: str) -> None:
+    """Refuse features of other weights; planning notices those that were replaced before the run."""
+    if stored != present:
+        raise ManifestError(
+            f"{path} was encoded with other weights than the model has now: they were replaced during the run; run "
+            "snakemake again, which encodes with the new ones"
+        )
 
 
 @dataclass(frozen=True)
 class CleanSide:
-    """The encoded clean clips and captions of a dataset, as far as a job needs them.
-
-    Attributes:
-        rows: the dataset as it is.
-        features: what `read` gives for each modality.
-    """
+    """The encoded clean clips and captions of a dataset, as far as a job needs them."""
 
     rows: Clean
     features: dict[Modality, Gallery]
@@ -101,8 +105,6 @@ class CleanSide:
         modality: Modality = "clips" if task.direction == "v2t" else "captions"
         if task.is_perturbed("query") or modality not in self.features:
             return None
-        rows = scenarios.clips_of(self.rows.sources, self.rows) if modality == "clips" else None
-        known = rows if rows is not None else scenarios.captions_of(self.rows.captions, self.rows)
-        places = {scenarios.id_of(row): place for place, row in enumerate(known)}
+        places = {scenarios.id_of(row): place for place, row in enumerate(_usable(self.rows, modality))}
         held = self.features[modality]
         return Gallery(held.direction, held.features[[places[query] for query in task.query_ids]])

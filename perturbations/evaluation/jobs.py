@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,6 @@ from perturbations.cli.common import need_models, provenance
 if TYPE_CHECKING:
     from perturbations.evaluation.planning import Modality, ScenarioSettings
     from perturbations.evaluation.scenarios import CandidateRow, Clean
-    from perturbations.manifest.kinds import SourceRow
 
 
 def add(commands: Commands) -> None:
@@ -88,14 +86,9 @@ def _clean(sources: Path, captions: Path | None, rejected: int = 0) -> Clean:
     from perturbations.manifest.kinds import CAPTIONS, SOURCES
 
     rows = sets.read_part(sources, SOURCES)
-    _check_any_complete(sources, rows)
-    return Clean(rows, [] if captions is None else sets.read_part(captions, CAPTIONS), rejected)
-
-
-def _check_any_complete(path: Path, rows: Sequence[SourceRow]) -> None:
-    """Raise `ManifestError` where there is no clip to retrieve."""
     if not any(row.status == "complete" for row in rows):
-        raise ManifestError(f"{path} has no complete clip: all {len(rows)} are quarantined or missing, nothing to ask")
+        raise ManifestError(f"{sources} has no complete clip: all {len(rows)} are quarantined or missing")
+    return Clean(rows, [] if captions is None else sets.read_part(captions, CAPTIONS), rejected)
 
 
 def _check_model(options: argparse.Namespace) -> int:

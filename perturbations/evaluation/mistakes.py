@@ -21,14 +21,14 @@ def of_evaluation(config: Config) -> list[Problem]:
     """What an evaluation asks for that is not configured, or not there."""
     wanted = config.evaluation
     problems = not_configured("evaluation", {"suites": wanted.suites}, config.suites)
-    if wanted.bank is None:
+    if wanted.querybank is None:
         problems += [
-            problem("evaluation.bank", f"the method `{name}` needs a bank: a dataset of training queries")
+            problem("evaluation.querybank", f"the method `{name}` needs a bank: a dataset of training queries")
             for name in wanted.methods
             if methods.method(name).needs_bank
         ]
-    if wanted.bank is not None and wanted.bank not in config.datasets:
-        problems.append(problem("evaluation.bank", not_among(wanted.bank, "datasets", config.datasets)))
+    if wanted.querybank is not None and wanted.querybank not in config.datasets:
+        problems.append(problem("evaluation.querybank", not_among(wanted.querybank, "datasets", config.datasets)))
     problems += [
         Problem(("evaluation", "parameters", name, parameter), text)
         for name, values in wanted.parameters.items()

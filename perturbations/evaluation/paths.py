@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
@@ -24,9 +23,9 @@ KINDS = ("adaptation", "evaluation")
 """What `tta_<dataset>` and `evaluate_<dataset>` make; an adaptation includes the model without adaptation."""
 
 
-def groups(kind: str) -> tuple[str, ...]:
-    """The groups of methods that the jobs of one of `KINDS` run."""
-    return (evaluation.AS_IT_IS if kind == "evaluation" else evaluation.ADAPTED,)
+def group_of(kind: str) -> str:
+    """The group of methods that the jobs of one of `KINDS` run."""
+    return evaluation.AS_IT_IS if kind == "evaluation" else evaluation.ADAPTED
 
 
 def skipped(config: configuration.Config, dataset: str) -> str:
@@ -49,12 +48,9 @@ def results_folder(config: configuration.Config, dataset: str, kind: str) -> str
 
 
 def result_parts(config: configuration.Config, dataset: str, kind: str, ending: str = "parquet") -> list[str]:
-    """What the jobs of one of `KINDS` write: one file per job and group of methods."""
-    return [
-        f"{_parts_folder(config, dataset)}/{'/'.join(job)}/{group}.{ending}"
-        for job in evaluation.jobs(config, dataset)
-        for group in groups(kind)
-    ]
+    """What the jobs of one of `KINDS` write: one file per job."""
+    folder = _parts_folder(config, dataset)
+    return [f"{folder}/{'/'.join(job)}/{group_of(kind)}.{ending}" for job in evaluation.jobs(config, dataset)]
 
 
 def planned_parts(config: configuration.Config, dataset: str, kind: str) -> list[str]:
@@ -63,11 +59,6 @@ def planned_parts(config: configuration.Config, dataset: str, kind: str) -> list
     place = layout.at("evaluation_parts", dataset=dataset, model=evaluation.model_key(config), kind=kind)
     listed.write_parts(config.at(place), parts)
     return parts
-
-
-def checked(config: configuration.Config) -> str:
-    """What the check of the configured model writes; jobs that load the model wait for it."""
-    return layout.at("checked_model", model=evaluation.model_key(config))
 
 
 def model_inputs(config: configuration.Config) -> Inputs:
@@ -82,7 +73,7 @@ def model_inputs(config: configuration.Config) -> Inputs:
 
 def loaded_inputs(config: configuration.Config) -> Inputs:
     """The inputs of a job that loads the model: its files and their check. Raises `ConfigError` as `model_inputs`."""
-    return {**model_inputs(config), "checked": checked(config)}
+    return {**model_inputs(config), "checked": layout.at("checked_model", model=evaluation.model_key(config))}
 
 
 def model_options(config: configuration.Config) -> list[str]:
@@ -113,9 +104,7 @@ def inputs(
 ) -> Inputs:
     """The inputs of a job: the model, the clean side, what is perturbed, and the bank. Raises `ConfigError`."""
     direction, side, suite, _ = job
-    scenarios = evaluation.jobs(config, dataset).get(job)
-    if scenarios is None:
-        raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
+    scenarios = evaluation.of_job(config, dataset, job)
     mixes = {scenario.mix for scenario in scenarios if scenario.mix is not None}
     named: Inputs = {
         **encoded_inputs(dataset, "captions"),
@@ -148,7 +137,7 @@ def inputs(
     if side == "none":  # clean queries are encoded as perturbed ones are, so that their time is measured
         clean.remove(asks)
     named["encoded"] = [encoded(config, dataset, name) for name in clean]
-    bank = config.evaluation.bank
+    bank = config.evaluation.querybank
     if bank is not None and evaluation.needs_bank(config, group):
         named["bank"] = encoded(config, bank, asks)
     return named
@@ -192,13 +181,7 @@ def readers(config: configuration.Config) -> int:
 
 @dataclass(frozen=True)
 class Reported:
-    """Results that the report shows.
-
-    Attributes:
-        dataset: its name.
-        kind: one of `KINDS`.
-        model_key: of `evaluation.model_key`; the configured model, or another one whose results exist.
-    """
+    """Results that the report shows, of one of `KINDS`, of the configured model or of another one."""
 
     dataset: str
     kind: str
@@ -222,9 +205,9 @@ _TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}"}
 def reported(config: configuration.Config, requested: Collection[str] = (), *, others: bool = False) -> list[Reported]:
     """The results that the report shows.
 
-    These are the results that exist now, of every model, and those that are made in the same run as the report
-    (`requested`: names of targets, or files). Of a dataset and model that have both kinds it is the adaptation. Without
-    any results, and without `others` on the page, it is the adaptation of the first dataset.
+    These are those that exist, of every model, and those that are made in the same run (`requested`: names of targets,
+    or files). Of a dataset and model that have both kinds it is the adaptation. Without any, and without `others` on
+    the page, it is the adaptation of the first dataset.
     """
     configured = list(evaluation.models(config))
     shown = []
@@ -268,7 +251,7 @@ def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> 
             continue
         folder = Path(layout.folder("encoded", dataset=entry.dataset, model=entry.model_key))
         there = config.at(folder)
-        pictures = [path for group in groups(entry.kind) for path in there.glob(f"*/*/*/*/{group}.pictures.json")]
+        pictures = there.glob(f"*/*/*/*/{group_of(entry.kind)}.pictures.json")
         files += sorted(str(folder / path.relative_to(there)) for path in pictures)
     return files
 

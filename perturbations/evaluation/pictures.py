@@ -16,12 +16,7 @@ from perturbations.evaluation.rows import ScenarioColumns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture(ScenarioColumns):
-    """One run: a scenario, a method, a seed.
-
-    Attributes:
-        occurrence: how often each gallery item is among the 15 best of a query.
-        heatmap: similarities of the first queries (rows) and gallery items (columns).
-    """
+    """How often each gallery item of a run is among the 15 best of a query, and similarities of the first queries."""
 
     occurrence: tuple[float, ...]
     heatmap: tuple[tuple[float, ...], ...]

@@ -101,6 +101,14 @@ def jobs(config: configuration.Config, dataset: str) -> dict[JobKey, list[Scenar
     return by_job
 
 
+def of_job(config: configuration.Config, dataset: str, job: JobKey) -> list[Scenario]:
+    """The scenarios of a job; raises `ConfigError` for one that the configuration does not ask for."""
+    members = jobs(config, dataset).get(job)
+    if members is None:
+        raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
+    return members
+
+
 def file_name(level: str) -> str:
     """A category's name as a part of a path."""
     return "".join(letter if letter.isalnum() else "_" for letter in level.lower())
@@ -114,7 +122,13 @@ def _of_suite(
         return
     videos = perturbs("clips", direction, side)
     available = recipe.scenarios(config, suite) if videos else caption_recipes.scenarios(config, dataset, suite)
-    chosen = list(_at_severities(config, suite, available))
+    chosen = [
+        pair
+        for name in dict.fromkeys(name for name, _ in available)
+        for pair in nearest(
+            [own for own in available if own[0] == name], config.evaluation.severities_of(_level(suite, name))
+        )
+    ]
     if available and not chosen:
         lowest = min(severity for _, severity in available)
         text = (
@@ -148,14 +162,6 @@ def _combined(config: configuration.Config, dataset: str, suite: str, direction:
 
 def _level(suite: str, name: str) -> str:
     return registry.get(f"{suite}/{name}").level
-
-
-def _at_severities(
-    config: configuration.Config, suite: str, available: Sequence[tuple[str, int]]
-) -> Iterator[tuple[str, int]]:
-    for name in dict.fromkeys(name for name, _ in available):
-        own = [pair for pair in available if pair[0] == name]
-        yield from nearest(own, config.evaluation.severities_of(_level(suite, name)))
 
 
 def nearest(available: Sequence[tuple[str, int]], wanted: Sequence[int]) -> Iterator[tuple[str, int]]:
@@ -247,7 +253,7 @@ def models(config: configuration.Config) -> dict[str, configuration.Config]:
     entries = config.evaluation.models
     if not entries:
         return {model_key(config): config}
-    alone = [config.with_section("evaluation", config.evaluation.of_model(entry)) for entry in entries]
+    alone = [config.model_copy(update={"evaluation": config.evaluation.of_model(entry)}) for entry in entries]
     return {model_key(own): own for own in alone}
 
 
@@ -279,9 +285,6 @@ def settings(
 
     Raises `ConfigError` for a job that the configuration does not ask for.
     """
-    members = jobs(config, dataset).get(job)
-    if members is None:
-        raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
     wanted = config.evaluation
     return {
         **model_settings(config, files),
@@ -291,7 +294,10 @@ def settings(
         "batch_size": wanted.batch_size,
         "steps": wanted.steps,
         "precision": wanted.precision,
-        "scenarios": [cast(ScenarioSettings, {"dataset": dataset, **asdict(scenario)}) for scenario in members],
+        "scenarios": [
+            cast(ScenarioSettings, {"dataset": dataset, **asdict(scenario)})
+            for scenario in of_job(config, dataset, job)
+        ],
         "methods": methods(config, group),
         "parameters": _parameters(config, group),
     }

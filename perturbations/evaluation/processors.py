@@ -51,10 +51,7 @@ class _Tokenizer(Protocol):
 class TokenizedTexts:
     """How texts become token ids.
 
-    Attributes:
-        tokenizer: of the model's folder.
-        most_tokens: the maximum length of a text in tokens.
-        full_length: every text is padded to the maximum length, and the padding is not masked, as SigLIP was trained.
+    With `full_length` every text is padded to the maximum length, and the padding is not masked, as SigLIP was trained.
     """
 
     tokenizer: _Tokenizer
@@ -150,13 +147,9 @@ def check_distinct(texts: TokenizedTexts, captions: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Images:
-    """How frames become a model's input.
+    """How frames become a model's input: images of `size` pixels a side; mean and std are of RGB in [0, 1].
 
-    Attributes:
-        size: the side of its images in pixels.
-        crop: the shorter side is resized and the centre cropped; otherwise both sides are resized.
-        resample: the filter.
-        mean, std: of each channel, RGB in [0, 1].
+    With `crop` the shorter side is resized and the centre cropped; otherwise both sides are resized.
     """
 
     size: int

@@ -1,35 +1,25 @@
-"""The memory and time that the jobs of an evaluation ask a cluster for. No torch: Snakemake imports this.
+"""The memory that the jobs of an evaluation ask a cluster for. No torch: Snakemake imports this.
 
 The figures were measured with ViT-B/32 and the demo's encoder (docs/measurements/adaptation.md). They are requests, not
-limits of the program: a job that is killed for lack of memory asks for twice as much at its next attempt.
+limits of the program: a job that is killed for lack of memory, as of a larger model, asks for twice as much at its next
+attempt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import NamedTuple
-
-from perturbations.base import jsontext
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
 from perturbations.plan.sharding import DatasetPlan
 from perturbations.tta.methods import registry as methods
 
 _MIB = 2**20
-_MOST_MINUTES = 1440
 
 
-class _Tower(NamedTuple):
-    """The tower whose LayerNorms adapt: tokens per image or text, width, layers."""
-
-    tokens: int
-    width: int
-    layers: int
-
-
-_VIT_B32 = {"v2t": _Tower(50, 768, 12), "t2v": _Tower(77, 512, 12)}
-_DEMO = {"v2t": _Tower(17, 96, 3), "t2v": _Tower(32, 96, 2)}
+_TOWERS = {
+    "v2t": {True: 50 * 768 * 12, False: 17 * 96 * 3},
+    "t2v": {True: 77 * 512 * 12, False: 32 * 96 * 2},
+}
+"""Tokens per image or text x width x layers of the tower whose LayerNorms adapt: of ViT-B/32, and of the demo's."""
 
 _PER_LAYER = {"v2t": 20, "t2v": 25}
 """Numbers that a step keeps per token, in units of the width: measured 16 and 23, with SAR's two passes too."""
@@ -40,33 +30,15 @@ _PAIRS_MIB = 800
 _FEATURE = 512
 """Numbers per frame or text of the gallery."""
 
-_SECONDS = {"v2t": (1.5, 10.0), "t2v": (0.1, 0.5)}
-"""Per query on one core, ViT-B/32, 12 frames: without adaptation, and with it (the mean; SAR takes twice as long)."""
-
-_ON_GPU = 0.15
-"""Seconds per query and method; the paper's slowest takes .05 on an RTX 4090."""
-
-_READING = 0.6
-"""Seconds per clip on one core."""
-
 
 def job_memory_mb(
     config: configuration.Config, dataset: str, job: evaluation.JobKey, group: str, plan: DatasetPlan, attempt: int = 1
 ) -> int:
-    """The memory of a job of `evaluate` in MB, from its direction, methods, number of scenarios, queries and gallery.
-
-    Args:
-        config: the configuration.
-        dataset: its name.
-        job: direction, suite and level.
-        group: of `evaluation.GROUPS`.
-        plan: of the dataset.
-        attempt: from 1.
-    """
+    """The memory of a job of `evaluate` in MB, from its direction, methods, scenarios, queries and gallery."""
     direction, wanted = job[0], config.evaluation
-    scenarios = _scenarios(config, dataset, job)
+    scenarios = len(evaluation.jobs(config, dataset).get(job, ()))
     names = evaluation.methods(config, group)
-    queries, gallery = _sizes(direction, plan)
+    queries, gallery = (plan.listed, plan.captions) if direction == "v2t" else (plan.captions, plan.listed)
     similarities = 6 * 4 * queries * gallery  # with their copies in the metrics
     of_gallery = 4 * 4 * gallery * _FEATURE * (wanted.num_frames if direction == "t2v" else 1)
     kept = 4 * queries * _FEATURE * (wanted.num_frames if direction == "v2t" else 1)
@@ -74,50 +46,15 @@ def job_memory_mb(
     total = _process_mib(config) + (similarities + of_gallery + kept + rows) // _MIB
     total += _PAIRS_MIB if wanted.model == "xpool" else 0
     if _on_cpu(config) and any(methods.method(name).adapts for name in names):
-        tower = _tower(config, direction)
-        per_query = tower.tokens * (wanted.num_frames if direction == "v2t" else 1)
-        total += 4 * _PER_LAYER[direction] * wanted.batch_size * per_query * tower.width * tower.layers // _MIB
+        per_query = _TOWERS[direction][wanted.pretrained is not None] * (wanted.num_frames if direction == "v2t" else 1)
+        total += 4 * _PER_LAYER[direction] * wanted.batch_size * per_query // _MIB
     return _mb(total, attempt)
-
-
-def job_minutes(
-    config: configuration.Config, dataset: str, job: evaluation.JobKey, group: str, plan: DatasetPlan, attempt: int = 1
-) -> int:
-    """The time of a job of `evaluate`, at most a day per attempt: its journal keeps what is done."""
-    direction, wanted = job[0], config.evaluation
-    scenarios = _scenarios(config, dataset, job)
-    names = evaluation.methods(config, group)
-    queries, _ = _sizes(direction, plan)
-    clips = evaluation.perturbs("clips", direction, job[1])
-    reading = _READING if direction == "v2t" or clips else 0.0
-    if _on_cpu(config):
-        cost = _relative_cost(config, direction)
-        frames = wanted.num_frames / 12 if direction == "v2t" else 1.0
-        plain, adapting = (seconds * cost * frames + 0.05 for seconds in _SECONDS[direction])
-        learning = sum(methods.method(name).adapts for name in names)
-        computing = (adapting * learning * wanted.steps / 3 + plain) * len(wanted.seeds)
-    else:
-        computing = _ON_GPU * len(names) * len(wanted.seeds)
-    encoding = 0.0
-    if job[1] in ("gallery", "both"):
-        other = "t2v" if direction == "v2t" else "v2t"  # the tower of the gallery
-        cost = _relative_cost(config, other) if _on_cpu(config) else 0.0
-        frames = wanted.num_frames / 12 if other == "v2t" else 1.0
-        encoding = _sizes(direction, plan)[1] * _SECONDS[other][0] * cost * frames
-    minutes = 30 + scenarios * (queries * (reading + computing) + encoding) / 60
-    return min(_MOST_MINUTES, int(minutes)) * attempt
 
 
 def gallery_memory_mb(config: configuration.Config, plan: DatasetPlan, attempt: int = 1) -> int:
     """The memory of the job that encodes a dataset's clean clips, in MB."""
     features = 3 * 4 * plan.listed * config.evaluation.num_frames * _FEATURE
     return _mb(_process_mib(config) + 500 + features // _MIB, attempt)
-
-
-def gallery_minutes(config: configuration.Config, plan: DatasetPlan, attempt: int = 1) -> int:
-    """The time of that job."""
-    seconds = _READING + (_SECONDS["v2t"][0] * config.evaluation.num_frames / 12 if _on_cpu(config) else 0.0)
-    return min(_MOST_MINUTES, 30 + int(plan.listed * seconds / 60)) * attempt
 
 
 def model_memory_mb(config: configuration.Config, attempt: int = 1) -> int:
@@ -130,52 +67,11 @@ def _mb(mib: int, attempt: int) -> int:
     return -(-mib * _MIB // 10**6) * (1 << (attempt - 1))
 
 
-def _scenarios(config: configuration.Config, dataset: str, job: evaluation.JobKey) -> int:
-    return len(evaluation.jobs(config, dataset).get(job, ()))
-
-
 def _on_cpu(config: configuration.Config) -> bool:
     return not config.evaluation.device.startswith("cuda")
-
-
-def _sizes(direction: str, plan: DatasetPlan) -> tuple[int, int]:
-    """The numbers of queries and of gallery items."""
-    return (plan.listed, plan.captions) if direction == "v2t" else (plan.captions, plan.listed)
 
 
 def _process_mib(config: configuration.Config) -> int:
     """A process with its libraries and the model, while it is loaded."""
     on_gpu = 0 if _on_cpu(config) else 2500  # CUDA's libraries; not measured
     return on_gpu + (1000 if config.evaluation.pretrained is None else 2500)
-
-
-def _relative_cost(config: configuration.Config, direction: str) -> float:
-    """The arithmetic of a direction's tower per image or text, relative to that of ViT-B/32."""
-    tower, known = _tower(config, direction), _VIT_B32[direction]
-    return (tower.tokens * tower.width**2 * tower.layers) / (known.tokens * known.width**2 * known.layers)
-
-
-def _tower(config: configuration.Config, direction: str) -> _Tower:
-    """The tower of a direction's queries, as the model's folder describes it; ViT-B/32's for a model elsewhere."""
-    pretrained = config.evaluation.pretrained
-    if pretrained is None:
-        return _DEMO[direction]
-    try:
-        described = jsontext.mapping((Path(pretrained).expanduser() / "config.json").read_bytes())
-    except (OSError, ValueError):
-        return _VIT_B32[direction]
-    name = "vision_config" if direction == "v2t" else "text_config"
-    part = described.get(name)
-    return _described(part if isinstance(part, dict) else {}, _VIT_B32[direction])
-
-
-def _described(part: Mapping[str, object], known: _Tower) -> _Tower:
-    def whole(name: str) -> int:
-        value = part.get(name)
-        return value if isinstance(value, int) and 0 < value <= 100_000 else 0
-
-    side, patch = whole("image_size"), whole("patch_size")
-    tokens = (side // patch) ** 2 + 1 if side and patch else whole("max_position_embeddings")
-    return _Tower(
-        tokens or known.tokens, whole("hidden_size") or known.width, whole("num_hidden_layers") or known.layers
-    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from typing import Any
 
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioColumns
@@ -59,12 +60,8 @@ def check(rows: Iterable[ResultRow]) -> None:
 def with_clean(rows: Sequence[ResultRow], ranks: Iterable[RankRow]) -> list[ResultRow]:
     """The rows with `clean_recall_at_<k>`: the clean result of the same method and seed over the same queries.
 
-    Args:
-        rows: of whole evaluations: clean runs and perturbed ones.
-        ranks: the rows of ranks of these runs; they are read once, and only where a run has fewer queries than its
-            clean counterpart.
-
-    The columns stay empty where the clean run is not there, or lacks a query.
+    The columns stay empty where the clean run is not there, or lacks a query. The `ranks` of these runs are read once,
+    and only where a run has fewer queries than its clean counterpart.
     """
     clean = {_clean_run_of(row): row for row in rows if row.suite == "clean"}
     queries: dict[_Run, list[str]] = {
@@ -96,7 +93,13 @@ def _with_clean(
 
 
 def _name(row: ResultRow) -> str:
-    severity = row.severity if row.mix is None else f"{row.mix} {row.share if row.share is not None else ''}".strip()
-    caption = f" + {row.text_perturbation} {row.text_severity}" if row.text_perturbation else ""
-    scenario = f"{row.direction} {row.side} {row.suite}/{row.perturbation} {severity}{caption}"
-    return f"{row.dataset}, {row.model_key}, {scenario}, {row.method}, seed {row.seed}"
+    return f"{row.dataset}, {row.model_key}, {scenario_name(asdict(row))}, {row.method}, seed {row.seed}"
+
+
+def scenario_name(scenario: Mapping[str, Any]) -> str:
+    """A readable name: "v2t query mlvp/fog 5"."""
+    share = "" if scenario["share"] is None else scenario["share"]
+    severity = scenario["severity"] if scenario["mix"] is None else f"{scenario['mix']} {share}".strip()
+    caption = f" + {scenario['text_perturbation']} {scenario['text_severity']}" if scenario["text_perturbation"] else ""
+    perturbed = f"{scenario['suite']}/{scenario['perturbation']} {severity}{caption}"
+    return f"{scenario['direction']} {scenario['side']} {perturbed}"

@@ -108,7 +108,8 @@ def finished(
     }
     measured: dict[str, Any] = {name: float(value) for name, value in figures.items()}
     row = ResultRow(
-        **scenario,
+        **{name: value for name, value in scenario.items() if name != "level"},  # type: ignore[arg-type]
+        category=scenario["level"],
         model=settings["model"],
         model_key=settings["model_key"],
         method=method,

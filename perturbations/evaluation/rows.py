@@ -45,7 +45,7 @@ class ResultRow(ScenarioColumns):
     """
 
     protocol: str | None = None
-    level: str
+    category: str
     setting: str
     queries: int
     missing_queries: int
@@ -103,6 +103,7 @@ _SCENARIO_KEY = (
     *("direction", "side", "suite", "mix", "share", "perturbation", "severity", "text_perturbation", "text_severity"),
     *("model", "method", "seed"),
 )
-RESULTS = RowKind("results", ResultRow, _SCENARIO_KEY, renamed={f"r{k}": f"recall_at_{k}" for k in (1, 5, 10, 50, 100)})
+_RENAMED = {"level": "category", **{f"r{k}": f"recall_at_{k}" for k in (1, 5, 10, 50, 100)}}
+RESULTS = RowKind("results", ResultRow, _SCENARIO_KEY, renamed=_RENAMED)
 RANKS = RowKind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"))
 KINDS = (RESULTS, RANKS)

@@ -24,7 +24,7 @@ from perturbations.base import storage
 from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
 from perturbations.base.records import canonical, digest
-from perturbations.evaluation import galleries, queries, results, scenarios
+from perturbations.evaluation import galleries, queries, result_sets, results, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.galleries import CleanSide
 from perturbations.evaluation.pictures import Picture
@@ -58,14 +58,8 @@ def evaluate(
 ) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
     """Run a job's scenarios; returns the rows of results, the rows of ranks, and the data of the report's pictures.
 
-    Args:
-        job: with the settings of `perturbations.evaluation.planning.settings`.
-        perturbed: returns the rows of a scenario's perturbed clips or captions.
-        journal: the file of finished runs.
-        journals: of other jobs on the same scenarios, whose runs are not repeated.
-
-    Raises:
-        ManifestError: no query is left.
+    Runs in `journal`, and in `journals` of other jobs on the same scenarios, are not repeated. Raises `ManifestError`
+    where no query is left.
     """
     rows: list[ResultRow] = []
     ranks: list[RankRow] = []
@@ -85,10 +79,10 @@ def evaluate(
         "tools": canonical(results.tools()),
     }
     with ExitStack() as stack:
-        asked = _Asked(job, stack)
+        asked = _Asked(stack)
         for scenario in job.settings["scenarios"]:
             task, manifest_sha256 = retrieval_of(scenario)
-            log.info("%s", scenarios.name_of(scenario))
+            log.info("%s", result_sets.scenario_name(scenario))
             for run in _runs(job, scenario, task, asked, journal, done, chain):
                 row = replace(run.row, manifest_sha256=manifest_sha256, **described)
                 columns = {column.name: getattr(row, column.name) for column in fields(ScenarioColumns)}
@@ -99,24 +93,23 @@ def evaluate(
     return rows, ranks, pictures
 
 
+@dataclass
 class _Asked:
     """The queries of the last scenario as the model's input; the next scenario may have the same ones."""
 
-    def __init__(self, job: EvaluationJob, stack: ExitStack) -> None:
-        self._job = job
-        self._stack = stack
-        self._sha256 = ""
-        self._queries: queries.Asked = []
+    stack: ExitStack
+    sha256: str = ""
+    last: queries.Asked = field(default_factory=list)
 
-    def of(self, task: Retrieval, sha256: str) -> queries.Asked:
+    def batches(self, job: EvaluationJob, task: Retrieval, sha256: str) -> Iterator[Batch]:
         """The queries of a scenario, whose hash is `sha256`."""
-        if sha256 != self._sha256:
-            self._stack.close()  # the frames of the last scenario
-            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="perturb-")))
-            num_frames = self._job.settings["num_frames"]
-            self._queries = queries.of_rows(task.queries, num_frames, self._job.backbone, folder, self._job.reader)
-            self._sha256 = sha256
-        return self._queries
+        if sha256 != self.sha256:
+            self.stack.close()  # the frames of the last scenario
+            folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="perturb-")))
+            num_frames = job.settings["num_frames"]
+            self.last = queries.of_rows(task.queries, num_frames, job.backbone, folder, job.reader)
+            self.sha256 = sha256
+        return queries.batches(self.last, job.settings["batch_size"], job.backbone)
 
 
 _Run = tuple[str, int]
@@ -204,16 +197,24 @@ def _runs(
 ) -> Iterator[FinishedRun]:
     """The runs of a scenario; runs of the journal are not repeated."""
     queries_sha256 = _sha256_of(task.queries)
+    size = job.settings["batch_size"]
     gallery: Gallery | None = None
-    encoded = _encoded_queries(job, task)
-    unadapted = Unadapted() if encoded is None else _as_unadapted(job, encoded)
+    # Clean queries that ask a perturbed gallery were encoded with the clean side, in float32.
+    known_queries = task.is_perturbed("gallery") and job.settings["precision"] == "float32"
+    encoded = job.clean.queries(task) if known_queries else None
+    parts = [] if encoded is None else encoded.features.split(size)
+    # As if each batch had been encoded by the model as it is.
+    unadapted = Unadapted(
+        {(seed, place): (part, []) for seed in job.settings["seeds"] for place, part in enumerate(parts)}
+    )
     for (method, seed), key in _keys(job, scenario, task, chain).items():
         if key not in done:
-            if gallery is None:
-                gallery = _gallery(job, task)
+            if gallery is None and task.is_perturbed("gallery"):
+                gallery = galleries.encoded(job.backbone, task.gallery, job.settings["num_frames"], job.reader)
+            gallery = gallery or job.clean.gallery(task)
             # What only compares known features needs no pixels and no tokens.
             known = encoded is not None and not methods.method(method).adapts
-            batches = _nothing(job, task) if known else _batches(job, asked.of(task, queries_sha256))
+            batches = iter([()] * -(-len(task.queries) // size)) if known else asked.batches(job, task, queries_sha256)
             state = _state(job, (method, seed), gallery, unadapted, chain)
             similarities = _similarities(job, batches, len(task.queries), method, state)
             timings = state.timings.summary()
@@ -234,34 +235,6 @@ def _runs(
             results.append(journal, done[key])
             log.info("%s: R@1 %.1f %%", methods.title_of(method), done[key].row.recall_at_1)
         yield done[key]
-
-
-def _gallery(job: EvaluationJob, task: Retrieval) -> Gallery:
-    """The features of a scenario's gallery: those of the clean side, or of perturbed items, encoded now."""
-    if not task.is_perturbed("gallery"):
-        return job.clean.gallery(task)
-    return galleries.encoded(job.backbone, task.gallery, job.settings["num_frames"], job.reader)
-
-
-def _encoded_queries(job: EvaluationJob, task: Retrieval) -> Gallery | None:
-    """The features of clean queries that ask a perturbed gallery, which the clean side holds."""
-    exact = job.settings["precision"] == "float32"  # the clean side is encoded in it
-    return job.clean.queries(task) if task.is_perturbed("gallery") and exact else None
-
-
-def _as_unadapted(job: EvaluationJob, encoded: Gallery) -> Unadapted:
-    """Known features of the queries, as if each batch had been encoded by the model as it is."""
-    parts = encoded.features.split(job.settings["batch_size"])
-    return Unadapted({(seed, place): (part, []) for seed in job.settings["seeds"] for place, part in enumerate(parts)})
-
-
-def _nothing(job: EvaluationJob, task: Retrieval) -> Iterator[Batch]:
-    """An empty batch for each batch of queries whose features are known."""
-    return iter([()] * -(-len(task.queries) // job.settings["batch_size"]))
-
-
-def _batches(job: EvaluationJob, asked: queries.Asked) -> Iterator[Batch]:
-    return queries.batches(asked, job.settings["batch_size"], job.backbone)
 
 
 def _sum(gallery: Gallery | None) -> str | None:

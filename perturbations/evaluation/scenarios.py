@@ -22,13 +22,7 @@ Perturbed = Callable[[ScenarioSettings, Modality], tuple[Sequence[CandidateRow],
 
 @dataclass(frozen=True)
 class Clean:
-    """The rows of a dataset as it is.
-
-    Attributes:
-        sources: of all listed clips.
-        captions: of all usable captions.
-        rejected: how many listed captions are not usable.
-    """
+    """The rows of a dataset as it is: all listed clips, the usable captions, and how many others are listed."""
 
     sources: Sequence[SourceRow]
     captions: Sequence[CaptionRow]
@@ -37,13 +31,9 @@ class Clean:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """Queries, a gallery, and the places of the relevant gallery items per query.
+    """Queries and a gallery, sorted by their ids, and per query the places of its items in the gallery.
 
-    Attributes:
-        direction, side: of the scenario.
-        queries, gallery: rows, sorted by their ids.
-        relevant: per query the places of its items in the gallery.
-        missing: listed queries that are left out: quarantined, not accepted, or without a relevant item.
+    `missing` counts listed queries that are left out: quarantined, not accepted, or without a relevant item.
     """
 
     direction: DirectionName
@@ -124,17 +114,6 @@ def of_scenario(scenario: ScenarioSettings, perturbed: Perturbed, clean: Clean) 
             hashes.append(sha256)
     task = retrieval(scenario["direction"], rows["clips"], rows["captions"], clean, scenario["side"])
     return task, " ".join(hashes)
-
-
-def name_of(scenario: ScenarioSettings) -> str:
-    """A readable name: "v2t query mlvp/fog 5"."""
-    severity = (
-        scenario["severity"] if scenario["mix"] is None else f"{scenario['mix']} {scenario['share'] or ''}".strip()
-    )
-    caption = f" + {scenario['text_perturbation']}" if scenario["text_perturbation"] else ""
-    return (
-        f"{scenario['direction']} {scenario['side']} {scenario['suite']}/{scenario['perturbation']} {severity}{caption}"
-    )
 
 
 def _is_of(row: CandidateRow, scenario: ScenarioSettings) -> bool:

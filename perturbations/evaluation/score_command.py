@@ -78,9 +78,9 @@ def _score(options: argparse.Namespace) -> int:
     if options.split or options.first_stage:
         raise ConfigError(f"--split and --first-stage are of composed retrieval, not of {options.direction}")
     answers = None if options.relevant is None else feature_scores.read_answers(options.relevant)
-    named = feature_scores.Named(options.dataset, options.model, options.direction)
     queries, gallery = feature_scores.located(options.queries), feature_scores.located(options.gallery)
-    rows, ranks = feature_scores.scored(queries, gallery, named, answers)
+    names = {"dataset": options.dataset, "model": options.model, "direction": options.direction}
+    rows, ranks = feature_scores.scored(queries, gallery, answers, **names)
     _write(options.output, rows, ranks)
     for row in rows:
         scenario = "clean" if row.side == "none" else f"{row.side} {row.suite}/{row.perturbation} {row.severity}"

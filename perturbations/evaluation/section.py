@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    field_validator,
+)
 from pydantic.config import JsonDict
 
 from perturbations.base.errors import ConfigError
@@ -21,25 +31,23 @@ AdaptationSetting = Literal["qs", "qgs_cross", "qgs_zero_shot"]
 Precision = Literal["float32", "tf32", "bfloat16"]
 
 
-def _known_method(name: str) -> str:
-    try:
-        return methods.method(name).name
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
+def _known(look_up: Callable[[str], Any]) -> AfterValidator:
+    """The name of a thing of a shelf; where there is none, the look-up's message."""
 
+    def name_of(name: str) -> str:
+        try:
+            return str(look_up(name).name)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
 
-def _known_protocol(name: str) -> str:
-    try:
-        return protocols.protocol(name).name
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
+    return AfterValidator(name_of)
 
 
 _MethodName = Annotated[
-    str, AfterValidator(_known_method), WithJsonSchema({"type": "string", "enum": list(methods.methods())})
+    str, _known(methods.method), WithJsonSchema({"type": "string", "enum": list(methods.methods())})
 ]
 _ProtocolName = Annotated[
-    str, AfterValidator(_known_protocol), WithJsonSchema({"type": "string", "enum": list(protocols.protocols())})
+    str, _known(protocols.protocol), WithJsonSchema({"type": "string", "enum": list(protocols.protocols())})
 ]
 
 
@@ -163,8 +171,10 @@ class Evaluation(Strict):
         description="values that replace the published ones: method -> parameter -> value (`perturb list methods`)",
         json_schema_extra=_with_parameters,
     )
-    bank: str | None = Field(
-        None, description=f"{', '.join(_NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank"
+    querybank: str | None = Field(
+        None,
+        validation_alias=AliasChoices("querybank", "bank"),
+        description=f"{', '.join(_NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank",
     )
     seeds: tuple[Seed, ...] = Field((42,), min_length=1, description="of the methods")
     batch_size: Whole = Field(16, ge=1, le=65_536, description="queries at once")

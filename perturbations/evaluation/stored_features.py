@@ -43,13 +43,7 @@ _CLOSE = 1e-3  # of the largest value: rounding, such as of another batch
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """The features of a file.
-
-    Attributes:
-        path: the file.
-        ids: of items, clips or captions, or the texts themselves.
-        rows: float32, ids x D.
-    """
+    """The features of a file, float32, ids x D; ids are of items, clips or captions, or the texts themselves."""
 
     path: Path
     ids: tuple[str, ...]
@@ -129,18 +123,18 @@ def of_texts(features: StoredFeatures, texts: Sequence[str]) -> Floats:
 
     Raises `AnnotationError` naming what is missing, or what has several features.
     """
+    names = [text.strip() for text in texts]
+    rows = rows_of_ids(features, names, "texts")
     held = _by_id(features)
-    wanted = dict.fromkeys(text.strip() for text in texts)
-    _refuse_missing(features.path, [text for text in wanted if text not in held], len(wanted), "texts")
-    for text in wanted:
+    for text in dict.fromkeys(names):
         _check_equal(features, text, held[text])
-    return features.rows[[held[text.strip()][0] for text in texts]]
+    return rows
 
 
-def rows_of_ids(features: StoredFeatures, ids: Sequence[str]) -> Floats:
+def rows_of_ids(features: StoredFeatures, ids: Sequence[str], what: str = "items") -> Floats:
     """The features of each id: float32, ids x D. Raises `AnnotationError` naming what is missing."""
-    held = _by_id(features)
-    _refuse_missing(features.path, [name for name in ids if name not in held], len(ids), "items")
+    held, wanted = _by_id(features), dict.fromkeys(ids)
+    _refuse_missing(features.path, [name for name in wanted if name not in held], len(wanted), what)
     return features.rows[[held[name][0] for name in ids]]
 
 

@@ -44,7 +44,7 @@ def results(config: configuration.Config, dataset: str, kind: str, plans: Plans)
                 "\n".join(dict.fromkeys(config.places.before("evaluation.protocol", line) for line in lacking))
             )
     scenarios = Counter(scenario.side for scenario in evaluation.scenarios(config, dataset))
-    methods = sum(len(evaluation.methods(config, group)) for group in evaluation_paths.groups(kind))
+    methods = len(evaluation.methods(config, evaluation_paths.group_of(kind)))
     runs = scenarios.total() * methods * len(config.evaluation.seeds) * len(models)
     sides = ", ".join(f"{count} {'clean' if side == 'none' else side}" for side, count in scenarios.items())
     several = f" x {len(models)} models" if len(models) > 1 else ""

@@ -180,6 +180,7 @@ class ClipRow:
     duration_s: float
     bytes: int | None = None
     bitrate_bps: float | None = None
+    audio: str | None = None
     sha256: str | None = None
     frames_sha256: str | None = None
     storage_psnr_db: float | None = None

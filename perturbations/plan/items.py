@@ -101,10 +101,8 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rej
     """The items that have a video, in the listing's order, and the items that do not.
 
     Each folder is listed once, because a listing may name 90,000 files. Symbolic links are followed.
-    Raises `ValueError` for a dataset without a videos directory.
     """
-    if dataset.videos is None:
-        raise ValueError(f"a dataset of the adapter '{dataset.adapter}' has no videos to look for")
+    assert dataset.videos is not None, "the configuration has checked it"
     look = functools.cache(functools.partial(_look, str(dataset.videos)))
     located: list[_Located] = []
     missing: list[Rejected] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -67,12 +67,6 @@ def stored_video(profile: str) -> StoredVideo:
     described = {"profile": profile, "codec": settings.codec, "pix_fmt": settings.pix_fmt}
     options = {"options": dict(settings.options), "pixel_bits": settings.pixel_bits, "key_frames": settings.key_frames}
     return StoredVideo.model_validate({**described, **options})
-
-
-def _default_backends() -> configuration.Backends:
-    from perturbations.config import sections as configuration
-
-    return configuration.Backends()
 
 
 def storage_of(wanted: configuration.StorageSettings) -> Storage:
@@ -256,8 +250,11 @@ def make(
         tier = stored_video("lossless")
     guide = None
     if perturbation.guide is not None:
-        chosen = backends or _default_backends()
-        settings = chosen.guide_settings(variant=perturbation.variant, sampled=_sampled(storage), donors=donors)
+        if backends is None:
+            from perturbations.config import sections
+
+            backends = sections.Backends()
+        settings = backends.guide_settings(variant=perturbation.variant, sampled=_sampled(storage), donors=donors)
         guide = guides.get(perturbation.guide).settle(settings)
     return VideoRecipe.model_validate(
         {
@@ -319,8 +316,9 @@ def _calibrated(
 ) -> dict[str, bool | int | float | str]:
     path = config.calibration_of(dataset, entry.suite)
     try:
-        (solved,) = wings.offered("solved") or [_nothing_solved]
-        return dict(solved(path, entry, severity))
+        for solved in wings.offered("solved"):
+            return dict(solved(path, entry, severity))
+        raise ConfigError("this installation has no calibration")
     except ConfigError as error:
         line = (
             f"suites.{entry.suite}.severity is `calibrated`: {error}. `snakemake calibrate_{dataset}` solves the table "
@@ -328,10 +326,6 @@ def _calibrated(
         )
         key = "severity" if config.suites[entry.suite].calibration is None else "calibration"
         raise ConfigError(config.places.before(f"suites.{entry.suite}.{key}", line)) from None
-
-
-def _nothing_solved(path: object, entry: registry.Perturbation, severity: int) -> NoReturn:
-    raise ConfigError("this installation has no calibration")
 
 
 def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) -> bool:

@@ -28,13 +28,7 @@ _PAST = "`snakemake --no-hooks` starts without this check"
 
 @dataclass
 class Report:
-    """What the check says.
-
-    Attributes:
-        lines: counts and estimates.
-        warnings: what may go wrong.
-        errors: what cannot succeed.
-    """
+    """What the check says: counts and estimates, what may go wrong, and what cannot succeed."""
 
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -99,18 +93,18 @@ def _count(config: configuration.Config, name: str, collection: Collection, want
     damaged = [clip for clip in clips if clip.path in collection.unreadable]
     missing = sum(entry.missing for entry in collection.rejected)
     unusable = len(collection.rejected) - missing
-    allowed = config.max_quarantine_of(sharding.dataset_of(name))
+    allowed = config.max_failed_items_of(sharding.dataset_of(name))
     drawn = datasets.get(config.datasets[sharding.dataset_of(name)].adapter).drawn
     counted = [f"{len(clips) - len(damaged):,} {'to draw' if drawn else 'present'}"]
     for number, what in ((missing, "missing"), (len(damaged), "unreadable"), (unusable, "unusable in the annotations")):
         counted += [f"{number:,} {what}"] if number else []
-    report.lines.append(f"clips of {name}: {', '.join(counted)}; max_quarantine allows {allowed:,}")
+    report.lines.append(f"clips of {name}: {', '.join(counted)}; max_failed_items allows {allowed:,}")
     failed = len(collection.rejected) + len(damaged)
     if failed > allowed:
         reasons = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in collection.rejected]
         reasons += [f"{clip.item_id!r}: {clip.path}: {collection.unreadable[clip.path]}" for clip in damaged]
         shown = "".join(f"\n    {reason}" for reason in reasons[:5]) + ("\n    ..." if len(reasons) > 5 else "")
-        line = f"{name}: {failed:,} clips are missing or cannot be read, max_quarantine allows {allowed:,}{shown}"
+        line = f"{name}: {failed:,} clips are missing or cannot be read, max_failed_items allows {allowed:,}{shown}"
         (report.errors if name in wanted.checked else report.warnings).append(line)
 
 
@@ -119,9 +113,9 @@ def _count_captions(config: configuration.Config, dataset: str, report: Report) 
         rejected = len(listed.read(Path(layout.at("rejected_captions", dataset=dataset)), listed.RejectedItem))
     except ManifestError:
         return
-    allowed = config.max_quarantine_of(dataset)
+    allowed = config.max_failed_items_of(dataset)
     if rejected > allowed:
-        line = f"{dataset}: {rejected:,} listed captions cannot be used, max_quarantine allows {allowed:,}"
+        line = f"{dataset}: {rejected:,} listed captions cannot be used, max_failed_items allows {allowed:,}"
         report.errors.append(f"{line}: see {layout.at('rejected_captions', dataset=dataset)}")
 
 
@@ -131,14 +125,14 @@ def _count_captions(config: configuration.Config, dataset: str, report: Report) 
 def _estimate_clips(
     config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection], report: Report, in_store: bool
 ) -> None:
-    stored = survey.stored(config, wanted, surveyed)
+    videos, size, is_rough = survey.stored(config, wanted, surveyed)
     jobs = _jobs(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses))
-    rough = ", roughly: no clip could be looked at" if stored.rough else ""
-    report.lines.append(f"to make: {stored.videos:,} perturbed videos in {jobs}{rough}")
+    rough = ", roughly: no clip could be looked at" if is_rough else ""
+    report.lines.append(f"to make: {videos:,} perturbed videos in {jobs}{rough}")
     if in_store:
-        report.lines.append(f"store: about {_bytes(stored.bytes)} to store")
+        report.lines.append(f"store: about {_bytes(size)} to store")
     else:
-        _compare_disk(stored.bytes, report)
+        _compare_disk(size, report)
         report.errors += _unwritable(config, wanted)
 
 
@@ -170,10 +164,7 @@ def _unwritable(config: configuration.Config, wanted: WantedWork) -> list[str]:
     made = wanted.scenarios
     folders = {Path(layout.folder("videos", dataset=collection, suite=suite)) for collection, suite, _, _ in made}
     if config.storage.tier != "recipe":
-        folders |= {
-            Path(layout.at("clips", dataset=collection, suite=suite, perturbation=name, severity=severity))
-            for collection, suite, name, severity in wanted.scenarios
-        }
+        folders |= {*wanted.folders}
     nearest = {next(path for path in (folder, *folder.parents) if os.path.lexists(path)) for folder in folders}
     return [
         f"disk: {cut(str(path))} is {'not writable' if path.is_dir() else 'no folder'}"

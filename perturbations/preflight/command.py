@@ -11,13 +11,16 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perturbations.base import console, project
 from perturbations.base.errors import ConfigError
 from perturbations.cli.arguments import Commands, add_command
+
+if TYPE_CHECKING:
+    from perturbations.config.sections import Config
 
 
 def add(commands: Commands) -> None:
@@ -34,8 +37,6 @@ def _check(options: argparse.Namespace) -> int:
     from perturbations.config import file as config_file
     from perturbations.config import line_numbers
     from perturbations.config import sections as configuration
-    from perturbations.config.advice import did_you_mean
-    from perturbations.plan import paths, targets
     from perturbations.preflight import check as preflight
     from perturbations.preflight import wanted as planning
 
@@ -46,37 +47,37 @@ def _check(options: argparse.Namespace) -> int:
         raise ConfigError(f"{shown.line(str(absent[0]))}: {kind}{hint}")
     config = configuration.parse(config_file.load(files), line_numbers.read(files))
     limits.use(limits.parse(config.limits.model_dump_json()))
-    plans = partial(paths.plan, config), partial(paths.caption_shards, config)
-    known = ["all", *(target.name for target in targets.menu(config, *plans))]
-    if unknown := [name for name in options.targets if name not in known]:
-        hint = did_you_mean(unknown[0], known) or "."
-        raise ConfigError(f"no target {unknown[0]!r}{hint} `snakemake --list-target-rules` lists them")
-    planned = _planned(options.targets, options.configfile)
-    for line in planned.lines:
+    lines, jobs = _planned(config, options.targets, options.configfile)
+    for line in lines:
         print(shown.line(line))
-    report = preflight.check(config, planning.of_jobs(planned.jobs))
+    report = preflight.check(config, planning.of_jobs(jobs))
     for line in report.text():
         print(shown.line(line))
     report.raise_errors()
     return 0
 
 
-@dataclass(frozen=True)
-class _Planned:
-    """What a dry run of Snakemake says: the lines of planning, and the rule and wildcards of each job."""
+def _mistake(config: Config, wanted: Sequence[str], printed: str) -> str:
+    """The user's mistake: a target that there is not, or what Snakemake prints of it, without the traceback."""
+    from perturbations.config.advice import did_you_mean
+    from perturbations.plan import paths, targets
 
-    lines: list[str]
-    jobs: list[tuple[str, dict[str, str]]]
-
-
-def _message(printed: str) -> str:
-    """The user's mistake in what Snakemake prints, without the rule and the traceback around it."""
+    menu = targets.menu(config, partial(paths.plan, config), partial(paths.caption_shards, config))
+    known = ["all", *(target.name for target in menu)]
+    if unknown := [name for name in wanted if name not in known]:
+        hint = did_you_mean(unknown[0], known) or "."
+        return f"no target {unknown[0]!r}{hint} `snakemake --list-target-rules` lists them"
     mistake = re.search(r"WorkflowError:\n(.*?)(?:\nWildcards:|\nTraceback|\Z)", printed, re.DOTALL)
     return textwrap.dedent(mistake[1]).strip() if mistake else f"Snakemake cannot plan this run:\n{printed.strip()}"
 
 
-def _planned(targets: Sequence[str], configfiles: Sequence[Path]) -> _Planned:
-    """The real plan of a run. Raises `ConfigError` with Snakemake's message where it cannot plan."""
+def _planned(
+    config: Config, targets: Sequence[str], configfiles: Sequence[Path]
+) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
+    """The real plan of a run: the lines of planning, and the rule and wildcards of each job.
+
+    Raises `ConfigError` where Snakemake cannot plan.
+    """
     here = any(Path(name).is_file() for name in ("Snakefile", "workflow/Snakefile"))
     words = [] if here else ["--snakefile", project.snakefile()]
     for path in configfiles:
@@ -87,9 +88,7 @@ def _planned(targets: Sequence[str], configfiles: Sequence[Path]) -> _Planned:
         environment = {**os.environ, console.PLAN_VARIABLE: str(record)}
         done = subprocess.run([*command, "--", *targets], env=environment, capture_output=True, text=True)
         if done.returncode:
-            raise ConfigError(_message(done.stdout + done.stderr))
+            raise ConfigError(_mistake(config, targets, done.stdout + done.stderr))
         entries = [json.loads(line) for line in record.read_text("utf-8").splitlines()] if record.exists() else []
-    return _Planned(
-        [entry for entry in entries if isinstance(entry, str)],
-        [(entry["rule"], entry["wildcards"]) for entry in entries if isinstance(entry, dict)],
-    )
+    lines = [entry for entry in entries if isinstance(entry, str)]
+    return lines, [(entry["rule"], entry["wildcards"]) for entry in entries if isinstance(entry, dict)]

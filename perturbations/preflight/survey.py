@@ -77,13 +77,8 @@ _TEXTS_OF_VIDEOS = (b"YUV4MPEG2", b"nut/multimedia")
 
 def unreadable(clips: Sequence[ListedClip]) -> dict[str, str]:
     """Path -> why a file is surely no video: by its size and its first bytes. It may be damaged all the same."""
-    reasons = {}
-    for clip in {clip.path: clip for clip in clips}.values():
-        if clip.bytes is None:
-            continue  # not drawn yet
-        if reason := _problem(clip.path):
-            reasons[clip.path] = reason
-    return reasons
+    there = {clip.path for clip in clips if clip.bytes is not None}  # others are not drawn yet
+    return {path: reason for path in sorted(there) if (reason := _problem(path))}
 
 
 def _problem(path: str) -> str | None:
@@ -107,19 +102,12 @@ def _problem(path: str) -> str | None:
 
 @dataclass(frozen=True)
 class _Look:
-    """What the sampled clips of a collection are like.
+    """What the sampled clips of a collection are like."""
 
-    Attributes:
-        seconds_per_byte: of their files.
-        pixels_per_second: of their frames.
-        pixels_per_frame: the mean over clips.
-        drawn_seconds: of each clip that the package draws.
-    """
-
-    seconds_per_byte: float
+    seconds_per_byte: float  # of their files
     pixels_per_second: float
-    pixels_per_frame: float
-    drawn_seconds: float = 0.0
+    pixels_per_frame: float  # the mean over clips
+    drawn_seconds: float = 0.0  # of each clip that the package draws
 
     def pixels(self, clip: ListedClip, stored_frames: int | None) -> float:
         """How many pixels of a clip are stored: of all its frames, or of `stored_frames` of them."""
@@ -135,23 +123,13 @@ _USUAL = _Look(seconds_per_byte=2e-5, pixels_per_second=25 * 320 * 240, pixels_p
 """Of clips of MSR-VTT."""
 
 
-@dataclass(frozen=True)
-class Stored:
-    """What the jobs of perturbed clips make.
+def stored(
+    config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection]
+) -> tuple[int, float, bool]:
+    """How many perturbed clips a run makes, the bytes that they take within a factor of 2, and whether that is rough.
 
-    Attributes:
-        videos: perturbed clips.
-        bytes: that they store, within a factor of 2.
-        rough: whether no clip of some collection could be looked at.
+    It is where no clip of some collection could be looked at. `surveyed` has their collections.
     """
-
-    videos: int
-    bytes: float
-    rough: bool
-
-
-def stored(config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection]) -> Stored:
-    """What a run's jobs make of perturbed clips; `surveyed` has their collections."""
     storage = config.storage
     tier = storage.profile if storage.tier == "video" else storage.tier
     resolved = recipe.storage_of(storage)
@@ -162,49 +140,36 @@ def stored(config: configuration.Config, wanted: WantedWork, surveyed: dict[str,
         clips = surveyed[name].usable(shards)
         videos += len(clips)
         pixels += sum((looks[name] or _USUAL).pixels(clip, frames) for clip in clips)
-    return Stored(videos, pixels * _BYTES_PER_PIXEL[tier], None in looks.values())
+    return videos, pixels * _BYTES_PER_PIXEL[tier], None in looks.values()
 
 
 def _look_of(config: configuration.Config, name: str, collection: Collection) -> _Look | None:
     if datasets.get(config.datasets[sharding.dataset_of(name)].adapter).drawn:
-        return _look_at_drawn()
+        (drawn_clip,) = wings.offered("drawn_clip")
+        frames, pixels, seconds = drawn_clip()
+        return _Look(0.0, frames * pixels / seconds, pixels, seconds)
     try:
         return look(collection.usable(collection.shards), seed=config.seed)
     except ImportError:  # Snakemake's own environment has no decoder; the jobs' has
         return None
 
 
-def _look_at_drawn() -> _Look:
-    (drawn_clip,) = wings.offered("drawn_clip")
-    frames, pixels, seconds = drawn_clip()
-    return _Look(0.0, frames * pixels / seconds, pixels, seconds)
-
-
 def look(clips: Sequence[ListedClip], *, seed: int = 0, most: int = _MOST_SAMPLED) -> _Look | None:
     """Sample clips, the same ones in each run; None where none could be read."""
     chosen = sorted(clips, key=lambda clip: sha256_of(f"{seed} {clip.item_id!r} {clip.path!r}".encode()))
     sampled = [header for header in map(_header, chosen[:most]) if header is not None]
-    total = sum(header.seconds for header in sampled)
+    total = sum(seconds for seconds, *_ in sampled)
     if not total:
         return None
     return _Look(
-        total / sum(header.bytes for header in sampled),
-        sum(header.seconds * header.rate * header.pixels for header in sampled) / total,
-        sum(header.pixels for header in sampled) / len(sampled),
+        total / sum(size for _, size, _, _ in sampled),
+        sum(seconds * rate * pixels for seconds, _, rate, pixels in sampled) / total,
+        sum(pixels for *_, pixels in sampled) / len(sampled),
     )
 
 
-@dataclass(frozen=True)
-class _Header:
-    """Of a file: its length, its size, its frames per second and the pixels of each."""
-
-    seconds: float
-    bytes: int
-    rate: float
-    pixels: int
-
-
-def _header(clip: ListedClip) -> _Header | None:
+def _header(clip: ListedClip) -> tuple[float, int, float, int] | None:
+    """A file's length in seconds, its bytes, its frames per second, and the pixels of each."""
     from perturbations.base.errors import MediaError
     from perturbations.media import opening
 
@@ -221,4 +186,4 @@ def _header(clip: ListedClip) -> _Header | None:
     except (MediaError, OSError, ValueError):
         return None
     sound = 0 < seconds < math.inf and pixels > 0 and size > 0
-    return _Header(float(seconds), size, rate, pixels) if sound else None
+    return (float(seconds), size, rate, pixels) if sound else None

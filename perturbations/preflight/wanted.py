@@ -10,18 +10,8 @@ from typing import NamedTuple
 from perturbations.manifest import layout
 
 
-class _VideoJob(NamedTuple):
-    """One job of the rule `videos`."""
-
-    collection: str
-    suite: str
-    perturbation: str
-    severity: int
-    shard: str
-
-
-class _CaptionJob(NamedTuple):
-    """One job of the rule `texts`."""
+class _ScenarioJob(NamedTuple):
+    """One job of the rule `videos` or `texts`."""
 
     collection: str
     suite: str
@@ -39,15 +29,15 @@ class WantedWork:
         sources: (collection, shard) whose clips are read.
         analyses: (collection, analysis, shard).
         captions: jobs of perturbed captions.
-        checked: collections whose quarantine is checked against `max_quarantine`.
+        checked: collections whose quarantine is checked against `max_failed_items`.
         checked_captions: datasets whose captions are.
         rules: the rule of every job.
     """
 
-    videos: set[_VideoJob] = field(default_factory=set)
+    videos: set[_ScenarioJob] = field(default_factory=set)
     sources: set[tuple[str, str]] = field(default_factory=set)
     analyses: set[tuple[str, str, str]] = field(default_factory=set)
-    captions: set[_CaptionJob] = field(default_factory=set)
+    captions: set[_ScenarioJob] = field(default_factory=set)
     checked: set[str] = field(default_factory=set)
     checked_captions: set[str] = field(default_factory=set)
     rules: list[str] = field(default_factory=list)
@@ -71,16 +61,13 @@ def of_jobs(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> WantedWork:
     """What Snakemake plans: the rule and the wildcards of each job that it will run."""
     wanted = WantedWork()
     for rule, names in jobs:
-        if rule == "videos":
+        if rule in ("videos", "texts"):
             place = names["dataset"], names["suite"], names["perturbation"], int(names["severity"]), names["shard"]
-            wanted.videos.add(_VideoJob(*place))
+            (wanted.videos if rule == "videos" else wanted.captions).add(_ScenarioJob(*place))
         elif rule == "sources":
             wanted.sources.add((names["dataset"], names["shard"]))
         elif rule == "analyses":
             wanted.analyses.add((names["dataset"], names["analysis"], names["shard"]))
-        elif rule == "texts":
-            place = names["dataset"], names["suite"], names["perturbation"], int(names["severity"]), names["shard"]
-            wanted.captions.add(_CaptionJob(*place))
         elif rule == "check_quarantine":
             wanted.checked.add(names["dataset"])
         elif rule == "check_captions":

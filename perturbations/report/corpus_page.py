@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from perturbations.base import shown, storage
@@ -23,44 +22,14 @@ from perturbations.suites import registry
 _MOST_REASONS = 100
 
 
-@dataclass(frozen=True)
-class _Shade:
-    """A number of a table: `share` 0 to 1 is how strongly the clip is perturbed, None where nothing was measured."""
-
-    text: str
-    share: float | None = None
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """A table of one number by perturbation and severity; a row is a perturbation's name and one cell per severity."""
-
-    title: str
-    note: str
-    severities: tuple[int, ...]
-    rows: tuple[tuple[str, tuple[_Shade, ...]], ...]
-
-
-@dataclass(frozen=True)
-class _Perturbed:
-    """A perturbation's line: its clips at all severities together."""
-
-    name: str
-    level: str
-    complete: int
-    quarantined: int
-    size: str
-    stand_ins: str
-
-
-def write(path: Path, output: Path, quarantine: Path | None = None) -> None:
-    """Write the page of a `videos` manifest; `quarantine` is that beside it by default.
+def write(path: Path, output: Path) -> None:
+    """Write the page of a `videos` manifest, with the quarantine beside it.
 
     A clip whose file is missing or damaged has no crop, but the reason. Raises `ManifestError`.
     """
     rows = files.read_rows(path, VIDEOS)
     about = files.read_metadata(path)
-    quarantine = quarantine or path.with_name("quarantine.parquet")
+    quarantine = path.with_name("quarantine.parquet")
     failed = files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else []
     names = _in_order(rows)
     complete = [row for row in rows if row.status == COMPLETE]
@@ -70,8 +39,8 @@ def write(path: Path, output: Path, quarantine: Path | None = None) -> None:
         "corpus.html.j2",
         title=_title(rows, about),
         facts=_facts(path, rows, about),
-        perturbed=[_line(name, [row for row in rows if row.perturbation == name]) for name in names],
-        tables=[table for table in _tables(complete, names) if table.rows],
+        perturbed=[_line(name, _of(rows, name)) for name in names],
+        tables=[table for table in _tables(complete, names) if table["rows"]],
         reasons=reasons[:_MOST_REASONS],
         number_of_reasons=len(reasons),
         pictures=drawn,
@@ -152,22 +121,23 @@ def _loss(rows: Sequence[VideoRow]) -> str:
     return f", at {min(values):.1f} to {max(values):.1f} dB from the intended frames" if values else ""
 
 
-def _line(name: str, rows: Sequence[VideoRow]) -> _Perturbed:
+def _line(name: str, rows: Sequence[VideoRow]) -> dict[str, object]:
+    """A perturbation's line: its clips at all severities together."""
     complete = [row for row in rows if row.status == COMPLETE]
-    return _Perturbed(
-        name=name,
-        level=rows[0].level,
-        complete=len(complete),
-        quarantined=len(rows) - len(complete),
-        size=shown.size(sum(row.bytes or 0 for row in complete)),
-        stand_ins=", ".join(stand_ins(complete)),
-    )
+    return {
+        "name": name,
+        "level": rows[0].level,
+        "complete": len(complete),
+        "quarantined": len(rows) - len(complete),
+        "size": shown.size(sum(row.bytes or 0 for row in complete)),
+        "stand_ins": ", ".join(stand_ins(complete)),
+    }
 
 
 # --- what was measured ------------------------------------------------------------------------------------------------
 
 
-def _tables(rows: Sequence[VideoRow], names: Sequence[str]) -> list[_Measured]:
+def _tables(rows: Sequence[VideoRow], names: Sequence[str]) -> list[dict[str, object]]:
     return [
         _measured(
             "PSNR against the clean clip, dB",
@@ -224,27 +194,32 @@ def _measured(
     share: Callable[[float], float] | None,
     *,
     mean: Callable[[Sequence[float | None]], float | None] | None = None,
-) -> _Measured:
-    """A table; it has no rows where nothing was measured."""
+) -> dict[str, object]:
+    """A table of one number by perturbation and severity; it has no rows where nothing was measured.
+
+    `share`, from 0 to 1, is how strongly the clip is perturbed.
+    """
     severities = tuple(sorted({row.severity for row in rows}))
     lines = []
     for name in names:
         cells = [[value(row) for row in _of(rows, name) if row.severity == severity] for severity in severities]
-        means = [(mean or _mean)(values) for values in cells]
-        lines.append(
-            (
-                name,
-                tuple(
-                    _Shade("-")
-                    if number is None
-                    else _Shade(text(number), None if share is None else min(1.0, max(0.0, share(number))))
-                    for number in means
-                ),
-            )
-        )
-    if all(cell.text == "-" for _, cells in lines for cell in cells):
+        lines.append((name, [(mean or _mean)(values) for values in cells]))
+    if all(number is None for _, means in lines for number in means):
         lines = []
-    return _Measured(title, note, severities, tuple(lines))
+    return {
+        "title": title,
+        "note": note,
+        "severities": severities,
+        "rows": [(name, [_cell(number, text, share) for number in means]) for name, means in lines],
+    }
+
+
+def _cell(
+    number: float | None, text: Callable[[float], str], share: Callable[[float], float] | None
+) -> tuple[str, float | None]:
+    if number is None:
+        return "-", None
+    return text(number), None if share is None else min(1.0, max(0.0, share(number)))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -38,28 +37,6 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A manifest and what belongs to it: names and links, the manifest's rows first."""
-
-    name: str
-    count: str
-    size: str
-    made: str
-    command: str
-    links: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class _Lacking:
-    """What a corpus lacks, by reason; the link is the manifest that lists all of it."""
-
-    name: str
-    href: str
-    reasons: tuple[pages.Reason, ...]
-    more: int
-
-
 def write(root: Path) -> Path:
     """Write the page of the project in `root`. A manifest that cannot be read is listed with the reason.
 
@@ -67,8 +44,8 @@ def write(root: Path) -> Path:
     """
     output = root / layout.at("index")
     lying = sorted(path for path in _files(output.parent) if path != output)
-    sections: dict[str, list[_Entry]] = {name: [] for name in (*_SECTIONS.values(), _RESULTS)}
-    lacking: list[_Lacking] = []
+    sections: dict[str, list[dict[str, object]]] = {name: [] for name in (*_SECTIONS.values(), _RESULTS)}
+    lacking: list[dict[str, object]] = []
     unreadable: list[tuple[str, str, str]] = []
     linked: set[Path] = set()
     total = 0
@@ -130,7 +107,8 @@ def _beside(path: Path, kind: str, lying: list[Path]) -> list[Path]:
     return sorted(others, key=lambda other: _NAMES.get(other.name, "") != "page")
 
 
-def _entry(path: Path, about: Mapping[str, object], size: int, beside: list[Path], output: Path) -> _Entry:
+def _entry(path: Path, about: Mapping[str, object], size: int, beside: list[Path], output: Path) -> dict[str, object]:
+    """A manifest and what belongs to it: names and links, the manifest's rows last."""
     kind, listed = about.get("kind"), about.get("set")
     below = path.relative_to(output.parent).parts
     links = [(_NAMES.get(other.name, other.name), other) for other in beside] + [("rows", path)]
@@ -149,22 +127,22 @@ def _entry(path: Path, about: Mapping[str, object], size: int, beside: list[Path
     if isinstance(listed, dict) and {"complete", "listed", "scenarios"} <= listed.keys():
         noun = "captions" if kind == TEXTS.name else "clips"
         count = f"{listed['complete']:,} of {listed['listed']:,} {noun}, {listed['scenarios']:,} scenarios"
-    return _Entry(
-        name=name,
-        count=count,
-        size=shown.size(size) if size else "",
-        made=f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d %H:%M}",
-        command=f"snakemake {command}" if command else "",
-        links=tuple((label, pages.href(other, output)) for label, other in links),
-    )
+    return {
+        "name": name,
+        "count": count,
+        "size": shown.size(size) if size else "",
+        "made": f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d %H:%M}",
+        "command": f"snakemake {command}" if command else "",
+        "links": [(label, pages.href(other, output)) for label, other in links],
+    }
 
 
-def _lacking(path: Path, output: Path) -> list[_Lacking]:
+def _lacking(path: Path, output: Path) -> list[dict[str, object]]:
     """What a manifest of quarantined rows lists; nothing where it has no rows. Raises `ManifestError`."""
     reasons = pages.reasons(files.read_rows(path, QUARANTINE))
     name, href = _link(path, output)
-    shown_reasons = tuple(reasons[:_MOST_REASONS])
-    return [_Lacking(name, href, shown_reasons, len(reasons) - len(shown_reasons))] if reasons else []
+    more = max(0, len(reasons) - _MOST_REASONS)
+    return [{"name": name, "href": href, "reasons": reasons[:_MOST_REASONS], "more": more}] if reasons else []
 
 
 def _facts(root: Path, total: int) -> list[str]:

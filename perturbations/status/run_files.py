@@ -170,31 +170,16 @@ _DONE = re.compile(r"(\d+)/(\d+) \[(?:(\d+):)?(\d+):(\d+)<")
 _KEPT = re.compile(r"(\d+) of \d+ were finished before and are kept")
 
 
-@dataclass(frozen=True)
-class _Log:
-    """What a job's log says.
-
-    Attributes:
-        done: items that the job has passed, those that were kept too.
-        kept: items that were finished before.
-        seconds: the time until the last progress line.
-    """
-
-    done: int
-    kept: int
-    seconds: int
-
-
-def log(path: str | Path) -> _Log:
-    """A job's log; without the file, nothing was done."""
+def log(path: str | Path) -> tuple[int, int, int]:
+    """What a job has done by its log: all items that it passed, those that were finished before, and its seconds."""
     text = _tail(path)
-    done = seconds = kept = 0
+    done = kept = seconds = 0
     for match in _DONE.finditer(text):
         hours, minutes, rest = (int(part or 0) for part in match.group(3, 4, 5))
         done, seconds = int(match[1]), 3600 * hours + 60 * minutes + rest
     for match in _KEPT.finditer(text):
         kept = int(match[1])
-    return _Log(done, kept, seconds)
+    return done, kept, seconds
 
 
 def benchmark_seconds(path: str) -> float | None:

@@ -65,14 +65,10 @@ def collect(root: Path) -> RunStatus:
     stages = tuple(stage.finished(jobs) for stage in counted)
     of_clips = [stage for stage in stages if stage.unit == "clips"]
     left = [stage.seconds_left for stage in of_clips if stage.seconds_left is not None]
-    unknown = any(stage.seconds_left is None and stage.total is not None and _rest(stage) for stage in of_clips)
+    unknown = any(stage.seconds_left is None and stage.done + stage.failed < (stage.total or 0) for stage in of_clips)
     failures = _grouped(failed for stage in counted for failed in stage.failures)
     clip_jobs = sum(stage.jobs for stage in of_clips)
     return RunStatus(_VERSION, run, stages, failures, clip_jobs, None if unknown or not left else sum(left))
-
-
-def _rest(stage: StageCounts) -> int:
-    return max(0, (stage.total or 0) - stage.done - stage.failed)
 
 
 _DAMAGED = "the file is damaged: delete it, and the next run makes it again"
@@ -230,21 +226,16 @@ class _Collection:
         """Count a shard that has no part: from its journal, and from the log of the job that works on it."""
         count.done += min(lines, listed)
         is_held = run_files.is_held(lock)
-        try:
-            is_new = log.stat().st_mtime >= self._began
-        except OSError:
-            is_new = False
-        if not is_new and not is_held:
-            return
-        progress = run_files.log(log)
-        if not is_held and not (counted.stage == "sources" and self._run is not None and self._run.running):
+        running = self._run is not None and self._run.running
+        if not is_held and not (counted.stage == "sources" and running and self._is_new(log)):
             return
         count.jobs += 1
+        done, kept, seconds = run_files.log(log)
         if counted.stage == "sources":
-            count.done += min(progress.done, listed)  # it has no journal
-        if progress.done > progress.kept and progress.seconds:
-            count.seconds += progress.seconds
-            count.items += progress.done - progress.kept
+            count.done += min(done, listed)  # it has no journal
+        if done > kept and seconds:
+            count.seconds += seconds
+            count.items += done - kept
 
     def _failures(self, suite: str | None, stage: str, path: Path) -> list[Failed]:
         return [
@@ -304,7 +295,11 @@ class _Collection:
         """Whether a job without a lock works: the present run began its log, and does not call it failed."""
         if self._run is None or not self._run.running or log in {job.log for job in self._run.failed}:
             return False
+        return self._is_new(self._root / log)
+
+    def _is_new(self, log: Path) -> bool:
+        """Whether a log was written since the present run began."""
         try:
-            return (self._root / log).stat().st_mtime >= self._began
+            return log.stat().st_mtime >= self._began
         except OSError:
             return False

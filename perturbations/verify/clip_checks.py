@@ -16,6 +16,7 @@ from perturbations.engine.source import Source, source_of
 from perturbations.manifest import locations
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import COMPLETE, CompleteSource, SourceRow, VideoRow
+from perturbations.media import sound
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import parse
 from perturbations.verify.findings import as_recorded, differences
@@ -27,6 +28,7 @@ _MEASURED = {
     "codec",
     "pix_fmt",
     "bitrate_bps",
+    "audio",
     "frames_sha256",
     "storage_psnr_db",
     "psnr_db",
@@ -49,6 +51,7 @@ class ClipCheck:
         same_tools: whether the same library versions made the file, so that it can be made again bit by bit.
         refused: why the file's folder leaves the corpus; "" where it does not.
         unrecorded: columns that the version which made the row did not have.
+        with_sound: whether the corpus was made to have sound.
     """
 
     row: VideoRow | None
@@ -60,6 +63,7 @@ class ClipCheck:
     same_tools: bool
     refused: str = ""
     unrecorded: Collection[str] = ()
+    with_sound: bool = True
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def check_video(task: ClipCheck, tick: Tick) -> Checked:
         problems += _frames_differ(task, row, tick)
     problems += [damage] if damage else []
     if row is not None and corrected is not None:
-        corrected = as_recorded(corrected, row, task.unrecorded)
+        corrected = as_recorded(corrected, row, {*task.unrecorded, "audio"})
         problems += differences(row, corrected)
     return Checked(tuple(problems), corrected, remark, mended, damaged=is_damaged)
 
@@ -169,20 +173,21 @@ def _made_again(task: ClipCheck, source: Source, tick: Tick, *, is_damaged: bool
     Where other tools made an intact file, its frames are compared with rendered ones. Raises `MediaError`, and
     `ManifestError` where the new file would change a row that may not change.
     """
-    recipe = parse(task.expected.recipe)
+    recipe, with_sound = parse(task.expected.recipe), task.with_sound
+    if task.row is not None and task.row.audio is None:  # an earlier version's, which made files without sound
+        with_sound = not is_damaged and task.expected.path is not None and sound.is_in(_target(task))
     if not is_damaged and not task.same_tools:
-        return render_clip.measure(recipe, source, _target(task), tick), False
+        return render_clip.measure(recipe, source, _target(task), tick, with_sound=with_sound), False
     if not task.repair or task.expected.path is None:
         with storage.scratch_directory() as folder:
-            return render_clip.produce(
-                recipe, source, Path(folder) / f"again{render_clip.extension(recipe) or ''}", tick
-            ), False
+            again = Path(folder) / f"again{render_clip.extension(recipe) or ''}"
+            return render_clip.produce(recipe, source, again, tick, with_sound=with_sound), False
     target = _target(task)
     temporary = storage.temporary_path(target)
     with storage.output_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            measured = render_clip.produce(recipe, source, temporary, tick)
+            measured = render_clip.produce(recipe, source, temporary, tick, with_sound=with_sound)
             if not task.rewrite and (task.row is None or measured.sha256 != task.row.sha256):
                 raise ManifestError("the new file is not the one that the row describes, and the row may be right")
             is_other = not target.is_file() or storage.sha256(target) != measured.sha256

@@ -18,6 +18,7 @@ from perturbations.guides import registry as guides
 from perturbations.guides.registry import Known
 from perturbations.manifest import layout, locations, sets
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRow, CompleteSource, SourceRow, VideoRow
+from perturbations.media import sound
 from perturbations.plan.recipe import VideoRecipe, parse
 from perturbations.verify.clip_checks import ClipCheck
 from perturbations.verify.findings import Finding, name_of
@@ -102,6 +103,7 @@ class VerifiedCorpus:
         for stored in self.rows:
             held.setdefault((stored.item_id, (stored.perturbation, stored.severity)), stored)
         sources = self._sources_of_rows()
+        with_sound = sound.is_wanted(row.audio for row in self.rows)
         tasks = []
         for scenario, recipe in self.recipes.items():
             expecting = self._expecting(recipe)
@@ -118,7 +120,18 @@ class VerifiedCorpus:
                     continue
                 refused = "" if expected.path is None else self._refused(expected.path)
                 tasks.append(
-                    ClipCheck(row, expected, self.manifest.root, fast, repair, rewrite, same_tools, refused, unrecorded)
+                    ClipCheck(
+                        row,
+                        expected,
+                        self.manifest.root,
+                        fast,
+                        repair,
+                        rewrite,
+                        same_tools,
+                        refused,
+                        unrecorded,
+                        with_sound,
+                    )
                 )
         for stranger in held.values():
             self._find(stranger, "the row is unexpected: its clip is not listed as complete")

@@ -22,14 +22,13 @@ rule analyses:
     priority: 10
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(
             paths.analysis_memory_mb(CONFIG, wildcards.analysis), attempt
         ),
         runtime=240,
         gpu=lambda wildcards: paths.analysis_gpus(CONFIG, wildcards.analysis),
-        stall_limit_s=CONFIG.stall_limit_s,
+        stall_limit_s=CONFIG.timeout_s,
     params:
         recipe=lambda wildcards: paths.analysis_recipe(CONFIG, wildcards.analysis).text,
         captions=lambda wildcards, input: paths.options({"captions": input.captions}),
@@ -60,7 +59,6 @@ rule analyses_manifest:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=30,

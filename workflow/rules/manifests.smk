@@ -13,7 +13,6 @@ rule sources_manifest:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
@@ -52,7 +51,6 @@ rule videos_manifest:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=30,
@@ -90,7 +88,6 @@ rule mixes:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=30,
@@ -115,12 +112,11 @@ rule check_quarantine:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
     params:
-        allowed=lambda wildcards: str(CONFIG.max_quarantine_of(dataset_of(wildcards))),
+        allowed=lambda wildcards: str(CONFIG.max_failed_items_of(dataset_of(wildcards))),
     message:
         "checking the quarantine of {wildcards.suite} on {wildcards.dataset}"
     shell:

@@ -1,5 +1,5 @@
 # The clean clips: each is decoded completely once, so that later jobs know its frames and properties.
-# `stall_limit_s` is a resource, not a param, because it decides when a file is given up, and never changes a result.
+# `timeout_s` is a resource, not a param, because it decides when a file is given up, and never changes a result.
 rule sources:
     input:
         listed=layout.pattern("shard_list"),
@@ -17,11 +17,10 @@ rule sources:
     priority: 10
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(1000, attempt),
         runtime=240,
-        stall_limit_s=CONFIG.stall_limit_s,
+        stall_limit_s=CONFIG.timeout_s,
     params:
         dataset=dataset_of,
         # `version` changes when decoding does.

@@ -12,18 +12,22 @@ rule videos:
         layout.at("benchmark", job="{dataset}/{suite}/{perturbation}/{severity}/{shard}")
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(
             paths.video_memory_mb(recipe_of(wildcards)), attempt
         ),
         runtime=240,
         gpu=lambda wildcards: paths.video_gpus(CONFIG, recipe_of(wildcards)),
-        stall_limit_s=CONFIG.stall_limit_s,
+        stall_limit_s=CONFIG.timeout_s,
     params:
         recipe=lambda wildcards: recipe_of(wildcards).text,
         inputs=lambda wildcards, input: paths.options(dict(input.items())),
-        corpus=layout.pattern("clips"),
+        # Not a key of its own: where there is sound, finished jobs of earlier versions stay finished.
+        corpus=(
+            [layout.pattern("clips"), "--silent"]
+            if CONFIG.storage.is_silent
+            else layout.pattern("clips")
+        ),
     message:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
         " shard {wildcards.shard}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perturbations.base import shown
@@ -141,18 +140,9 @@ def _tex(text: str) -> str:
     return shown.line(text).translate(_TEX)
 
 
-@dataclass(frozen=True)
-class _Form:
-    """A form of files: its name in links, its type in addresses, and what writes it."""
-
-    title: str
-    type: str
-    write: Callable[[PageTable], str]
-
-
-FORMS = {
-    "csv": _Form("CSV", "text/csv", as_csv),
-    "md": _Form("Markdown", "text/markdown", as_markdown),
-    "tex": _Form("LaTeX", "text/x-tex", as_latex),
+FORMS: dict[str, tuple[str, str, Callable[[PageTable], str]]] = {
+    "csv": ("CSV", "text/csv", as_csv),
+    "md": ("Markdown", "text/markdown", as_markdown),
+    "tex": ("LaTeX", "text/x-tex", as_latex),
 }
-"""By the ending of a file's name."""
+"""By the ending of a file's name: its name in links, its type in addresses, and what writes it."""

@@ -27,12 +27,7 @@ CLEAN = ScenarioKey("none", "clean", "clean", 0)
 
 @dataclass(frozen=True)
 class IntervalColumn:
-    """A weighted mean over scenarios: a column of a table.
-
-    Attributes:
-        name: its heading.
-        weights: the scenarios and their weights, whose sum is 1.
-    """
+    """A column of a table: its heading, and a mean over scenarios, whose weights sum to 1."""
 
     name: str
     weights: tuple[tuple[ScenarioKey, float], ...]
@@ -41,17 +36,8 @@ class IntervalColumn:
 CLEAN_COLUMN = IntervalColumn("clean", ((CLEAN, 1.0),))
 
 
-@dataclass(frozen=True)
-class IntervalSpan:
-    """The ends of a 95 % interval."""
-
-    low: float
-    high: float
-
-    @property
-    def holds_zero(self) -> bool:
-        """Whether what it is of cannot be told from zero."""
-        return not (self.low > 0 or self.high < 0)
+IntervalSpan = tuple[float, float]
+"""The ends of a 95 % interval."""
 
 
 def mean_column(name: str, scenarios: Iterable[ScenarioKey]) -> IntervalColumn:
@@ -74,19 +60,12 @@ def spans_of(samples: Sequence[Samples | None]) -> list[IntervalSpan | None]:
     rows = [row for row in known if row is not None]
     if not rows:
         return [None] * len(known)
-    spans = (IntervalSpan(float(low), float(high)) for low, high in zip(*interval(np.stack(rows)), strict=True))
+    spans = ((float(low), float(high)) for low, high in zip(*interval(np.stack(rows)), strict=True))
     return [None if row is None else next(spans) for row in known]
 
 
 class Scores:
-    """The results of one model on one dataset in one direction.
-
-    Attributes:
-        dataset, direction, model: `model` is the name in tables.
-        methods: names of the methods, in the order of tables.
-        rows: the rows of results.
-        sampled: whether there are ranks, and so intervals.
-    """
+    """The results of one model on one dataset in one direction; without ranks it is not `sampled`: no intervals."""
 
     def __init__(self, rows: pd.DataFrame, ranked: Ranked | None) -> None:
         first = rows.iloc[0]
@@ -108,7 +87,7 @@ class Scores:
         levels: dict[ScenarioKey, str] = {}
         for (scenario, _, _), row in self._values.items():
             if (scenario.suite, scenario.side, scenario.mix) == (suite, side, None):
-                levels.setdefault(scenario, str(row["level"]))
+                levels.setdefault(scenario, str(row["category"]))
         places = {entry.name: place for place, entry in enumerate(declared_by(suite))}
 
         def place(scenario: ScenarioKey) -> tuple[Any, ...]:
@@ -137,12 +116,6 @@ class Scores:
         values = self.seed_values(metric, method, column)
         return float(np.mean(values)) if values else float("nan")
 
-    def _value(self, metric: str, method: str, seed: int, column: IntervalColumn) -> float:
-        total = 0.0
-        for scenario, weight in column.weights:
-            total += weight * self._number((scenario, method, seed), metric)
-        return total
-
     def _number(self, run: RankRun, metric: str) -> float:
         row = self._values.get(run)
         value = None if row is None else row[metric]
@@ -150,7 +123,10 @@ class Scores:
 
     def seed_values(self, metric: str, method: str, column: IntervalColumn) -> list[float]:
         """`value` of each seed."""
-        return [self._value(metric, method, seed, column) for seed in self._seeds.get(method, ())]
+        return [
+            sum((weight * self._number((scenario, method, seed), metric) for scenario, weight in column.weights), 0.0)
+            for seed in self._seeds.get(method, ())
+        ]
 
     def pairs(self, metric: str, method: str, scenario: ScenarioKey) -> list[tuple[float, float]]:
         """The clean result over the scenario's own queries, and the scenario's result, of each seed."""
@@ -173,7 +149,7 @@ class Scores:
         result = []
         for seed in self._seeds.get(method, ()):
             place = self._ranked.runs.get((scenario, method, seed))
-            clean = self._clean_places.get((scenario, method, seed))
+            clean = self._paired[0].get((scenario, method, seed))
             if place is None or clean is None:
                 return None
             recalls = self._recalls[metric]
@@ -183,11 +159,11 @@ class Scores:
     def own_span(self, metric: str, column: IntervalColumn, samples: Samples | None) -> IntervalSpan | None:
         """The interval of a value; where every resample is 0 or every one is 100, the exact one of its queries."""
         (span,) = spans_of([samples])
-        if span is None or metric not in RECALLS or span.low != span.high or span.low not in (0, 100):
+        if span is None or metric not in RECALLS or span not in ((0, 0), (100, 100)):
             return span
         queries = min(counted[0] for scenario, _ in column.weights if (counted := self.counts(scenario)))
-        low, high = share_interval(span.low / 100, queries)
-        return IntervalSpan(100 * low, 100 * high)
+        low, high = share_interval(span[0] / 100, queries)
+        return 100 * low, 100 * high
 
     def samples(self, metric: str, method: str, column: IntervalColumn) -> Samples | None:
         """`value` in each resample; None where there are no ranks of a run, or the metric is not of recall."""
@@ -222,28 +198,19 @@ class Scores:
 
     @cached_property
     def _recalls(self) -> dict[str, Samples]:
-        """R@k in each resample: a row per run, then one per clean run over fewer queries (`_clean_places`)."""
+        """R@k in each resample: a row per run, then one per clean run over fewer queries (`_paired`)."""
         if self._ranked is None:
             return {}
         self._check(self._ranked)
-        ranks = np.concatenate([self._ranked.ranks, *self._fewer], axis=1) if self._fewer else self._ranked.ranks
+        ranks = np.concatenate([self._ranked.ranks, *self._paired[1]], axis=1)
         counts = draws(len(ranks), rng.generator(_SEED, self.dataset, self.direction, "report/bootstrap"))
         recalls = {metric: resampled_recall(counts, ranks, k) for metric, k in RECALLS.items()}
         recalls["rsum"] = sum(recalls.values(), np.zeros(()))
         return recalls
 
     @cached_property
-    def _fewer(self) -> list[NDArray[np.uint8]]:
-        """The ranks of clean runs over the queries of a scenario that has fewer, as columns."""
-        return self._paired[1]
-
-    @cached_property
-    def _clean_places(self) -> dict[RankRun, int]:
-        """The row of `_recalls` that holds the clean result over a run's own queries."""
-        return self._paired[0]
-
-    @cached_property
     def _paired(self) -> tuple[dict[RankRun, int], list[NDArray[np.uint8]]]:
+        """The row of `_recalls` with the clean result over a run's own queries; ranks of clean runs over fewer."""
         places: dict[RankRun, int] = {}
         fewer: list[NDArray[np.uint8]] = []
         if self._ranked is None:
@@ -315,7 +282,9 @@ def marks(
     inseparable = {leader}
     if any(own is not None for own in samples):  # without resamples of a value, nobody knows
         spans = spans_of([_difference(samples[leader], samples[place]) for place in present])
-        inseparable |= {place for place, span in zip(present, spans, strict=True) if span is None or span.holds_zero}
+        inseparable |= {
+            place for place, span in zip(present, spans, strict=True) if not span or span[0] <= 0 <= span[1]
+        }
     if len(inseparable) > 1:
         return ["tie" if place in inseparable else "" for place in range(len(texts))]
     names = {places[0]: "best", places[1]: "second"}

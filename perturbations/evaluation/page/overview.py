@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from perturbations.evaluation.page.intervals import (
     CLEAN,
@@ -53,14 +52,6 @@ _TRANSDUCTIVE = (
 )
 _OF_GALLERY = "Methods adapt the encoder of the queries; the perturbed gallery is encoded by the model as it is."
 _WITHOUT_INTERVALS = "Small: change against {baseline}. Bold: best; underlined: second best; without intervals."
-
-
-@dataclass(frozen=True)
-class _Model:
-    """The columns of one model: None where it was not asked a category."""
-
-    scores: Scores
-    columns: Sequence[IntervalColumn | None]
 
 
 def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[PagePart]:
@@ -124,7 +115,7 @@ def tables(models: Sequence[Scores], views: Views) -> list[PagePart]:
         shown = views.of(first.dataset, *retrieval)
         suite = retrieval.suite
         scenarios = [scores.scenarios(suite, retrieval.side) if suite else {} for scores in models]
-        names, own = _columns(models, scenarios)
+        names, own = _columns(scenarios)
         for metric in METRICS:
             parts.append(Panel(shown, [_table(models, retrieval, metric, names, own, scenarios)], metric))
         notes = _notes(models, suite, scenarios)
@@ -133,17 +124,17 @@ def tables(models: Sequence[Scores], views: Views) -> list[PagePart]:
 
 
 def _columns(
-    models: Sequence[Scores], scenarios: Sequence[dict[str, list[ScenarioKey]]]
-) -> tuple[list[str], list[_Model]]:
-    """The headings, and each model's columns."""
+    scenarios: Sequence[dict[str, list[ScenarioKey]]],
+) -> tuple[list[str], list[list[IntervalColumn | None]]]:
+    """The headings, and each model's columns: None where it was not asked a category."""
     levels = list(dict.fromkeys(level for of_model in scenarios for level in of_model))
     names = ["clean", *levels, *(["all"] if len(levels) > 1 else [])]
     own = []
-    for scores, of_model in zip(models, scenarios, strict=True):
+    for of_model in scenarios:
         means = [mean_column(level, of_model[level]) if level in of_model else None for level in levels]
         every = [scenario for members in of_model.values() for scenario in members]
         total = [mean_column("all", every) if every else None] if len(levels) > 1 else []
-        own.append(_Model(scores, [CLEAN_COLUMN, *means, *total]))
+        own.append([CLEAN_COLUMN, *means, *total])
     return names, own
 
 
@@ -152,7 +143,7 @@ def _table(
     retrieval: Shown,
     metric: str,
     names: Sequence[str],
-    own: Sequence[_Model],
+    own: Sequence[Sequence[IntervalColumn | None]],
     scenarios: Sequence[dict[str, list[ScenarioKey]]],
 ) -> PageTable:
     first = models[0]
@@ -173,7 +164,8 @@ def _table(
     every = sorted(
         {name for scores in models for name in scores.methods}, key=lambda name: (methods.place_of(name), name)
     )
-    columns = [_cells(model.scores, column, metric, every) for model in own for column in model.columns]
+    of_models = zip(models, own, strict=True)
+    columns = [_cells(scores, column, metric, every) for scores, members in of_models for column in members]
     labels = list(map(method_label, every))
     body = [PlotLine(label, [cells[place] for cells in columns]) for place, label in enumerate(labels)]
     asked = [entry for of_model in scenarios for members in of_model.values() for entry in members]
@@ -227,7 +219,7 @@ def form_of(metric: str) -> str:
 
 def ends(span: IntervalSpan | None, form: str) -> tuple[str, str] | tuple[()]:
     """The ends of an interval as text."""
-    return () if span is None else (number(span.low, form), number(span.high, form))
+    return () if span is None else (number(span[0], form), number(span[1], form))
 
 
 def _severities(scenarios: Sequence[dict[str, list[ScenarioKey]]]) -> str:

@@ -12,10 +12,19 @@ from pathlib import Path
 import pandas as pd
 
 from perturbations.base import shown, storage
-from perturbations.evaluation.page import figures, hubness_tables, page_sections, scores, views
+from perturbations.evaluation.page import (
+    figures,
+    hubness_tables,
+    overview,
+    page_sections,
+    published_section,
+    robustness_tables,
+    scores,
+    severity_plots,
+    views,
+)
 from perturbations.evaluation.page import intervals as estimates
-from perturbations.evaluation.page.parts import model_names, order, plural
-from perturbations.evaluation.page.published_section import PublishedSection
+from perturbations.evaluation.page.parts import PagePart, Panel, Section, Text, model_names, order, plural
 from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.ranks import read as read_ranks
 from perturbations.evaluation.pictures import read as read_pictures
@@ -37,33 +46,39 @@ def write(
     quarantine: Sequence[Path] = (),
     sheets: Sequence[Path] = (),
 ) -> None:
-    """Write the page.
+    """Write the page, from manifests, files of `perturbations.evaluation.pictures`, and contact sheets.
 
-    Args:
-        output: the .html.
-        results: `results` manifests, one per dataset and model.
-        ranks: `ranks` manifests of these results; results without them have no intervals.
-        pictures: files of `perturbations.evaluation.pictures`, .json.
-        statistics: `text_statistics` manifests.
-        quarantine: `quarantine` manifests.
-        sheets: contact sheets, .png.
-
-    Raises `ManifestError` when a file is not of its kind, when means of the results would mix models, or when ranks
-    and results are of different runs.
+    Results without `ranks` have no intervals. Raises `ManifestError` when a file is not of its kind, when means of the
+    results would mix models, or when ranks and results are of different runs.
     """
     import jinja2
 
     frame = _read(results)
     failed = [row for path in quarantine for row in files.read_rows(path, QUARANTINE)]
     shown_views = views.of(frame)
-    of_scores = scores.Sections(shown_views)
-    beside = PublishedSection(_replaced(results))
+    replaced = _replaced(results)
+    recall: list[PagePart] = []
+    severity: list[PagePart] = []
+    robustness: list[PagePart] = []
+    published: list[PagePart] = []
+    # Dataset by dataset, as the resamples of all need too much memory.
     for of_directions in estimates.of(frame, read_ranks(ranks)):
-        of_scores.add(of_directions)
-        beside.add(of_directions)
+        recall += overview.summary(of_directions, shown_views)
+        severity += severity_plots.of_sides(of_directions, shown_views)
+        for models in of_directions.values():
+            recall += [*overview.tables(models, shown_views), *scores.recall(models, shown_views)]
+            severity += severity_plots.of_methods(models, shown_views)
+        robustness += robustness_tables.tables(of_directions, shown_views)
+        published += published_section.of_dataset(of_directions, replaced)
+    if shown_views.empty:
+        recall.append(Panel(shown_views.empty, [Text("This dataset was not evaluated in this direction.")]))
+    unevaluated = [] if shown_views.there else ["Nothing was evaluated yet: snakemake tta_<dataset>."]
+    unperturbed = ["Nothing perturbed yet."]
     parts = [
-        *of_scores.done(),
-        *beside.done(),
+        Section("results", "Results", unevaluated, recall),
+        Section("severity", "R@1 against severity", [severity_plots.AXES] if severity else unperturbed, severity),
+        Section("robustness", "Robustness scores", [robustness_tables.TEXT] if robustness else unperturbed, robustness),
+        *([Section("published", "Published values", [published_section.READ], published)] if published else []),
         *hubness_tables.hubs(frame, [picture for path in pictures for picture in read_pictures(path)], shown_views),
         page_sections.costs(frame, shown_views),
         page_sections.sheets(sheets),

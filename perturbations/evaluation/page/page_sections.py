@@ -225,15 +225,10 @@ def _flat(name: str, text: str) -> Iterator[tuple[str, str]]:
         value = json.loads(text)
     except ValueError:
         value = text
-    stack = [(name, value)]
-    while stack:
-        name, value = stack.pop()
-        if isinstance(value, dict):
-            stack += [(f"{name}: {key}", own) for key, own in sorted(value.items(), reverse=True)]
-        elif isinstance(value, list) and not any(isinstance(entry, dict | list) for entry in value):
-            yield name, ", ".join(map(_spoken, value))
-        else:
-            yield name, _spoken(value)
+    (values,) = pd.json_normalize({name: value}, sep=": ").to_dict("records")
+    for key, own in sorted(values.items()):
+        is_plain = isinstance(own, list) and not any(isinstance(entry, dict | list) for entry in own)
+        yield str(key), ", ".join(map(_spoken, own)) if is_plain else _spoken(own)
 
 
 def _spoken(value: object) -> str:

@@ -96,8 +96,8 @@ class PageTable:
         if len(name) > _LONGEST:  # what tells two captions apart may stand at their ends
             name = f"{name[: _LONGEST - 9]}_{digest(self.caption)[:8]}"
         return [
-            (form.title, f"data:{form.type};charset=utf-8,{quote(form.write(self), safe=_SAFE)}", f"{name}.{ending}")
-            for ending, form in exported.FORMS.items()
+            (title, f"data:{kind};charset=utf-8,{quote(write(self), safe=_SAFE)}", f"{name}.{ending}")
+            for ending, (title, kind, write) in exported.FORMS.items()
             if ending in self.forms
         ]
 
@@ -109,7 +109,6 @@ class Figure:
     source: str
     alt: str
     caption: str
-    width: int | None = None
     kind: str = "figure"
 
 

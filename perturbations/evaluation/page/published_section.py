@@ -5,7 +5,7 @@ It gives no verdict of agreement: whether the weights are the paper's is not rec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 
 import pandas as pd
@@ -27,7 +27,6 @@ from perturbations.evaluation.page.parts import (
     PagePart,
     PageTable,
     PlotLine,
-    Section,
     Text,
     method_label,
     number,
@@ -41,46 +40,36 @@ from perturbations.suites.published import Published, values
 _SCORES = ("gamma_a", "gamma_r")
 _FORMS = {**dict.fromkeys(RECALLS, ".1f"), **dict.fromkeys(_SCORES, ".2f")}
 _NAMES = {**METRICS, "gamma_a": "absolute robustness", "gamma_r": "relative robustness"}
-_READ = (
+READ = (
     "Published: the paper's number. Ours: with its 95 % interval over queries; difference: ours less the published "
     "number. A paper prints no interval, and its weights are not recorded here."
 )
 
 
-class PublishedSection:
-    """The section; results are added dataset by dataset."""
+def of_dataset(
+    of_directions: Mapping[str, Sequence[Scores]], replaced: Mapping[str, Sequence[str]]
+) -> Iterator[PagePart]:
+    """The parts for the models of one dataset, by direction; none where no protocol is followed.
 
-    def __init__(self, replaced: Mapping[str, Sequence[str]]) -> None:
-        """`replaced`: protocol -> its keys that have other values in the configuration."""
-        self._replaced = replaced
-        self._parts: list[PagePart] = []
-
-    def add(self, of_directions: Mapping[str, Sequence[Scores]]) -> None:
-        """Add the models of one dataset, by direction."""
-        models = [scores for of_direction in of_directions.values() for scores in of_direction]
-        known = protocols.protocols()
-        names = {name for scores in models for name in scores.rows["protocol"].dropna() if name in known}
-        for name in sorted(names):
-            self._parts += self._of(known[name], of_directions)
-
-    def done(self) -> list[Section]:
-        """The section; none where no protocol is followed."""
-        return [Section("published", "Published values", [_READ], self._parts)] if self._parts else []
-
-    def _of(self, protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Scores]]) -> list[PagePart]:
-        models = [scores for of_direction in of_directions.values() for scores in of_direction]
+    `replaced`: protocol -> its keys that have other values in the configuration.
+    """
+    models = [scores for of_direction in of_directions.values() for scores in of_direction]
+    known = protocols.protocols()
+    for name in sorted({name for scores in models for name in scores.rows["protocol"].dropna() if name in known}):
+        protocol = known[name]
         paper = protocols.papers()[protocol.paper]
         where = titled(f"Table {', '.join(protocol.tables)} of {paper.title}", protocol.summary)
-        parts: list[PagePart] = [Text(f"{protocol.name} on {models[0].dataset}: {where}.")]
-        if changed := self._replaced.get(protocol.name):
-            parts.append(Text(f"The configuration has other values for {', '.join(changed)}."))
+        yield Text(f"{name} on {models[0].dataset}: {where}.")
+        if changed := replaced.get(name):
+            yield Text(f"The configuration has other values for {', '.join(changed)}.")
         if protocol.unstated:
-            parts.append(Text(f"The paper leaves open: {'; '.join(protocol.unstated)}."))
-        parts.append(Text(_verdict(protocol, pd.concat([scores.rows for scores in models]))))
+            yield Text(f"The paper leaves open: {'; '.join(protocol.unstated)}.")
+        yield Text(_verdict(protocol, pd.concat([scores.rows for scores in models])))
         tables = [table for scores in models for table in _tables(protocol, scores, of_directions)]
-        parts += tables[:1]
-        parts += [Folded(table.caption, [table]) for table in tables[1:]]
-        return parts if tables else [*parts, Text("No published number is of what was run here.")]
+        yield from tables[:1]
+        yield from (Folded(table.caption, [table]) for table in tables[1:])
+        if not tables:
+            yield Text("No published number is of what was run here.")
 
 
 def _verdict(protocol: EvaluationProtocol, rows: pd.DataFrame) -> str:

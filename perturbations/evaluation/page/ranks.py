@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -47,12 +48,7 @@ _RUN = (*ScenarioKey._fields, "method", "seed")
 
 @dataclass(frozen=True)
 class Ranked:
-    """The ranks of a group.
-
-    Attributes:
-        runs: the column of each run.
-        ranks: uint8, queries (sorted by id) x runs: 1 to `_MOST`, and 0 where a run did not ask a query.
-    """
+    """The column of each run of a group, and ranks of queries (sorted by id) x runs: 0 where a query was not asked."""
 
     runs: Mapping[RankRun, int]
     ranks: NDArray[np.uint8]
@@ -87,8 +83,8 @@ def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
             words = [name for name in (*_GROUP, *_RUN, "query_id") if name in schema.names]
             stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)
             for batch in stored.iter_batches(_ROWS):
-                table = schemas.completed(pa.Table.from_batches([batch]), RANKS).combine_chunks()
-                parts.append(_numbered(table, runs, queries))
+                table = schemas.completed(pa.Table.from_batches([batch]), RANKS)
+                parts.append(_numbered(table.to_pandas(strings_to_categorical=True), runs, queries))
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise ManifestError(f"{path} cannot be read: {error}; delete it and run snakemake again") from error
     return _matrices(parts, list(runs), list(queries))
@@ -103,54 +99,33 @@ class _Numbers(dict[Any, int]):
 
 
 def _numbered(
-    table: pa.Table, runs: _Numbers, queries: _Numbers
+    frame: pd.DataFrame, runs: _Numbers, queries: _Numbers
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
     """The numbers of each row's run and query, and its rank."""
-    code = np.zeros(len(table), np.int64)
-    vocabularies: list[list[Any]] = []
-    for name in (*_GROUP, *_RUN):
-        indices, values = _encoded(table.column(name))
-        vocabularies.append(values)
-        code = code * len(values) + indices
-    if np.prod([float(len(values)) for values in vocabularies]) >= 2.0**62:
-        raise ValueError("it names too many scenarios")
-    distinct, places = np.unique(code, return_inverse=True)
-    numbers = [runs[_decoded(int(value), vocabularies)] for value in distinct]
-    indices, values = _encoded(table.column("query_id"))
-    ids = np.array([queries[value] for value in values], np.int32)
-    ranks = table.column("rank").to_numpy()
-    if ranks.dtype.kind not in "iu" or (ranks.size and ranks.min() < 1):
+    if not (frame["rank"] >= 1).all():
         raise ValueError("it holds a rank below 1, or none")
-    return np.array(numbers, np.int32)[places], ids[indices], np.minimum(ranks, _MOST).astype(np.uint8)
-
-
-def _encoded(chunked: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:
-    """The number of each row's value, and the values; None is one of them."""
-    column = chunked.combine_chunks()
-    if not isinstance(column, pa.DictionaryArray):
-        column = column.dictionary_encode()
-    values = column.dictionary.to_pylist()
-    return column.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64), [*values, None]
-
-
-def _decoded(code: int, vocabularies: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    values = []
-    for vocabulary in reversed(vocabularies):
-        code, place = divmod(code, len(vocabulary))
-        values.append(vocabulary[place])
-    return tuple(reversed(values))
+    places = frame.groupby([*_GROUP, *_RUN], sort=False, dropna=False, observed=True).ngroup().to_numpy()
+    firsts = frame.iloc[np.unique(places, return_index=True)[1]].to_dict("records")
+    numbers = [runs[tuple(str(row[name]) for name in _GROUP), run_of(row)] for row in firsts]
+    query_places, ids = pd.factorize(frame["query_id"])
+    query_numbers = [queries[query] for query in ids]
+    return (
+        np.array(numbers, np.int32)[places],
+        np.array(query_numbers, np.int32)[query_places],
+        frame["rank"].clip(upper=_MOST).to_numpy(np.uint8),
+    )
 
 
 def _matrices(
     parts: Sequence[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]],
-    runs: Sequence[tuple[Any, ...]],
+    runs: Sequence[tuple[RankGroup, RankRun]],
     queries: Sequence[str],
 ) -> dict[RankGroup, Ranked]:
     groups: dict[RankGroup, list[int]] = {}
-    for number, values in enumerate(runs):
-        groups.setdefault(tuple(map(str, values[: len(_GROUP)])), []).append(number)  # type: ignore[arg-type]
+    for number, (group, _) in enumerate(runs):
+        groups.setdefault(group, []).append(number)
     result = {}
-    alphabetic = np.argsort(np.argsort(np.array(list(map(str, queries))))) if queries else np.empty(0, np.int64)
+    alphabetic = np.argsort(np.argsort(np.array(queries, str)))
     for group, members in groups.items():
         column_of = np.full(len(runs), -1, np.int64)
         column_of[members] = np.arange(len(members))
@@ -162,9 +137,5 @@ def _matrices(
         matrix[places, columns] = ranks
         if np.count_nonzero(matrix) != len(ranks):
             raise ManifestError(f"the ranks of {', '.join(group)} hold a query of a run twice: give each manifest once")
-        named = {
-            (ScenarioKey(*scenario), method, seed): column
-            for column, (*scenario, method, seed) in enumerate(runs[number][len(_GROUP) :] for number in members)
-        }
-        result[group] = Ranked(named, matrix)
+        result[group] = Ranked({runs[number][1]: column for column, number in enumerate(members)}, matrix)
     return result

@@ -50,12 +50,10 @@ _METRICS = {"recall_at_1": "R@1", "recall_at_5": "R@5", "rsum": "RSUM"}
 
 @dataclass(frozen=True)
 class _Compared:
-    """What a table is of.
+    """What a table is of: the summed results of its members, each with its scenarios by category.
 
-    Attributes:
-        members: of each of them, scores, and its scenarios by category; their results are summed.
-        what: whose results: a direction and a side, or both directions of one perturbed modality.
-        metric, source: the metric, and where a paper defines scores of it, if one does.
+    `what` is a direction and a side, or both directions of one perturbed modality; `source` is where a paper defines
+    scores of the metric, if one does.
     """
 
     members: Sequence[tuple[Scores, Mapping[str, Sequence[ScenarioKey]]]]

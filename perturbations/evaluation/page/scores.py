@@ -1,4 +1,4 @@
-"""The report's sections of scores: recall of each scenario, its decrease with severity, robustness scores."""
+"""The report's tables of R@1 in each scenario, as the papers print them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from perturbations.evaluation.page import overview, robustness_tables, severity_plots
+from perturbations.evaluation.page import overview
 from perturbations.evaluation.page.intervals import CLEAN, CLEAN_COLUMN, IntervalColumn, Scores
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
@@ -18,8 +18,6 @@ from perturbations.evaluation.page.parts import (
     PageTable,
     Panel,
     PlotLine,
-    Section,
-    Text,
     declared_by,
     label,
     method_label,
@@ -28,50 +26,6 @@ from perturbations.evaluation.page.parts import (
 )
 from perturbations.evaluation.page.ranks import ScenarioKey, run_of
 from perturbations.evaluation.page.views import METRICS, Views
-
-
-class Sections:
-    """The sections of scores; results are added dataset by dataset, as the resamples of all need too much memory."""
-
-    def __init__(self, views: Views) -> None:
-        self._views = views
-        self._recall: list[PagePart] = []
-        self._severity: list[PagePart] = []
-        self._robustness: list[PagePart] = []
-
-    def add(self, of_directions: Mapping[str, Sequence[Scores]]) -> None:
-        """Add the models of one dataset, by direction."""
-        self._recall += overview.summary(of_directions, self._views)
-        self._severity += severity_plots.of_sides(of_directions, self._views)
-        for models in of_directions.values():
-            self._recall += overview.tables(models, self._views)
-            self._recall += recall(models, self._views)
-            self._severity += severity_plots.of_methods(models, self._views)
-        self._robustness += robustness_tables.tables(of_directions, self._views)
-
-    def done(self) -> list[Section]:
-        """The sections."""
-        if not self._views.there:
-            nothing = "Nothing was evaluated yet: snakemake tta_<dataset>."
-            return [
-                Section("results", "Results", [nothing]),
-                Section("severity", "R@1 against severity", ["Nothing perturbed yet."]),
-                Section("robustness", "Robustness scores", ["Nothing perturbed yet."]),
-            ]
-        absent = "This dataset was not evaluated in this direction."
-        self._recall += [Panel(self._views.empty, [Text(absent)])] if self._views.empty else []
-        axes = "Each small plot is one category, and all plots of a model have the same axes. Severity 0 is clean."
-        empty = ["Nothing perturbed yet."]
-        return [
-            Section("results", "Results", [], self._recall),
-            Section("severity", "R@1 against severity", [axes] if self._severity else empty, self._severity),
-            Section(
-                "robustness",
-                "Robustness scores",
-                [robustness_tables.TEXT] if self._robustness else empty,
-                self._robustness,
-            ),
-        ]
 
 
 def recall(models: Sequence[Scores], views: Views) -> list[PagePart]:
@@ -106,8 +60,8 @@ def _levels(suite: str, rows: pd.DataFrame) -> dict[str, list[IntervalColumn]]:
     places = {entry.name: place for place, entry in enumerate(declared_by(suite))}
     named = sorted(
         (
-            (run_of(row)[0], row["level"], row["backend"])
-            for row in rows[[*ScenarioKey._fields, "method", "seed", "level", "backend"]].to_dict("records")
+            (run_of(row)[0], row["category"], row["backend"])
+            for row in rows[[*ScenarioKey._fields, "method", "seed", "category", "backend"]].to_dict("records")
         ),
         key=lambda row: (
             *(places.get(name or "", len(places)) for name in (row[0].perturbation, row[0].text_perturbation)),

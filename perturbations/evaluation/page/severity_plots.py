@@ -13,7 +13,7 @@ from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.views import Views
 from perturbations.tta.methods import registry as methods
 
-Lines = dict[str, dict[int, float]]
+AXES = "Each small plot is one category, and all plots of a model have the same axes. Severity 0 is clean."
 
 
 def of_sides(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[PagePart]:
@@ -28,7 +28,7 @@ def of_sides(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> lis
     for name in dict.fromkeys(scores.model for scores in models):
         own = [scores for scores in models if scores.model == name]
         for suite in dict.fromkeys(shown.suite for shown in views.retrievals if shown.suite):
-            by_level: dict[str, Lines] = {}
+            by_level: dict[str, dict[str, dict[int, float]]] = {}
             for scores in own:
                 for side in ("query", "gallery"):
                     for level, scenarios in scores.scenarios(suite, side).items():

@@ -39,17 +39,12 @@ class Shown(NamedTuple):
 class Views:
     """The choices, each with the part of a class by which the page's style finds what is shown.
 
-    Attributes:
-        datasets: their names.
-        retrievals: of all datasets, in their order.
-        there: pairs of a dataset and a direction that have results.
-        perturbed: pairs of a dataset and a retrieval that have perturbed results.
+    `there` are pairs of a dataset and a direction that have results.
     """
 
     datasets: Sequence[str]
     retrievals: Sequence[Shown]
     there: frozenset[tuple[str, str]]
-    perturbed: frozenset[tuple[str, Shown]]
 
     @property
     def dataset_choices(self) -> list[tuple[str, str]]:
@@ -113,4 +108,4 @@ def of(frame: pd.DataFrame) -> Views:
     if ordered:  # what is chosen at first has results
         first = ordered[0]
         datasets.sort(key=lambda name: ((name, first) not in suites, (name, first.direction) not in there))
-    return Views(datasets, ordered, frozenset(there), frozenset(suites))
+    return Views(datasets, ordered, frozenset(there))

@@ -24,11 +24,43 @@ _SIX_VIDEO = (
 _SIX_TEXT = ("ocr", "char_delete", "synonym_replace", "word_insert", "formal", "active")
 """App. B.3: of the ablations."""
 
-_DATASETS = ("msrvtt", "activitynet", "lsmdc", "msvd", "didemo")
+_CAPTION_SEVERITIES = {"character": [7], "word": [2], "sentence": [1]}
 _ENCODER = "a CLIP model, ViT-B/32 in the paper"
 _FINE_TUNED = {"pretrained": _ENCODER, "checkpoint": "CLIP4Clip or X-Pool weights that were fine-tuned on the dataset"}
 _OF_ANOTHER = {"pretrained": _ENCODER, "checkpoint": "CLIP4Clip or X-Pool weights that were fine-tuned on another one"}
 _FRAMES = "frames per clip, optimizer steps per batch and weight decay: those of the released code"
+
+
+def _protocol(
+    table: str,
+    summary: str,
+    datasets: tuple[str, ...],
+    evaluation: dict[str, Any],
+    suites: dict[str, Any],
+    needs: dict[str, str] = _FINE_TUNED,
+    unstated: tuple[str, ...] = (_FRAMES,),
+) -> EvaluationProtocol:
+    return EvaluationProtocol(
+        name=f"hat_vtr_table_{table}",
+        paper="hat_vtr",
+        tables=(table,),
+        summary=summary,
+        datasets=datasets,
+        evaluation=evaluation,
+        suites=suites,
+        needs=needs,
+        unstated=unstated,
+    )
+
+
+def _perturbed(directions: Sequence[str], suites: Sequence[str], severities: Any, **changed: Any) -> dict[str, Any]:
+    """The keys of `evaluation` for perturbed queries of a fine-tuned model."""
+    asked = {"directions": list(directions), "sides": ["query"], "suites": list(suites), "severities": severities}
+    return {"setting": "qs", **asked, "methods": list(_METHODS), **_HYPERPARAMETERS, **changed}
+
+
+def _of_captions(perturbations: Sequence[str]) -> dict[str, Any]:
+    return {"variant": "released", "captions": {"perturbations": list(perturbations), "severities": "all"}}
 
 
 def _videos(
@@ -42,103 +74,36 @@ def _videos(
     **changed: Any,
 ) -> EvaluationProtocol:
     spoken = summary or f"12 perturbations of videos at severity {', '.join(map(str, severities))}"
-    evaluation = {
-        "setting": "qs",
-        "directions": ["v2t"],
-        "sides": ["query"],
-        "suites": ["mlvp"],
-        "severities": list(severities),
-        "methods": list(_METHODS),
-        **_HYPERPARAMETERS,
-        **changed,
-    }
-    return EvaluationProtocol(
-        name=f"hat_vtr_table_{table}",
-        paper="hat_vtr",
-        tables=(table,),
-        summary=f"v2t, {dataset}: {spoken}",
-        datasets=(dataset,),
-        evaluation=evaluation,
-        suites={"mlvp": {"variant": "released", "perturbations": perturbations}},
-        needs=_FINE_TUNED,
-        unstated=unstated,
-    )
+    evaluation = _perturbed(["v2t"], ["mlvp"], list(severities), **changed)
+    suites = {"mlvp": {"variant": "released", "perturbations": perturbations}}
+    return _protocol(table, f"v2t, {dataset}: {spoken}", (dataset,), evaluation, suites, unstated=unstated)
 
 
-def _captions(table: str, dataset: str, perturbations: Sequence[str] = _TEXTS, **changed: Any) -> EvaluationProtocol:
-    evaluation = {
-        "setting": "qs",
-        "directions": ["t2v"],
-        "sides": ["query"],
-        "suites": ["mm_robustness"],
-        "severities": {"character": [7], "word": [2], "sentence": [1]},
-        "methods": list(_METHODS),
-        **_HYPERPARAMETERS,
-        **changed,
-    }
-    captions = {"perturbations": list(perturbations), "severities": "all"}
-    return EvaluationProtocol(
-        name=f"hat_vtr_table_{table}",
-        paper="hat_vtr",
-        tables=(table,),
-        summary=f"t2v, {dataset}: {len(perturbations)} perturbations of captions; severity 7, 2, 1",
-        datasets=(dataset,),
-        evaluation=evaluation,
-        suites={"mm_robustness": {"variant": "released", "captions": captions}},
-        needs=_FINE_TUNED,
-        unstated=(_FRAMES, "rates of the severities: those of the released code"),
-    )
+def _captions(table: str, dataset: str) -> EvaluationProtocol:
+    summary = f"t2v, {dataset}: {len(_TEXTS)} perturbations of captions; severity 7, 2, 1"
+    evaluation = _perturbed(["t2v"], ["mm_robustness"], _CAPTION_SEVERITIES)
+    unstated = (_FRAMES, "rates of the severities: those of the released code")
+    return _protocol(table, summary, (dataset,), evaluation, {"mm_robustness": _of_captions(_TEXTS)}, unstated=unstated)
 
 
 def _unperturbed(table: str, setting: str, datasets: tuple[str, ...], needs: dict[str, str]) -> EvaluationProtocol:
     what = "a model of another dataset" if setting == "qgs_cross" else "a pretrained model"
-    return EvaluationProtocol(
-        name=f"hat_vtr_table_{table}",
-        paper="hat_vtr",
-        tables=(table,),
-        summary=f"both directions, nothing perturbed: {what}, on {', '.join(datasets)}",
-        datasets=datasets,
-        evaluation={
-            "setting": setting,
-            "directions": ["v2t", "t2v"],
-            "suites": [],
-            "methods": list(_METHODS),
-            **_HYPERPARAMETERS,
-        },
-        suites={"mlvp": {}},
-        needs=needs,
-        unstated=(_FRAMES,),
-    )
+    summary = f"both directions, nothing perturbed: {what}, on {', '.join(datasets)}"
+    evaluation = {"setting": setting, "directions": ["v2t", "t2v"], "suites": [], "methods": list(_METHODS)}
+    return _protocol(table, summary, datasets, {**evaluation, **_HYPERPARAMETERS}, {"mlvp": {}}, needs)
 
 
 def _six(table: str, summary: str, datasets: tuple[str, ...] = ("msrvtt",), **changed: Any) -> EvaluationProtocol:
     """The six perturbations of each modality of App. B.3; a row of the table is one setting of the parameters."""
-    evaluation = {
-        "setting": "qs",
-        "directions": ["v2t", "t2v"],
-        "sides": ["query"],
-        "suites": ["mlvp", "mm_robustness"],
-        "severities": {"character": [7], "word": [2], "sentence": [1]},
-        "methods": ["hatvtr"],
-        **_HYPERPARAMETERS,
-        **changed,
+    changed = {"methods": ["hatvtr"], **changed}
+    evaluation = _perturbed(["v2t", "t2v"], ["mlvp", "mm_robustness"], _CAPTION_SEVERITIES, **changed)
+    suites = {
+        "mlvp": {"variant": "released", "perturbations": list(_SIX_VIDEO)},
+        "mm_robustness": _of_captions(_SIX_TEXT),
     }
-    captions = {"perturbations": list(_SIX_TEXT), "severities": "all"}
-    bank = {"bank": "the dataset of training queries"} if "qbnorm" in evaluation["methods"] else {}
-    return EvaluationProtocol(
-        name=f"hat_vtr_table_{table}",
-        paper="hat_vtr",
-        tables=(table,),
-        summary=f"both directions, six perturbations each: {summary}",
-        datasets=datasets,
-        evaluation=evaluation,
-        suites={
-            "mlvp": {"variant": "released", "perturbations": list(_SIX_VIDEO)},
-            "mm_robustness": {"variant": "released", "captions": captions},
-        },
-        needs={**_FINE_TUNED, **bank},
-        unstated=(_FRAMES,),
-    )
+    bank = {"querybank": "the dataset of training queries"} if "qbnorm" in changed["methods"] else {}
+    summary = f"both directions, six perturbations each: {summary}"
+    return _protocol(table, summary, datasets, evaluation, suites, {**_FINE_TUNED, **bank})
 
 
 _CROSS = {

@@ -40,6 +40,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
+from perturbations.media import sound
 from perturbations.plan.recipe import parse
 from perturbations.verify.findings import Finding
 
@@ -263,7 +264,8 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[VideoRow, bool]:
     target = locations.confined(root, row.path) if row.path else root
     if row.path and target.is_file() and storage.sha256(target) == row.sha256:
         return row, False
-    measured = render_clip.produce(parse(row.recipe), source_of(row), target, tick)
+    wanted = sound.is_wanted([row.audio or sound.UNWANTED])
+    measured = render_clip.produce(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
     if measured.frames_sha256 != row.frames_sha256:
         raise MediaError("its frames are not the published ones: perturb verify tells what may differ")
     return clip_rows.complete_video(row, measured), True

@@ -1,0 +1,134 @@
+"""The sound of a stored clip: the packets of the source's first audio stream beside the video, not encoded anew."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from heapq import merge
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import av
+
+from perturbations.base.errors import MediaError
+from perturbations.base.storage import output_errors
+from perturbations.media import opening
+from perturbations.media.clip import MediaClip
+
+NONE = "none: "
+"""What the row's cell begins with where a clip has no sound; the reason follows."""
+
+UNWANTED = f"{NONE}storage.audio"
+"""The cell where the configuration wants no sound."""
+
+TIMES = f"{NONE}the perturbation changes times"
+"""The cell where there never is any."""
+
+_STORED_IN_MP4 = ("aac", "ac3", "alac", "eac3", "flac", "mp3", "opus")
+_NOT_COPIED = f"{NONE}the source's sound cannot be copied"
+
+
+def add(stored: Path, clip: MediaClip, target: Path) -> str:
+    """Write a stored video to `target`, an MP4, with the packets of the source's sound that begin in the clip's span.
+
+    Returns the codec's name, or "none: " and why there is no sound: then nothing of use may lie at `target`. The
+    video's packets and their times are the same in both files. Raises `OutputError` when the disk refuses.
+    """
+    try:
+        with opening.opened(clip.path) as source, opening.opened(stored) as silent:
+            if not source.streams.audio:
+                return f"{NONE}the source has no sound"
+            stream = source.streams.audio[0]
+            codec = stream.codec_context.codec.canonical_name if stream.codec_context else "an unknown codec"
+            if codec not in _STORED_IN_MP4:
+                return f"{NONE}{codec} cannot be stored in MP4"
+            packets = _within(clip, source, stream)
+            first = next(packets, None)
+            if first is None:
+                return f"{NONE}no sound in the clip's span"
+            with output_errors(target), av.open(f"file:{target}", "w", format="mp4") as container:
+                video = container.add_stream_from_template(silent.streams.video[0], opaque=True)
+                audio = container.add_stream_from_template(stream, opaque=True)
+                pictures: Iterator[tuple[av.stream.Stream, av.Packet[Any]]] = (
+                    (video, packet) for packet in silent.demux(silent.streams.video[0]) if packet.size
+                )
+                sounds = ((audio, packet) for packet in chain([first], packets))
+                for into, packet in merge(pictures, sounds, key=lambda pair: (pair[1].dts or 0) * pair[1].time_base):
+                    packet.stream = into
+                    container.mux(packet)
+        return codec if _packets(target, "video") == _packets(stored, "video") else _NOT_COPIED
+    except (MediaError, ValueError):  # PyAV's own refusals are values' errors
+        return _NOT_COPIED
+
+
+def check(stored: Path, clip: MediaClip, scratch: Path) -> str:
+    """The result of `add` for a stored clip that has its sound, or has none; it writes the file `scratch`.
+
+    Raises `MediaError` where the clip holds another sound than the source's.
+    """
+    audio = add(stored, clip, scratch)
+    if _packets(stored, "audio") != ("" if audio.startswith(NONE) else _packets(scratch, "audio")):
+        raise MediaError("the file does not hold the source's sound")
+    return audio
+
+
+def is_wanted(cells: Iterable[str | None]) -> bool:
+    """Whether the configuration that made most of some rows wanted sound, by their column `audio`."""
+    unwanted = [cell == UNWANTED for cell in cells if cell not in (None, TIMES)]
+    return sum(unwanted) <= len(unwanted) / 2
+
+
+def is_other(cell: str | None, *, with_sound: bool) -> bool:
+    """Whether a clip's sound is not what is wanted now."""
+    return cell == UNWANTED if with_sound else cell is not None and not cell.startswith(NONE)
+
+
+def is_in(path: Path) -> bool:
+    """Whether a file can be read and has sound."""
+    try:
+        return _packets(path, "audio") != ""
+    except MediaError:
+        return False
+
+
+def _within(
+    clip: MediaClip, source: av.container.InputContainer, stream: av.AudioStream
+) -> Iterator[av.Packet[av.AudioStream]]:
+    """The packets that begin in the clip's span, at their times in the clip. Raises `MediaError`."""
+    video = opening.video_stream(clip.path, source)
+    origin = (video.start_time or 0) * (video.time_base or Fraction(1, 1000))
+    time_base = stream.time_base or Fraction(1, 1000)
+    fine = Fraction(1, stream.sample_rate or 48000)  # a container's own may be as coarse as a packet
+    start = origin + Fraction(clip.start_s or 0)
+    end = None if clip.end_s is None else origin + Fraction(clip.end_s)
+    for packet in source.demux(stream):
+        if not packet.size:
+            continue
+        if packet.pts is None:
+            raise MediaError("a packet has no time")
+        begin = packet.pts * time_base
+        if end is not None and begin >= end:
+            return
+        if begin >= start:
+            if packet.is_corrupt:
+                raise MediaError("a packet is damaged")
+            packet.pts = packet.dts = round((begin - start) / fine)
+            packet.duration = round((packet.duration or 0) * time_base / fine)
+            packet.time_base = fine
+            yield packet
+
+
+def _packets(path: Path, kind: str) -> str:
+    """A hash of the packets of a file's first stream of a kind, with their times; "" without. Raises `MediaError`."""
+    with opening.opened(path) as container:
+        streams = [stream for stream in container.streams if stream.type == kind][:1]
+        if not streams:
+            return ""
+        digest = hashlib.sha256()
+        for packet in container.demux(streams):
+            if packet.size:
+                seconds = (packet.pts or 0) * packet.time_base
+                digest.update(f"{seconds} {packet.size} {packet.is_keyframe} ".encode() + bytes(packet))
+        return digest.hexdigest()

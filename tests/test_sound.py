@@ -1,0 +1,174 @@
+"""The sound of stored clips: the source's packets beside the same frames at the same times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import av
+import clips
+import cv2
+import pytest
+
+from perturbations.base import storage
+from perturbations.base.errors import MediaError
+from perturbations.base.progress import no_tick
+from perturbations.engine import clip_rows, render_clip
+from perturbations.engine.source import source_of
+from perturbations.manifest.kinds import VideoRow
+from perturbations.media import decoding, probing, sound
+from perturbations.media.clip import MediaClip
+from perturbations.plan import recipe
+from perturbations.verify.clip_checks import ClipCheck, check_video
+
+VIDEO = recipe.stored_video("high")
+Packets = list[tuple[float, bytes]]
+
+
+def voiced(path: Path, codec: str = "aac", *output: str, seconds: float = 1.0, delay: float = 0.0) -> Path:
+    """A second of picture with a tone of that many seconds."""
+    inputs = ("-itsoffset", str(delay), "-f", "lavfi", "-i", f"sine=frequency=440:duration={seconds}")
+    return clips.make(path, *clips.X264_B, "-c:a", codec, "-ar", "48000", *output, frames=25, inputs=inputs)
+
+
+def packets_of(path: Path, start_s: float = 0.0, end_s: float = 100.0) -> Packets:
+    """Times and bytes of the first audio stream's packets that begin in a span, counted from its start."""
+    with av.open(str(path)) as container:
+        video = container.streams.video[0]
+        origin = start_s + float((video.start_time or 0) * (video.time_base or 0))
+        packets = [packet for packet in container.demux(audio=0) if packet.size]
+        times = [float((packet.pts or 0) * packet.time_base) - origin for packet in packets]
+        pairs = zip(times, map(bytes, packets), strict=True)
+        return [(time, data) for time, data in pairs if 0 <= time < end_s - start_s]
+
+
+def pair(source: Path, folder: Path, key: str = "mlvp/fog", **span: float) -> tuple[VideoRow, VideoRow]:
+    """The row of a clip with sound and the one of the same clip without, whose frames must be the same."""
+    row = clips.source_row(source, **span)
+    copied, silent = (clips.made_row(key, VIDEO, row, folder / name, with_sound=name == "a") for name in "ab")
+    assert silent.audio == sound.UNWANTED
+    assert copied.recipe_id == silent.recipe_id
+    for name in ("frames_sha256", "frame_count", "stored_frames", "bitrate_bps", "duration_s", "psnr_db", "ssim"):
+        assert getattr(copied, name) == getattr(silent, name), name
+    paths = [Path(row.path or "") for row in (copied, silent)]
+    assert probing.probe(paths[0]) == probing.probe(paths[1])
+    times = [[frame.pts for frame in decoding.decode(MediaClip(path))] for path in paths]
+    assert times[0] == times[1]
+    return copied, silent
+
+
+@pytest.mark.parametrize(
+    ("codec", "extension"),
+    [("aac", "mp4"), ("aac", "ts"), ("libmp3lame", "avi"), ("ac3", "mkv"), ("libopus", "mkv"), ("flac", "mkv")],
+)
+@pytest.mark.parametrize("span", [{}, {"start_s": 0.28, "end_s": 0.71}], ids=["whole", "span"])
+def test_packets_are_copied(codec: str, extension: str, span: dict[str, float], tmp_path: Path) -> None:
+    source = voiced(tmp_path / f"clip.{extension}", codec)
+    row, _ = pair(source, tmp_path, **span)
+    assert row.audio == {"libmp3lame": "mp3", "libopus": "opus"}.get(codec, codec)
+    held, expected = packets_of(Path(row.path or "")), packets_of(source, **span)
+    header = 7 if extension == "ts" else 0  # of each packet, which MP4 has once
+    assert [data for _, data in held] == [data[header:] for _, data in expected]
+    assert [time for time, _ in held] == pytest.approx([time for time, _ in expected], abs=0.001)
+    assert clips.made_row("mlvp/fog", VIDEO, clips.source_row(source, **span), tmp_path / "c").sha256 == row.sha256
+
+
+@pytest.mark.parametrize("key", ["mlvp/h264_compression", "msrvtt_p/mpeg2"])
+def test_every_reader_sees_the_frames_of_an_encoders_stream(key: str, tmp_path: Path) -> None:
+    decord = pytest.importorskip("decord")
+    copied, silent = (Path(row.path or "") for row in pair(voiced(tmp_path / "clip.mp4", seconds=2), tmp_path, key))
+    assert packets_of(copied)
+    seen = []
+    for path in (copied, silent):
+        capture, reader = cv2.VideoCapture(str(path)), decord.VideoReader(str(path))
+        shown = []
+        while (read := capture.read())[0]:
+            shown.append((capture.get(cv2.CAP_PROP_POS_MSEC), read[1].tobytes()))
+        starts = reader.get_frame_timestamp(range(len(reader))).tolist()
+        picked = reader.get_batch([9, 0, 24]).asnumpy().tobytes()
+        seen.append((shown, starts, picked, capture.get(cv2.CAP_PROP_FRAME_COUNT)))
+    assert seen[0] == seen[1]
+    assert len(seen[0][0]) == len(seen[0][1]) == 25
+
+
+def test_a_clip_without_sound_says_why(tmp_path: Path) -> None:
+    aac, plain = voiced(tmp_path / "clip.mp4"), clips.make(tmp_path / "silent.mp4")
+    late = clips.copied(voiced(tmp_path / "l.mp4", delay=0.6), tmp_path / "late.mp4")
+    for key, source, reason in (
+        ("mlvp/fog", plain, "the source has no sound"),
+        ("mlvp/fog", voiced(tmp_path / "pcm.avi", "pcm_s16le"), "pcm_s16le cannot be stored in MP4"),
+        ("mlvp/fog", voiced(tmp_path / "ogg.mkv", "libvorbis"), "vorbis cannot be stored in MP4"),
+        ("msrvtt_p/jumble", aac, "the perturbation changes times"),
+    ):
+        folder = tmp_path / f"{reason[:9]}{source.stem}"
+        assert clips.made_row(key, VIDEO, clips.source_row(source), folder).audio == f"none: {reason}"
+    for tier in (recipe.StoredFrames(num_frames=3), recipe.Unstored()):
+        assert clips.made_row("mlvp/fog", tier, clips.source_row(aac), tmp_path / tier.tier).audio is None
+    span = clips.source_row(late, start_s=0.0, end_s=0.4)
+    assert clips.made_row("mlvp/fog", VIDEO, span, tmp_path / "before").audio == "none: no sound in the clip's span"
+
+
+def test_no_sound_makes_a_clip_fail(tmp_path: Path) -> None:
+    two = voiced(tmp_path / "two.mkv", "aac", "-map", "0:v", "-map", "1:a", "-map", "1:a")
+    sources = [voiced(tmp_path / f"{seconds}.mp4", seconds=seconds) for seconds in (0.3, 3)]
+    sources += [voiced(tmp_path / f"{delay}.mkv", delay=delay) for delay in (-0.4, 0.4)]
+    times = clips.written(tmp_path / "variable.mp4", clips.noise(6), [0, 1, 5, 6, 20, 21])
+    variable = tmp_path / "variable.mkv"
+    clips.ffmpeg("-i", str(times), "-i", str(sources[0]), "-map", "0:v", "-map", "1:a", "-c", "copy", str(variable))
+    for source in (two, *sources, variable):
+        row, _ = pair(source, tmp_path / f"of {source.name}")
+        assert row.audio == "aac", source
+        assert len([stream for stream in av.open(str(row.path)).streams if stream.type == "audio"]) == 1
+    damaged = bytearray(sources[1].read_bytes())
+    with av.open(str(sources[1])) as container:
+        places = [(packet.pos, packet.size) for packet in container.demux(audio=0) if packet.size]
+    for place, size in places[5:9]:
+        damaged[place : place + size] = b"\xff" * size
+    (tmp_path / "damaged.mp4").write_bytes(damaged)
+    assert pair(tmp_path / "damaged.mp4", tmp_path / "d")[0].audio in ("aac", sound._NOT_COPIED)
+
+
+def test_a_file_with_another_sound_is_noticed(tmp_path: Path) -> None:
+    source = clips.source_row(voiced(tmp_path / "clip.mp4"))
+    copied, silent = pair(voiced(tmp_path / "clip.mp4"), tmp_path)
+    wanted, clip = recipe.parse(copied.recipe), source_of(source)
+    assert render_clip.measure(wanted, clip, Path(copied.path or "")).audio == "aac"
+    with pytest.raises(MediaError, match="does not hold the source's sound"):
+        render_clip.measure(wanted, clip, Path(silent.path or ""))
+
+
+def test_another_choice_makes_finished_clips_anew(tmp_path: Path) -> None:
+    source = clips.source_row(voiced(tmp_path / "clip.mp4"))
+    rows = [
+        clips.made_row("mlvp/fog", VIDEO, source, tmp_path / "c", with_sound=choice) for choice in (True, False, True)
+    ]
+    assert [row.audio for row in rows] == ["aac", sound.UNWANTED, "aac"]
+    assert rows[0].sha256 == rows[2].sha256 != rows[1].sha256
+    assert len({row.recipe_id for row in rows}) == 1
+    assert storage.sha256(Path(rows[2].path or "")) == rows[2].sha256
+
+
+@pytest.mark.parametrize("cell", ["aac", sound.UNWANTED, None], ids=["copy", "none", "earlier version"])
+@pytest.mark.parametrize("fault", ["", "file", "cell"])
+def test_a_repair_gives_the_file_that_the_row_describes(cell: str | None, fault: str, tmp_path: Path) -> None:
+    source = clips.source_row(voiced(tmp_path / "clip.mp4"))
+    made = clips.made_row("mlvp/fog", VIDEO, source, tmp_path, with_sound=cell == "aac")
+    path = Path(made.path or "")
+    stored, row = path.read_bytes(), replace(made, audio=cell, path=path.name)
+    expected = clip_rows.expected_video(recipe.parse(row.recipe), source, path.name)
+    shown = replace(row, audio="mp3") if fault == "cell" else row
+    if fault == "file":
+        path.unlink()
+    check = ClipCheck(
+        shown, expected, tmp_path, fast=False, repair=True, rewrite=True, same_tools=True, with_sound=cell == "aac"
+    )
+    checked = check_video(check, no_tick)
+    assert path.read_bytes() == stored
+    assert bool(checked.problems) == bool(fault)
+    assert checked.corrected == (row if cell or fault != "cell" else replace(row, audio=sound.UNWANTED))
+
+
+def test_most_rows_tell_what_was_wanted() -> None:
+    assert sound.is_wanted([])
+    assert sound.is_wanted([None, sound.TIMES, "aac", f"{sound.NONE}the source has no sound"])
+    assert not sound.is_wanted([None, sound.TIMES, sound.TIMES, sound.UNWANTED, "aac", sound.UNWANTED])
