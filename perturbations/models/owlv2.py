@@ -31,7 +31,7 @@ MIN_SCORE = 0.1
 _MAX_DETECTIONS = 3
 
 _BoxCorners = tuple[float, float, float, float]
-Found = tuple[_BoxCorners, float, str]
+LabelledBox = tuple[_BoxCorners, float, str]
 """A box, its score and its label."""
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class OpenVocabularyDetector:
         """
         if len(images) != len(queries):
             raise ValueError(f"{len(images)} images, but {len(queries)} lists of queries")
-        objects: list[list[Found]] = [[] for _ in images]
+        objects: list[list[LabelledBox]] = [[] for _ in images]
         searched = [index for index, words in enumerate(queries) if words]
         for batch in _batches(searched, self._batch_size):
             results = self._forward([images[index] for index in batch], [list(queries[index]) for index in batch])
@@ -188,7 +188,9 @@ def strongest(
 
 
 def embedded(
-    images: Sequence[Image], objects: Sequence[Sequence[Found]], embed: Callable[[Sequence[Image]], NDArray[np.float32]]
+    images: Sequence[Image],
+    objects: Sequence[Sequence[LabelledBox]],
+    embed: Callable[[Sequence[Image]], NDArray[np.float32]],
 ) -> list[list[Detection]]:
     """What was found in each image, with the embedding of all pixels that its box touches."""
     from perturbations.analysis.detections import Detection
@@ -199,7 +201,7 @@ def embedded(
         for (x0, y0, x1, y1), _, _ in boxes
     ]
     vectors = iter(embed(crops) if crops else ())
-    return [[Detection(*found, next(vectors)) for found in boxes] for boxes in objects]
+    return [[Detection(*labelled, next(vectors)) for labelled in boxes] for boxes in objects]
 
 
 def _batches(items: Sequence[T], size: int) -> list[list[T]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from perturbations.base.checkpoints import files_sha256, library, runtime
 from perturbations.base.errors import ConfigError
-from perturbations.models.owlv2 import MIN_SCORE, Found, embedded, strongest
+from perturbations.models.owlv2 import MIN_SCORE, LabelledBox, embedded, strongest
 from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class WorldDetector:
 
         if len(images) != len(queries):
             raise ValueError(f"{len(images)} images, but {len(queries)} lists of queries")
-        objects: list[list[Found]] = [[] for _ in images]
+        objects: list[list[LabelledBox]] = [[] for _ in images]
         # The words are a state of the model, so that only images with the same words can share a batch.
         groups: dict[tuple[str, ...], list[int]] = {}
         for index, words in enumerate(queries):
