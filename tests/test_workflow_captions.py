@@ -22,7 +22,7 @@ from text_support import PACKAGES, role
 
 from perturbations import perturb_text, read_captions, read_manifest
 from perturbations.base import shown
-from perturbations.base.errors import BackendError, ManifestError
+from perturbations.base.errors import BackendError, ConfigError, ManifestError
 from perturbations.captions import caption_rows, distance
 from perturbations.config import sections as config
 from perturbations.evaluation.page import page_sections
@@ -272,13 +272,14 @@ def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(proje
 
 
 def test_mistakes_in_the_configuration_are_named(tmp_path: Path) -> None:
-    project = new_project(tmp_path)
-    project.config["suites"]["msrvtt_p"]["captions"] = {
+    settings = new_project(tmp_path).config
+    settings["suites"]["msrvtt_p"]["captions"] = {
         "perturbations": ["genders"],
         "parameters": {"keyboard": {2: {"ratio": 1.0}}, "no_nouns": {1: {"tags": 3, "word": "x"}}},
     }
-    failed = project.snakemake("text_msrvtt_p_tiny", "--dry-run", check=False)
-    output = failed.stdout + failed.stderr
+    with pytest.raises(ConfigError) as caught:
+        config.parse(settings)
+    output = str(caught.value)
     assert "suites.msrvtt_p.captions.perturbations: unknown 'genders'" in output
     assert "suites.msrvtt_p.captions.parameters.keyboard: no severity 2; it has [1]" in output
     assert "suites.msrvtt_p.captions.parameters.no_nouns.1.word: unknown parameter" in output
