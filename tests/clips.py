@@ -198,6 +198,14 @@ def source_row(path: Path, item_id: str = "it", **columns: Any) -> CompleteSourc
     return shards.source_row("data", listed(path, item_id, **columns))
 
 
+def made_up_source(item_id: str, **columns: Any) -> CompleteSource:
+    """The row of a clip that there is not."""
+    known: dict[str, Any] = {"dataset": "data", "split": "test", "item_id": item_id, "path": f"{item_id}.mp4"}
+    known |= dict.fromkeys(("sha256", "frames_sha256", "codec", "pix_fmt"), "0") | {"bytes": 1, "rotation": 0}
+    known |= {"width": 64, "height": 48, "fps": 25.0, "frame_count": 9, "duration_s": 0.36, "status": "complete"}
+    return CompleteSource(**{**known, **columns})
+
+
 def video_row(wanted: recipe.VideoRecipe, **columns: Any) -> VideoRow:
     """A complete row of a videos manifest that says of its recipe what it is; `columns` stand for what is made up."""
     defaults = {
@@ -205,9 +213,8 @@ def video_row(wanted: recipe.VideoRecipe, **columns: Any) -> VideoRow:
         **{"width": 64, "height": 48, "fps": 25.0, "frame_count": 9, "duration_s": 0.36, "status": "complete"},
         **{"source_path": "it.mp4", "source_sha256": "0", "source_frame_count": 9},
     }
-    return VideoRow(
-        **_of_recipe(wanted), **{"draw": wanted.draw, "calibrated": wanted.calibrated or False, **defaults, **columns}
-    )
+    own = {"draw": wanted.draw, "calibrated": wanted.calibrated or False}
+    return VideoRow(**{**_of_recipe(wanted), **own, **defaults, **columns})
 
 
 def made_row(key: str, tier: recipe.Storage, source: CompleteSource, folder: Path, **named: Any) -> VideoRow:
@@ -228,7 +235,7 @@ def text_row(wanted: recipe.TextRecipe, **columns: Any) -> TextRow:
         **{"language": "en", "source_text": "as it was", "text": "as it is", "changed": True},
         **{"effective_change": True, "attempts": 1, "accepted": True},
     }
-    return TextRow(**_of_recipe(wanted), **{**defaults, **columns})
+    return TextRow(**{**_of_recipe(wanted), **defaults, **columns})
 
 
 def _of_recipe(wanted: recipe.VideoRecipe | recipe.TextRecipe) -> dict[str, Any]:

@@ -400,14 +400,6 @@ def test_several_wrong_lines_are_told_at_once(tmp_path: Path) -> None:
     assert "and 20 more" in str(caught.value)
 
 
-def test_wrong_paths_name_their_keys(tmp_path: Path) -> None:
-    config = Dataset(adapter="msvd", annotations=tmp_path / "a", ids=tmp_path / "b", videos=tmp_path / "c")
-    with pytest.raises(ConfigError) as caught:
-        reading.read("mine", config)
-    for key in ("annotations", "ids", "videos"):
-        assert f"datasets.mine.{key}: no such" in str(caught.value)
-
-
 def test_subset(tmp_path: Path) -> None:
     rows = [{"item_id": name, "caption": "c"} for name in "abc"]
     listing = reading.read("d", folder_dataset(tmp_path, rows, subset=("c", "a")))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,21 +58,6 @@ def test_memory_follows_what_a_job_does() -> None:
     one, all_severities = (memory(given, ("v2t", "query", "mlvp", "low")) for given in every.values())
     assert one < all_severities
     assert [memory(wanted(), V2T, attempt=attempt) for attempt in (2, 3)] == [2 * plain, 4 * plain]
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"vision_config": 3}', '{"vision_config": {"image_size": "x"}}'])
-def test_a_folder_that_describes_nothing_counts_as_the_usual_model(text: str, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(text)
-    assert memory(wanted(pretrained=str(tmp_path)), V2T) == memory(wanted(), V2T)
-
-
-def test_a_model_of_more_patches_asks_for_more(tmp_path: Path) -> None:
-    tower = {"image_size": 224, "patch_size": 16, "hidden_size": 768, "num_hidden_layers": 12}
-    (tmp_path / "config.json").write_text(json.dumps({"vision_config": tower}))
-    finer = wanted(pretrained=str(tmp_path), batch_size=2)
-    assert memory(finer, V2T) * 10**6 / 2**20 > 2824 * 1.05
-    assert memory(finer, V2T) > memory(wanted(batch_size=2), V2T)
-    assert memory(finer, T2V) == memory(wanted(batch_size=2), T2V)
 
 
 def test_the_gallery_and_the_check_of_the_model() -> None:

@@ -7,72 +7,29 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+import clips
 import pytest
 
 from perturbations.manifest.kinds import SOURCE_STORAGE, CompleteSource, MixRow, TextRow, VideoRow
-from perturbations.plan import mixes
+from perturbations.plan import caption_recipes, mixes, recipe
 from perturbations.suites import registry
 
 NAMES = ["fog", "snow", "style_transfer"]
 
 
 def rows(items: int, seed: int = 0, dataset: str = "data") -> list[VideoRow]:
-    return [
-        VideoRow(
-            dataset=dataset,
-            item_id=f"i{item}",
-            suite="mlvp",
-            perturbation=name,
-            severity=severity,
-            level="frame",
-            variant="released",
-            calibrated=False,
-            draw="clip",
-            params="{}",
-            backend="{}",
-            seed=seed,
-            recipe="{}",
-            recipe_id=f"{name}/{severity}",
-            path=f"{name}/{severity}/i{item}",
-            storage="video/high",
-            width=64,
-            height=48,
-            fps=25.0,
-            frame_count=9,
-            duration_s=0.36,
-            source_path=f"i{item}.mp4",
-            source_sha256="0",
-            source_frame_count=9,
-            status="complete",
-        )
-        for item in range(items)
-        for name in NAMES
-        for severity in range(1, 6)
-    ]
+    made = []
+    for name in NAMES:
+        for severity in range(1, 6):
+            wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=seed, storage=recipe.Unstored())
+            for item in (f"i{number}" for number in range(items)):
+                path, recipe_id = f"{name}/{severity}/{item}", f"{name}/{severity}"
+                made.append(clips.video_row(wanted, dataset=dataset, item_id=item, path=path, recipe_id=recipe_id))
+    return made
 
 
 def sources(items: int) -> list[CompleteSource]:
-    return [
-        CompleteSource(
-            dataset="data",
-            split="test",
-            item_id=f"i{item}",
-            path=f"i{item}.mp4",
-            bytes=100,
-            sha256="0",
-            frames_sha256="1",
-            codec="h264",
-            pix_fmt="yuv420p",
-            width=64,
-            height=48,
-            fps=25.0,
-            frame_count=9,
-            duration_s=0.36,
-            rotation=0,
-            status="complete",
-        )
-        for item in range(items)
-    ]
+    return [clips.made_up_source(f"i{item}") for item in range(items)]
 
 
 def chosen(mix: Iterable[MixRow]) -> dict[tuple[float | None, str, str | None], int]:
@@ -138,27 +95,14 @@ def test_a_quarantined_scenario_stays_a_row() -> None:
 
 
 def perturbed_captions(names: list[str], items: int) -> list[TextRow]:
+    wanted = caption_recipes.make(registry.get("msrvtt_p/keyboard"), 1)
     return [
-        TextRow(
-            dataset="data",
+        clips.text_row(
+            wanted,
             caption_id=f"c{item}.{number}",
             item_id=f"i{item}",
-            suite="msrvtt_p",
             perturbation=name,
-            severity=1,
-            level="text",
-            variant="released",
-            params="{}",
-            backend="rules",
-            seed=0,
-            language="en",
-            source_text=f"{item} {number}",
             text=f"{name} {item} {number}",
-            changed=True,
-            effective_change=True,
-            attempts=1,
-            accepted=True,
-            recipe="{}",
             recipe_id=f"text/{name}",
         )
         for item in range(items)

@@ -23,18 +23,6 @@ def split(names: list[str], shard_size: int) -> dict[str, list[str]]:
     return sharding.shards_of(names, shard_size, lambda name: name, lambda name: name)
 
 
-@given(names=ids, shard_size=st.integers(1, 9))
-def test_every_item_is_in_one_shard_and_no_shard_is_too_large(names: list[str], shard_size: int) -> None:
-    shards = split(names, shard_size)
-    assert sorted(name for members in shards.values() for name in members) == sorted(names)
-    assert all(0 < len(members) <= shard_size for members in shards.values())
-
-
-@given(names=ids, shard_size=st.integers(1, 9), data=st.data())
-def test_order_does_not_matter(names: list[str], shard_size: int, data: st.DataObject) -> None:
-    assert split(names, shard_size) == split(data.draw(st.permutations(names)), shard_size)
-
-
 @given(names=ids.filter(bool), shard_size=st.integers(1, 9))
 def test_a_new_item_changes_only_the_shard_it_falls_in(names: list[str], shard_size: int) -> None:
     *before, new = names
@@ -46,13 +34,6 @@ def test_a_new_item_changes_only_the_shard_it_falls_in(names: list[str], shard_s
     assert any(new in now[name] for name in changed)
     assert len(moved) <= shard_size
     assert gone <= moved
-
-
-@given(names=ids.filter(bool))
-def test_with_shards_of_one_a_new_item_changes_no_other(names: list[str]) -> None:
-    *before, new = names
-    old, now = split(before, 1), split(names, 1)
-    assert {name for name in now if old.get(name) != now[name]} == {name for name in now if now[name] == [new]}
 
 
 def test_one_id_too_often_is_an_error() -> None:
@@ -241,12 +222,6 @@ def test_shards_are_a_trie_of_hashes(names: list[str], shard_size: int) -> None:
     assert sharding.shards_of(names, shard_size, lambda name: name, lambda name: name[:1]) == slow_shards(
         names, shard_size
     )
-
-
-def test_hashes_of_videos_are_the_same_when_not_all_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"{number % 7}-{number}" for number in range(200)]
-    monkeypatch.setattr(sharding, "_REMEMBERED", 3)
-    assert sharding.shards_of(names, 9, lambda name: name, lambda name: name[:1]) == slow_shards(names, 9)
 
 
 ODD_TEXTS = ["", "plain", 'quo"te', "back\\slash", "new\nline", "\u2028", "é", "\x7f", "\U0001f600", "\x00"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-from test_workflow import IDS, Project, new_project
+from test_workflow import IDS, Project, copy_of, new_project
 
 from perturbations import read_manifest
 from perturbations.status import retry
@@ -39,8 +38,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, bytes]:
 def damaged(finished: tuple[Project, bytes], tmp_path: Path) -> tuple[Project, bytes]:
     """A copy of it."""
     project, whole = finished
-    shutil.copytree(project.root, tmp_path / "project", copy_function=shutil.copy2)
-    return Project(tmp_path / "project", project.config), whole
+    return copy_of(project, tmp_path / "project"), whole
 
 
 def test_a_mended_clip_is_made_and_no_other(damaged: tuple[Project, bytes]) -> None:
@@ -156,5 +154,5 @@ def test_deleted_and_cut_files_are_made_again_and_no_others(damaged: tuple[Proje
 def test_a_part_that_cannot_be_read_is_made_again_for_its_files_too(tmp_path: Path) -> None:
     (tmp_path / "work/d/mlvp/fog/1").mkdir(parents=True)
     (tmp_path / "work/d/mlvp/fog/1/s1.parquet").write_text("no part")
-    (row,) = retry.find_files(tmp_path, retry.Selection())
+    (row,) = retry.find(tmp_path, retry.Selection(), files=True)
     assert (row.item_id, row.stage) == (None, "part")

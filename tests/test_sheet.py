@@ -8,7 +8,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -126,15 +126,11 @@ def test_scripts_are_told_apart() -> None:
 
 
 @settings(max_examples=60)
+@example(label="a\udcffb\x00\x1b\n", title="\ud800")
 @given(label=st.text(st.characters(), max_size=40), title=st.text(st.characters(), max_size=40))
 def test_no_text_breaks_the_sheet(label: str, title: str) -> None:
     """Lone surrogates, as in file names that are not UTF-8, crash the renderer itself."""
     sheet = contact_sheet([(label, [_plain(30, 40)])], [title], cell_height=30, title=title)
-    assert _box(sheet, RED)[2:] == (30, 40)
-
-
-def test_lone_surrogates_and_controls_are_drawable() -> None:
-    sheet = contact_sheet([("a\udcffb\x00\x1b\n", [_plain(30, 40)])], ["\ud800"], cell_height=30, title="\udfff")
     assert _box(sheet, RED)[2:] == (30, 40)
 
 
@@ -170,32 +166,19 @@ def test_png_round_trip_is_exact(tmp_path: Path) -> None:
     write_png(image, path)
     assert np.array_equal(_read(path), image)
     assert [entry.name for entry in path.parent.iterdir()] == ["sheet.png"]
-    write_png(image[:5], path)
-    assert _read(path).shape == (5, 47, 3)
+    write_png(image[::2, ::-1], path)
+    assert np.array_equal(_read(path), image[::2, ::-1]), "a view, over a file"
 
 
-def test_png_of_a_view_is_exact(tmp_path: Path) -> None:
-    image = np.random.default_rng(2).integers(0, 256, (20, 30, 3), np.uint8)
-    write_png(image[::2, ::-1], tmp_path / "view.png")
-    assert np.array_equal(_read(tmp_path / "view.png"), image[::2, ::-1])
-
-
-def test_a_folder_that_cannot_be_made_is_an_output_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    path = tmp_path / "file" / "sub" / "sheet.png"
+@pytest.mark.parametrize("in_the_way", ["sheet.png/inside", "file"])
+def test_what_is_in_the_way_is_an_output_error(in_the_way: str, tmp_path: Path) -> None:
+    (tmp_path / in_the_way).parent.mkdir(exist_ok=True)
+    (tmp_path / in_the_way).touch()
+    path = tmp_path / "file" / "sub" / "sheet.png" if in_the_way == "file" else tmp_path / "sheet.png"
     with pytest.raises(OutputError) as raised:
         write_png(_plain(4, 4), path)
     assert str(path) in str(raised.value)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_failed_rename_leaves_no_temporary_file(tmp_path: Path) -> None:
-    path = tmp_path / "sheet.png"
-    (path / "inside").mkdir(parents=True)
-    with pytest.raises(OutputError) as raised:
-        write_png(_plain(4, 4), path)
-    assert str(path) in str(raised.value)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["sheet.png"]
+    assert [str(entry.relative_to(tmp_path)) for entry in tmp_path.rglob("*") if entry.is_file()] == [in_the_way]
 
 
 def test_an_unwritable_folder_is_an_output_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

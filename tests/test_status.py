@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import clips
 import pytest
 
 from perturbations.base import console, processes
@@ -18,11 +19,12 @@ from perturbations.cli.main import main
 from perturbations.config import sections as config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.manifest import files
-from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS, CompleteSource, QuarantineRow, SourceRow, VideoRow
-from perturbations.plan import listed, workplace
+from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS, QuarantineRow, VideoRow
+from perturbations.plan import listed, recipe, workplace
 from perturbations.status import run_files as status_files
 from perturbations.status import status
 from perturbations.status import text as status_text
+from perturbations.suites import registry
 
 MEASURED = '{"frame_count":4,"stored_frames":4,"bytes":1000,"sha256":"ab"}\n'
 
@@ -31,20 +33,9 @@ def recipe_id(number: int) -> str:
     return f"{number:032x}"
 
 
-def source(item_id: str, **changed: Any) -> SourceRow:
-    known: dict[str, Any] = {"dataset": "d", "split": "test", "item_id": item_id, "path": "v.mp4", "bytes": 1}
-    known |= dict.fromkeys(("sha256", "frames_sha256", "codec", "pix_fmt"), "0")
-    known |= {"width": 8, "height": 8, "fps": 25.0, "frame_count": 4, "duration_s": 1.0, "rotation": 0}
-    return CompleteSource(**{**known, "status": "complete", **changed})
-
-
 def video(item_id: str, name: str = "fog", severity: int = 1, **changed: Any) -> VideoRow:
-    known: dict[str, Any] = {"dataset": "d", "item_id": item_id, "suite": "mlvp", "perturbation": name}
-    known |= {"severity": severity, "level": "low", "variant": "released", "calibrated": False, "draw": "clip"}
-    known |= {"params": "{}", "backend": "none", "recipe": "{}", "recipe_id": "0", "seed": 0, "storage": "video/high"}
-    known |= {"width": 8, "height": 8, "fps": 25.0, "frame_count": 4, "duration_s": 1.0, "source_path": "v.mp4"}
-    known |= {"source_sha256": "0", "source_frame_count": 4, "bytes": 1000, "status": "complete"}
-    return VideoRow(**{**known, **changed})
+    wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=0, storage=recipe.Unstored())
+    return clips.video_row(wanted, **{"dataset": "d", "item_id": item_id, "bytes": 1000, **changed})
 
 
 @pytest.fixture
@@ -54,15 +45,15 @@ def root(tmp_path: Path) -> Path:
     for shard in ("s1", "s2"):
         (work / "shards").mkdir(parents=True, exist_ok=True)
         (work / "shards" / f"{shard}.jsonl").write_text("{}\n" * 3)
-        files.write_part(work / "sources" / f"{shard}.parquet", SOURCES, [source(f"{shard}{n}") for n in range(3)])
+        rows = [clips.made_up_source(f"{shard}{n}") for n in range(3)]
+        files.write_part(work / "sources" / f"{shard}.parquet", SOURCES, rows)
     (work / "rejected.jsonl").write_text('{"error":"no video file","item_id":"x","missing":true,"split":""}\n')
     listed.write_recipes(work / "mlvp" / "recipes.jsonl", {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
     for shard in ("s1", "s2"):
         broken = {"status": "quarantined", "stage": "video", "error": "no frame 7 of 's10'", "path": None}
-        rows = [video(f"{shard}{n}", **(broken if (shard, n) == ("s1", 0) else {})) for n in range(3)]
-        files.write_part(work / "mlvp" / "fog" / "1" / f"{shard}.parquet", VIDEOS, rows)
-        clips = 3 - (shard == "s1")
-        text = "".join(recipe_id(n) + MEASURED for n in range(clips))
+        videos = [video(f"{shard}{n}", **(broken if (shard, n) == ("s1", 0) else {})) for n in range(3)]
+        files.write_part(work / "mlvp" / "fog" / "1" / f"{shard}.parquet", VIDEOS, videos)
+        text = "".join(recipe_id(n) + MEASURED for n in range(3 - (shard == "s1")))
         (work / "mlvp" / "fog" / "1" / f"{shard}.jsonl").write_text(text)
         benchmark = tmp_path / "work" / "benchmarks" / "d" / "mlvp" / "fog" / "1" / f"{shard}.tsv"
         benchmark.parent.mkdir(parents=True, exist_ok=True)
@@ -203,7 +194,7 @@ def test_no_run_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 def test_only_manifests_are_left(tmp_path: Path) -> None:
     folder = tmp_path / "manifests" / "d"
     broken: dict[str, Any] = {"status": "quarantined", "stage": "video", "error": "no frames"}
-    files.write(folder / "sources.parquet", SOURCES, [source("a"), source("b")])
+    files.write(folder / "sources.parquet", SOURCES, [clips.made_up_source("a"), clips.made_up_source("b")])
     files.write(folder / "mlvp" / "videos.parquet", VIDEOS, [video("a"), video("b", **broken, bytes=None)])
     row = QuarantineRow(dataset="d", item_id="b", **broken)
     files.write(folder / "mlvp" / "quarantine.parquet", QUARANTINE, [row])
@@ -382,7 +373,8 @@ def test_json_is_a_document(root: Path, monkeypatch: pytest.MonkeyPatch, capsys:
 
 def test_a_part_says_its_statuses_in_its_last_bytes(tmp_path: Path) -> None:
     path = tmp_path / "s1.parquet"
-    files.write_part(path, SOURCES, [source("a"), source("b"), source("c", status="quarantined", stage="source")])
+    statuses = {"a": "complete", "b": "complete", "c": "quarantined"}
+    files.write_part(path, SOURCES, [clips.made_up_source(name, status=status) for name, status in statuses.items()])
     assert status_files.statuses(str(path)) == {"complete": 2, "quarantined": 1}
     path.write_bytes(path.read_bytes()[:-1])
     assert status_files.statuses(str(path)) is None

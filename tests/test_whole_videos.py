@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_kernels import scene
-from test_workflow import Project
+from test_workflow import Project, copy_of
 
 from perturbations import open_clip, perturb, read_manifest
 from perturbations.base.errors import MediaError
@@ -179,14 +179,12 @@ def test_a_new_video_touches_its_own_neighbours_only(finished: Project, tmp_path
 
 
 def test_a_row_is_enough_to_make_a_clip_again(finished: Project, tmp_path: Path) -> None:
-    root = tmp_path / "copy"
-    shutil.copytree(finished.root, root, copy_function=shutil.copy2)
-    project = Project(root, finished.config)
-    files = {path: path.read_bytes() for path in (root / "corpora/cooking/msrvtt_p").rglob("one_1_2.002.mp4")}
+    project = copy_of(finished, tmp_path / "copy")
+    files = {path: path.read_bytes() for path in (project.root / "corpora/cooking/msrvtt_p").rglob("one_1_2.002.mp4")}
     assert len(files) == len(NAMES)
     for path in files:
         path.unlink()
-    shutil.rmtree(root / "work")
+    shutil.rmtree(project.root / "work")
     assert project.perturb("verify").returncode == 1
     assert project.perturb("verify", "--repair").returncode == 0
     assert {path: path.read_bytes() for path in files} == files

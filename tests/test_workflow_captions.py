@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import shutil
-import signal
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +13,12 @@ import caption_examples
 import numpy as np
 import pandas as pd
 import pytest
-from test_workflow import Project, tiny_clip
+from test_workflow import Project, copy_of, folders, tiny_clip
 from text_support import PACKAGES, role
 
 from perturbations import perturb_text, read_captions, read_manifest
 from perturbations.base import shown
-from perturbations.base.errors import BackendError, ConfigError, ManifestError
+from perturbations.base.errors import BackendError, ManifestError
 from perturbations.captions import caption_rows, distance
 from perturbations.config import sections as config
 from perturbations.evaluation.page import page_sections
@@ -74,17 +70,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def project(finished: Project, tmp_path: Path) -> Project:
-    root = tmp_path / "project"
-    shutil.copytree(finished.root, root, copy_function=shutil.copy2)
-    return Project(root, json.loads(json.dumps(finished.config)))
+    return copy_of(finished, tmp_path / "project")
 
 
 def texts(project: Project, suite: str = "msrvtt_p") -> pd.DataFrame:
     return read_manifest(project.root / f"manifests/tiny/{suite}/captions.parquet")
-
-
-def parts(names: set[str]) -> set[str]:
-    return {str(Path(name).parent) for name in names}
 
 
 def test_every_caption_has_a_row_a_perturbation_and_severity(finished: Project) -> None:
@@ -164,15 +154,15 @@ def absolute(project: Project) -> dict[str, Any]:
 
 def test_one_changed_value_reruns_its_own_jobs(project: Project) -> None:
     project.config["suites"]["mm_robustness"]["captions"]["parameters"] = {"char_swap": {7: {"ratio": 0.5}}}
-    assert parts(project.rerun("text_mm_robustness_tiny")) == {"tiny/mm_robustness/captions/char_swap/7"}
+    assert folders(project.rerun("text_mm_robustness_tiny")) == {"tiny/mm_robustness/captions/char_swap/7"}
     changed = texts(project, "mm_robustness").query("perturbation == 'char_swap' and severity == 7")
     assert {json.loads(params)["ratio"] for params in changed["params"]} == {0.5}
-    assert parts(project.rerun("text_mm_robustness_tiny")) == set()
+    assert folders(project.rerun("text_mm_robustness_tiny")) == set()
 
 
 def test_a_new_caption_and_a_new_perturbation(project: Project) -> None:
     project.config["suites"]["msrvtt_p"]["captions"]["perturbations"] = [*OFFLINE, "drop_last"]
-    assert parts(project.rerun("text_msrvtt_p_tiny")) == {"tiny/msrvtt_p/captions/drop_last/1"}
+    assert folders(project.rerun("text_msrvtt_p_tiny")) == {"tiny/msrvtt_p/captions/drop_last/1"}
     before = texts(project).set_index(["caption_id", "perturbation"])["text"]
     rows = json.loads((project.root / "captions.json").read_text())
     (project.root / "captions.json").write_text(json.dumps([*rows, {"item_id": "new", "caption": "a dog runs"}]))
@@ -184,15 +174,7 @@ def test_a_new_caption_and_a_new_perturbation(project: Project) -> None:
 
 def test_kill_and_resume(finished: Project, tmp_path: Path) -> None:
     project = new_project(tmp_path / "killed")
-    project.write_config()
-    command = [*project.command(), "--cores", "1", "text_msrvtt_p_tiny"]
-    process = subprocess.Popen(command, cwd=project.root, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "Finished jobid" in line:
-            break
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    project.kill_after("", "--cores", "1", "text_msrvtt_p_tiny")
     project.snakemake("--unlock")
     project.snakemake("text_msrvtt_p_tiny")
     pd.testing.assert_frame_equal(texts(project), texts(finished))
@@ -269,20 +251,6 @@ def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(proje
     assert f"{folder}/captions.parquet: {line}" in verified.stdout
     statistics = project.root / f"{folder}/caption_statistics.parquet"
     assert page_sections.gate([statistics]).texts[1:] == [f"msrvtt_p on tiny: {line}."]
-
-
-def test_mistakes_in_the_configuration_are_named(tmp_path: Path) -> None:
-    settings = new_project(tmp_path).config
-    settings["suites"]["msrvtt_p"]["captions"] = {
-        "perturbations": ["genders"],
-        "parameters": {"keyboard": {2: {"ratio": 1.0}}, "no_nouns": {1: {"tags": 3, "word": "x"}}},
-    }
-    with pytest.raises(ConfigError) as caught:
-        config.parse(settings)
-    output = str(caught.value)
-    assert "suites.msrvtt_p.captions.perturbations: unknown 'genders'" in output
-    assert "suites.msrvtt_p.captions.parameters.keyboard: no severity 2; it has [1]" in output
-    assert "suites.msrvtt_p.captions.parameters.no_nouns.1.word: unknown parameter" in output
 
 
 def test_combined_views_join_both(tmp_path: Path) -> None:

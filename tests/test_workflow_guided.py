@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,7 @@ import cv2
 import numpy as np
 import pandas as pd
 import pytest
-from test_workflow import Project, copy_of, tiny_clip
+from test_workflow import Project, copy_of, folders, tiny_clip
 
 from perturbations import open_clip, read_manifest
 
@@ -54,11 +51,6 @@ def project(finished: Project, tmp_path: Path) -> Project:
 
 def videos_of(project: Project) -> pd.DataFrame:
     return read_manifest(project.root / "manifests/tiny/mlvp/videos.parquet")
-
-
-def parts(names: set[str]) -> set[str]:
-    """The folders of shards' parts."""
-    return {str(Path(name).parent) for name in names}
 
 
 def test_an_analysis_runs_once_a_shard_and_serves_all_that_need_it(finished: Project) -> None:
@@ -133,17 +125,9 @@ def test_results_do_not_depend_on_how_the_work_is_cut(
 
 def test_kill_and_resume(finished: Project, tmp_path: Path) -> None:
     project = new_project(tmp_path)
-    project.write_config()
     # One job at a time: no other one may have its file in place, but not yet be known as finished.
-    command = [*project.command(), "--cores", "1", "mlvp_tiny"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "Finished jobid" in line and "analyses" in line:
-            break
+    project.kill_after("analyses", "--cores", "1", "mlvp_tiny")
     analysed = {path: path.stat().st_mtime_ns for path in (tmp_path / "work/tiny/analyses").rglob("s*.parquet")}
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
     assert analysed
     project.snakemake("--unlock")
     project.snakemake("mlvp_tiny")
@@ -172,13 +156,13 @@ def test_an_unfinished_analysis_keeps_its_finished_clips(project: Project) -> No
 
 def test_one_changed_number_reruns_its_own_shards(project: Project) -> None:
     project.config["suites"]["mlvp"]["parameters"] = {"event_insertion": {5: {"share": 0.8}}}
-    assert parts(project.rerun("mlvp_tiny")) == {"tiny/mlvp/event_insertion/5"}
+    assert folders(project.rerun("mlvp_tiny")) == {"tiny/mlvp/event_insertion/5"}
 
 
 def test_the_variant_reruns_what_differs_in_it(project: Project) -> None:
     before = {path: path.stat().st_ino for path in (project.root / "corpora").rglob("*.mp4")}
     project.config["suites"]["mlvp"].update(variant="paper", severities=[5])
-    rerun = parts(project.rerun("mlvp_tiny"))
+    rerun = folders(project.rerun("mlvp_tiny"))
     assert not {name for name in rerun if "analyses" in name}
     assert {"tiny/mlvp/motion_blur/5", "tiny/mlvp/event_insertion/5"} <= rerun
     assert set(videos_of(project)["variant"]) == {"paper"}
@@ -191,7 +175,7 @@ def test_other_style_images_repaint_and_nothing_else(project: Project) -> None:
         image = np.random.default_rng(seed).integers(0, 256, (40, 60, 3), dtype=np.uint8)
         cv2.imwrite(str(project.root / "styles" / f"style {seed}.png"), image)
     project.config["backends"] = {"style": {"backend": "offline", "images": "styles"}}
-    rerun = parts(project.rerun("mlvp_tiny"))
+    rerun = folders(project.rerun("mlvp_tiny"))
     assert rerun == {"tiny/mlvp/style_transfer/2", "tiny/mlvp/style_transfer/5"}
     styled = videos_of(project).query("perturbation == 'style_transfer'")
     assert {len(json.loads(guide)["style"]) for guide in styled["guide"]} == {64}  # a SHA-256

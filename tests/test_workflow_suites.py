@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from test_kernels import scene
-from test_workflow import Project, tiny_clip
+from test_workflow import Project, copy_of, folders, tiny_clip
 
 from perturbations import perturb, read_manifest
 from perturbations.base import console
@@ -55,17 +54,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def project(finished: Project, tmp_path: Path) -> Project:
-    root = tmp_path / "project"
-    shutil.copytree(finished.root, root, copy_function=shutil.copy2)
-    return Project(root, json.loads(json.dumps(finished.config)))
+    return copy_of(finished, tmp_path / "project")
 
 
 def videos_of(project: Project, suite: str = "mm_robustness") -> pd.DataFrame:
     return read_manifest(project.root / f"manifests/tiny/{suite}/videos.parquet")
-
-
-def parts(names: set[str]) -> set[str]:
-    return {str(Path(name).parent) for name in names}
 
 
 def test_both_suites_are_made_and_check_out(finished: Project) -> None:
@@ -111,7 +104,7 @@ def test_a_changed_number_reruns_the_jobs_of_its_own_rows(
 
 def test_draws_by_the_frame_remake_what_is_drawn(project: Project) -> None:
     project.config["suites"]["mm_robustness"]["draw"] = "frame"
-    rerun = parts(project.rerun("mm_robustness_tiny"))
+    rerun = folders(project.rerun("mm_robustness_tiny"))
     assert rerun == {
         f"tiny/mm_robustness/{name}/{severity}" for name in ("gaussian_noise", "frost") for severity in (1, 5)
     }
@@ -126,7 +119,7 @@ def test_photographs_of_frost(project: Project) -> None:
         image = np.random.default_rng(seed).integers(200, 256, (400, 600, 3), dtype=np.uint8)
         cv2.imwrite(str(project.root / "ice" / f"ice {seed}.png"), image)
     project.config["backends"] = {"frost": {"images": "ice"}}
-    assert parts(project.rerun("mm_robustness_tiny")) == {"tiny/mm_robustness/frost/1", "tiny/mm_robustness/frost/5"}
+    assert folders(project.rerun("mm_robustness_tiny")) == {"tiny/mm_robustness/frost/1", "tiny/mm_robustness/frost/5"}
     frosted = videos_of(project).query("perturbation == 'frost'")
     assert {len(json.loads(guide)["frost"]) for guide in frosted["guide"]} == {64}  # a SHA-256
     assert all(json.loads(backend)["frost"]["backend"] == "photographs" for backend in frosted["backend"])
@@ -142,20 +135,6 @@ def test_photographs_of_frost(project: Project) -> None:
     failed = project.perturb("verify", "--repair")
     assert failed.returncode == 1
     assert "missing or changed" in failed.stdout
-
-
-def test_only_mm_robustness_lets_choose(tmp_path: Path) -> None:
-    project = new_project(tmp_path)
-    project.config["suites"]["msrvtt_p"]["draw"] = "clip"
-    project.config["backends"] = {"frost": {"images": "nowhere"}}
-    failed = project.snakemake("msrvtt_p_tiny", "--dry-run", check=False)
-    assert (
-        "suites.msrvtt_p.draw: the paper says what is drawn; a choice for: mm_robustness"
-        in failed.stdout + failed.stderr
-    )
-    del project.config["suites"]["msrvtt_p"]["draw"]
-    failed = project.snakemake("mm_robustness_tiny", "--dry-run", check=False)
-    assert "backends.frost.images: no such directory: nowhere" in failed.stdout + failed.stderr
 
 
 FRAME_BY_FRAME = [entry.key for entry in registry.perturbations("msrvtt_p", "video") if entry.draw == "frame"]

@@ -112,19 +112,16 @@ class Held:
 
     def _facts_of(self, recipe: VideoRecipe) -> Facts | None:
         if recipe.key not in self._facts:
-            self._facts[recipe.key] = self._new_facts(recipe)
+            known = self._known.get(recipe.analysis.text) if recipe.analysis else None
+            try:
+                facts = guided.facts_of(recipe, self.source, known) if known else guided.facts_now(recipe, self.source)
+            except MediaError as error:
+                if known is None or recipe.donors is None:
+                    raise
+                message = f"{recipe.key} inserts segments of other clips: calibrate on two clips or more ({error})"
+                raise ConfigError(message) from None
+            self._facts[recipe.key] = facts
         return self._facts[recipe.key]
-
-    def _new_facts(self, recipe: VideoRecipe) -> Facts | None:
-        if recipe.analysis is None or recipe.analysis.text not in self._known:
-            return guided.facts_now(recipe, self.source)
-        try:
-            return guided.facts_of(recipe, self.source, self._known[recipe.analysis.text])
-        except MediaError as error:
-            if recipe.donors is None:
-                raise
-            message = f"{recipe.key} inserts segments of other clips: calibrate on two clips or more ({error})"
-            raise ConfigError(message) from None
 
     def _kept_by(self, recipe: VideoRecipe) -> Path | None:
         """The file of the clip's analysis, made once, where the analysis keeps one."""

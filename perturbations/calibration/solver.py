@@ -75,8 +75,13 @@ def calibrate(
     if not sources:
         raise ConfigError("there is no clip to calibrate on: all are quarantined, or the dataset is empty")
     searches = {key: _Search(registry.get(key, variant), seed) for key, variant in wanted.items()}
-    _check_distances([search.recipe_of(1) for search in searches.values()])
-    known = known_of(sources, [search.recipe_of(1) for search in searches.values()])
+    recipes = [search.recipe_of(1) for search in searches.values()]
+    if names := [f"{recipe.key} ({recipe.variant})" for recipe in recipes if recipe.entry.shape is not None]:
+        raise ConfigError(
+            f"{', '.join(names)}: frames of another size have no SSIM against the clean clip, so there is nothing to "
+            "calibrate: leave the perturbation out, or choose another variant"
+        )
+    known = known_of(sources, recipes)
     strengths = {key: search.first() for key, search in searches.items()}
     for number in range(_ROUNDS + 1):
         jobs = [(source, key) for source in sources for key in strengths if strengths[key]]
@@ -103,16 +108,6 @@ def calibrate(
         "sample": [{"item_id": source.item_id, "source_sha256": source.sha256} for source in sources],
         "perturbations": {key: search.entry_of(targets) for key, search in searches.items()},
     }
-
-
-def _check_distances(recipes: Sequence[VideoRecipe]) -> None:
-    """Raise `ConfigError` for perturbations whose frames cannot be compared with clean ones."""
-    names = [f"{recipe.key} ({recipe.variant})" for recipe in recipes if recipe.entry.shape is not None]
-    if names:
-        raise ConfigError(
-            f"{', '.join(names)}: frames of another size have no SSIM against the clean clip, so there is nothing to "
-            "calibrate: leave the perturbation out, or choose another variant"
-        )
 
 
 # --- solving ---------------------------------------------------------------------------------------------------------
@@ -203,7 +198,7 @@ class _Search:
     def next(self, targets: Sequence[float]) -> list[float | int]:
         """Strengths to measure now, so that the aims are met better."""
         points = list(self.points.values())
-        wanted = self.aims(targets)
+        wanted = aims(targets, *self.extremes())
         missed = [
             aim for aim, point in zip(wanted, choose(points, wanted), strict=True) if abs(point.ssim - aim) > _CLOSE
         ]
@@ -243,14 +238,11 @@ class _Search:
         values = [point.ssim for point in self.points.values()]
         return max(values), min(values)
 
-    def aims(self, targets: Sequence[float]) -> list[float]:
-        return aims(targets, *self.extremes())
-
     def entry_of(self, targets: Sequence[float]) -> dict[str, Any]:
         """What the table says."""
-        wanted = self.aims(targets)
-        chosen = choose(list(self.points.values()), wanted)
         mildest, strongest = self.extremes()
+        wanted = aims(targets, mildest, strongest)
+        chosen = choose(list(self.points.values()), wanted)
         return {
             "version": self.entry.version,
             "variant": self.entry.variant,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from perturbations.base.records import canonical
 from perturbations.captions.pipeline import perturb_captions
@@ -22,7 +23,6 @@ def run(
 
     Raises `BackendError` when a library, program or file that the backend needs is missing.
     """
-    entry = registry.get(recipe.key, recipe.variant)
     results = perturb_captions(
         captions,
         recipe.key,
@@ -35,30 +35,25 @@ def run(
         known_similarities=known_similarities,
     )
     for caption, result in zip(captions, results, strict=True):
-        yield TextRow(
-            dataset=dataset,
-            caption_id=caption.caption_id,
-            item_id=caption.item_id,
-            suite=recipe.suite,
-            perturbation=recipe.perturbation,
-            severity=recipe.severity,
-            level=entry.level,
-            variant=recipe.variant,
-            params=canonical(recipe.params),
-            backend=result.backend,
-            seed=recipe.seed,
-            language=recipe.language,
-            source_text=caption.text,
-            text=result.text,
-            changed=result.changed,
-            effective_change=result.effective_change,
-            similarity=result.similarity,
-            fluency_change=result.fluency_change,
-            attempts=result.attempts,
-            accepted=result.accepted,
-            recipe=recipe.text,
-            recipe_id=text_id(recipe, dataset, caption),
-        )
+        columns = {"dataset": dataset, "caption_id": caption.caption_id, "item_id": caption.item_id, **vars(result)}
+        yield TextRow(**columns, **of_recipe(recipe, dataset, caption))
+
+
+def of_recipe(recipe: TextRecipe, dataset: str, caption: ListedCaption) -> dict[str, Any]:
+    """The columns that follow from a recipe and the caption that it perturbs."""
+    return {
+        "suite": recipe.suite,
+        "perturbation": recipe.perturbation,
+        "severity": recipe.severity,
+        "level": registry.get(recipe.key).level,
+        "variant": recipe.variant,
+        "params": canonical(recipe.params),
+        "seed": recipe.seed,
+        "language": recipe.language,
+        "source_text": caption.text,
+        "recipe": recipe.text,
+        "recipe_id": text_id(recipe, dataset, caption),
+    }
 
 
 def statistics(rows: Iterable[TextRow]) -> Iterator[TextStatisticsRow]:

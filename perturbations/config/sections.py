@@ -23,7 +23,6 @@ from perturbations.base import limits, settings, wings
 from perturbations.base.settings import MOST_ITEMS, AnySeverity, Device, KeySeverity, Seed, Strict, Whole, distinct
 from perturbations.config import problems, renamed
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
-from perturbations.config.problems import Problem
 from perturbations.config.tiers import StorageSettings as StorageSettings
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
@@ -247,10 +246,6 @@ class _Config(Strict):
         def __getattr__(self, name: str) -> Any:
             """The section of a wing."""
 
-    def with_section(self, name: str, section: Strict) -> Config:
-        """The same configuration with another section of a wing."""
-        return self.model_copy(update={name: section})
-
     def max_failed_items_of(self, dataset: str) -> int:
         """How many items of `dataset` may fail."""
         own = self.datasets[dataset].max_failed_items
@@ -265,17 +260,16 @@ class _Config(Strict):
         return self.datasets[dataset].donors or dataset
 
 
-def _with_sections() -> type[_Config]:
-    """The configuration with the section of each wing, whose key is the wing's name."""
-    sections = wings.loaded("section")
-    fields: dict[str, Any] = {name: (kind, Field(default_factory=kind)) for name, kind in sections.items()}
-    return create_model("Config", __base__=_Config, __doc__=_Config.__doc__, **fields)
-
-
 if TYPE_CHECKING:
     Config = _Config
 else:
-    Config = _with_sections()
+    # With the section of each wing, whose key is the wing's name.
+    Config = create_model(
+        "Config",
+        __base__=_Config,
+        __doc__=_Config.__doc__,
+        **{name: (kind, Field(default_factory=kind)) for name, kind in wings.loaded("section").items()},
+    )
 
 
 def parse(raw: dict[str, Any], places: LinesOfKeys = NOWHERE, place: Path = Path()) -> Config:
@@ -293,22 +287,18 @@ def parse(raw: dict[str, Any], places: LinesOfKeys = NOWHERE, place: Path = Path
         wrong = problems.of_types(error, Config.model_json_schema, places)
         problems.raise_all([*wrong, *mistakes], places=places)
         raise AssertionError("an invalid configuration has a problem") from error
-    problems.raise_all([*_of_meaning(config), *mistakes], places=places)
-    config._places = places
-    config._workplace = place
-    config._old_names = old_names
-    return config
-
-
-def _of_meaning(config: Config) -> list[Problem]:
-    """The mistakes of a configuration whose values all have the right types."""
-    return [
+    wrong = [
         *problems.of_suites(config.suites),
         *problems.of_datasets(config),
         *problems.of_storage(config),
         *problems.of_backends(config),
         *(problem for of_section in wings.loaded("problems").values() for problem in of_section(config)),
     ]
+    problems.raise_all([*wrong, *mistakes], places=places)
+    config._places = places
+    config._workplace = place
+    config._old_names = old_names
+    return config
 
 
 def json_schema() -> str:

@@ -253,7 +253,7 @@ def models(config: configuration.Config) -> dict[str, configuration.Config]:
     entries = config.evaluation.models
     if not entries:
         return {model_key(config): config}
-    alone = [config.with_section("evaluation", config.evaluation.of_model(entry)) for entry in entries]
+    alone = [config.model_copy(update={"evaluation": config.evaluation.of_model(entry)}) for entry in entries]
     return {model_key(own): own for own in alone}
 
 

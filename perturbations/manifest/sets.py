@@ -9,7 +9,8 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -127,23 +128,11 @@ def _listed(statuses: Mapping[str, RowStatus], scenarios: int) -> Listed:
 
 def quarantine_of(sources: Iterable[SourceRow], videos: Iterable[VideoRow]) -> list[QuarantineRow]:
     """The sources and videos that are not complete, and why."""
-    rows = [
-        QuarantineRow(dataset=row.dataset, item_id=row.item_id, status=row.status, stage=row.stage, error=row.error)
-        for row in sources
-        if row.status != COMPLETE
-    ]
-    return rows + [
-        QuarantineRow(
-            dataset=row.dataset,
-            item_id=row.item_id,
-            status=row.status,
-            stage=row.stage,
-            suite=row.suite,
-            perturbation=row.perturbation,
-            severity=row.severity,
-            error=row.error,
-        )
-        for row in videos
+    names = [field.name for field in fields(QuarantineRow)]
+    rows: Iterable[SourceRow | VideoRow] = chain(sources, videos)
+    return [
+        QuarantineRow(**{name: getattr(row, name) for name in names if hasattr(row, name)})
+        for row in rows
         if row.status != COMPLETE
     ]
 

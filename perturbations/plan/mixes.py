@@ -112,34 +112,15 @@ def _extended(kind: Callable[..., Extended], row: ClipRow, **columns: object) ->
     return kind(**{name: getattr(row, name) for name in _CLIP_COLUMNS}, **columns)
 
 
+_OF_CLIP = ("dataset", "item_id", "suite", "seed", "source_path", "source_sha256", "start_s", "end_s")
+_OF_FILE = (
+    *("path", "codec", "pix_fmt", "width", "height", "fps", "frame_count", "sample_aspect_ratio", "duration_s"),
+    *("bytes", "sha256", "frames_sha256", "status"),
+)
+
+
 def _clean_row(share: float, like: VideoRow, source: CompleteSource) -> MixRow:
     """A clean clip as a row among perturbed ones: severity 0."""
-    return MixRow(
-        mix="mixed_types",
-        share=share,
-        dataset=like.dataset,
-        item_id=like.item_id,
-        suite=like.suite,
-        severity=0,
-        seed=like.seed,
-        path=source.path,
-        storage=SOURCE_STORAGE,
-        codec=source.codec,
-        pix_fmt=source.pix_fmt,
-        width=source.width,
-        height=source.height,
-        fps=source.fps,
-        frame_count=source.frame_count,
-        stored_frames=source.frame_count,
-        sample_aspect_ratio=source.sample_aspect_ratio,
-        duration_s=source.duration_s,
-        bytes=source.bytes,
-        sha256=source.sha256,
-        frames_sha256=source.frames_sha256,
-        source_path=like.source_path,
-        source_sha256=like.source_sha256,
-        source_frame_count=source.frame_count,
-        start_s=like.start_s,
-        end_s=like.end_s,
-        status=source.status,
-    )
+    columns = {name: getattr(like, name) for name in _OF_CLIP} | {name: getattr(source, name) for name in _OF_FILE}
+    columns |= dict.fromkeys(("stored_frames", "source_frame_count"), source.frame_count)
+    return MixRow(mix="mixed_types", share=share, severity=0, storage=SOURCE_STORAGE, **columns)

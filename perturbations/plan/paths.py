@@ -147,12 +147,9 @@ def video_recipes(config: configuration.Config, collection: str, suite: str) -> 
         f"{name}/{severity}": recipe.from_config(config, collection, suite, name, severity).text
         for name, severity in recipe.scenarios(config, suite)
     }
-    return _written(config, Path(layout.at("video_recipes", dataset=collection, suite=suite)), texts)
-
-
-def _written(config: configuration.Config, path: Path, recipes: Mapping[str, str]) -> str:
-    listed.write_recipes(config.at(path), recipes)
-    return str(path)
+    path = layout.at("video_recipes", dataset=collection, suite=suite)
+    listed.write_recipes(config.at(path), texts)
+    return path
 
 
 def video_memory_mb(wanted: recipe.VideoRecipe) -> int:
@@ -229,7 +226,9 @@ def text_recipes(config: configuration.Config, dataset: str, suite: str) -> str:
         ).text
         for name, severity in _text_scenarios(config, dataset, suite)
     }
-    return _written(config, Path(layout.at("text_recipes", dataset=dataset, suite=suite)), texts)
+    path = layout.at("text_recipes", dataset=dataset, suite=suite)
+    listed.write_recipes(config.at(path), texts)
+    return path
 
 
 def caption_lists(dataset: str, shards: Iterable[str]) -> list[str]:

@@ -13,6 +13,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
 from pathlib import Path
 from typing import TypeVar
@@ -30,22 +31,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DatasetPlan:
-    """The work for one collection, as far as it is known before any job.
+    """The work for one collection, as far as it is known before any job."""
 
-    Attributes:
-        shards: the names of the shards; each has a list file.
-        videos: per shard, the ids of the videos that contain its items.
-        listed: number of items in the annotations.
-        rejected: number of items that cannot be used.
-        captions: number of captions that can be used.
-        rejected_captions: number of captions that cannot.
-    """
-
-    shards: tuple[str, ...]
-    videos: Mapping[str, frozenset[str]]
-    listed: int
-    rejected: int
-    captions: int = 0
+    shards: tuple[str, ...]  # each has a list file
+    videos: Mapping[str, frozenset[str]]  # per shard, the ids of the videos that contain its items
+    listed: int  # items in the annotations
+    rejected: int  # items that cannot be used
+    captions: int = 0  # that can be used
     rejected_captions: int = 0
 
 
@@ -79,23 +71,13 @@ def _shards(
             yield f"s{_hash(hashed[start][:32].hex()).hex()[:12]}", sorted(members, key=item_id)
 
 
-_REMEMBERED = 50_000
-
-
 def _hashed(items: Sequence[T], item_id: Callable[[T], str], video_id: Callable[[T], str]) -> list[bytes]:
     """The sorted hashes of the items, each followed by the item's index, which orders equal hashes."""
-    videos: dict[str, bytes] = {}
-    hashed = []
-    for index, item in enumerate(items):
-        video = video_id(item)
-        start = videos.get(video)
-        if start is None:
-            if len(videos) == _REMEMBERED:
-                videos.clear()
-            start = videos[video] = _hash(video)[:16]
-        hashed.append(start + _hash(item_id(item))[:16] + index.to_bytes(8, "big"))
-    hashed.sort()
-    return hashed
+    hash_of_video = lru_cache(maxsize=50_000)(_hash)  # the items of a video often follow each other
+    return sorted(
+        hash_of_video(video_id(item))[:16] + _hash(item_id(item))[:16] + index.to_bytes(8, "big")
+        for index, item in enumerate(items)
+    )
 
 
 def _item(items: Sequence[T], key: bytes) -> T:
@@ -161,7 +143,9 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
     unusable = listing.rejected_items()
     _write_rejected(folder / "rejected.jsonl", split, unusable, missing)
     numbered = _Captions(listing)
-    _write_captions(folder / "captions.jsonl", numbered)
+    # The order of the lines' canonical JSON: each line begins with the id, and ids are unique.
+    order = sorted(range(len(numbered)), key=lambda number: encode_basestring(numbered.caption_id(number)))
+    storage.write_text_if_changed(folder / "captions.jsonl", "".join(map(numbered.line, order)))
     rejected_captions = listing.rejected_captions()
     _write_rejected(folder / REJECTED_CAPTIONS, split, rejected_captions)
     videos = {shard: frozenset(clip.source_video_id for clip in members) for shard, members in shards.items()}
@@ -270,28 +254,3 @@ def _write_lines(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     # ASCII only: names may contain characters that some readers treat as line ends.
     text = "".join(json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n" for row in rows)
     storage.write_text_if_changed(path, text)
-
-
-_PART = 10_000
-
-
-def _write_captions(path: Path, captions: _Captions) -> None:
-    """Write the list of all captions in parts, because it may not fit in memory. An unchanged file is not touched."""
-    # The order of the lines' canonical JSON: each line begins with the id, and ids are unique.
-    order = sorted(range(len(captions)), key=lambda number: encode_basestring(captions.caption_id(number)))
-    if not _holds(path, _parts(captions, order)):
-        with storage.atomic_path(path) as temporary, temporary.open("wb") as file:
-            file.writelines(_parts(captions, order))
-
-
-def _parts(captions: _Captions, order: Sequence[int]) -> Iterator[bytes]:
-    for start in range(0, len(order), _PART):
-        yield "".join(map(captions.line, order[start : start + _PART])).encode("ascii")
-
-
-def _holds(path: Path, parts: Iterator[bytes]) -> bool:
-    try:
-        with path.open("rb") as file:
-            return all(file.read(len(part)) == part for part in parts) and not file.read(1)
-    except FileNotFoundError:
-        return False

@@ -18,12 +18,7 @@ from perturbations.text import scripts
 
 @dataclass(frozen=True)
 class TargetWork:
-    """What a target consists of.
-
-    Attributes:
-        files: the files that the target makes.
-        sizes: lines that say how much work they are.
-    """
+    """The files that a target makes, and lines that say how much work they are."""
 
     files: list[str]
     sizes: tuple[str, ...] = ()
@@ -35,17 +30,11 @@ WorkRequest = Callable[[], TargetWork]
 
 @dataclass(frozen=True)
 class Target:
-    """A target of Snakemake.
-
-    Attributes:
-        name: its name.
-        text: its line in `snakemake --list-target-rules`.
-        request: plans its work. It is called only when the target is requested, so that other targets cost nothing.
-    """
+    """A target of Snakemake: its name, and its line in `snakemake --list-target-rules`."""
 
     name: str
     text: str
-    request: WorkRequest
+    request: WorkRequest  # called only when the target is requested, so that other targets cost nothing
 
 
 def demo(config: configuration.Config, plans: Plans) -> Target:
@@ -132,13 +121,9 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
         recipe.from_config(config, dataset, suite, name, severity)
     size = _corpus_size(config, suite, dataset, plans)
     whole = [
-        file
+        layout.at(kind, dataset=collection, suite=suite)
         for collection in _whole_collections(config, suite, dataset)
-        for file in (
-            layout.at("videos", dataset=collection, suite=suite),
-            layout.at("quarantine", dataset=collection, suite=suite),
-            layout.at("videos_checked", dataset=collection, suite=suite),
-        )
+        for kind in ("videos", "quarantine", "videos_checked")
     ]
     kinds = ["videos", "quarantine", "mixed_severity", "mixed_types"]
     kinds += [kind for of_wing in wings.offered("corpus_files") for kind in of_wing] + ["videos_checked"]

@@ -28,13 +28,7 @@ _PAST = "`snakemake --no-hooks` starts without this check"
 
 @dataclass
 class Report:
-    """What the check says.
-
-    Attributes:
-        lines: counts and estimates.
-        warnings: what may go wrong.
-        errors: what cannot succeed.
-    """
+    """What the check says: counts and estimates, what may go wrong, and what cannot succeed."""
 
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -131,14 +125,14 @@ def _count_captions(config: configuration.Config, dataset: str, report: Report) 
 def _estimate_clips(
     config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection], report: Report, in_store: bool
 ) -> None:
-    stored = survey.stored(config, wanted, surveyed)
+    videos, size, is_rough = survey.stored(config, wanted, surveyed)
     jobs = _jobs(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses))
-    rough = ", roughly: no clip could be looked at" if stored.rough else ""
-    report.lines.append(f"to make: {stored.videos:,} perturbed videos in {jobs}{rough}")
+    rough = ", roughly: no clip could be looked at" if is_rough else ""
+    report.lines.append(f"to make: {videos:,} perturbed videos in {jobs}{rough}")
     if in_store:
-        report.lines.append(f"store: about {_bytes(stored.bytes)} to store")
+        report.lines.append(f"store: about {_bytes(size)} to store")
     else:
-        _compare_disk(stored.bytes, report)
+        _compare_disk(size, report)
         report.errors += _unwritable(config, wanted)
 
 
@@ -170,10 +164,7 @@ def _unwritable(config: configuration.Config, wanted: WantedWork) -> list[str]:
     made = wanted.scenarios
     folders = {Path(layout.folder("videos", dataset=collection, suite=suite)) for collection, suite, _, _ in made}
     if config.storage.tier != "recipe":
-        folders |= {
-            Path(layout.at("clips", dataset=collection, suite=suite, perturbation=name, severity=severity))
-            for collection, suite, name, severity in wanted.scenarios
-        }
+        folders |= {*wanted.folders}
     nearest = {next(path for path in (folder, *folder.parents) if os.path.lexists(path)) for folder in folders}
     return [
         f"disk: {cut(str(path))} is {'not writable' if path.is_dir() else 'no folder'}"

@@ -102,19 +102,12 @@ def _problem(path: str) -> str | None:
 
 @dataclass(frozen=True)
 class _Look:
-    """What the sampled clips of a collection are like.
+    """What the sampled clips of a collection are like."""
 
-    Attributes:
-        seconds_per_byte: of their files.
-        pixels_per_second: of their frames.
-        pixels_per_frame: the mean over clips.
-        drawn_seconds: of each clip that the package draws.
-    """
-
-    seconds_per_byte: float
+    seconds_per_byte: float  # of their files
     pixels_per_second: float
-    pixels_per_frame: float
-    drawn_seconds: float = 0.0
+    pixels_per_frame: float  # the mean over clips
+    drawn_seconds: float = 0.0  # of each clip that the package draws
 
     def pixels(self, clip: ListedClip, stored_frames: int | None) -> float:
         """How many pixels of a clip are stored: of all its frames, or of `stored_frames` of them."""
@@ -130,23 +123,13 @@ _USUAL = _Look(seconds_per_byte=2e-5, pixels_per_second=25 * 320 * 240, pixels_p
 """Of clips of MSR-VTT."""
 
 
-@dataclass(frozen=True)
-class Stored:
-    """What the jobs of perturbed clips make.
+def stored(
+    config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection]
+) -> tuple[int, float, bool]:
+    """How many perturbed clips a run makes, the bytes that they take within a factor of 2, and whether that is rough.
 
-    Attributes:
-        videos: perturbed clips.
-        bytes: that they store, within a factor of 2.
-        rough: whether no clip of some collection could be looked at.
+    It is where no clip of some collection could be looked at. `surveyed` has their collections.
     """
-
-    videos: int
-    bytes: float
-    rough: bool
-
-
-def stored(config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection]) -> Stored:
-    """What a run's jobs make of perturbed clips; `surveyed` has their collections."""
     storage = config.storage
     tier = storage.profile if storage.tier == "video" else storage.tier
     resolved = recipe.storage_of(storage)
@@ -157,7 +140,7 @@ def stored(config: configuration.Config, wanted: WantedWork, surveyed: dict[str,
         clips = surveyed[name].usable(shards)
         videos += len(clips)
         pixels += sum((looks[name] or _USUAL).pixels(clip, frames) for clip in clips)
-    return Stored(videos, pixels * _BYTES_PER_PIXEL[tier], None in looks.values())
+    return videos, pixels * _BYTES_PER_PIXEL[tier], None in looks.values()
 
 
 def _look_of(config: configuration.Config, name: str, collection: Collection) -> _Look | None:

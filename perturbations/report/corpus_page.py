@@ -22,14 +22,14 @@ from perturbations.suites import registry
 _MOST_REASONS = 100
 
 
-def write(path: Path, output: Path, quarantine: Path | None = None) -> None:
-    """Write the page of a `videos` manifest; `quarantine` is that beside it by default.
+def write(path: Path, output: Path) -> None:
+    """Write the page of a `videos` manifest, with the quarantine beside it.
 
     A clip whose file is missing or damaged has no crop, but the reason. Raises `ManifestError`.
     """
     rows = files.read_rows(path, VIDEOS)
     about = files.read_metadata(path)
-    quarantine = quarantine or path.with_name("quarantine.parquet")
+    quarantine = path.with_name("quarantine.parquet")
     failed = files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else []
     names = _in_order(rows)
     complete = [row for row in rows if row.status == COMPLETE]

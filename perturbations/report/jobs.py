@@ -13,7 +13,7 @@ def add(commands: Commands) -> None:
     text = "write the page of a corpus: counts, failures, distortion, crops"
     parser = add_command(commands, "corpus-page", _corpus_page, text)
     parser.add_argument("videos", type=Path, help="a manifest of videos; quarantine.parquet beside it")
-    parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: corpus.html beside the manifest")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the page, .html")
 
     text = "write manifests/index.html, which leads to every page, manifest and clip of this folder"
     add_command(commands, "index", _index, text)
@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
 def _corpus_page(options: argparse.Namespace) -> int:
     from perturbations.report import corpus_page
 
-    corpus_page.write(options.videos, options.output or options.videos.with_name("corpus.html"))
+    corpus_page.write(options.videos, options.output)
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
@@ -44,24 +43,35 @@ def contact_sheet(
     cell_width = min(widest, 4 * cell_height)
     labels = [_wrapped(label, _PLAIN, _LABEL_WIDTH, max(cell_height // _LINE, 1)) for label, _ in rows]
     names = [_wrapped(name, _BOLD, cell_width, 3) for name in columns]
-    layout = _layout(labels, names, title, cell_width, cell_height)
-
-    sheet = np.full((layout.height, layout.width, 3), _PAPER, np.uint8)
+    label_width = max((_width(line, _TEXT, _PLAIN) for lines in labels for line in lines), default=0)
+    header_height = max((len(lines) for lines in names), default=0) * _LINE
+    header_end = _BORDER + (_TITLE + _BORDER if title else 0) + header_height
+    row_height = max(cell_height, max((len(lines) for lines in labels), default=0) * _LINE)
+    first_x = _BORDER + (label_width + _BORDER if label_width else 0)
+    first_y = header_end + (_BORDER // 2 if header_height else 0)
+    lefts = [first_x + column * (cell_width + _GAP) for column in range(len(names))]
+    tops = [first_y + row * (row_height + _GAP) for row in range(len(labels))]
+    width = (lefts[-1] + cell_width if lefts else first_x) + _BORDER
+    height = (tops[-1] + row_height if tops else first_y) + _BORDER
     if title:
-        _write(sheet, _cut(title, _TITLE, _BOLD, layout.width - 2 * _BORDER), _BORDER, _BORDER, _TITLE, _BOLD)
-    for column, lines in enumerate(names):
+        width = max(width, min(_width(title, _TITLE, _BOLD), _TITLE_WIDTH) + 2 * _BORDER)
+
+    sheet = np.full((height, width, 3), _PAPER, np.uint8)
+    if title:
+        _write(sheet, _cut(title, _TITLE, _BOLD, width - 2 * _BORDER), _BORDER, _BORDER, _TITLE, _BOLD)
+    for left, lines in zip(lefts, names, strict=True):
         for number, line in enumerate(lines):  # a short name is close to its pictures, not to the top
-            x = layout.x_of(column) + (cell_width - _width(line, _TEXT, _BOLD)) // 2
-            _write(sheet, line, x, layout.header_end - (len(lines) - number) * _LINE, _TEXT, _BOLD)
-    for row, ((_, images), lines) in enumerate(zip(rows, labels, strict=True)):
-        middle = layout.y_of(row) + (layout.row_height - len(lines) * _LINE) // 2
+            x = left + (cell_width - _width(line, _TEXT, _BOLD)) // 2
+            _write(sheet, line, x, header_end - (len(lines) - number) * _LINE, _TEXT, _BOLD)
+    for top, (_, images), lines in zip(tops, rows, labels, strict=True):
+        middle = top + (row_height - len(lines) * _LINE) // 2
         for number, line in enumerate(lines):
             _write(sheet, line, _BORDER, middle + number * _LINE, _TEXT, _PLAIN)
-        for column, image in enumerate(images):
+        for left, image in zip(lefts, images, strict=True):
             if image is not None:
                 fitted = _fitted(image, cell_height, cell_width)
-                y = layout.y_of(row) + (layout.row_height - fitted.shape[0]) // 2
-                x = layout.x_of(column) + (cell_width - fitted.shape[1]) // 2
+                y = top + (row_height - fitted.shape[0]) // 2
+                x = left + (cell_width - fitted.shape[1]) // 2
                 sheet[y : y + fitted.shape[0], x : x + fitted.shape[1]] = fitted
     return sheet
 
@@ -69,42 +79,6 @@ def contact_sheet(
 def empty_sheet(what: str) -> Image:
     """The sheet of what has no clip to show, RGB uint8: it says that every clip is quarantined."""
     return contact_sheet([], [], title=f"{what}: no picture, because every clip is quarantined or missing")
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """Where the parts of a sheet are, in pixels: `left` and `top` of the first cell, `header_end` of the names."""
-
-    width: int
-    height: int
-    left: int
-    top: int
-    header_end: int
-    cell_width: int
-    row_height: int
-
-    def x_of(self, column: int) -> int:
-        return self.left + column * (self.cell_width + _GAP)
-
-    def y_of(self, row: int) -> int:
-        return self.top + row * (self.row_height + _GAP)
-
-
-def _layout(
-    labels: Sequence[Sequence[str]], names: Sequence[Sequence[str]], title: str, cell_width: int, cell_height: int
-) -> _Layout:
-    """The layout for the text lines of each row's label and each column's name."""
-    label_width = max((_width(line, _TEXT, _PLAIN) for lines in labels for line in lines), default=0)
-    header_height = max((len(lines) for lines in names), default=0) * _LINE
-    left = _BORDER + (label_width + _BORDER if label_width else 0)
-    width = max(left + len(names) * (cell_width + _GAP) - (_GAP if names else 0) + _BORDER, 2 * _BORDER)
-    if title:
-        width = max(width, min(_width(title, _TITLE, _BOLD), _TITLE_WIDTH) + 2 * _BORDER)
-    header_end = _BORDER + (_TITLE + _BORDER if title else 0) + header_height
-    top = header_end + (_BORDER // 2 if header_height else 0)
-    row_height = max(cell_height, max((len(lines) for lines in labels), default=0) * _LINE)
-    height = max(top + len(labels) * (row_height + _GAP) - (_GAP if labels else 0) + _BORDER, 2 * _BORDER)
-    return _Layout(width, height, left, top, header_end, cell_width, row_height)
 
 
 def write_png(image: Image, path: Path) -> None:

@@ -77,7 +77,7 @@ def _retry(options: argparse.Namespace) -> int:
     from perturbations.status import retry
 
     selection = retry.Selection(options.dataset, options.suite, options.stage, options.item)
-    rows = retry.find_files(Path(), selection) if options.files else retry.find(Path(), selection)
+    rows = retry.find(Path(), selection, files=options.files)
     for row in rows:
         print(f"  {shown.line(str(row))}")
     if not options.dry_run:

@@ -8,7 +8,7 @@ The finished items of a shard stay in its journal, so only the quarantined items
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, did_you_mean
+from perturbations.manifest import layout
 
 
 @dataclass(frozen=True)
@@ -60,33 +61,21 @@ class _RetriedRow:
         return f"{self.part.path}: {item}: {self.stage}: {' '.join(self.error.split())}"
 
 
-def find(root: Path, selection: Selection) -> list[_RetriedRow]:
+def find(root: Path, selection: Selection, *, files: bool = False) -> list[_RetriedRow]:
     """The quarantined rows that `selection` selects, in the parts of the workflow that runs in the folder `root`.
 
     The rows of a suite may fail because of sources and analyses, so these are searched even when suites are given.
+    With `files`, the complete rows whose file is missing or has another size than the row says; stages do not count
+    then. No file is read: one that was changed and has its size is found by `perturb verify`.
     Raises `ConfigError` where the folder has no results, or none of a given dataset or suite.
     """
     return [
         row
         for part in _parts(root, selection)
-        for row in _rows(part, _quarantined, root)
-        if (not selection.stages or row.stage in selection.stages)
+        if not (files and part.manifest.stem == "sources")  # whose files are the user's: planning looks for them
+        for row in _rows(part, root, files=files)
+        if (files or not selection.stages or row.stage in selection.stages)
         and (not selection.items or row.item_id in selection.items)
-    ]
-
-
-def find_files(root: Path, selection: Selection) -> list[_RetriedRow]:
-    """The complete rows that `selection` selects whose file is missing or has another size than the row says.
-
-    No file is read: one that was changed and has its size is found by `perturb verify`. Stages do not count. Raises
-    `ConfigError` as `find`.
-    """
-    return [
-        row
-        for part in _parts(root, selection)
-        if part.manifest.stem != "sources"  # whose files are the user's: planning looks for them
-        for row in _rows(part, _without_file, root)
-        if not selection.items or row.item_id in selection.items
     ]
 
 
@@ -117,20 +106,16 @@ def forget(root: Path, rows: Collection[_RetriedRow]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _part(root: Path, path: Path) -> _Part | None:
-    """A part as its path describes it; None for parts that never hold quarantined rows.
+_MERGED = {"source_part": "sources", "analysis_part": "analyses", "video_part": "videos"}
 
-    Parts are DATASET[/whole]/sources/S, .../analyses/ANALYSIS/S and .../SUITE/PERTURBATION/SEVERITY/S.
-    """
-    dataset, *folders = path.relative_to(root / "work").parts[:-1]
-    manifests = root / "manifests" / dataset
-    if folders[:1] == ["whole"]:
-        manifests, folders = manifests / "whole", folders[1:]
-    if folders[:1] in (["sources"], ["analyses"]):
-        return _Part(path, manifests / f"{folders[-1]}.parquet", dataset, "")
-    if len(folders) == 3 and folders[2].isdigit():
-        return _Part(path, manifests / folders[0] / "videos.parquet", dataset, folders[0])
-    return None
+
+def _part(root: Path, path: Path) -> _Part | None:
+    """A part as its path describes it; None for parts that never hold quarantined rows."""
+    place = layout.place_of(path.relative_to(root).as_posix())
+    if place is None or place.kind not in _MERGED:
+        return None
+    manifest = root / layout.at(_MERGED[place.kind], **place.fields)
+    return _Part(path, manifest, place.fields["dataset"].partition("/")[0], place.fields.get("suite", ""))
 
 
 def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> None:
@@ -139,17 +124,15 @@ def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> N
         raise ConfigError(f"no {kind} {', '.join(map(repr, unknown))} was made here; there are: {sorted(known)}{near}")
 
 
-def _rows(part: _Part, find: Callable[[_Part, Path], Iterator[_RetriedRow]], root: Path) -> list[_RetriedRow]:
+def _rows(part: _Part, root: Path, *, files: bool) -> list[_RetriedRow]:
     """The rows of a part that are retried; all of it where it cannot be read."""
     try:
-        return list(find(part, root))
+        if files:
+            return list(_without_file(part, root))
+        rows = _columns(part, ["item_id", "stage", "error"], "quarantined")
+        return [_RetriedRow(part, row["item_id"], row["stage"] or "", row["error"] or "") for row in rows]
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         return [_RetriedRow(part, None, "part", f"cannot be read: {' '.join(str(error).split())[:200]}")]
-
-
-def _quarantined(part: _Part, root: Path) -> Iterator[_RetriedRow]:
-    for row in _columns(part, ["item_id", "stage", "error"], "quarantined"):
-        yield _RetriedRow(part, row["item_id"], row["stage"] or "", row["error"] or "")
 
 
 def _without_file(part: _Part, root: Path) -> Iterator[_RetriedRow]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from perturbations.base import wings
 from perturbations.base.errors import BackendError, ManifestError, MediaError, ToolError
-from perturbations.base.records import canonical
 from perturbations.captions import caption_rows
 from perturbations.engine import clip_rows
 from perturbations.engine.source import source_of
@@ -36,7 +35,7 @@ from perturbations.manifest.kinds import (
     TextStatisticsRow,
     VideoRow,
 )
-from perturbations.plan import caption_recipes, mixes
+from perturbations.plan import mixes
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import TextRecipe, parse_text
 from perturbations.suites import registry
@@ -215,21 +214,11 @@ def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRo
         row,
         dataset=caption.dataset,
         item_id=caption.item_id,
-        suite=recipe.suite,
-        perturbation=recipe.perturbation,
-        severity=recipe.severity,
-        level=entry.level,
-        variant=recipe.variant,
-        params=canonical(recipe.params),
         backend=models.names(entry.makers, recipe.backend),
-        seed=recipe.seed,
-        language=recipe.language,
-        source_text=caption.text,
         changed=row.text != caption.text,
         effective_change=differs(caption.text, row.text),
         fluency_change=fluency_change(caption.text, row.text),
-        recipe=recipe.text,
-        recipe_id=caption_recipes.text_id(recipe, caption.dataset, own),
+        **caption_rows.of_recipe(recipe, caption.dataset, own),
     )
     problems = differences(row, expected)
     if not entry.gated and (row.attempts != 1 or not row.accepted):

@@ -22,7 +22,6 @@ rule analyses:
     priority: 10
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(
             paths.analysis_memory_mb(CONFIG, wildcards.analysis), attempt
@@ -60,7 +59,6 @@ rule analyses_manifest:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=30,

@@ -18,7 +18,6 @@ rule calibration:
         layout.at("benchmark", job="{dataset}/calibration")
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(2000, attempt),
         runtime=480,

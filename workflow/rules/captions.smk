@@ -14,7 +14,6 @@ rule captions:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
@@ -45,7 +44,6 @@ rule rejected_captions:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
@@ -72,7 +70,6 @@ rule check_captions:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
@@ -102,7 +99,6 @@ rule texts:
     priority: 20
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(paths.text_memory_mb(CONFIG), attempt),
         runtime=240,
@@ -158,7 +154,6 @@ rule texts_manifest:
         dataset="[a-z][a-z0-9_]*(/composed)?",
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(3000, attempt),
         runtime=60,
@@ -193,7 +188,6 @@ rule multimodal:
         layout.at("benchmark", job="{dataset}/{suite}/multimodal")
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(3000, attempt),
         runtime=30,

@@ -19,7 +19,6 @@ rule composed_split:
         dataset="[a-z][a-z0-9_]*",
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(
             composed_paths.split_memory_mib(FIRST_MODEL), attempt
@@ -143,7 +142,6 @@ rule composed_evaluate:
         layout.at("benchmark", job="{dataset}/composed/results/{corpus}/{level}")
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(4000, attempt),
         runtime=480,
@@ -181,7 +179,6 @@ rule composed_results:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=30,

@@ -19,7 +19,6 @@ rule demo_encoder:
     priority: 1
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 1500 * attempt,
         runtime=60,
@@ -47,7 +46,6 @@ rule check_model:
     priority: 100
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: evaluation_resources.model_memory_mb(
             of_model(wildcards), attempt
@@ -180,7 +178,6 @@ rule results:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=4000,
         runtime=30,
@@ -220,7 +217,6 @@ rule report:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=30,

@@ -13,7 +13,6 @@ rule sources_manifest:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
@@ -52,7 +51,6 @@ rule videos_manifest:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=30,
@@ -90,7 +88,6 @@ rule mixes:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=30,
@@ -115,7 +112,6 @@ rule check_quarantine:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=1000,
         runtime=10,

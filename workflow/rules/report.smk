@@ -18,7 +18,6 @@ rule preview:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
@@ -48,7 +47,6 @@ rule corpus_page:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=2000,
         runtime=30,
@@ -75,7 +73,6 @@ rule main_object_preview:
     localrule: True
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=1000,
         runtime=10,

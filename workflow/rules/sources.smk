@@ -17,7 +17,6 @@ rule sources:
     priority: 10
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(1000, attempt),
         runtime=240,

@@ -12,7 +12,6 @@ rule videos:
         layout.at("benchmark", job="{dataset}/{suite}/{perturbation}/{severity}/{shard}")
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(
             paths.video_memory_mb(recipe_of(wildcards)), attempt

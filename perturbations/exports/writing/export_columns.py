@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from perturbations.base import storage
 from perturbations.exports.writing import export_layout
 from perturbations.exports.writing.export_rows import ExportedClip
-from perturbations.manifest.kinds import CaptionRow, ClipRow, MixRow, TextRow
+from perturbations.manifest.kinds import CaptionRow, MixRow, TextRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,35 +107,23 @@ Columns = ClipColumns | CaptionColumns | PairColumns
 
 def of_clip(clip: ExportedClip, sha256: str) -> ClipColumns:
     """The columns of a clip; `sha256` is the hash of its file."""
-    row, listed = clip.row, clip.listed
-    perturbed = row if isinstance(row, ClipRow) else None
-    mixed = listed if isinstance(listed, MixRow) else None
-    return ClipColumns(
-        item=row.item_id,
-        dataset=row.dataset,
-        suite=perturbed.suite if perturbed else export_layout.CLEAN,
-        perturbation=(perturbed.perturbation if perturbed else None) or export_layout.CLEAN,
-        severity=perturbed.severity if perturbed else 0,
-        mix=mixed.mix if mixed else None,
-        share=mixed.share if mixed else None,
-        caption=clip.captions[0] if clip.captions else "",
-        captions=clip.captions,
-        level=perturbed.level if perturbed else None,
-        variant=perturbed.variant if perturbed else None,
-        params=perturbed.params if perturbed else None,
-        seed=perturbed.seed if perturbed else None,
-        recipe_id=perturbed.recipe_id if perturbed else None,
-        width=row.width,
-        height=row.height,
-        sample_aspect_ratio=row.sample_aspect_ratio,
-        fps=row.fps,
-        frame_count=row.frame_count,
-        duration_s=row.duration_s,
-        psnr_db=perturbed.psnr_db if perturbed else None,
-        ssim=perturbed.ssim if perturbed else None,
-        frames_sha256=row.frames_sha256,
-        sha256=sha256,
-    )
+    row, mixed = clip.row, clip.listed if isinstance(clip.listed, MixRow) else None
+    own = {
+        "item": row.item_id,
+        "mix": mixed.mix if mixed else None,
+        "share": mixed.share if mixed else None,
+        "caption": clip.captions[0] if clip.captions else "",
+        "captions": clip.captions,
+        "sha256": sha256,
+    }
+    return ClipColumns(**_columns(ClipColumns, row, own))
+
+
+def _columns(kind: type[Columns], row: object, own: Mapping[str, object]) -> dict[str, Any]:
+    """The columns that a row has by the same names; of one that is not perturbed, those of a clean one."""
+    values = {field.name: getattr(row, field.name, None) for field in fields(kind)}
+    clean = {name: export_layout.CLEAN for name in ("suite", "perturbation") if values[name] is None}
+    return {**values, **clean, "severity": values["severity"] or 0, **own}
 
 
 def of_pair(clip: ClipColumns, text: PairedText) -> PairColumns:
@@ -146,22 +134,10 @@ def of_pair(clip: ClipColumns, text: PairedText) -> PairColumns:
 
 def of_caption(row: TextRow | CaptionRow) -> CaptionColumns:
     """The columns of a perturbed or a clean caption."""
-    perturbed = row if isinstance(row, TextRow) else None
-    return CaptionColumns(
-        id=row.caption_id,
-        item=row.item_id,
-        dataset=row.dataset,
-        suite=perturbed.suite if perturbed else export_layout.CLEAN,
-        perturbation=perturbed.perturbation if perturbed else export_layout.CLEAN,
-        severity=perturbed.severity if perturbed else 0,
-        text=row.text,
-        source_text=perturbed.source_text if perturbed else row.text,
-        changed=perturbed.changed if perturbed else False,
-        similarity=perturbed.similarity if perturbed else None,
-        variant=perturbed.variant if perturbed else None,
-        backend=perturbed.backend if perturbed else None,
-        recipe_id=perturbed.recipe_id if perturbed else None,
-    )
+    own: dict[str, object] = {"id": row.caption_id, "item": row.item_id}
+    if isinstance(row, CaptionRow):
+        own |= {"source_text": row.text, "changed": False}
+    return CaptionColumns(**_columns(CaptionColumns, row, own))
 
 
 def schema(kind: type[Columns]) -> pa.Schema:
