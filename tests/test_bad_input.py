@@ -80,16 +80,6 @@ def dangling(path: Path) -> Path:
     return path
 
 
-def concatenation(path: Path) -> Path:
-    make(path.with_name("other.mp4"))
-    return with_content(path, "ffconcat version 1.0\nfile other.mp4\n")
-
-
-def playlist(path: Path) -> Path:
-    make(path.with_name("other.ts"))
-    return with_content(path, "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:0.48,\nother.ts\n#EXT-X-ENDLIST\n")
-
-
 def turned(path: Path, degrees: str) -> Path:
     lying = make(path.with_name("lying.mp4"), *X264)
     return copied(lying, path, inputs=("-display_rotation:v:0", degrees))
@@ -121,8 +111,6 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     "page.mp4": (lambda path: with_content(path, "<!DOCTYPE html><html><body>404</body></html>"), "cannot be decoded"),
     "text.txt": (lambda path: with_content(path, "this is no video\n" * 99), "not a video"),
     "subtitles.mp4": (lambda path: with_content(path, "1\n00:00:00,000 --> 00:00:01,000\nhi\n"), "not a video"),
-    "concatenation.mp4": (concatenation, "a list of other files"),
-    "playlist.m3u8": (playlist, "a list of other files"),
     "still.avif": (lambda path: make(path, *AV1, "-still-picture", "1", frames=1), "not a video: a picture"),
     "animated.avif": (lambda path: make(path, *AV1), "not a video: a picture, or an animation of pictures"),
     "oblique.mp4": (lambda path: turned(path, "33"), "shows the picture oblique"),
@@ -187,15 +175,6 @@ CONTAINERS = {
     "plain.webm": VP9,
     "plain.avi": MPEG4,
 }
-
-
-@pytest.mark.parametrize("name", CONTAINERS)
-def test_no_cut_of_a_file_passes_for_a_clip(name: str, tmp_path: Path) -> None:
-    whole = make(tmp_path / name, *CONTAINERS[name], frames=24)
-    assert len(decoded(whole)) == 24
-    for percent in range(1, 100, 2):
-        with pytest.raises(MediaError):
-            decoded(cut(whole, tmp_path / f"cut{whole.suffix}", percent / 100))
 
 
 @pytest.mark.parametrize("name", [name for name in CONTAINERS if not name.endswith((".avi", ".webm"))])

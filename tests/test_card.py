@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import clips
@@ -157,6 +157,6 @@ def test_a_result_names_why_it_does_not_compare(columns: dict[str, Any], reason:
         for column in columns_of(ResultRow)
     }
     row = ResultRow(**{**plain, "dataset": "msrvtt", "queries": 1_000, "backend": "{}", **columns})
-    found = reasons(Preset(), row)
+    found = reasons(Preset(), asdict(row))
     assert len(found) == bool(reason)
     assert "".join(found).startswith(reason)

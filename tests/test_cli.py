@@ -14,7 +14,7 @@ import clips
 import cv2
 import numpy as np
 import pytest
-from test_pipeline import scene, write_clip
+from test_pipeline import scene
 
 from perturbations.base import storage
 from perturbations.cli.main import main, parser
@@ -148,7 +148,7 @@ def test_verify_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_video_writes_a_video(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = write_clip(tmp_path / "in put.mp4", scene(5, 48, 64))
+    source = clips.write_scene(tmp_path / "in put.mp4", scene(5, 48, 64))
     target = tmp_path / "out" / "put.mp4"
     assert run("video", str(source), str(target), "-p", "mlvp/fog", "-s", "3") == 0
     assert target.is_file()
@@ -156,7 +156,7 @@ def test_video_writes_a_video(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_video_does_not_overwrite_its_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = write_clip(tmp_path / "in.mp4", scene(5, 48, 64))
+    source = clips.write_scene(tmp_path / "in.mp4", scene(5, 48, 64))
     before = source.read_bytes()
     assert run("video", str(source), str(source), "-p", "mlvp/fog", "-s", "3") == 1
     assert source.read_bytes() == before
@@ -169,7 +169,7 @@ def test_video_says_what_is_wrong_with_its_input(tmp_path: Path, capsys: pytest.
 
 
 def test_preview_draws_a_row_a_perturbation_and_a_column_a_severity(tmp_path: Path) -> None:
-    source = write_clip(tmp_path / "in.mp4", scene(5, 48, 64))
+    source = clips.write_scene(tmp_path / "in.mp4", scene(5, 48, 64))
     sizes = []
     for names in (["mlvp/snow"], ["mlvp/snow", "mlvp/fog"]):
         sheet = tmp_path / "sheet.png"
@@ -255,7 +255,7 @@ def test_planning_imports_nothing_heavy() -> None:
 
 
 def test_a_job_writes_its_rows_without_pandas(tmp_path: Path) -> None:
-    clip = write_clip(tmp_path / "a.mp4", scene(3, 16, 16))
+    clip = clips.write_scene(tmp_path / "a.mp4", scene(3, 16, 16))
     line = asdict(ListedClip(item_id="a", source_video_id="a", path=str(clip)))
     (tmp_path / "shard.jsonl").write_text(json.dumps(line))
     arguments = ["rule", "sources", "--dataset", "d", "--listed", str(tmp_path / "shard.jsonl")]

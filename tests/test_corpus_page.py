@@ -15,7 +15,7 @@ import clips
 import needs
 import numpy as np
 import pytest
-from test_pipeline import scene, write_clip
+from test_pipeline import scene
 
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
@@ -45,7 +45,7 @@ def corpus_of(root: Path, tier: recipe.Storage, *items: str) -> Path:
     """A corpus of clips with these ids, and its manifest."""
     rows: list[VideoRow] = []
     for seed, item in enumerate(items):
-        path = write_clip(root / f"{seed}.mp4", scene(8, 190, 240, seed))
+        path = clips.write_scene(root / f"{seed}.mp4", scene(8, 190, 240, seed))
         source = clips.source_row(path, item)
         for name in NAMES:
             for severity in (1, 5):

@@ -18,13 +18,12 @@ import pytest
 
 import perturbations
 import perturbations.base.errors
-from perturbations.base import storage
 from perturbations.engine import render_clip, rendering, shards, supervise
 from perturbations.engine.frame_orders import fitted
 from perturbations.manifest.columns import values_of
 from perturbations.manifest.kinds import VideoRow
-from perturbations.media import decoding, encoding, probing
-from perturbations.media.clip import Frame, MediaClip, Timing, uniform_indices
+from perturbations.media import decoding, probing
+from perturbations.media.clip import MediaClip, uniform_indices
 from perturbations.plan import recipe
 from perturbations.suites import registry
 
@@ -52,16 +51,10 @@ def scene(frames: int, height: int, width: int, seed: int = 0) -> np.ndarray:
     return np.stack([large[:height, i % 8 : i % 8 + width] for i in range(frames)])
 
 
-def write_clip(path: Path, frames: np.ndarray, rate: Fraction = Fraction(25)) -> Path:
-    pictures = (Frame(frame, index, index) for index, frame in enumerate(frames))
-    encoding.encode(pictures, path, storage.PROFILES["lossless"], Timing(1 / rate, rate))
-    return path
-
-
 @pytest.fixture(scope="module", params=[(11, 48, 64), (7, 37, 53), (1, 16, 16)], ids=["even", "odd", "one-frame"])
 def clip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
     frames = scene(*request.param)
-    return write_clip(tmp_path_factory.mktemp("clip") / "clip.mp4", frames), frames
+    return clips.write_scene(tmp_path_factory.mktemp("clip") / "clip.mp4", frames), frames
 
 
 @pytest.mark.parametrize("key", ["mlvp/impulse_noise", "mlvp/h264_compression", "msrvtt_p/mpeg2", "msrvtt_p/jumble"])
@@ -154,7 +147,7 @@ SHAPED = [form for entry in ENTRIES for form in entry.forms() if form.shape is n
 @pytest.mark.parametrize("form", SHAPED, ids=lambda form: f"{form.key}-{form.variant}")
 def test_frames_of_another_size(form: registry.Perturbation, tmp_path: Path) -> None:
     clean = scene(11, 37, 53)
-    path = write_clip(tmp_path / "clip.mp4", clean)
+    path = clips.write_scene(tmp_path / "clip.mp4", clean)
     rows = [
         made_row(form.key, 5, tier, path, tmp_path / str(index), variant=form.variant)
         for index, tier in enumerate([LOSSLESS, COMPATIBLE, RECIPE, FRAMES])
@@ -176,7 +169,7 @@ def test_frames_of_another_size(form: registry.Perturbation, tmp_path: Path) -> 
 
 
 def test_frames_that_are_lost_leave_no_gap(tmp_path: Path) -> None:
-    path = write_clip(tmp_path / "clip.mp4", scene(40, 48, 64))
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(40, 48, 64))
     row = made_row("msrvtt_p/translate", 5, LOSSLESS, path, tmp_path / "out")
     assert 20 < row.frame_count < 40
     times = [frame.pts for frame in decoding.decode(MediaClip(Path(row.path)))]
@@ -188,7 +181,7 @@ def test_frames_that_are_lost_leave_no_gap(tmp_path: Path) -> None:
 @pytest.mark.parametrize("severity", [1, 4])
 def test_a_clip_of_which_nothing_is_left_is_quarantined(severity: int, tmp_path: Path) -> None:
     clean = scene(1, 16, 16)
-    path = write_clip(tmp_path / "clip.mp4", clean)
+    path = clips.write_scene(tmp_path / "clip.mp4", clean)
     row = row_of("msrvtt_p/freeze", severity, LOSSLESS, path, tmp_path / "out")
     assert (row.status, row.stage, row.path) == ("quarantined", "video", None)
     assert ("leaves no frame of this clip" if severity == 1 else "2 frames are to be chosen of 1") in row.error
@@ -199,7 +192,7 @@ def test_a_clip_of_which_nothing_is_left_is_quarantined(severity: int, tmp_path:
 @pytest.mark.parametrize("num_frames", [1, 7, 13, 40])
 @pytest.mark.parametrize("key", [entry.key for entry in ENTRIES if entry.sampled])
 def test_twelve_stored_frames_are_those_that_the_papers_models_read(key: str, num_frames: int, tmp_path: Path) -> None:
-    path = write_clip(tmp_path / "clip.mp4", clean := scene(num_frames, 24, 32))
+    path = clips.write_scene(tmp_path / "clip.mp4", clean := scene(num_frames, 24, 32))
     entry = registry.get(key)
     whole = made_row(key, 4, RECIPE, path, tmp_path / "whole")
     row = made_row(key, 4, recipe.StoredFrames(num_frames=12), path, tmp_path / "frames")
@@ -218,7 +211,7 @@ def test_twelve_stored_frames_are_those_that_the_papers_models_read(key: str, nu
 
 @pytest.mark.parametrize("key", KEYS)
 def test_the_high_profile_keeps_40_db(key: str, tmp_path: Path) -> None:
-    path = write_clip(tmp_path / "clip.mp4", scene(10, 96, 128))
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 96, 128))
     for severity in (1, 3, 5):
         row = made_row(key, severity, HIGH, path, tmp_path / str(severity))
         assert row.storage_psnr_db >= 40
@@ -226,7 +219,7 @@ def test_the_high_profile_keeps_40_db(key: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_the_measured_psnr_is_the_real_one(key: str, tmp_path: Path) -> None:
-    path = write_clip(tmp_path / "clip.mp4", scene(10, 48, 64))
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 48, 64))
     row = made_row(key, 3, COMPATIBLE, path, tmp_path / "out")
     stored = perturbations.open_clip(row).astype(float)
     intended = perturbations.open_clip(replace(row, storage="recipe")).astype(float)
@@ -236,7 +229,7 @@ def test_the_measured_psnr_is_the_real_one(key: str, tmp_path: Path) -> None:
 
 
 def test_a_long_clip_is_measured_like_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_clip(tmp_path / "clip.mp4", scene(9, 48, 64))
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(9, 48, 64))
     kept = made_row("mlvp/snow", 2, HIGH, path, tmp_path / "kept")
     monkeypatch.setattr(render_clip, "_KEPT_BYTES", 3 * 48 * 64 * 3)
     again = made_row("mlvp/snow", 2, HIGH, path, tmp_path / "again")
@@ -245,7 +238,7 @@ def test_a_long_clip_is_measured_like_a_short_one(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("key", KEYS)
 def test_the_row_is_the_same_every_time_and_differs_by_key(key: str, tmp_path: Path) -> None:
-    path = write_clip(tmp_path / "clip.mp4", scene(5, 48, 64))
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(5, 48, 64))
     first = made_row(key, 2, HIGH, path, tmp_path / "one")
     second = made_row(key, 2, HIGH, path, tmp_path / "two")
     assert replace(first, path=None) == replace(second, path=None)
@@ -264,7 +257,7 @@ def test_the_row_is_the_same_every_time_and_differs_by_key(key: str, tmp_path: P
 def test_h264_reaches_its_bitrate_in_both_variants(tmp_path: Path) -> None:
     frames = scene(100, 96, 128)
     noise = np.random.default_rng(1).integers(0, 40, frames.shape, dtype=np.uint8)
-    path = write_clip(tmp_path / "clip.mp4", frames // 2 + noise)
+    path = clips.write_scene(tmp_path / "clip.mp4", frames // 2 + noise)
     for variant, pix_fmt in (("released", "yuv444p"), ("paper", "yuv420p")):
         row = made_row("mlvp/h264_compression", 1, HIGH, path, tmp_path / variant, variant=variant)
         assert row.bitrate_bps == pytest.approx(500_000, rel=0.15)
@@ -273,9 +266,9 @@ def test_h264_reaches_its_bitrate_in_both_variants(tmp_path: Path) -> None:
 
 
 def test_a_source_that_changed_is_refused(tmp_path: Path) -> None:
-    path = write_clip(tmp_path / "clip.mp4", scene(5, 48, 64))
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(5, 48, 64))
     row = made_row("mlvp/fog", 2, RECIPE, path, tmp_path / "out")
-    write_clip(path, scene(5, 48, 64, seed=3))
+    clips.write_scene(path, scene(5, 48, 64, seed=3))
     with pytest.raises(perturbations.base.errors.MediaError, match="its content changed"):
         perturbations.open_clip(row)
 
@@ -289,7 +282,7 @@ def test_real_clips_reach_40_db_in_the_high_profile(reference: Path, tmp_path: P
     for video in sorted((reference / "data" / "msrvtt" / "videos").glob("*.mp4")):
         frames = clips.images(video)
         starts = (0, len(frames) // 2, len(frames) - 4)
-        path = write_clip(tmp_path / video.name, np.concatenate([frames[start : start + 4] for start in starts]))
+        path = clips.write_scene(tmp_path / video.name, np.concatenate([frames[start : start + 4] for start in starts]))
         for entry in (candidate for candidate in ENTRIES if candidate.suite == "mlvp" or candidate.draw == "frame"):
             for severity in (1, 5) if entry.suite == "mlvp" else (5,):
                 folder = tmp_path / entry.name / str(severity)
@@ -302,7 +295,7 @@ def test_real_clips_reach_40_db_in_the_high_profile(reference: Path, tmp_path: P
 @pytest.mark.parametrize("name", ["mpeg1", "mpeg2"])
 def test_mpeg_keeps_the_frames_of_any_rate(name: str, rate: Fraction, tmp_path: Path) -> None:
     """MPEG-2's header knows a few rates only: no frame is repeated or left out to have one of them."""
-    path = write_clip(tmp_path / "clip.mp4", scene(60, 48, 64), rate)
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(60, 48, 64), rate)
     row = made_row(f"msrvtt_p/{name}", 3, HIGH, path, tmp_path / "out")
     assert row.stored_frames == row.frame_count == 60
     assert float(probing.probe(Path(row.path)).frame_rate) == pytest.approx(float(rate), rel=1e-6)
@@ -310,7 +303,7 @@ def test_mpeg_keeps_the_frames_of_any_rate(name: str, rate: Fraction, tmp_path: 
 
 def test_clips_open_alike_in_threads(tmp_path: Path) -> None:
     """Nothing that kernels share is written to: evaluation opens many clips at once."""
-    path = write_clip(tmp_path / "clip.mp4", scene(10, 48, 64))
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 48, 64))
     rows = [made_row(key, 3, RECIPE, path, tmp_path / key) for key in KEYS]
     alone = [perturbations.open_clip(row) for row in rows]
     with ThreadPoolExecutor(4) as pool:
@@ -320,7 +313,7 @@ def test_clips_open_alike_in_threads(tmp_path: Path) -> None:
 
 
 def test_open_clip_picks_positions(tmp_path: Path) -> None:
-    path = write_clip(tmp_path / "clip.mp4", scene(9, 48, 64))
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(9, 48, 64))
     for index, tier in enumerate([LOSSLESS, RECIPE, FRAMES]):
         row = made_row("mlvp/impulse_noise", 2, tier, path, tmp_path / str(index))
         whole = perturbations.open_clip(row)
@@ -331,12 +324,12 @@ def test_open_clip_picks_positions(tmp_path: Path) -> None:
 
 def test_open_clip_opens_clean_clips(tmp_path: Path) -> None:
     frames = scene(4, 48, 64)
-    row = clips.source_row(write_clip(tmp_path / "clip.mp4", frames))
+    row = clips.source_row(clips.write_scene(tmp_path / "clip.mp4", frames))
     assert np.array_equal(perturbations.open_clip(row), frames)
 
 
 def test_a_stored_clip_opens_without_the_columns_that_became_an_index(tmp_path: Path) -> None:
-    path = write_clip(tmp_path / "clip.mp4", scene(4, 48, 64))
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(4, 48, 64))
     row = made_row("mlvp/fog", 2, LOSSLESS, path, tmp_path / "out")
     table = pd.DataFrame([values_of(row)]).set_index(["item_id", "perturbation", "severity"])
     assert np.array_equal(perturbations.open_clip(table.iloc[0]), perturbations.open_clip(row))

@@ -9,14 +9,12 @@ from typing import Any, Literal
 import numpy as np
 
 from perturbations.api.functions import perturb
+from perturbations.base.bounds import SEEDS
 from perturbations.base.errors import UnknownPerturbationError
 from perturbations.suites import registry
 
 _TO_FRAMES = {"TCHW": (0, 2, 3, 1), "CTHW": (1, 2, 3, 0), "THWC": (0, 1, 2, 3)}
 _FROM_FRAMES = {"TCHW": (0, 3, 1, 2), "CTHW": (3, 0, 1, 2), "THWC": (0, 1, 2, 3)}
-
-
-_SEEDS = 2**63
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,8 @@ class Transform:
             raise UnknownPerturbationError(f"{self.name} perturbs captions, not videos; use perturb_text")
         if type(self.severity) is not int or self.severity:
             entry.parameters(self.severity)
-        if type(self.seed) is not int or not 0 <= self.seed < _SEEDS:
-            raise ValueError(f"a seed is a whole number from 0 to {_SEEDS - 1:,}, not {self.seed!r}")
+        if not SEEDS.allows(self.seed):
+            raise ValueError(f"a seed is {SEEDS}, not {self.seed!r}")
         if self.layout not in (None, *_TO_FRAMES):
             raise ValueError(f"no layout {self.layout!r}; known: {', '.join(_TO_FRAMES)}")
 
@@ -69,19 +67,16 @@ class Transform:
         or value, or without an id; `MediaError` as `perturb` does.
         """
         if isinstance(video, Mapping):
-            if missing := [key for key in (self.video_key, self.id_key) if key not in video]:
-                if missing == [self.id_key] and item_id is not None:
-                    return {**video, self.video_key: self(video[self.video_key], item_id)}
+            needed = (self.video_key, self.id_key) if item_id is None else (self.video_key,)
+            if missing := [key for key in needed if key not in video]:
                 raise ValueError(f"the sample has no {missing[0]!r}: name its key as `video_key` or `id_key`")
-            return {
-                **video,
-                self.video_key: self(video[self.video_key], video[self.id_key] if item_id is None else item_id),
-            }
-        named = _id(item_id)
+            named = video[self.id_key] if item_id is None else item_id
+            return {**video, self.video_key: self(video[self.video_key], named)}
+        item = _id(item_id)
         if isinstance(video, np.ndarray):
-            return self._perturbed(video, named, self.layout or "THWC")
+            return self._perturbed(video, item, self.layout or "THWC")
         if isinstance(video, Sequence) and not isinstance(video, str | bytes):
-            return self._perturbed_list(video, named)
+            return self._perturbed_list(video, item)
         import torch  # the caller has it where the video is a tensor
 
         if not isinstance(video, torch.Tensor):
@@ -90,7 +85,7 @@ class Transform:
             array = video.detach().cpu().numpy()
         except TypeError as error:  # NumPy has no such numbers
             raise ValueError(f"a video must be uint8, not {video.dtype}") from error
-        frames = self._perturbed(array, named, self.layout or "TCHW")
+        frames = self._perturbed(array, item, self.layout or "TCHW")
         return torch.from_numpy(frames).to(video.device).as_subclass(type(video))
 
     def _perturbed_list(self, images: Sequence[Any], item_id: str) -> list[Any]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from perturbations.base import rng
 from perturbations.base.errors import UnknownPerturbationError
@@ -83,13 +81,38 @@ def perturb_captions(
         BackendError: no such backend, or a library, program or file that it needs is missing.
     """
     entry = text_entry(perturbation, variant)
+    if severity == 0:
+        untouched = gate.GateOutcome("", None, 0, True)
+        yield from (_result(caption.text, caption.text, untouched, "none") for caption in captions)
+        return
     backend = backend or "offline"
-    encoder = models.load("similarity", backend) if "similarity" in entry.players and severity else None
+    encoder = models.load("similarity", backend) if "similarity" in entry.players else None
     similarities = Similarities(encoder, known_similarities) if encoder else None
-    perturbed = _perturber(entry, severity, backend, parameters, similarities)
-    for chunk in _chunks(captions):
+    values: RecipeParameters = entry.parameters(severity) if parameters is None else parameters
+    kernel = registry.resolve(entry.kernel)
+    roles = {role: models.load(role, backend) for role in entry.roles}
+    played_by = models.names(entry.makers, backend)
+    # Where nothing is random, another try gives the same text.
+    tries = 1 if not entry.gated or (entry.draw == "none" and backend == "offline") else gate.TRIES
+    remaining = iter(captions)
+    while chunk := list(itertools.islice(remaining, _CHUNK)):
+        texts = [caption.text for caption in chunk]
+        for player in roles.values():
+            if hasattr(player, "prepare"):
+                player.prepare(texts)
         generators = [rng.generator(seed, dataset, caption.caption_id, entry.key) for caption in chunk]
-        yield from perturbed([caption.text for caption in chunk], generators)
+        draws = [
+            partial(kernel, text, generator, **values, **roles)
+            for text, generator in zip(texts, generators, strict=True)
+        ]
+        if similarities is None:
+            outcomes = [gate.GateOutcome(draw(), None, 1, True) for draw in draws]
+        else:
+            outcomes = gate.first_accepted(texts, draws, similarities, tries)
+        if not entry.gated:
+            outcomes = [replace(outcome, accepted=True) for outcome in outcomes]
+        for old, outcome in zip(texts, outcomes, strict=True):
+            yield _result(old, outcome.text, outcome, played_by)
     if similarities is not None:
         similarities.save()
 
@@ -103,53 +126,6 @@ def text_entry(key: str, variant: str | None = None) -> registry.Perturbation:
     if entry.kind != "text":
         raise UnknownPerturbationError(f"{key} perturbs videos, not captions; see `perturb list`")
     return entry
-
-
-def _chunks(captions: Iterable[ListedCaption]) -> Iterator[list[ListedCaption]]:
-    remaining = iter(captions)
-    while chunk := list(itertools.islice(remaining, _CHUNK)):
-        yield chunk
-
-
-_Perturber = Callable[[Sequence[str], Sequence[np.random.Generator]], list[PerturbedText]]
-
-
-def _perturber(
-    entry: registry.Perturbation,
-    severity: int,
-    backend: str,
-    replaced: RecipeParameters | None,
-    similarities: Similarities | None,
-) -> _Perturber:
-    if severity == 0:
-        return lambda texts, generators: [_result(text, text, _UNTOUCHED, "none") for text in texts]
-    parameters: RecipeParameters = entry.parameters(severity) if replaced is None else replaced
-    kernel = registry.resolve(entry.kernel)
-    roles = {role: models.load(role, backend) for role in entry.roles}
-    played_by = models.names(entry.makers, backend)
-    # Where nothing is random, another try gives the same text.
-    tries = 1 if entry.draw == "none" and backend == "offline" else gate.TRIES
-
-    def perturbed(texts: Sequence[str], generators: Sequence[np.random.Generator]) -> list[PerturbedText]:
-        for player in roles.values():
-            if hasattr(player, "prepare"):
-                player.prepare(texts)
-        draws = [
-            partial(kernel, text, generator, **parameters, **roles)
-            for text, generator in zip(texts, generators, strict=True)
-        ]
-        if similarities is None:
-            outcomes = [gate.GateOutcome(draw(), None, 1, True) for draw in draws]
-        else:
-            outcomes = gate.first_accepted(texts, draws, similarities, tries if entry.gated else 1)
-        if not entry.gated:
-            outcomes = [replace(outcome, accepted=True) for outcome in outcomes]
-        return [_result(old, outcome.text, outcome, played_by) for old, outcome in zip(texts, outcomes, strict=True)]
-
-    return perturbed
-
-
-_UNTOUCHED = gate.GateOutcome("", None, 0, True)
 
 
 def _result(old: str, new: str, outcome: gate.GateOutcome, played_by: str) -> PerturbedText:

@@ -63,11 +63,6 @@ def expected_video(
     return video_with_facts(recipe, source, relative_path, facts, cut, known)
 
 
-def unguided_video(recipe: VideoRecipe, source: CompleteSource, known: Known) -> VideoRow:
-    """The row of a clip without the facts that its recipe needs: it will be quarantined."""
-    return video_with_facts(recipe, source, None, None, None, known)
-
-
 def video_with_facts(
     recipe: VideoRecipe,
     source: CompleteSource,
@@ -130,7 +125,9 @@ def video_id(recipe: VideoRecipe, source: CompleteSource, guide: str | None, cut
 
 def complete_video(row: VideoRow, measured: Measured) -> VideoRow:
     """The row of a perturbed clip with its measured columns."""
-    return replace(row, **{name: value for name, value in measured if value is not None}, status=COMPLETE)
+    columns = measured.model_dump()
+    of_source = {name: getattr(row, name) for name in ("duration_s", "width", "height") if columns[name] is None}
+    return replace(row, **{**columns, **of_source, "status": COMPLETE})
 
 
 def _storage_name(recipe: VideoRecipe) -> str:
@@ -170,7 +167,7 @@ def expected_analysis(recipe: AnalysisRecipe, source: CompleteSource, relative_p
 
 def complete_analysis(row: AnalysisRow, analysed: Analysed) -> AnalysisRow:
     """The row of an analysed clip with the analysis's result."""
-    return replace(row, **dict(analysed), status=COMPLETE)
+    return replace(row, **analysed.model_dump(), status=COMPLETE)
 
 
 _Item = TypeVar("_Item", VideoRow, AnalysisRow)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from perturbations.base import shown
 from perturbations.engine.guided import offline_roles
@@ -54,45 +54,24 @@ def differences(videos: Sequence[ClipRow], texts: Sequence[TextRow] = ()) -> lis
     return [*_variant(rows), *_storage(videos), *_stand_ins(videos, texts), *_parameters(videos, rows)]
 
 
-class _Result(Protocol):
-    """What is asked of a row of results; `backend` is JSON, as `evaluation.results.backends` gives it."""
-
-    @property
-    def dataset(self) -> str:
-        """The dataset's name."""
-
-    @property
-    def queries(self) -> int:
-        """How many were asked."""
-
-    @property
-    def missing_queries(self) -> int:
-        """How many more the dataset lists."""
-
-    @property
-    def backend(self) -> str:
-        """Who played which role, and what the queries' corpus is."""
-
-
-def reasons(protocol: tables.Tabled, row: _Result) -> list[str]:
-    """Why a result does not compare with the tables of a preset; empty where nothing that is recorded speaks against.
+def reasons(protocol: tables.Tabled, row: Mapping[str, Any]) -> list[str]:
+    """Why a row of results does not compare with a preset's tables; empty where nothing recorded speaks against.
 
     It asks the dataset and its split, the queries that are missing, stand-ins for models, and what `differences` told
     of the queries' corpus. Whether the weights are the paper's is not recorded: the reader knows.
     """
-    cells = tables.values(protocol)
-    measured = list(dict.fromkeys(cell.dataset for cell in cells))
+    measured = list(dict.fromkeys(cell.dataset for cell in tables.values(protocol)))
+    dataset, missing = row["dataset"], row["missing_queries"]
+    listed = row["queries"] + missing
     found = []
-    if row.dataset not in measured:
-        found.append(f"the dataset is {row.dataset}, and the tables are of {', '.join(measured)}")
-    else:
-        listed = row.queries + row.missing_queries
-        published = tables.SPLITS.get(row.dataset, (listed,))
-        if listed not in published:
-            found.append(f"{listed:,} queries, and the published split has {' or '.join(map(str, published))}")
-    if row.missing_queries:
-        found.append(f"{row.missing_queries:,} of {row.queries + row.missing_queries:,} queries are missing")
-    players: dict[str, str] = json.loads(row.backend)
+    published = tables.SPLITS.get(dataset, (listed,))
+    if dataset not in measured:
+        found.append(f"the dataset is {dataset}, and the tables are of {', '.join(measured)}")
+    elif listed not in published:
+        found.append(f"{listed:,} queries, and the published split has {' or '.join(map(str, published))}")
+    if missing:
+        found.append(f"{missing:,} of {listed:,} queries are missing")
+    players: dict[str, str] = json.loads(row["backend"])
     if players.get("retrieval") == "features":
         found.append("features were given: neither the model nor the frames are recorded")
     if players.get("retrieval") == "demo_encoder":

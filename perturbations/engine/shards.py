@@ -16,7 +16,7 @@ from perturbations.engine import clip_rows, guided, render_clip, rendering, supe
 from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, Source, source_of
 from perturbations.guides.registry import Analysed, AnalysisRecipe, Known, Work, analysis
-from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
+from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, QuarantineStage, SourceRow, VideoRow
 from perturbations.media import decoding, probing, sound
 from perturbations.media.clip import Frame, MediaClip
 from perturbations.plan.listed import ListedClip
@@ -150,18 +150,15 @@ def _expected(
     recipe: VideoRecipe, source: CompleteSource, path: str | None, known: Known, cuts: Cuts | None
 ) -> VideoRow:
     """A clip's row before the clip is made; quarantined, with a stage, where it cannot be made."""
-    cut = None
-    if cuts is not None:
-        try:
-            cut = cuts.of(source)
-        except MediaError as error:
-            log.warning("quarantined %r: %s", source.item_id, error)
-            return clip_rows.quarantined(clip_rows.unguided_video(recipe, source, known), "source", str(error))
+    stage: QuarantineStage = "source"
     try:
+        cut = None if cuts is None else cuts.of(source)
+        stage = "analysis"
         return clip_rows.expected_video(recipe, source, path, known, cut)
     except MediaError as error:
         log.warning("quarantined %r: %s", source.item_id, error)
-        return clip_rows.quarantined(clip_rows.unguided_video(recipe, source, known), "analysis", str(error))
+        without = clip_rows.video_with_facts(recipe, source, None, None, None, known)
+        return clip_rows.quarantined(without, stage, str(error))
 
 
 def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence[CompleteSource] = ()) -> Source:

@@ -48,7 +48,7 @@ def encode(
         frames = (frame._replace(pts=place) for place, frame in enumerate(frames))
     with output_errors(path), av.open(f"file:{path}", "w", format="mp4") as container:
         stream: av.VideoStream | None = None
-        reformat: Callable[[av.VideoFrame], av.VideoFrame] = _unchanged
+        reformat: Callable[[av.VideoFrame], av.VideoFrame] | None = None
         for place, frame in enumerate(frames):
             height, width = frame.image.shape[:2]
             if stream is None:
@@ -63,7 +63,9 @@ def encode(
                     stream.codec_context.sample_aspect_ratio = sample_aspect
                 if pix_fmt != "rgb24":
                     reformat = pixels.to_tagged_yuv(stream, pix_fmt)
-            picture = reformat(_picture(frame.image, profile))
+            picture = _picture(frame.image, profile)
+            if reformat is not None:
+                picture = reformat(picture)
             picture.pts = frame.pts
             picture.time_base = timing.time_base
             if place in key_frames:
@@ -103,7 +105,3 @@ def _decimal(timing: Timing) -> Timing:
     unit = next(10**digits for digits in range(4) if abs(round(rate * 10**digits) / 10**digits - rate) <= 0.001)
     rate = min(Fraction(max(1, round(rate * unit)), unit), Fraction(_MOST_TICKS, unit))
     return Timing(1 / rate, rate)
-
-
-def _unchanged(picture: av.VideoFrame) -> av.VideoFrame:
-    return picture

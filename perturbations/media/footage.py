@@ -76,28 +76,22 @@ class Footage(NamedTuple):
     fps: float
 
 
-def _footage(
-    clip: CleanClip,
-    positions: Collection[int],
-    tick: Tick,
-    kept: Callable[[Image], Image] = lambda image: image,
-) -> Footage:
-    """The frames at these positions; `kept` converts each frame before it is kept. Raises `MediaError`."""
-    frames = {frame.position: kept(frame.image) for frame in ticking(clip.frames(set(positions)), tick)}
-    return Footage(frames, clip.num_frames, clip.height, clip.width, clip.fps)
-
-
 def of_each(
     clips: Sequence[CleanClip],
     positions: Callable[[int, float], Collection[int]],
     tick: Tick,
     kept: Callable[[Image], Image] = lambda image: image,
 ) -> list[Footage | MediaError]:
-    """The footage of each clip, or its error; `positions` takes a clip's number of frames and its fps."""
+    """The footage of each clip, or its error; `positions` takes a clip's number of frames and its fps.
+
+    `kept` converts each frame before it is kept.
+    """
     footages: list[Footage | MediaError] = []
     for clip in clips:
         try:
-            footages.append(_footage(clip, positions(clip.num_frames, clip.fps), tick, kept))
+            wanted = set(positions(clip.num_frames, clip.fps))
+            frames = {frame.position: kept(frame.image) for frame in ticking(clip.frames(wanted), tick)}
+            footages.append(Footage(frames, clip.num_frames, clip.height, clip.width, clip.fps))
         except MediaError as error:
             footages.append(error)
     return footages

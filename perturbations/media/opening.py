@@ -18,9 +18,17 @@ import av.error
 
 from perturbations.base import limits, processes
 from perturbations.base.errors import MediaError
-from perturbations.media.containers import demuxers, structure
+from perturbations.media.containers import structure
 
 av.logging.set_level(av.logging.PANIC)  # the raised errors already say what libav would write to stderr
+
+# libav reads `img%03d.png` as a sequence of files in that folder; a playlist makes it open other files or addresses;
+# a file's extension does not matter. So the containers that are read are listed, and only files are opened.
+_DEMUXERS = (
+    *("mov", "matroska", "avi", "mpeg", "mpegts", "mpegvideo", "asf", "flv", "ogg", "gif", "apng", "mxf", "nut"),
+    *("yuv4mpegpipe", "dv", "ivf", "h264", "hevc", "m4v", "obu", "wtv", "rm"),
+)
+_INPUT_OPTIONS = {"protocol_whitelist": "file", "format_whitelist": ",".join(_DEMUXERS)}
 
 
 @contextmanager
@@ -34,11 +42,13 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
         structure.check_length(path)
         # The prefix keeps libav from reading a name such as "concat:..." or "http:..." as a protocol.
         # libav decodes first frames to learn about a stream, of any size unless `max_pixels` is set.
-        options = {**demuxers.INPUT_OPTIONS, "max_pixels": str(limits.current().frame_pixels)}
+        options = {**_INPUT_OPTIONS, "max_pixels": str(limits.current().frame_pixels)}
         try:
             container = av.open(f"file:{path}", "r", metadata_errors="replace", options=options)
         except av.error.ArgumentError as error:
-            raise MediaError(demuxers.NOT_READ) from error
+            raise MediaError(
+                "not a video: a picture, a text, a list of other files, or of a format that is not read"
+            ) from error
         with container:
             yield container
     except FileNotFoundError as error:

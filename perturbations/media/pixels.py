@@ -30,10 +30,13 @@ def converter(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Call
     def convert(picture: av.VideoFrame) -> Image:
         # Above 8 bits the reformatter places chroma differently from ffmpeg, which uses libavfilter. Of interlaced
         # frames it converts each field by itself, which libavfilter does not do unless it is asked to.
-        if picture.interlaced_frame or _is_deep(picture):
+        if picture.interlaced_frame or any(component.bits > 8 for component in picture.format.components):
             return _array(to_upright_rgb()(picture))
         image = _array(to_rgb(picture))
-        return image if orientation == _UPRIGHT else np.ascontiguousarray(_turn(image, orientation))
+        if orientation == _UPRIGHT:
+            return image
+        image = image.swapaxes(0, 1) if orientation.transposed else image
+        return np.ascontiguousarray(image[:: orientation.rows, :: orientation.columns])
 
     return convert
 
@@ -41,10 +44,6 @@ def converter(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Call
 def _array(picture: av.VideoFrame) -> Image:
     # Rows of an odd width are padded, and PyAV then returns a view with gaps.
     return np.ascontiguousarray(picture.to_ndarray(), np.uint8)
-
-
-def _is_deep(frame: av.VideoFrame) -> bool:
-    return any(component.bits > 8 for component in frame.format.components)
 
 
 def _by_reformatter() -> Callable[[av.VideoFrame], av.VideoFrame]:
@@ -110,11 +109,6 @@ def orientation_of(frame: av.VideoFrame) -> _Orientation:
 
 
 _ONE_DEGREE = math.tan(math.radians(1))
-
-
-def _turn(image: Image, orientation: _Orientation) -> Image:
-    image = image.swapaxes(0, 1) if orientation.transposed else image
-    return image[:: orientation.rows, :: orientation.columns]
 
 
 def storable_pix_fmt(pix_fmt: str, width: int, height: int) -> str:

@@ -82,14 +82,10 @@ def is_constant_rate(path: Path) -> bool:
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)
         listed = [packet.pts for packet in opening.packets(container, stream) if packet.pts is not None]
-        return _evenly_spaced(stream, listed)
-
-
-def _evenly_spaced(stream: av.video.stream.VideoStream, listed: list[int]) -> bool:
-    rate = opening.frame_rate(stream)
-    if rate is None or stream.time_base is None or not listed:
+        rate, time_base = opening.frame_rate(stream), stream.time_base
+    if rate is None or time_base is None or not listed:
         return False
-    step = 1 / (rate * stream.time_base)
+    step = 1 / (rate * time_base)
     times = np.sort(np.asarray(listed, dtype=np.int64))
     due = np.arange(len(times)) * step.numerator
     return bool((abs((times - times[0]) * step.denominator - due) <= step.denominator).all())

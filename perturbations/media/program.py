@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 import av
 
@@ -76,10 +76,9 @@ def encode_with_ffmpeg(
     """Encode frames with the ffmpeg program; the stream it writes is the result.
 
     `frames` hold `pix_fmt` pictures of `size` (width, height): "rgb24" as `decode` gives them, or PyAV's packing of
-    planes. They are piped to ffmpeg as raw
-    video in NUT, which keeps each frame's time. `arguments` are ffmpeg-python output arguments; with `fps_mode="cfr"`
-    the encoder counts frames at the rate of `timing`, for codecs without another clock. `sample_aspect` is a pixel's
-    width over its height.
+    planes. They are piped to ffmpeg as raw video in NUT, which keeps each frame's time. `arguments` are ffmpeg-python
+    output arguments; with `fps_mode="cfr"` the encoder counts frames at the rate of `timing`, for codecs without
+    another clock. `sample_aspect` is a pixel's width over its height.
     Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
     it is killed or cannot be started.
     """
@@ -87,23 +86,19 @@ def encode_with_ffmpeg(
 
     clock: dict[str, str | None] = {"fps_mode": "passthrough", "enc_time_base": "demux"}
     if arguments.get("fps_mode") == "cfr":
-        clock = _constant(timing.frame_rate)
+        # Without `force_fps`, a rate that the codec lacks becomes its nearest one, and frames are repeated or left out.
+        clock = {"r": str(timing.frame_rate), "force_fps": None}
     if sample_aspect != 1:
         filters = filter(None, (arguments.get("vf"), f"setsar={sample_aspect}"))
         arguments = {**arguments, "vf": ",".join(map(str, filters))}
     output = ffmpeg.input("pipe:0", format="nut", threads=1).output(
         f"file:{path}", an=None, map_metadata=-1, **clock, **arguments
     )
-    with _ffmpeg(output, path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+    with _ffmpeg(output, path) as process:
         assert process.stdin is not None
         _write_nut(frames, _Pipe(process.stdin), timing, size, pix_fmt)
         with suppress(BrokenPipeError):
             process.stdin.close()
-
-
-def _constant(frame_rate: Fraction) -> dict[str, str | None]:
-    # Without `force_fps`, a rate that the codec lacks becomes its nearest one, and frames are repeated or left out.
-    return {"r": str(frame_rate), "force_fps": None}
 
 
 class _Pipe(io.RawIOBase):
@@ -144,20 +139,13 @@ def _write_nut(frames: Iterable[Frame], target: _Pipe, timing: Timing, size: tup
         container.mux(stream.encode(None))
 
 
-class _Graph(Protocol):
-    """An output of ffmpeg-python, which has no types."""
-
-    def global_args(self, *arguments: str) -> _Graph: ...
-    def overwrite_output(self) -> _Graph: ...
-    def compile(self, cmd: str) -> list[str]: ...
-
-
 @contextmanager
-def _ffmpeg(output: _Graph, path: Path, *, stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
+def _ffmpeg(output: Any, path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run an ffmpeg-python graph that writes `path`. After the block ffmpeg has ended; raises an error if it failed."""
     command = output.global_args("-nostdin", "-hide_banner", "-loglevel", "error").overwrite_output()
     with tempfile.TemporaryFile() as words:
-        process = _started(command.compile(cmd=ffmpeg_program()), stdin=stdin, stdout=stdout, stderr=words)
+        program = command.compile(cmd=ffmpeg_program())
+        process = _started(program, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=words)
         try:
             yield process
             process.wait()

@@ -6,7 +6,6 @@ It gives no verdict of agreement: whether the weights are the paper's is not rec
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import SimpleNamespace
 
 import pandas as pd
 
@@ -77,9 +76,7 @@ def _verdict(protocol: EvaluationProtocol, rows: pd.DataFrame) -> str:
     reasons = [
         reason
         for row in own.to_dict("records")
-        for reason in comparability.reasons(
-            protocol, SimpleNamespace(**{str(key): value for key, value in row.items()})
-        )
+        for reason in comparability.reasons(protocol, {str(key): value for key, value in row.items()})
     ]
     if reasons:
         return f"Not comparable with the published values: {'; '.join(dict.fromkeys(reasons))}."
