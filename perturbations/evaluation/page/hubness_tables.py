@@ -67,14 +67,14 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> list
     for retrieval in views.retrievals:
         for dataset in views.datasets:
             rows = _of(frame, dataset, retrieval)
-            if len(rows):
+            if rows["hub_skewness"].notna().any():  # it is not of given features
                 tables: list[PagePart] = [
                     PageRow([_means(own, model, dataset, retrieval) for model, own in of_models(rows)])
                 ]
                 each = [_each(own, model, dataset, retrieval) for model, own in of_models(rows)]
                 tables += [Folded("Hubness of each perturbation", each)] if retrieval.suite else []
                 histograms.append(Panel(views.of(dataset, *retrieval), tables))
-    empty = ["No evaluation yet."]
+    empty = ["Not measured."]
     return [
         Section("hubness", "Hubness", [_READING] if histograms else empty, histograms),
         Section("similarities", "Similarities", [] if maps else empty, maps),

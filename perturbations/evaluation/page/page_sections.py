@@ -56,8 +56,9 @@ def costs(frame: pd.DataFrame, views: Views) -> Section:
     }
     measured = [name for name in formats if "_ms_" in name or name == "peak_memory_mib"]
     parts: list[PagePart] = []
-    # What a perturbed gallery is asked with was encoded before, so that its time is not known.
-    for (dataset, direction), of_dataset in groups(frame[frame["side"] != "gallery"], "dataset", "direction"):
+    # What a perturbed gallery is asked with was encoded before, so that its time is not known, and given features too.
+    known = frame[(frame["side"] != "gallery") & frame["total_ms_p50"].notna()]
+    for (dataset, direction), of_dataset in groups(known, "dataset", "direction"):
         for model, group in of_models(of_dataset):
             medians = group.groupby("method", sort=False)[list(formats)].median()
             adapted = [name != methods.baseline().name for name in medians.index]
@@ -72,7 +73,7 @@ def costs(frame: pd.DataFrame, views: Views) -> Section:
         "skipped because of NaN or infinite values (non finite). Marked is the least cost of a method that is not "
         f"{methods.baseline().title}."
     )
-    return Section("cost", "Cost", [text] if parts else ["No evaluation yet."], parts)
+    return Section("cost", "Cost", [text] if parts else ["Not measured."], parts)
 
 
 def _least(values: Sequence[float], counted: Sequence[bool], form: str) -> list[str]:
