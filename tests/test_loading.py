@@ -377,11 +377,6 @@ def test_severities_of_tables_are_whole_numbers_too() -> None:
         Transform("mlvp/fog", 3)(torch.zeros(2, 3, 8, 8, dtype=torch.bfloat16), "v")
 
 
-def test_the_public_names_load_when_used() -> None:
-    assert perturbations.Corpus is Corpus
-    assert perturbations.Transform is Transform
-
-
 # --- the documentation ------------------------------------------------------------------------------------------------
 
 PAGE = Path(__file__).parents[1] / "docs/how-to/python.md"

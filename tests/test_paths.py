@@ -425,9 +425,8 @@ def test_a_report_shows_the_results_that_there_are_and_those_that_are_made(
             picture.touch()
     wanted = [evaluation_paths.Reported(dataset, kind, key or KEY) for dataset, kind, key in shown]
     assert evaluation_paths.reported(configured(), requested) == wanted
-    assert evaluation_paths.report_results(wanted) == [
-        f"manifests/{entry.dataset}/{entry.kind}/{entry.model_key}/results.parquet" for entry in wanted
-    ]
+    for entry in wanted:
+        assert entry.results == f"manifests/{entry.dataset}/{entry.kind}/{entry.model_key}/results.parquet"
     expected: list[str] = []
     for entry in wanted:
         if entry.model_key == KEY:

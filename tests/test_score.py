@@ -140,17 +140,6 @@ def test_wrong_pairs_are_named(folder: Path, content: str, message: str, capsys:
     assert message in capsys.readouterr().err
 
 
-def test_pickles_are_refused_and_do_not_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    class Bad:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return Path.touch, (folder / "ran",)  # type: ignore[return-value]
-
-    np.savez(folder / "bad.npz", ids=np.array(IDS), features=np.array([Bad()] * 6, dtype=object))
-    assert called(folder, queries="bad.npz") == 1
-    assert "no sound file of features" in capsys.readouterr().err
-    assert not (folder / "ran").exists()
-
-
 def test_a_folder_without_clean_features_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "clips/clean.npz").unlink()
     assert called(folder, gallery="clips") == 1

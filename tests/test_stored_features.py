@@ -234,11 +234,11 @@ def test_no_code_of_a_file_runs(tmp_path: Path) -> None:
             return Path.touch, (tmp_path / "ran",)  # type: ignore[return-value]
 
     torch.save(Bad(), tmp_path / "x.pt")
-    with pytest.raises(AnnotationError, match="no sound file of features"):
-        stored_features.read(tmp_path / "x.pt")
     np.save(tmp_path / "x.npy", np.array([Bad()]), allow_pickle=True)
-    with pytest.raises(AnnotationError, match="no sound file of features"):
-        stored_features.read(tmp_path / "x.npy")
+    np.savez(tmp_path / "x.npz", ids=np.array(NAMES), features=np.array([Bad()] * 4))
+    for suffix in ("pt", "npy", "npz"):
+        with pytest.raises(AnnotationError, match="no sound file of features"):
+            stored_features.read(tmp_path / f"x.{suffix}")
     assert not (tmp_path / "ran").exists()
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import cv2
 import numpy as np
@@ -57,19 +57,6 @@ class _Evidence(NamedTuple):
     moves: list[_Floats]
     source: _Source
     cells: _Floats
-
-
-class _Boxes(NamedTuple):
-    """Every box between cells, by its pair of columns and its pair of rows: the first and the last, ends excluded.
-
-    `area` is in frames, pairs of columns x pairs of rows.
-    """
-
-    x0: npt.NDArray[np.int64]
-    y0: npt.NDArray[np.int64]
-    x1: npt.NDArray[np.int64]
-    y1: npt.NDArray[np.int64]
-    area: npt.NDArray[np.float64]
 
 
 def neighbourhood(positions: Collection[int], num_frames: int) -> set[int]:
@@ -260,21 +247,22 @@ def _prior() -> _Floats:
 
 
 @cache
-def _boxes() -> _Boxes:
+def _boxes() -> tuple[npt.NDArray[Any], ...]:
+    """Every box between cells: its first column and row, the last ones (excluded), and its area in frames."""
     (x0, x1), (y0, y1) = (np.triu_indices(count + 1, 1) for count in (_COLUMNS, _ROWS))
-    return _Boxes(x0, y0, x1, y1, np.outer(x1 - x0, y1 - y0) / (_COLUMNS * _ROWS))
+    return x0, y0, x1, y1, np.outer(x1 - x0, y1 - y0) / (_COLUMNS * _ROWS)
 
 
 def _best(probability: _Floats) -> tuple[candidates.Rectangle, float]:
     """The box that is expected to overlap the object most, and by how much: about the mean intersection over union."""
-    boxes = _boxes()
+    x0, y0, x1, y1, area = _boxes()
     sums = np.pad(probability.astype(np.float64).cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0))) / probability.size
     # All pairs of columns by all pairs of rows; whole rows of a table are gathered, which is faster than single sums.
-    low, high = (np.ascontiguousarray(sums[end].T) for end in (boxes.y0, boxes.y1))
-    within = (high - low)[boxes.x1] - high[boxes.x0] + low[boxes.x0]
-    overlaps = within / (boxes.area + sums[-1, -1] - within)
+    low, high = (np.ascontiguousarray(sums[end].T) for end in (y0, y1))
+    within = (high - low)[x1] - high[x0] + low[x0]
+    overlaps = within / (area + sums[-1, -1] - within)
     x, y = np.unravel_index(overlaps.argmax(), overlaps.shape)
-    corners = (int(boxes.x0[x]), int(boxes.y0[y]), int(boxes.x1[x]), int(boxes.y1[y]))
+    corners = (int(x0[x]), int(y0[y]), int(x1[x]), int(y1[y]))
     return corners, float(np.clip(overlaps[x, y], 0, 1))
 
 

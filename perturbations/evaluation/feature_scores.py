@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,8 +123,8 @@ def scored(
             method="none",
             seed=0,
         )
-        rows.append(_row(scenario, asked, items, places, missing=len(listed.keys() - {*asked.ids})))
-        columns = {column.name: getattr(scenario, column.name) for column in fields(ScenarioColumns)}
+        columns = asdict(scenario)
+        rows.append(_row(columns, asked, items, places, missing=len(listed.keys() - {*asked.ids})))
         ranks += [
             RankRow(**columns, query_id=query, rank=int(place)) for query, place in zip(asked.ids, places, strict=True)
         ]
@@ -165,18 +166,17 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _row(
-    scenario: ScenarioColumns, asked: StoredFeatures, items: StoredFeatures, places: NDArray[np.int64], *, missing: int
+    columns: dict[str, Any], asked: StoredFeatures, items: StoredFeatures, places: NDArray[np.int64], *, missing: int
 ) -> ResultRow:
     """A row of results. Weights, frames and settings are not known of features: their columns say so."""
-    columns = {column.name: getattr(scenario, column.name) for column in fields(ScenarioColumns)}
-    key = f"{scenario.suite}/{scenario.perturbation}"
+    key = f"{columns['suite']}/{columns['perturbation']}"
     sums = {"queries": storage.sha256(asked.path), "gallery": storage.sha256(items.path)}
     return row_from(
         RESULTS,
         {
             **columns,
             **summary_of_ranks(places),
-            "category": scenario.suite if scenario.side == "none" else registry.get(key).level,
+            "category": columns["suite"] if columns["side"] == "none" else registry.get(key).level,
             "setting": "features",
             "queries": len(asked.ids),
             "missing_queries": missing,

@@ -42,11 +42,6 @@ def _parts_folder(config: configuration.Config, dataset: str) -> str:
     return layout.folder("encoded", dataset=dataset, model=evaluation.model_key(config))
 
 
-def results_folder(config: configuration.Config, dataset: str, kind: str) -> str:
-    """The folder of the results of a dataset and the configured model; other models' results lie beside it."""
-    return layout.folder("results", dataset=dataset, kind=kind, model=evaluation.model_key(config))
-
-
 def result_parts(config: configuration.Config, dataset: str, kind: str, ending: str = "parquet") -> list[str]:
     """What the jobs of one of `KINDS` write: one file per job."""
     folder = _parts_folder(config, dataset)
@@ -226,11 +221,6 @@ def reported(config: configuration.Config, requested: Collection[str] = (), *, o
     if shown or others:
         return shown
     return [Reported(next(iter(config.datasets)), "adaptation", key) for key in configured]
-
-
-def report_results(shown: Sequence[Reported]) -> list[str]:
-    """The manifests of results that the report shows."""
-    return [entry.results for entry in shown]
 
 
 def report_ranks(config: configuration.Config, shown: Sequence[Reported]) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, NotRequired, TypedDict, cast
+from typing import Any, Literal, NotRequired, TypedDict
 
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import digest
@@ -197,20 +197,8 @@ class ModelSettings(TypedDict):
     files: NotRequired[str]
 
 
-class ScenarioSettings(TypedDict):
-    """A `Scenario` and its dataset, as they are written in a job's settings and rows."""
-
-    dataset: str
-    direction: DirectionName
-    side: Side
-    suite: str
-    level: str
-    perturbation: str
-    severity: int | None
-    text_perturbation: str | None
-    text_severity: int | None
-    mix: str | None
-    share: float | None
+ScenarioSettings = Mapping[str, Any]
+"""A `Scenario` and its dataset by their names, as they are written in a job's settings and rows."""
 
 
 class EvaluationSettings(ModelSettings):
@@ -294,10 +282,7 @@ def settings(
         "batch_size": wanted.batch_size,
         "steps": wanted.steps,
         "precision": wanted.precision,
-        "scenarios": [
-            cast(ScenarioSettings, {"dataset": dataset, **asdict(scenario)})
-            for scenario in of_job(config, dataset, job)
-        ],
+        "scenarios": [{"dataset": dataset, **asdict(scenario)} for scenario in of_job(config, dataset, job)],
         "methods": methods(config, group),
         "parameters": _parameters(config, group),
     }

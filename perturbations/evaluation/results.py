@@ -108,7 +108,7 @@ def finished(
     }
     measured: dict[str, Any] = {name: float(value) for name, value in figures.items()}
     row = ResultRow(
-        **{name: value for name, value in scenario.items() if name != "level"},  # type: ignore[arg-type]
+        **{name: value for name, value in scenario.items() if name != "level"},
         category=scenario["level"],
         model=settings["model"],
         model_key=settings["model_key"],

@@ -67,10 +67,7 @@ def evaluate(
     done = results.read_journal(journal)
     for other in journals:
         done = {**results.runs_of(other), **done}
-
-    def retrieval_of(scenario: ScenarioSettings) -> tuple[Retrieval, str]:
-        return scenarios.of_scenario(scenario, perturbed, job.clean.rows)
-
+    retrieval_of = partial(scenarios.of_scenario, perturbed=perturbed, clean=job.clean.rows)
     if _is_continual(job.settings):
         _forget_beginnings(job, (retrieval_of(scenario)[0] for scenario in job.settings["scenarios"]), done)
     chain = _Chain()
@@ -169,9 +166,10 @@ def _keys(job: EvaluationJob, scenario: ScenarioSettings, task: Retrieval, chain
         "tools": results.tools(),
     }
     del determined_by["parameters"]  # each method's own, below
+    bank_sha256 = None if job.bank is None else storage.sha256_of(job.bank.features.cpu().numpy().tobytes())
     keys = {}
     for method in job.settings["methods"]:
-        bank = _sum(job.bank) if methods.method(method).needs_bank else None
+        bank = bank_sha256 if methods.method(method).needs_bank else None
         for seed in job.settings["seeds"]:
             of_run: dict[str, object] = {**determined_by, "method": method, "seed": seed, "bank": bank}
             of_run |= {"parameters": own} if (own := job.settings["parameters"].get(method)) else {}
@@ -235,10 +233,6 @@ def _runs(
             results.append(journal, done[key])
             log.info("%s: R@1 %.1f %%", methods.title_of(method), done[key].row.recall_at_1)
         yield done[key]
-
-
-def _sum(gallery: Gallery | None) -> str | None:
-    return None if gallery is None else storage.sha256_of(gallery.features.cpu().numpy().tobytes())
 
 
 def _state(job: EvaluationJob, run: _Run, gallery: Gallery, unadapted: Unadapted, chain: _Chain) -> _State:

@@ -52,5 +52,5 @@ def results(config: configuration.Config, dataset: str, kind: str, plans: Plans)
         f"{kind} on {dataset}: {scenarios.total()} scenarios ({sides}) x {methods} methods{several} = {runs:,} runs"
     ]
     sizes += [line for suite in evaluation.caption_suites(config) for line in skipped_lines(config, suite, dataset)]
-    folders = [evaluation_paths.results_folder(own, dataset, kind) for own in models.values()]
-    return TargetWork([f"{folder}/{name}.parquet" for folder in folders for name in ("results", "ranks")], tuple(sizes))
+    made = [evaluation_paths.Reported(dataset, kind, key) for key in models]
+    return TargetWork([path for own in made for path in (own.results, own.ranks)], tuple(sizes))

@@ -196,7 +196,7 @@ rule results:
 rule report:
     input:
         results=lambda wildcards: [
-            *evaluation_paths.report_results(reported()),
+            *[entry.results for entry in reported()],
             *further_results("results"),
         ],
         ranks=lambda wildcards: [

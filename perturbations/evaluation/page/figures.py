@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import cv2
 import numpy as np
 
-from perturbations.evaluation.page.parts import AxisTick, Curve, Plot
+from perturbations.evaluation.page.parts import Plot
 
 WIDTH, HEIGHT = 210, 160
 """Pixels of a small plot."""
@@ -54,13 +54,13 @@ def lines(values: Mapping[str, Mapping[str, Mapping[int, float]]], styles: Mappi
     low, high, ups = _range([value for _, value in points])
     most = max(max(severity for severity, _ in points), 1)
     severities = sorted({severity for severity, _ in points})
-    across = [AxisTick(_x(severity, 0, most), str(severity)) for severity in severities]
-    up = [AxisTick(_y(value, low, high), f"{value:g}") for value in ups]
+    across = [(_x(severity, 0, most), str(severity)) for severity in severities]
+    up = [(_y(value, low, high), f"{value:g}") for value in ups]
     return [
         Plot(
             name,
             [
-                Curve(styles[line], _path((_x(at, 0, most), _y(value, low, high)) for at, value in sorted(own.items())))
+                (styles[line], _path((_x(at, 0, most), _y(value, low, high)) for at, value in sorted(own.items())))
                 for line, own in of_plot.items()
                 if own
             ],
@@ -79,9 +79,9 @@ def histograms(occurrence: Mapping[str, Sequence[float]]) -> list[Plot]:
     top = max(int(np.max(height)) for height in heights.values())
     ups = [0, *(10**power for power in range(math.ceil(math.log10(top + 1))))]
     high = math.log1p(top)
-    up = [AxisTick(_y(math.log1p(value), 0, high), f"{value:,}") for value in ups]
-    across = [AxisTick(_x(value, 0, most), f"{value:g}") for value in (0, math.floor(most / 2), math.floor(most))]
-    across = list({tick.text: tick for tick in across}.values())
+    up = [(_y(math.log1p(value), 0, high), f"{value:,}") for value in ups]
+    marked = dict.fromkeys((0, math.floor(most / 2), math.floor(most)))
+    across = [(_x(value, 0, most), f"{value:g}") for value in marked]
     plots = []
     for place, (name, height) in enumerate(heights.items()):
         steps = [(_x(0, 0, most), _y(0, 0, high))]
@@ -89,7 +89,7 @@ def histograms(occurrence: Mapping[str, Sequence[float]]) -> list[Plot]:
             level = _y(math.log1p(int(count)), 0, high)
             steps += [(_x(float(left), 0, most), level), (_x(float(right), 0, most), level)]
         steps.append((_x(most, 0, most), _y(0, 0, high)))
-        plots.append(Plot(name, [Curve("bars" if place else "bars first", _path(steps))], across, up))
+        plots.append(Plot(name, [("bars" if place else "bars first", _path(steps))], across, up))
     return plots
 
 

@@ -75,7 +75,7 @@ class Scores:
         self.methods = sorted(map(str, rows["method"].unique()), key=lambda name: (methods_shelf.place_of(name), name))
         self.sampled = ranked is not None
         self._ranked = ranked
-        self._values: dict[RankRun, Mapping[str, Any]] = {run_of(row): row for row in _records(rows)}
+        self._values: dict[RankRun, Mapping[Any, Any]] = {run_of(row): row for row in rows.to_dict("records")}
         self._seeds: dict[str, list[int]] = {}
         for run in self._values:
             seeds = self._seeds.setdefault(run[1], [])
@@ -245,11 +245,6 @@ class Scores:
                         f"{self.direction} {scenario}, {run[1]}, seed {run[2]}: {metric} is {row[metric]} in the "
                         f"results and {100 * hits[place] / queries[place]} by its ranks. Run the evaluation again"
                     )
-
-
-def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    names = [str(name) for name in rows.columns]
-    return [dict(zip(names, values, strict=True)) for values in rows.itertuples(index=False, name=None)]
 
 
 def of(frame: pd.DataFrame, ranked: Mapping[RankGroup, Ranked]) -> Iterator[dict[str, list[Scores]]]:

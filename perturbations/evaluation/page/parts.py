@@ -113,29 +113,13 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """A path of a plot in the plot's pixels, and the class of its style."""
-
-    style: str
-    path: str
-
-
-@dataclass(frozen=True)
-class AxisTick:
-    """A mark on an axis of a plot, in the plot's pixels."""
-
-    at: float
-    text: str
-
-
-@dataclass(frozen=True)
 class Plot:
-    """A small plot, drawn inside the page."""
+    """A small plot in pixels: (class of the style, path) of each curve, (place, text) of each mark of both axes."""
 
     title: str
-    curves: Sequence[Curve]
-    across: Sequence[AxisTick]
-    up: Sequence[AxisTick]
+    curves: Sequence[tuple[str, str]]
+    across: Sequence[tuple[float, str]]
+    up: Sequence[tuple[float, str]]
 
 
 @dataclass(frozen=True)

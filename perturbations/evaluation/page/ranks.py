@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,7 +71,7 @@ def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
     The result does not depend on the order of files and rows. Raises `ManifestError` for a file that is not such a
     manifest or is damaged, and where a run has a query twice.
     """
-    runs, queries = _Numbers(), _Numbers()
+    runs, queries = (defaultdict[Any, int](count().__next__) for _ in range(2))  # numbered as they come
     parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]] = []
     for path in paths:
         kind = files.kind_of(path)
@@ -90,16 +92,8 @@ def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
     return _matrices(parts, list(runs), list(queries))
 
 
-class _Numbers(dict[Any, int]):
-    """Numbers values as they come."""
-
-    def __missing__(self, value: Any) -> int:
-        self[value] = len(self)
-        return self[value]
-
-
 def _numbered(
-    frame: pd.DataFrame, runs: _Numbers, queries: _Numbers
+    frame: pd.DataFrame, runs: defaultdict[Any, int], queries: defaultdict[Any, int]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
     """The numbers of each row's run and query, and its rank."""
     if not (frame["rank"] >= 1).all():

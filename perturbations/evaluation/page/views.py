@@ -56,15 +56,6 @@ class Views:
         """The class and the name of each retrieval."""
         return [(f"q{place}", shown.name) for place, shown in enumerate(self.retrievals)]
 
-    @property
-    def all(self) -> list[tuple[str, str]]:
-        """The classes of each pair of choices."""
-        return [
-            (of_dataset, of_queries)
-            for of_dataset, _ in self.dataset_choices
-            for of_queries, _ in self.retrieval_choices
-        ]
-
     def of(self, dataset: str, direction: str = "", side: str = "", suite: str = "") -> list[str]:
         """The views of a dataset that show its direction, side and suite; "" stands for any."""
         own = self.datasets.index(dataset)
