@@ -5,7 +5,6 @@
 Every job is the workflow's own command (`perturb rule videos`), imports and process start included, on a shard in which
 the given videos take turns. `checked` decodes every stored file again (the default of the
 workflow), `unchecked` does not.
-The peers' seconds are those of MLVP's released code for its own output, 12 frames per video, without its imports.
 """
 
 from __future__ import annotations
@@ -29,33 +28,12 @@ from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
-PEER_S = {
-    "gaussian_noise": (0.46, 0.45),
-    "impulse_noise": (0.46, 0.44),
-    "fog": (0.44, 0.40),
-    "snow": (0.52, 0.43),
-    "elastic_distortion": (0.74, 0.59),
-    "h264_compression": (1.99, 1.06),
-    "motion_blur": (0.38, 0.51),
-    "video_defocus": (0.43, 0.53),
-    "main_object_occlusion": (0.43, 0.43),
-    "style_transfer": (52, 45),
-    "event_insertion": (0.58, 0.62),
-    "temporal_scrambling": (0.46, 0.32),
-}
-"""MLVP's released code, severities 1 and 5, measured on the same kind of machine. Its models' time is not in it (style
-transfer's is, with random weights), nor is the main object's detection."""
-
-
-def child_cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
 
 def cpu_of(command: list[str], folder: Path) -> float:
-    before = child_cpu_s()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=folder, check=True, stderr=subprocess.DEVNULL)
-    return child_cpu_s() - before
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def transcode_cpu(videos: list[Path], arguments: str, folder: Path) -> float:
@@ -100,9 +78,9 @@ def main() -> None:
         for name in ANALYSES if any(registry.get(key).guide for key in options.perturbations) else ():
             full, twelve = (_analysed(name, tier, folder) / options.shard for tier in (HIGH, TWELVE))
             print(f"| {name} | {full:.3f} | {twelve:.3f} |", flush=True)
-        columns = ("perturbation", "severity", "plain transcode", "unchecked", "checked", "12 frames", "MB", "peer")
+        columns = ("perturbation", "severity", "plain transcode", "unchecked", "checked", "12 frames", "MB")
         print("\n| " + " | ".join(columns) + " |")
-        print("|---|---|---|---|---|---|---|---|")
+        print("|---" * len(columns) + "|")
         for key in options.perturbations:
             for severity in options.severities:
                 print(_line(key, severity, videos, folder, options.shard), flush=True)
@@ -151,10 +129,9 @@ def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int)
     checked, _ = job(HIGH)
     twelve, size = job(TWELVE)
     name = key.partition("/")[2]
-    peer = {1: PEER_S.get(name, ("", ""))[0], 5: PEER_S.get(name, ("", ""))[1]}.get(severity, "")
     return (
         f"| {name} | {severity} | {plain:.3f} | {unchecked:.3f} ({unchecked / plain:.2f} x) "
-        f"| {checked:.3f} ({checked / plain:.2f} x) | {twelve:.3f} | {size / 1e6:.2f} | {peer} |"
+        f"| {checked:.3f} ({checked / plain:.2f} x) | {twelve:.3f} | {size / 1e6:.2f} |"
     )
 
 

@@ -11,8 +11,8 @@ where everything then equals the original to the byte, or where what was changed
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -79,13 +79,9 @@ def make_corpus(root: Path, snakemake: Sequence[str] = (sys.executable, "-m", "s
 
 def findings(root: Path, *, fast: bool) -> list[str]:
     """What verifying says of a tree, from its root."""
-    before = Path.cwd()
-    os.chdir(root)
-    try:
-        options = run.Options(fast=fast, stall_limit_s=60, version=__version__)
+    options = run.Options(fast=fast, stall_limit_s=60, version=__version__)
+    with contextlib.chdir(root):
         return [str(finding) for summary in run.verify([Path("manifests")], options) for finding in summary.findings]
-    finally:
-        os.chdir(before)
 
 
 Files = dict[str, bytes]
@@ -101,13 +97,9 @@ def contents(root: Path) -> Files:
 def repair(root: Path, sound: Files, *, fast: bool) -> tuple[bool, str]:
     """Whether a fault of a tree was found, and what a repair did: "mended", "reported", or else "spread" and where."""
     damaged = contents(root)
-    before = Path.cwd()
-    os.chdir(root)
-    try:
-        options = run.Options(fast=fast, repair=True, stall_limit_s=60, version=__version__)
+    options = run.Options(fast=fast, repair=True, stall_limit_s=60, version=__version__)
+    with contextlib.chdir(root):
         found = [finding for summary in run.verify([Path("manifests")], options) for finding in summary.findings]
-    finally:
-        os.chdir(before)
     after = contents(root)
     names = {*sound, *after}
     wrong = {name for name in names if after.get(name) != sound.get(name)}

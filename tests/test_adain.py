@@ -38,13 +38,6 @@ def painting(model: adain.Adain) -> adain.Statistics:
     return model.style(pictures(1, 64, 64, seed=3)[0])
 
 
-def test_adain_is_the_reference_s(reference: Path) -> None:
-    arrays = np.load(reference / "golden" / "mlvp_video.npz")
-    content, style = (torch.from_numpy(arrays[f"adain/{name}"]) for name in ("content", "style"))
-    painted = adain.adaptive_instance_normalization(content, adain.statistics(style))
-    np.testing.assert_allclose(painted.numpy(), arrays["adain/out"], atol=1e-5)
-
-
 def test_the_networks_are_those_of_the_published_files() -> None:
     encoder = {name: tuple(value.shape) for name, value in adain.encoder().state_dict().items()}
     decoder = {name: tuple(value.shape) for name, value in adain.decoder().state_dict().items()}

@@ -247,9 +247,9 @@ def test_many_noisy_crops_still_fit_the_page() -> None:
     shown = tuple(crops.Crop(f"severity {number}", image) for number, image in enumerate(noise))
     strips = [crops.Strip("a", f"p{number}", shown) for number in range(18)]
     pictures = crops.drawn([strips, strips])
-    assert sum(len(picture.source) for _, members in pictures for picture in members) < 1_850_000
+    assert sum(len(picture["source"]) for _, members in pictures for picture in members) < 1_850_000
     assert {len(members) for _, members in pictures} <= {2, 3, 4, 6}
-    assert all(members[-1].label == "severity 5" for _, members in pictures), "the highest severity is always shown"
+    assert all(members[-1]["label"] == "severity 5" for _, members in pictures), "the highest severity is always shown"
 
 
 # --- in a browser ----------------------------------------------------------------------------------------------------

@@ -232,63 +232,39 @@ def test_the_demo_has_as_many_items_as_asked() -> None:
 # --- what is wrong with one entry --------------------------------------------------------------------------------
 
 
+MSRVTT = "key,video_id,sentence\n0,good,x\n"
+LINE = '{"clip_id":"good","text":"x"}\n'
 YOUCOOK2 = "end,start,text,video_id\n5,1,x,good\n"
 GOOD = {"item_id": "good", "caption": "c", "end": 5}
+
+
+def after_good(**columns: Any) -> str:
+    return json.dumps([GOOD, {"item_id": "v", **columns}])
 
 
 @pytest.mark.parametrize(
     ("adapter", "name", "content", "item_id", "reason"),
     [
-        (
-            "msrvtt",
-            "a.csv",
-            "key,video_id,sentence\n0,good,x\n1,v,a man, a dog\n",
-            "v",
-            "4 fields, where the header has 3",
-        ),
-        ("msrvtt", "a.csv", "key,video_id,sentence\n0,good,x\n1,v\n", "v", "no 'sentence'"),
-        ("msrvtt", "a.csv", "key,video_id,sentence\n0,good,x\n0,v,y\n", "v", "duplicate caption id '0'"),
-        ("activitynet", "a.jsonl", '{"clip_id":"good","text":"x"}\n{"clip_id":"v"}', "v", "no 'text'"),
-        ("activitynet", "a.jsonl", '{"clip_id":"good","text":"x"}\n{"clip_id":null,"text":"x"}', "", "the id is empty"),
-        (
-            "activitynet",
-            "a.jsonl",
-            '{"clip_id":"good","text":"x"}\n{"clip_id":"v","text":[]}',
-            "v",
-            "'text' must be text",
-        ),
-        ("activitynet", "a.jsonl", '{"clip_id":"good","text":"x"}\n[]', "", "an object is expected, not a list"),
-        ("activitynet", "a.jsonl", '{"clip_id":"good","text":"x"}\n{"clip_id":"v","text":"\\ud800"}', "v", "not valid"),
-        (
-            "activitynet",
-            "a.jsonl",
-            '{"clip_id":"good","text":"x"}\n{"clip_id":"\\ud800/v","text":""}',
-            r"\ud800/v",
-            "not v",
-        ),
-        (
-            "activitynet",
-            "a.jsonl",
-            '{"clip_id":"good","text":"x"}\n{"clip_id":"u","clip_id":"v","text":"x"}',
-            "v",
-            "the key 'clip_id' twice",
-        ),
+        ("msrvtt", "a.csv", MSRVTT + "1,v,a man, a dog\n", "v", "4 fields, where the header has 3"),
+        ("msrvtt", "a.csv", MSRVTT + "1,v\n", "v", "no 'sentence'"),
+        ("msrvtt", "a.csv", MSRVTT + "0,v,y\n", "v", "duplicate caption id '0'"),
+        ("activitynet", "a.jsonl", LINE + '{"clip_id":"v"}', "v", "no 'text'"),
+        ("activitynet", "a.jsonl", LINE + '{"clip_id":null,"text":"x"}', "", "the id is empty"),
+        ("activitynet", "a.jsonl", LINE + '{"clip_id":"v","text":[]}', "v", "'text' must be text"),
+        ("activitynet", "a.jsonl", LINE + "[]", "", "an object is expected, not a list"),
+        ("activitynet", "a.jsonl", LINE + '{"clip_id":"v","text":"\\ud800"}', "v", "not valid"),
+        ("activitynet", "a.jsonl", LINE + '{"clip_id":"\\ud800/v","text":""}', r"\ud800/v", "not v"),
+        ("activitynet", "a.jsonl", LINE + '{"clip_id":"u","clip_id":"v","text":"x"}', "v", "the key 'clip_id' twice"),
         ("lsmdc", "a.csv", "1012_good.1\t1\t2\t3\t4\tx\nv\tx\n", "v", "2 fields, not 6"),
         ("didemo", "a.json", '[{"video":"good","description":"x"},\n{"video":"v"}]', "v", "no 'description'"),
         ("youcook2", "a.csv", YOUCOOK2 + "inf,1,x,v\n", "v", "two numbers of seconds"),
         ("youcook2", "a.csv", YOUCOOK2 + "nan,1,x,v\n", "v", "two numbers of seconds"),
         ("youcook2", "a.csv", YOUCOOK2 + "5,-3,x,v\n", "v_-3_5", "starts at -3 s"),
         ("youcook2", "a.csv", YOUCOOK2 + "5,1,x,good\n", "good_1_5", "duplicate id, first seen at line 2"),
-        (
-            "folder",
-            "a.json",
-            json.dumps([GOOD, {"item_id": "v", "caption": "c", "end": 10**400}]),
-            "v",
-            "not in seconds",
-        ),
-        ("folder", "a.json", json.dumps([GOOD, {"item_id": "v", "caption": "c", "end": True}]), "v", "not in seconds"),
-        ("folder", "a.json", json.dumps([GOOD, {"item_id": "v", "caption": "c", "end": 0}]), "v", "ends at 0 s"),
-        ("folder", "a.json", json.dumps([GOOD, {"item_id": "v", "end": 1}]), "v", "no 'caption'"),
+        ("folder", "a.json", after_good(caption="c", end=10**400), "v", "not in seconds"),
+        ("folder", "a.json", after_good(caption="c", end=True), "v", "not in seconds"),
+        ("folder", "a.json", after_good(caption="c", end=0), "v", "ends at 0 s"),
+        ("folder", "a.json", after_good(end=1), "v", "no 'caption'"),
         ("folder", "a.json", json.dumps([GOOD])[:-1] + ',{"item_id":"v","caption":"","caption":"c"}]', "v", "twice"),
     ],
 )

@@ -33,15 +33,3 @@ def test_distortion_never_falls(entry: Perturbation) -> None:
     errors = [np.square(result.astype(int) - FRAMES).mean() for result in results]
     assert errors == sorted(errors)
     assert 0 < errors[0] < errors[-1]
-
-
-def test_what_is_known_of_severity() -> None:
-    """Real clips showed of these that a step may make less of a difference."""
-    flat = {
-        entry.key
-        for suite in ("transmission", "tampering")
-        for entry in registry.perturbations(suite, "video")
-        if not entry.monotonic
-    }
-    lossy = {f"transmission/{name}" for name in ("bit_error", "packet_loss", "frame_rate")}
-    assert flat == lossy | {f"tampering/{name}" for name in ("repeat", "drop", "reverse")}

@@ -182,24 +182,7 @@ def test_settings_that_cannot_be(wrong: dict[str, Any], message: str) -> None:
 
 
 def source(item_id: str) -> CompleteSource:
-    return CompleteSource(
-        dataset="data",
-        split="",
-        item_id=item_id,
-        path=f"{item_id}.mp4",
-        bytes=1,
-        sha256="",
-        frames_sha256="",
-        codec="h264",
-        pix_fmt="yuv420p",
-        width=32,
-        height=24,
-        fps=25.0,
-        frame_count=6,
-        duration_s=0.24,
-        rotation=0,
-        status="complete",
-    )
+    return clips.made_up_source(item_id, split="", width=32, height=24, frame_count=6, duration_s=0.24)
 
 
 def bad_source(item_id: str) -> SourceRow:

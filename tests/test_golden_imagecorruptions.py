@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden_frame import frame
-from test_golden_suites import AT_45_DB, SHARES, assert_close, each_severity, mean_square, perturbed
+from test_golden_suites import AT_45_DB, SHARES, mean_square, perturbed
+from test_kernels import assert_close, each_severity
 
 from perturbations.suites import registry
 from perturbations.video import noise

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_golden_suites import AT_45_DB, assert_close, mean_square
+from test_golden_suites import AT_45_DB, mean_square
+from test_kernels import assert_close
 
 from perturbations.suites import registry
 from perturbations.video import weather

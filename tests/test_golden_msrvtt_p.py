@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_golden_suites import assert_close
+from test_kernels import assert_close, each_severity
 
 from perturbations.base.errors import MediaError
 from perturbations.video import camera, digital, temporal
@@ -19,7 +19,6 @@ from perturbations.video import camera, digital, temporal
 RATES = (2, 4, 8, 16, 32)
 CHOSEN = ((0.4, 0), (0.2, 0), (0.1, 0), (0.05, 2), (0.1, 1))
 REACHES = (8, 16, 24, 32, 40)
-each_severity = pytest.mark.parametrize("severity", range(1, 6))
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_golden_mlvp import occlusion_places
+from test_kernels import each_severity
 
 from perturbations.analysis import neighbours
 from perturbations.engine.frame_orders import fitted
 from perturbations.suites import registry
 from perturbations.video import occlusion, temporal
-
-each_severity = pytest.mark.parametrize("severity", range(1, 6))
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_kernels import each_severity
 
 from perturbations.media.clip import uniform_indices
 from perturbations.suites import registry
 from perturbations.video import digital, weather
-
-each_severity = pytest.mark.parametrize("severity", range(1, 6))
 
 
 @pytest.fixture(scope="module")

@@ -24,13 +24,14 @@ from perturbations.video import digital, noise, weather
 
 Apply = Callable[[np.ndarray, int], np.ndarray]
 
-PIXEL = [entry for entry in registry.perturbations(kind="video") if entry.method == "pixel"]
+PIXEL = [form for entry in registry.perturbations(kind="video") if entry.method == "pixel" for form in entry.forms()]
+GROWING = [entry for entry in PIXEL if entry.monotonic and entry.shape is None]
 SCENARIOS = [(entry, severity) for entry in PIXEL for severity in entry.severities]
 SIZES = [(37, 53), (64, 48), (1, 1), (1, 9), (9, 1), (2, 3), (3, 2), (5, 31)]
 
-each_entry = pytest.mark.parametrize("entry", PIXEL, ids=lambda entry: entry.key)
+each_entry = pytest.mark.parametrize("entry", PIXEL, ids=lambda entry: f"{entry.key}-{entry.variant}")
 each_scenario = pytest.mark.parametrize(
-    ("entry", "severity"), SCENARIOS, ids=[f"{entry.key}-{severity}" for entry, severity in SCENARIOS]
+    ("entry", "severity"), SCENARIOS, ids=[f"{entry.key}-{entry.variant}-{severity}" for entry, severity in SCENARIOS]
 )
 each_severity = pytest.mark.parametrize("severity", range(1, 6))
 each_size = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
@@ -99,7 +100,11 @@ def perturbed_size(entry: Perturbation, realization: Any, size: tuple[int, ...],
     return shape.height, shape.width, 3
 
 
-def assert_close(ours: np.ndarray, exact: np.ndarray, equal_share: float) -> None:
+MOST_EQUAL = 0.96
+"""The share of equal values that any clip can be held to: a reference's floats decide where a level rounds."""
+
+
+def assert_close(ours: np.ndarray, exact: np.ndarray, equal_share: float = MOST_EQUAL) -> None:
     """At most one grey level apart, and equal in at least this share of the values."""
     assert ours.shape == exact.shape
     difference = np.abs(ours.astype(int) - exact)
@@ -209,7 +214,7 @@ def test_the_severities_differ(entry: Perturbation) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("entry", [entry for entry in PIXEL if entry.monotonic], ids=lambda entry: entry.key)
+@pytest.mark.parametrize("entry", GROWING, ids=lambda entry: f"{entry.key}-{entry.variant}")
 def test_distortion_never_falls(entry: Perturbation, seed: int) -> None:
     frames = scene(4, 60, 80, seed)
     errors = [np.abs(perturbed(entry, s, frames, seed).astype(int) - frames).mean() for s in entry.severities]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import shutil
 import socket
 import sys
@@ -15,29 +16,14 @@ from typing import Any, ClassVar
 import needs
 import numpy as np
 import pytest
+import tiny_models
+from tiny_models import torch, transformers
 
 from perturbations.base import checkpoints
 from perturbations.base.errors import ConfigError
 from perturbations.models import captioner, nouns, owlv2, yolo_world
 
-BYTES = [chr(b) for b in (*range(33, 127), *range(161, 173), *range(174, 256))] + [chr(256 + n) for n in range(68)]
-QWEN_TOKENS = [
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-]
-QWEN_TEMPLATE = (
-    "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}<|im_start|>system\n"
-    "You are a helpful assistant.<|im_end|>\n{% endif %}<|im_start|>{{ message['role'] }}\n"
-    "{% for content in message['content'] %}{% if content['type'] == 'image' %}"
-    "<|vision_start|><|image_pad|><|vision_end|>{% elif content['type'] == 'video' %}"
-    "<|vision_start|><|video_pad|><|vision_end|>{% else %}{{ content['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
+CPU: dict[str, Any] = {"device": "cpu", "dtype": "float32"}
 
 
 def picture(seed: int, height: int, width: int) -> np.ndarray:
@@ -62,78 +48,12 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def qwen_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    folder = tmp_path_factory.mktemp("qwen") / "tiny-qwen"
-    tokenizer = transformers.Qwen2Tokenizer(
-        vocab={token: number for number, token in enumerate([*BYTES, *QWEN_TOKENS])},
-        merges=[],
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        extra_special_tokens=QWEN_TOKENS,
-    )
-    numbers = {token: tokenizer.convert_tokens_to_ids(token) for token in QWEN_TOKENS}
-    config = transformers.Qwen2_5_VLConfig(
-        text_config={
-            "vocab_size": len(BYTES) + len(QWEN_TOKENS),
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 1,
-            "initializer_range": 0.4,
-            "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0},
-            "bos_token_id": numbers["<|endoftext|>"],
-            "eos_token_id": numbers["<|im_end|>"],
-        },
-        vision_config={
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_heads": 2,
-            "out_hidden_size": 32,
-            "fullatt_block_indexes": [1],
-            "tokens_per_second": 2,
-            "initializer_range": 0.4,
-        },
-        image_token_id=numbers["<|image_pad|>"],
-        video_token_id=numbers["<|video_pad|>"],
-        vision_start_token_id=numbers["<|vision_start|>"],
-        vision_end_token_id=numbers["<|vision_end|>"],
-    )
-    torch.manual_seed(5)
-    model = transformers.Qwen2_5_VLForConditionalGeneration(config)
-    # As in the released checkpoint, but so strong that results would show it.
-    model.generation_config = transformers.GenerationConfig(
-        do_sample=True,
-        temperature=2.0,
-        top_k=1,
-        repetition_penalty=20.0,
-        bos_token_id=numbers["<|endoftext|>"],
-        pad_token_id=numbers["<|endoftext|>"],
-        eos_token_id=[numbers["<|im_end|>"], numbers["<|endoftext|>"]],
-    )
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    (folder / "chat_template.json").write_text(json.dumps({"chat_template": QWEN_TEMPLATE}))
-    released = {
-        "image_processor_type": "Qwen2VLImageProcessor",
-        "processor_class": "Qwen2_5_VLProcessor",
-        "min_pixels": 3136,
-        "max_pixels": 12845056,
-        "patch_size": 14,
-        "temporal_patch_size": 2,
-        "merge_size": 2,
-        "image_mean": [0.48145466, 0.4578275, 0.40821073],
-        "image_std": [0.26862954, 0.26130258, 0.27577711],
-    }
-    (folder / "preprocessor_config.json").write_text(json.dumps(released))
-    return folder
+    return tiny_models.save_qwen(tmp_path_factory.mktemp("qwen") / "tiny-qwen")
 
 
 @pytest.fixture(scope="module")
 def qwen(qwen_folder: Path) -> captioner.Captioner:
-    return captioner.load(str(qwen_folder), revision=None, device="cpu", dtype="float32")
+    return captioner.load(str(qwen_folder), revision=None, **CPU)
 
 
 CLIPS = [
@@ -160,7 +80,6 @@ def test_a_caption_depends_on_the_order_of_frames(qwen: captioner.Captioner) -> 
 
 def test_generation_is_plain_greedy(qwen: captioner.Captioner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each token is the likeliest: no sampling, and no penalty from the checkpoint's settings."""
-    torch = pytest.importorskip("torch")
     model = qwen._model
     seen: dict[str, Any] = {}
     generate = model.generate
@@ -183,7 +102,6 @@ def test_generation_is_plain_greedy(qwen: captioner.Captioner, monkeypatch: pyte
 
 
 def test_left_padding_and_one_place_for_every_patch(qwen: captioner.Captioner, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch")
     seen: dict[str, Any] = {}
 
     def generate(**inputs: Any) -> Any:
@@ -278,10 +196,10 @@ def test_a_template_without_videos_is_refused(qwen_folder: Path, tmp_path: Path)
     folder = Path(shutil.copytree(qwen_folder, tmp_path / "words-only"))
     (folder / "chat_template.json").write_text(json.dumps({"chat_template": "{{ messages[0]['role'] }}"}))
     with pytest.raises(ConfigError, match="no place for a video"):
-        captioner.load(str(folder), revision=None, device="cpu", dtype="float32")
+        captioner.load(str(folder), revision=None, **CPU)
     (folder / "chat_template.json").unlink()
     with pytest.raises(ConfigError, match="no chat template"):
-        captioner.load(str(folder), revision=None, device="cpu", dtype="float32")
+        captioner.load(str(folder), revision=None, **CPU)
 
 
 # ---- OWLv2
@@ -289,59 +207,12 @@ def test_a_template_without_videos_is_refused(qwen_folder: Path, tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def owl_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    pytest.importorskip("scipy")
-    folder = tmp_path_factory.mktemp("owl") / "tiny-owlv2"
-    letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
-    vocab = ["!", *letters, *(letter + "</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
-    tokenizer = transformers.CLIPTokenizer(
-        vocab={token: number for number, token in enumerate(vocab)}, merges=[], pad_token="!", model_max_length=16
-    )
-    config = transformers.Owlv2Config(
-        text_config={
-            "vocab_size": len(vocab),
-            "hidden_size": 16,
-            "intermediate_size": 24,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "max_position_embeddings": 16,
-            "bos_token_id": len(vocab) - 2,
-            "eos_token_id": len(vocab) - 1,
-        },
-        vision_config={
-            "hidden_size": 24,
-            "intermediate_size": 32,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "image_size": 32,
-            "patch_size": 8,
-        },
-        projection_dim=16,
-    )
-    torch.manual_seed(3)
-    model = transformers.Owlv2ForObjectDetection(config)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if weight.ndim > 1 and "embedding" not in name:
-                weight.normal_(0, 0.5)
-        # Scores on both sides of the threshold.
-        model.class_head.logit_shift.weight.mul_(0.2)
-        model.class_head.logit_shift.bias.fill_(-1.0)
-        # Boxes of some size, most of them inside.
-        model.box_head.dense2.weight.mul_(0.2)
-        model.box_head.dense2.bias.copy_(torch.tensor([-0.5, -0.5, 1.0, 1.0]))
-    model.save_pretrained(folder)
-    processor = transformers.Owlv2Processor(
-        transformers.Owlv2ImageProcessorPil(size={"height": 32, "width": 32}), tokenizer
-    )
-    processor.save_pretrained(folder)
-    return folder
+    return tiny_models.save_owlv2(tmp_path_factory.mktemp("owl") / "tiny-owlv2")
 
 
 @pytest.fixture(scope="module")
 def owl(owl_folder: Path) -> owlv2.OpenVocabularyDetector:
-    return owlv2.load(str(owl_folder), revision=None, device="cpu", dtype="float32")
+    return owlv2.load(str(owl_folder), revision=None, **CPU)
 
 
 SIZES = [(37, 53), (64, 31), (33, 33), (3, 47), (241, 1), (97, 61)]
@@ -365,7 +236,7 @@ def test_detections_do_not_depend_on_who_shares_the_batch(owl: owlv2.OpenVocabul
     alone = [owl.detect([image], [words])[0] for image, words in zip(IMAGES, QUERIES, strict=True)]
     assert_same(together, alone)
     assert_same(owl.detect(IMAGES[::-1], QUERIES[::-1])[::-1], together)
-    pairs = owlv2.load(str(owl_folder), revision=None, device="cpu", dtype="float32", batch_size=2)
+    pairs = owlv2.load(str(owl_folder), revision=None, **CPU, batch_size=2)
     assert_same(pairs.detect(IMAGES, QUERIES), together)
     assert pairs.identity["batch_size"] == "2"
 
@@ -423,7 +294,6 @@ def test_images_are_seen_as_squares_with_black_below_or_beside(
 
 def answer(owl: owlv2.OpenVocabularyDetector, monkeypatch: pytest.MonkeyPatch, boxes: Any, scores: Any) -> None:
     """Let the model find these (x0, y0, x1, y1) in the padded square, 0 to 1, for its first query."""
-    torch = pytest.importorskip("torch")
     corners = torch.tensor(boxes, dtype=torch.float32)
     centers = torch.cat([(corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]], dim=1)
     logits = torch.logit(torch.tensor(scores, dtype=torch.float64)).float()[:, None]
@@ -467,7 +337,6 @@ def test_boxes_are_clipped_and_those_outside_dropped(
 def test_the_threshold_is_reached_at_a_tenth(
     owl: owlv2.OpenVocabularyDetector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch = pytest.importorskip("torch")
     box = [0.1, 0.1, 0.6, 0.6]
     answer(owl, monkeypatch, [box, box, box], [0.0999, 0.1001, 0.05])
     assert [d.score for d in owl.detect(IMAGES[:1], [["dog"]])[0]] == [pytest.approx(0.1001, abs=1e-6)]
@@ -512,7 +381,6 @@ def test_lists_of_different_lengths_are_refused(owl: owlv2.OpenVocabularyDetecto
 
 
 def test_one_load_reads_the_weights_once(owl_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    transformers = pytest.importorskip("transformers")
     calls = []
     original = transformers.Owlv2ForObjectDetection.from_pretrained
 
@@ -521,7 +389,7 @@ def test_one_load_reads_the_weights_once(owl_folder: Path, monkeypatch: pytest.M
         return original(*args, **kwargs)
 
     monkeypatch.setattr(transformers.Owlv2ForObjectDetection, "from_pretrained", counted)
-    detector = owlv2.load(str(owl_folder), revision=None, device="cpu", dtype="float32")
+    detector = owlv2.load(str(owl_folder), revision=None, **CPU)
     detector.detect(IMAGES[:2], QUERIES[:2])
     detector.detect(IMAGES[:2], QUERIES[:2])
     assert len(calls) == 1
@@ -531,7 +399,6 @@ def test_one_load_reads_the_weights_once(owl_folder: Path, monkeypatch: pytest.M
 
 
 def test_torch_is_told_to_repeat_its_results(owl: owlv2.OpenVocabularyDetector) -> None:
-    torch = pytest.importorskip("torch")
     torch.set_num_threads(2)
     torch.use_deterministic_algorithms(False)
     checkpoints.runtime("cpu", "float32")
@@ -540,7 +407,7 @@ def test_torch_is_told_to_repeat_its_results(owl: owlv2.OpenVocabularyDetector) 
 
 
 def test_a_folders_revision_is_the_hash_of_its_weights(owl_folder: Path, tmp_path: Path) -> None:
-    known = owlv2.load(str(owl_folder), revision=None, device="cpu", dtype="float32").identity
+    known = owlv2.load(str(owl_folder), revision=None, **CPU).identity
     assert set(known) == {"name", "revision", "dtype", "device", "transformers", "batch_size"}
     assert (known["name"], known["device"], known["dtype"]) == ("tiny-owlv2", "cpu", "float32")
     assert known["revision"].startswith("sha256:")
@@ -564,20 +431,18 @@ def test_a_hub_models_revision_is_its_commit(owl_folder: Path, tmp_path: Path, m
     original = hub.snapshot_download
     monkeypatch.setattr(hub, "snapshot_download", lambda *a, **k: original(*a, **k, cache_dir=tmp_path))
     for revision in (None, "main", commit):
-        detector = owlv2.load("some/owl", revision=revision, device="cpu", dtype="float32")
+        detector = owlv2.load("some/owl", revision=revision, **CPU)
         assert (detector.identity["name"], detector.identity["revision"]) == ("some/owl", commit)
     with pytest.raises(ConfigError, match="hf download some/owl --revision v9"):
-        owlv2.load("some/owl", revision="v9", device="cpu", dtype="float32")
+        owlv2.load("some/owl", revision="v9", **CPU)
 
 
 @pytest.mark.parametrize("module", [owlv2, captioner])
 def test_a_missing_model_says_how_to_fetch_it(module: Any) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
     with pytest.raises(ConfigError, match=r"'nobody/nothing' is not on this machine.*hf download nobody/nothing"):
-        module.load("nobody/nothing", revision=None, device="cpu", dtype="float32")
+        module.load("nobody/nothing", revision=None, **CPU)
     with pytest.raises(ConfigError, match="'/no/such/folder' is not on this machine.*no such folder"):
-        module.load("/no/such/folder", revision=None, device="cpu", dtype="float32")
+        module.load("/no/such/folder", revision=None, **CPU)
 
 
 def test_weights_that_miss_tensors_are_not_filled_with_noise(owl_folder: Path, tmp_path: Path) -> None:
@@ -587,25 +452,24 @@ def test_weights_that_miss_tensors_are_not_filled_with_noise(owl_folder: Path, t
     del tensors["class_head.dense0.weight"]
     torch_files.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ConfigError, match="1 weights are missing, class_head.dense0.weight"):
-        owlv2.load(str(folder), revision=None, device="cpu", dtype="float32")
+        owlv2.load(str(folder), revision=None, **CPU)
 
 
 def test_another_kind_of_model_is_refused(owl_folder: Path, qwen_folder: Path) -> None:
     with pytest.raises(ConfigError, match="it is 'qwen2_5_vl', not 'owlv2'"):
-        owlv2.load(str(qwen_folder), revision=None, device="cpu", dtype="float32")
+        owlv2.load(str(qwen_folder), revision=None, **CPU)
 
 
 def test_damaged_or_pickled_weights_are_refused(owl_folder: Path, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
     folder = Path(shutil.copytree(owl_folder, tmp_path / "damaged"))
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:500])
     with pytest.raises(ConfigError, match="cannot be loaded as Owlv2ForObjectDetection"):
-        owlv2.load(str(folder), revision=None, device="cpu", dtype="float32")
+        owlv2.load(str(folder), revision=None, **CPU)
     weights.unlink()
     torch.save({}, folder / "pytorch_model.bin")
     with pytest.raises(ConfigError, match=r"holds no \*.safetensors"):
-        owlv2.load(str(folder), revision=None, device="cpu", dtype="float32")
+        owlv2.load(str(folder), revision=None, **CPU)
 
 
 @pytest.mark.parametrize(
@@ -623,7 +487,7 @@ def test_a_folder_that_misses_files_is_refused(owl_folder: Path, tmp_path: Path,
     for path in gone:
         path.unlink()
     with pytest.raises(ConfigError, match=message):
-        owlv2.load(str(folder), revision=None, device="cpu", dtype="float32")
+        owlv2.load(str(folder), revision=None, **CPU)
 
 
 @pytest.mark.parametrize(
@@ -637,7 +501,6 @@ def test_a_folder_that_misses_files_is_refused(owl_folder: Path, tmp_path: Path,
     ],
 )
 def test_unknown_devices_and_types_are_refused(device: str, dtype: str, message: str) -> None:
-    pytest.importorskip("torch")
     with pytest.raises(ConfigError, match=message):
         checkpoints.runtime(device, dtype)
 
@@ -788,7 +651,6 @@ def weights(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def fake_ultralytics(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
     module = types.ModuleType("ultralytics")
     module.YOLOWorld = FakeYOLOWorld  # type: ignore[attr-defined]
     module.__version__ = "0.0"  # type: ignore[attr-defined]
@@ -805,7 +667,7 @@ def mean_color(images: Any) -> Any:
 
 def load_fake(weights: Path, **settings: Any) -> yolo_world.WorldDetector:
     revision = checkpoints.files_sha256([weights], weights.parent)
-    return yolo_world.load(str(weights), revision=revision, device="cpu", dtype="float32", embed=mean_color, **settings)
+    return yolo_world.load(str(weights), revision=revision, **CPU, embed=mean_color, **settings)
 
 
 def test_yolo_world_converts_and_groups(fake_ultralytics: None, weights: Path) -> None:
@@ -858,16 +720,11 @@ def test_yolo_world_does_not_depend_on_who_shares_the_batch(fake_ultralytics: No
 
 
 def test_yolo_world_says_what_it_is(fake_ultralytics: None, weights: Path) -> None:
+    """And it may not install or download."""
     known = load_fake(weights).identity
     assert known["name"] == "tiny-world.pt"
     assert known["revision"] == checkpoints.files_sha256([weights], weights.parent)
     assert (known["dtype"], known["device"], known["ultralytics"]) == ("float32", "cpu", "0.0")
-
-
-def test_yolo_world_may_not_install_or_download(fake_ultralytics: None, weights: Path) -> None:
-    import os
-
-    load_fake(weights)
     assert (os.environ["YOLO_OFFLINE"], os.environ["YOLO_AUTOINSTALL"]) == ("true", "false")
     assert os.environ["ULTRALYTICS_SAFE_LOAD"] == "true"
 
@@ -875,9 +732,9 @@ def test_yolo_world_may_not_install_or_download(fake_ultralytics: None, weights:
 def test_yolo_world_weights_are_pinned_before_they_are_unpickled(fake_ultralytics: None, weights: Path) -> None:
     for revision in (None, "sha256:0"):
         with pytest.raises(ConfigError, match="has|have revision sha256:"):
-            yolo_world.load(str(weights), revision=revision, device="cpu", dtype="float32", embed=mean_color)
+            yolo_world.load(str(weights), revision=revision, **CPU, embed=mean_color)
     with pytest.raises(ConfigError, match="'yolov8s-worldv2.pt' are not a file on this machine"):
-        yolo_world.load("yolov8s-worldv2.pt", revision=None, device="cpu", dtype="float32", embed=mean_color)
+        yolo_world.load("yolov8s-worldv2.pt", revision=None, **CPU, embed=mean_color)
     assert FakeYOLOWorld.instances == []
 
 
@@ -893,7 +750,6 @@ def test_yolo_world_without_its_text_encoder(
 
 
 def test_yolo_world_without_ultralytics(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
     monkeypatch.setitem(sys.modules, "ultralytics", None)
     with pytest.raises(ConfigError, match="ultralytics cannot be imported.*pip install ultralytics"):
         load_fake(weights)
@@ -906,7 +762,6 @@ def test_ultralytics_has_what_the_adapter_uses() -> None:
     assert {"conf", "rect", "device", "verbose"} <= set(DEFAULT_CFG_DICT)
     for name in ("to", "set_classes", "predict"):
         assert callable(getattr(ultralytics.YOLOWorld, name))
-    torch = pytest.importorskip("torch")
     from ultralytics.engine.results import Boxes
 
     boxes = Boxes(torch.tensor([[1.0, 2, 3, 4, 0.5, 0]]), (10, 10)).cpu().numpy()

@@ -32,14 +32,13 @@ RELEASED = [
     for entry in registry.perturbations("mm_robustness", "video")
     if (form := entry.in_variant("released")).kernel != entry.kernel and form.shape is None
 ]
-each_form = pytest.mark.parametrize("form", RELEASED, ids=lambda form: form.name)
 
 
 def released(name: str) -> Perturbation:
     return registry.get(f"mm_robustness/{name}", "released")
 
 
-@each_form
+@pytest.mark.parametrize("form", RELEASED, ids=lambda form: form.name)
 @pytest.mark.parametrize("size", [*SIZES, (3, 300)], ids=str)
 def test_any_frame(form: Perturbation, size: tuple[int, int]) -> None:
     """Read only, part of a larger array, in any order; every result is an array of its own."""
@@ -54,18 +53,6 @@ def test_any_frame(form: Perturbation, size: tuple[int, int]) -> None:
         assert np.array_equal(first, kept)
         assert first.flags.c_contiguous
         assert first.flags.writeable
-
-
-@each_form
-def test_severities_share_a_realization_and_differ(form: Perturbation) -> None:
-    frames = scene(1, 48, 64)
-    realization = drawn(form, *frames.shape[:3])
-    results = [bound(form, severity, realization, frames.shape)(frames[0], 0) for severity in form.severities]
-    assert len({result.tobytes() for result in results}) == 5
-    errors = [np.abs(result.astype(int) - frames[0]).mean() for result in results]
-    assert not form.monotonic or errors == sorted(errors)
-    if realization is not None:
-        assert not np.array_equal(perturbed(form, 3, frames, item="other")[0], results[2])
 
 
 # --- rounding --------------------------------------------------------------------------------------------------------

@@ -154,5 +154,5 @@ def test_deleted_and_cut_files_are_made_again_and_no_others(damaged: tuple[Proje
 def test_a_part_that_cannot_be_read_is_made_again_for_its_files_too(tmp_path: Path) -> None:
     (tmp_path / "work/d/mlvp/fog/1").mkdir(parents=True)
     (tmp_path / "work/d/mlvp/fog/1/s1.parquet").write_text("no part")
-    (row,) = retry.find(tmp_path, retry.Selection(), files=True)
+    (row,) = retry.find(tmp_path, files=True)
     assert (row.item_id, row.stage) == (None, "part")

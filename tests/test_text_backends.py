@@ -226,13 +226,10 @@ def test_apertium_translates_there_and_back() -> None:
     assert translator("😀 123") == "😀 123"
 
 
-class Letters:
-    """Texts are as similar as they share letters."""
-
-    @staticmethod
-    def embed(texts: Sequence[str]) -> Any:
-        counts = np.array([[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], float)
-        return counts / np.linalg.norm(counts, axis=1, keepdims=True)
+def letters(texts: Sequence[str]) -> Any:
+    """Embeddings of texts that are as similar as they share letters."""
+    counts = np.array([[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], float)
+    return counts / np.linalg.norm(counts, axis=1, keepdims=True)
 
 
 def test_the_most_similar_of_several_languages_is_taken() -> None:
@@ -240,7 +237,7 @@ def test_the_most_similar_of_several_languages_is_taken() -> None:
         return lambda texts: [text.replace(old, new) for text in texts]
 
     pivots = {"near": through("a b", "a c"), "far": through("a b", "z z"), "none": through("q", "r")}
-    translator = text_translator.BackTranslator(pivots, Letters(), str, lambda original, back: back)
+    translator = text_translator.BackTranslator(pivots, letters, str, lambda original, back: back)
     assert translator("a b a") == "a c a"
     assert translator("x y") == "x y"
     assert translator.detail == "near, far, none"

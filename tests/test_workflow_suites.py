@@ -1,9 +1,10 @@
-"""MSRVTT-P and MM-Robustness through the workflow: draws by the frame, photographs of frost, a card for each suite."""
+"""The suites beside MLVP through the workflow: draws by the frame, frost, cards, transmission and tampering."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,16 @@ from perturbations.suites import registry
 
 CAPTIONS = {"perturbations": ["char_swap"], "severities": [1]}
 NAMES = ["gaussian_noise", "frost", "brightness", "stylize"]
-TARGETS = ("mm_robustness_tiny", "text_mm_robustness_tiny", "msrvtt_p_tiny")
+TARGETS = (
+    *("mm_robustness_tiny", "text_mm_robustness_tiny", "msrvtt_p_tiny"),
+    *("transmission_tiny", "tampering_tiny"),
+)
 FRAMES = scene(6, 48, 64)
 
 
 def new_project(root: Path, **config: Any) -> Project:
-    for index, name in enumerate("ab"):
-        tiny_clip(root / "videos" / f"{name}.mp4", seed=index, frames=4)
+    for index, name in enumerate("abc"):
+        tiny_clip(root / "videos" / f"{name}.mp4", seed=index, frames=20, size=(48, 64))
     project = Project(
         root,
         {
@@ -36,11 +40,13 @@ def new_project(root: Path, **config: Any) -> Project:
             "suites": {
                 "mm_robustness": {"perturbations": NAMES, "severities": [1, 5], "captions": CAPTIONS},
                 "msrvtt_p": {"perturbations": ["shot_noise", "jumble"], "severities": [5]},
+                "transmission": {"perturbations": ["packet_loss", "h265_crf"], "severities": [5]},
+                "tampering": {"perturbations": ["substitute", "drop"], "severities": [5]},
             },
             **config,
         },
     )
-    project.write_captions(["a", "b"])
+    project.write_captions(["a", "b", "c"])
     return project
 
 
@@ -62,12 +68,11 @@ def videos_of(project: Project, suite: str = "mm_robustness") -> pd.DataFrame:
 
 
 def test_both_suites_are_made_and_check_out(finished: Project) -> None:
-    assert len(videos_of(finished)) == 2 * 4 * 2
-    assert len(videos_of(finished, "msrvtt_p")) == 2 * 2
+    assert len(videos_of(finished)) == 3 * 4 * 2
+    assert len(videos_of(finished, "msrvtt_p")) == 3 * 2
     draws = {row.perturbation: row.draw for _, row in videos_of(finished).iterrows()}
     assert draws == {"gaussian_noise": "clip", "frost": "clip", "brightness": "none", "stylize": "clip"}
     assert set(videos_of(finished, "msrvtt_p").query("perturbation == 'shot_noise'")["draw"]) == {"frame"}
-    assert finished.perturb("verify").returncode == 0
     comparability = videos_of(finished).attrs["comparability"]
     assert "frost (frost)" in comparability
     assert "stylize (style)" in comparability
@@ -135,6 +140,39 @@ def test_photographs_of_frost(project: Project) -> None:
     failed = project.perturb("verify", "--repair")
     assert failed.returncode == 1
     assert "missing or changed" in failed.stdout
+
+
+def test_suites_of_transport_are_made_check_out_and_are_exported(finished: Project, tmp_path: Path) -> None:
+    for suite in ("transmission", "tampering"):
+        assert len(videos_of(finished, suite)) == 2 * 3
+        assert set(videos_of(finished, suite)["status"]) == {"complete"}
+    assert set(videos_of(finished, "tampering").query("perturbation == 'drop'")["frame_count"]) == {20 - 14}
+    done = finished.perturb("verify")
+    assert done.returncode == 0, done.stdout + done.stderr
+    manifest = str(finished.root / "manifests/tiny/tampering/videos.parquet")
+    done = finished.perturb("export", manifest, "--format", "vtr_tta", "-o", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list((tmp_path / "out").rglob("*.pt"))) == 2 * 3
+
+
+def test_without_a_sound_donor_only_what_needs_one_is_missing(finished: Project, tmp_path: Path) -> None:
+    project = Project(tmp_path / "project", json.loads(json.dumps(finished.config)))
+    shutil.copytree(finished.root / "videos", project.root / "videos")
+    project.write_captions(["a", "b", "c"])
+    project.config["max_failed_items"] = 6
+    whole = (project.root / "videos" / "b.mp4").read_bytes()
+    (project.root / "videos" / "b.mp4").write_bytes(whole[: len(whole) // 2])
+    (project.root / "videos" / "c.mp4").unlink()
+    project.snakemake("transmission_tiny", "tampering_tiny")
+    tampered = videos_of(project, "tampering")
+    assert set(tampered.query("status == 'complete'")["perturbation"]) == {"drop"}
+    assert set(tampered.query("status == 'complete'")["item_id"]) == {"a"}
+    quarantined = read_manifest(project.root / "manifests/tiny/tampering/quarantine.parquet")
+    reasons = quarantined.query("item_id == 'a'")["error"]
+    assert len(reasons) == 1
+    assert "no other clip" in reasons.iloc[0]
+    assert set(videos_of(project, "transmission").query("status == 'complete'")["item_id"]) == {"a"}
+    assert project.perturb("verify").returncode == 0
 
 
 FRAME_BY_FRAME = [entry.key for entry in registry.perturbations("msrvtt_p", "video") if entry.draw == "frame"]

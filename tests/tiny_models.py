@@ -58,28 +58,22 @@ def ended_tokenizer(folder: Path) -> Any:
     return word_tokenizer(folder, {"pad_token": "<pad>", "unk_token": "<unk>", **ends}, [])
 
 
+def _text_tower(tokenizer: Any, **changed: int) -> dict[str, int]:
+    ids = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
+    return tower(vocab_size=len(tokenizer), max_position_embeddings=12, **ids, **changed)
+
+
 def save_clip(folder: Path, seed: int = 0) -> Path:
     tokenizer = ended_tokenizer(folder)
     torch.manual_seed(seed)
     config = transformers.CLIPConfig(
-        text_config=tower(
-            vocab_size=len(tokenizer),
-            max_position_embeddings=12,
-            eos_token_id=tokenizer.eos_token_id,
-            bos_token_id=tokenizer.bos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        ),
+        text_config=_text_tower(tokenizer),
         vision_config=tower(image_size=32, patch_size=8),
         projection_dim=16,
     )
     transformers.CLIPModel(config).save_pretrained(folder)
     _save_clip_processor(folder)
     return folder
-
-
-def _text_tower(tokenizer: Any, **changed: int) -> dict[str, int]:
-    ids = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
-    return tower(vocab_size=len(tokenizer), max_position_embeddings=12, **ids, **changed)
 
 
 def save_metaclip_2(folder: Path, seed: int = 0) -> Path:
@@ -130,8 +124,8 @@ def _drawn(model: Any) -> Any:
     return model
 
 
-def _save_clip_processor(folder: Path) -> None:
-    size, crop = {"shortest_edge": 32}, {"height": 32, "width": 32}
+def _save_clip_processor(folder: Path, side: int = 32) -> None:
+    size, crop = {"shortest_edge": side}, {"height": side, "width": side}
     transformers.CLIPImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
 
 
@@ -155,10 +149,7 @@ def save_blip(folder: Path, seed: int = 0) -> Path:
         projection_dim=16,
         image_text_hidden_size=16,
     )
-    model = transformers.BlipForImageTextRetrieval(config)
-    for parameter in model.parameters():  # BLIP's own start is so near to zero that all images look the same
-        torch.nn.init.normal_(parameter, std=0.1)
-    model.save_pretrained(folder)
+    _drawn(transformers.BlipForImageTextRetrieval(config)).save_pretrained(folder)
     transformers.BlipImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(folder)
     return folder
 
@@ -172,8 +163,7 @@ def save_altclip(folder: Path, seed: int = 0) -> Path:
         projection_dim=16,
     )
     transformers.AltCLIPModel(config).save_pretrained(folder)
-    size, crop = {"shortest_edge": 32}, {"height": 32, "width": 32}
-    transformers.CLIPImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
+    _save_clip_processor(folder)
     return folder
 
 
@@ -208,8 +198,7 @@ def save_clip_b16(folder: Path, seed: int = 0) -> Path:
         projection_dim=16,
     )
     transformers.CLIPModel(config).save_pretrained(folder)
-    size, crop = {"shortest_edge": 224}, {"height": 224, "width": 224}
-    transformers.CLIPImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
+    _save_clip_processor(folder, 224)
     return folder
 
 
@@ -226,91 +215,133 @@ def save_blip_b16(folder: Path, seed: int = 0) -> Path:
     config = transformers.BlipConfig(
         text_config={**text, **ids}, vision_config=tower(**VIT_B16), projection_dim=16, image_text_hidden_size=16
     )
-    model = transformers.BlipForImageTextRetrieval(config)
-    for parameter in model.parameters():  # BLIP's own start is so near to zero that all images look the same
-        torch.nn.init.normal_(parameter, std=0.1)
-    model.save_pretrained(folder)
+    _drawn(transformers.BlipForImageTextRetrieval(config)).save_pretrained(folder)
     transformers.BlipImageProcessorPil(size={"height": 224, "width": 224}).save_pretrained(folder)
     return folder
 
 
-def save_owlv2(folder: Path, seed: int = 0) -> Path:
-    tokenizer = clip_tokenizer(folder)
-    torch.manual_seed(seed)
+def save_owlv2(folder: Path) -> Path:
+    letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+    vocab = ["!", *letters, *(letter + "</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
+    tokenizer = transformers.CLIPTokenizer(
+        vocab={token: number for number, token in enumerate(vocab)}, merges=[], pad_token="!", model_max_length=16
+    )
     config = transformers.Owlv2Config(
         text_config=tower(
-            vocab_size=len(tokenizer),
-            max_position_embeddings=8,
-            eos_token_id=tokenizer.eos_token_id,
-            bos_token_id=tokenizer.bos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
+            hidden_size=16,
+            intermediate_size=24,
+            vocab_size=len(vocab),
+            max_position_embeddings=16,
+            bos_token_id=len(vocab) - 2,
+            eos_token_id=len(vocab) - 1,
         ),
-        vision_config=tower(image_size=48, patch_size=8),
-        projection_dim=32,
+        vision_config=tower(hidden_size=24, intermediate_size=32, image_size=32, patch_size=8),
+        projection_dim=16,
     )
+    torch.manual_seed(3)
     model = transformers.Owlv2ForObjectDetection(config)
-    for parameter in model.parameters():  # far from zero, so that scores and boxes differ from place to place
-        torch.nn.init.normal_(parameter, std=0.3)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim > 1 and "embedding" not in name:
+                weight.normal_(0, 0.5)
+        # Scores on both sides of the threshold.
+        model.class_head.logit_shift.weight.mul_(0.2)
+        model.class_head.logit_shift.bias.fill_(-1.0)
+        # Boxes of some size, most of them inside.
+        model.box_head.dense2.weight.mul_(0.2)
+        model.box_head.dense2.bias.copy_(torch.tensor([-0.5, -0.5, 1.0, 1.0]))
     model.save_pretrained(folder)
-    transformers.Owlv2ImageProcessorPil(size={"height": 48, "width": 48}).save_pretrained(folder)
+    processor = transformers.Owlv2Processor(
+        transformers.Owlv2ImageProcessorPil(size={"height": 32, "width": 32}), tokenizer
+    )
+    processor.save_pretrained(folder)
     return folder
 
 
-# The template that Qwen2.5-VL's tokenizers carry, without what only tools and ids need.
-CHAT = (
+_BYTES = [chr(b) for b in (*range(33, 127), *range(161, 173), *range(174, 256))] + [chr(256 + n) for n in range(68)]
+_QWEN_TOKENS = [
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+]
+_QWEN_TEMPLATE = (
     "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}<|im_start|>system\n"
     "You are a helpful assistant.<|im_end|>\n{% endif %}<|im_start|>{{ message['role'] }}\n"
-    "{% if message['content'] is string %}{{ message['content'] }}<|im_end|>\n{% else %}"
-    "{% for content in message['content'] %}{% if content['type'] == 'image' or 'image' in content %}"
-    "<|vision_start|><|image_pad|><|vision_end|>{% elif content['type'] == 'video' or 'video' in content %}"
-    "<|vision_start|><|video_pad|><|vision_end|>{% elif 'text' in content %}{{ content['text'] }}{% endif %}"
-    "{% endfor %}<|im_end|>\n{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    "{% for content in message['content'] %}{% if content['type'] == 'image' %}"
+    "<|vision_start|><|image_pad|><|vision_end|>{% elif content['type'] == 'video' %}"
+    "<|vision_start|><|video_pad|><|vision_end|>{% else %}{{ content['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
 
-def save_qwen(folder: Path, seed: int = 0) -> Path:
-    extra = ["<|im_start|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
-    tokenizer = word_tokenizer(folder, {"pad_token": "<|endoftext|>", "eos_token": "<|im_end|>"}, extra)
-    tokenizer.chat_template = CHAT
-    tokenizer.save_pretrained(folder)
-    ids = {name: tokenizer.convert_tokens_to_ids(name) for name in extra}
-    torch.manual_seed(seed)
+def save_qwen(folder: Path) -> Path:
+    tokenizer = transformers.Qwen2Tokenizer(
+        vocab={token: number for number, token in enumerate([*_BYTES, *_QWEN_TOKENS])},
+        merges=[],
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        extra_special_tokens=_QWEN_TOKENS,
+    )
+    numbers = {token: tokenizer.convert_tokens_to_ids(token) for token in _QWEN_TOKENS}
     config = transformers.Qwen2_5_VLConfig(
-        text_config=tower(
-            vocab_size=len(tokenizer),
-            num_key_value_heads=1,
-            max_position_embeddings=4096,
-            eos_token_id=tokenizer.eos_token_id,
-            bos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-        | {"rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3], "rope_type": "default"}},
+        text_config={
+            "vocab_size": len(_BYTES) + len(_QWEN_TOKENS),
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 1,
+            "initializer_range": 0.4,
+            "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0},
+            "bos_token_id": numbers["<|endoftext|>"],
+            "eos_token_id": numbers["<|im_end|>"],
+        },
         vision_config={
             "depth": 2,
             "hidden_size": 32,
             "intermediate_size": 48,
             "num_heads": 2,
             "out_hidden_size": 32,
-            "patch_size": 14,
-            "spatial_merge_size": 2,
-            "temporal_patch_size": 2,
-            "window_size": 112,
             "fullatt_block_indexes": [1],
+            "tokens_per_second": 2,
+            "initializer_range": 0.4,
         },
-        image_token_id=ids["<|image_pad|>"],
-        video_token_id=ids["<|video_pad|>"],
-        vision_start_token_id=ids["<|vision_start|>"],
-        vision_end_token_id=ids["<|vision_end|>"],
+        image_token_id=numbers["<|image_pad|>"],
+        video_token_id=numbers["<|video_pad|>"],
+        vision_start_token_id=numbers["<|vision_start|>"],
+        vision_end_token_id=numbers["<|vision_end|>"],
     )
+    torch.manual_seed(5)
     model = transformers.Qwen2_5_VLForConditionalGeneration(config)
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.3)
-    # As the published checkpoint does: without an explicit wish it would sample.
-    model.generation_config.update(do_sample=True, temperature=0.7, top_p=0.8, repetition_penalty=1.05)
+    # As in the released checkpoint, but so strong that results would show it.
+    model.generation_config = transformers.GenerationConfig(
+        do_sample=True,
+        temperature=2.0,
+        top_k=1,
+        repetition_penalty=20.0,
+        bos_token_id=numbers["<|endoftext|>"],
+        pad_token_id=numbers["<|endoftext|>"],
+        eos_token_id=[numbers["<|im_end|>"], numbers["<|endoftext|>"]],
+    )
     model.save_pretrained(folder)
-    transformers.Qwen2VLImageProcessorPil().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": _QWEN_TEMPLATE}))
+    released = {
+        "image_processor_type": "Qwen2VLImageProcessor",
+        "processor_class": "Qwen2_5_VLProcessor",
+        "min_pixels": 3136,
+        "max_pixels": 12845056,
+        "patch_size": 14,
+        "temporal_patch_size": 2,
+        "merge_size": 2,
+        "image_mean": [0.48145466, 0.4578275, 0.40821073],
+        "image_std": [0.26862954, 0.26130258, 0.27577711],
+    }
+    (folder / "preprocessor_config.json").write_text(json.dumps(released))
     return folder
 
 

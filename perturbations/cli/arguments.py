@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -57,17 +57,6 @@ class CommandGroup(Protocol):
     """A module that declares commands."""
 
     def add(self, commands: Commands) -> None: ...  # noqa: D102
-
-
-def add_sections(parser: Parser, commands: Commands, sections: Mapping[str, Iterable[CommandGroup]]) -> None:
-    """Add the commands of some modules to a parser, and list them in its help by section."""
-    listed = {}
-    for title, groups in sections.items():
-        before = len(commands._get_subactions())
-        for group in groups:
-            group.add(commands)
-        listed[title] = list(commands._get_subactions())[before:]
-    parser.sections = listed
 
 
 def add_command(commands: Commands, name: str, command: Command, text: str) -> Parser:

@@ -16,7 +16,7 @@ from perturbations import __version__
 from perturbations.base import arrow, limits, shown, storage, wings
 from perturbations.base.errors import PerturbationError
 from perturbations.cli import printed, rules
-from perturbations.cli.arguments import Command, CommandGroup, Parser, add_sections, parsed
+from perturbations.cli.arguments import Command, CommandGroup, Parser, parsed
 
 _JOBS = {"the workflow": (rules,)}
 
@@ -88,5 +88,11 @@ def parser(sections: Mapping[str, Sequence[CommandGroup]] | None = None) -> Pars
     )
     printed.add(command_line)
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
-    add_sections(command_line, commands, _sections() if sections is None else sections)
+    listed = {}
+    for title, groups in (_sections() if sections is None else sections).items():
+        before = len(commands._get_subactions())
+        for group in groups:
+            group.add(commands)
+        listed[title] = commands._get_subactions()[before:]
+    command_line.sections = listed
     return command_line

@@ -29,17 +29,11 @@ _RESERVED = ("whole", "logs", "benchmarks", "demo_encoder")
 
 @dataclass(frozen=True)
 class Problem:
-    """A mistake.
-
-    Attributes:
-        key: the path of its key from the top of the configuration.
-        text: what is wrong there.
-        inner: the rest of the path, of a member of the key's value that is wrong: where the line is looked for.
-    """
+    """A mistake: the path of its key from the top of the configuration, and what is wrong there."""
 
     key: Key
     text: str
-    inner: Key = ()
+    inner: Key = ()  # the rest of the path, of a member of the key's value that is wrong: where the line is looked for
 
     def __str__(self) -> str:
         return f"{'.'.join(cut(part, 80) for part in self.key) or '(top level)'}: {self.text}"
@@ -235,13 +229,10 @@ def of_backends(config: Config) -> list[Problem]:
     for suite, wanted in config.suites.items():
         if suite not in registry.suites() or wanted.variant not in registry.suite(suite).variants:
             continue
+        entries = (entry.in_variant(wanted.variant) for entry in registry.perturbations(suite, "video"))
         chosen = wanted.perturbations
-        guided = {
-            entry.guide: entry
-            for entry in (entry.in_variant(wanted.variant) for entry in registry.perturbations(suite, "video"))
-            if entry.guide and (chosen == "all" or entry.name in chosen)
-        }
-        for kind in guided:
+        named = (entry.guide for entry in entries if chosen == "all" or entry.name in chosen)
+        for kind in filter(None, dict.fromkeys(named)):
             lines = guides.get(kind).problems(config.backends.guide_settings(variant=wanted.variant))
             problems += [problem(key, text) for key, _, text in (line.partition(": ") for line in lines)]
     return problems

@@ -15,6 +15,7 @@ from pydantic import (
     ValidationError,
     create_model,
     field_validator,
+    model_serializer,
     model_validator,
 )
 from pydantic.config import JsonDict
@@ -23,7 +24,6 @@ from perturbations.base import limits, settings, wings
 from perturbations.base.settings import MOST_ITEMS, AnySeverity, Device, KeySeverity, Seed, Strict, Whole, distinct
 from perturbations.config import problems, renamed
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
-from perturbations.config.tiers import StorageSettings as StorageSettings
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
@@ -149,6 +149,40 @@ class SuiteSection(Strict):
     )
     captions: Captions = Field(default_factory=Captions, description="of the targets text_<suite>_<dataset>")
     _no_repetition = field_validator("perturbations", "severities")(distinct)
+
+
+class StorageSettings(Strict):
+    """What is stored of a perturbed clip."""
+
+    tier: Literal["video", "frames", "recipe"] = Field(
+        description="video: full-length files; frames: uniformly sampled frames, as the evaluation protocols use them; "
+        "recipe: no pixels, clips are rendered on demand"
+    )
+    profile: Literal["lossless", "high", "compatible", "released"] = Field(
+        "high",
+        description="of the tier video, without effect in others. lossless: exact; high: >= 40 dB; compatible: 4:2:0, "
+        "plays everywhere, lossy; released: as MSRVTT-P's authors stored, the `mp4v` of OpenCV, very lossy",
+    )
+    num_frames: Whole = Field(
+        12, ge=1, le=4096, description="of the tier frames: how many uniformly sampled frames to keep, lossless"
+    )
+    audio: Literal["copy", "none"] = Field(
+        "copy",
+        description="of the tier video. copy: the source's sound, not encoded anew, where the perturbation changes no "
+        "times; none: clips without sound",
+    )
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether videos are stored without sound."""
+        return self.tier == "video" and self.audio == "none"
+
+    @model_serializer
+    def _of_its_tier(self) -> dict[str, str | int]:
+        """Without what has no effect in the tier: hashes of configurations do not depend on it."""
+        if self.tier == "video":
+            return {"tier": self.tier, "profile": self.profile}
+        return {"tier": self.tier, "num_frames": self.num_frames} if self.tier == "frames" else {"tier": self.tier}
 
 
 class LimitsSection(Strict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 from pydantic import Field
@@ -44,6 +44,12 @@ def _has_moments(dataset: Dataset) -> bool:
     return isinstance(dataset, Didemo) and dataset.moments
 
 
+def _files(video: str, listed: Container[str]) -> tuple[str, ...]:
+    """The names that a video's file may have: its own, and others of its stem that are not listed for themselves."""
+    stem = os.path.splitext(video)[0]
+    return (video, *(stem + extension for extension in VIDEO_EXTENSIONS if stem + extension not in listed))
+
+
 def _read_moments(rows: Iterable[tuple[AnnotationPlace, object]], collector: Collector) -> None:
     """Each description's span: the one that most of its annotators chose, the first of those where several are.
 
@@ -58,8 +64,7 @@ def _read_moments(rows: Iterable[tuple[AnnotationPlace, object]], collector: Col
         if span is None or not video:
             collector.reject(where, item_id, f"it has no times of moments: {short(row['times'])}")
             continue
-        stem = os.path.splitext(video)[0]
-        files = (video, *(stem + extension for extension in VIDEO_EXTENSIONS if stem + extension not in videos))
+        files = _files(video, videos)
         texts = (row["description"].strip(),)
         start_s, end_s = _SEGMENT_S * span[0], _SEGMENT_S * (span[1] + 1)
         collector.add(Item(item_id, video, files, texts, start_s, end_s, where=where))
@@ -93,15 +98,12 @@ def _read_paragraphs(rows: Iterable[tuple[AnnotationPlace, object]], collector: 
     for video in texts:
         names.setdefault(os.path.splitext(video)[0], []).append(video)
 
-    def files_of(video: str, stem: str) -> tuple[str, ...]:
-        return (video, *(stem + extension for extension in VIDEO_EXTENSIONS if stem + extension not in texts))
-
     gaps: set[str] = set()
-    for stem, twins in names.items():
+    for twins in names.values():
         there = [
             video
             for video in twins
-            if folder and any(os.path.exists(folder / name) for name in files_of(video, stem) if "\0" not in name)
+            if folder and any(os.path.exists(folder / name) for name in _files(video, texts) if "\0" not in name)
         ]
         if len(twins) > 1 and len(there) == 1:
             gaps.update(set(twins) - set(there))
@@ -110,9 +112,8 @@ def _read_paragraphs(rows: Iterable[tuple[AnnotationPlace, object]], collector: 
             continue
         stem = os.path.splitext(video)[0]
         item_id = stem if len(names[stem]) == 1 else video
-        files = files_of(video, stem)
         paragraph = " ".join(text for text in descriptions if text)
-        collector.add(Item(item_id, video, files, (paragraph,), where=f"video {video}"))
+        collector.add(Item(item_id, video, _files(video, texts), (paragraph,), where=f"video {video}"))
 
 
 def _whole(dataset: Dataset) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from perturbations.base.checkpoints import (
     find_checkpoint,
@@ -20,12 +20,10 @@ from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
     from numpy.typing import NDArray
     from transformers import (
         GenerationConfig,
         PreTrainedTokenizerBase,
-        Qwen2_5_VLConfig,
         Qwen2_5_VLProcessor,
         Qwen2VLImageProcessorPil,
     )
@@ -45,16 +43,6 @@ _VIDEO_TOKEN = "<|video_pad|>"
 _VIDEO_TOKEN_TYPE = 2
 
 
-class _Model(Protocol):
-    """What is used of Qwen2_5_VLForConditionalGeneration, whose `generate` does not type-check."""
-
-    @property
-    def config(self) -> Qwen2_5_VLConfig: ...
-    @property
-    def device(self) -> torch.device: ...
-    def generate(self, **inputs: object) -> torch.Tensor: ...
-
-
 class Captioner:
     """A loaded captioner.
 
@@ -64,7 +52,7 @@ class Captioner:
 
     def __init__(
         self,
-        model: _Model,
+        model: Any,  # its `generate` does not type-check
         tokenizer: PreTrainedTokenizerBase,
         image_processor: Qwen2VLImageProcessorPil,
         prompt: str,
@@ -139,11 +127,7 @@ class Captioner:
 def load(model: str, *, revision: str | None, device: str, dtype: str) -> Captioner:
     """The Qwen2.5-VL checkpoint of this hub name or folder, on this device.
 
-    Args:
-        model: a hub name that was downloaded before, or a folder.
-        revision: see `system.checkpoints.find_checkpoint`.
-        device: "cpu", "cuda" or "cuda:N".
-        dtype: "float32", "bfloat16" or "float16"; the 7B weights take 33 GB in the first and 17 GB in the others.
+    Arguments are as of `owlv2.load`; the 7B weights take 33 GB in float32 and 17 GB in the other types.
 
     Raises:
         ConfigError: a library, the checkpoint or the device is missing, or its chat template takes no video.

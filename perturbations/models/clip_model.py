@@ -123,11 +123,7 @@ class ClipModel:
 def load(model: str, *, revision: str | None, device: str, dtype: str) -> ClipModel:
     """The CLIP checkpoint of this hub name or folder, on this device.
 
-    Args:
-        model: a hub name that was downloaded before, or a folder.
-        revision: see `system.checkpoints.find_checkpoint`.
-        device: "cpu", "cuda" or "cuda:N".
-        dtype: "float32", "bfloat16" or "float16", what the model computes in.
+    Arguments are as of `owlv2.load`.
 
     Raises:
         ConfigError: a library, the checkpoint or the device is missing.

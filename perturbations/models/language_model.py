@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from perturbations.base.checkpoints import (
     Checkpoint,
@@ -26,21 +26,6 @@ _MAX_NEW_TOKENS = 48
 _YES, _NO = ("yes", "Yes", " yes", " Yes"), ("no", "No", " no", " No")
 
 
-class _Output(Protocol):
-    """What the model computes of a text."""
-
-    logits: torch.Tensor
-
-
-class _Model(Protocol):
-    """What is used of a model, whose `generate` does not type-check."""
-
-    @property
-    def device(self) -> torch.device: ...
-    def generate(self, **inputs: object) -> torch.Tensor: ...
-    def __call__(self, **inputs: object) -> _Output: ...
-
-
 class LanguageModel:
     """A loaded language model. Each prompt is read alone, so that no answer depends on other prompts.
 
@@ -48,8 +33,8 @@ class LanguageModel:
         identity: name, revision, dtype, device and library version, for the manifest.
     """
 
-    def __init__(self, model: _Model, tokenizer: PreTrainedTokenizerBase, identity: dict[str, str]) -> None:
-        self._model = model
+    def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase, identity: dict[str, str]) -> None:
+        self._model = model  # its `generate` does not type-check
         self._tokenizer = tokenizer
         self.identity = identity
 
@@ -95,11 +80,7 @@ class LanguageModel:
 def load(model: str, *, revision: str | None = None, device: str = "cpu", dtype: str = "float32") -> LanguageModel:
     """The causal language model of this hub name or folder, on this device.
 
-    Args:
-        model: a hub name that was downloaded before, or a folder; nothing is downloaded.
-        revision: see `checkpoints.find_checkpoint`.
-        device: "cpu", "cuda" or "cuda:N".
-        dtype: "float32", "bfloat16" or "float16".
+    Arguments are as of `owlv2.load`.
 
     Raises:
         ConfigError: a library, the checkpoint or the device is missing, or it is no causal language model.
@@ -112,7 +93,7 @@ def load(model: str, *, revision: str | None = None, device: str = "cpu", dtype:
     if not len(tokenizer):
         raise ConfigError(f"model {checkpoint.name!r} in {checkpoint.folder} has no tokenizer")
     loaded.generation_config = _greedy(transformers.GenerationConfig, loaded, tokenizer)
-    return LanguageModel(cast(_Model, loaded), tokenizer, identity(loaded, checkpoint))
+    return LanguageModel(loaded, tokenizer, identity(loaded, checkpoint))
 
 
 def _model_class(checkpoint: Checkpoint) -> type[PreTrainedModel]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perturbations.base.checkpoints import (
     find_checkpoint,
@@ -30,16 +30,10 @@ if TYPE_CHECKING:
 MIN_SCORE = 0.1
 _MAX_DETECTIONS = 3
 
-BoxCorners = tuple[float, float, float, float]
+_BoxCorners = tuple[float, float, float, float]
+LabelledBox = tuple[_BoxCorners, float, str]
+"""A box, its score and its label."""
 T = TypeVar("T")
-
-
-class _Grid(TypedDict):
-    """What the model finds in an image: boxes in pixels, scores, and the number of the query of each."""
-
-    boxes: NDArray[np.float32]
-    scores: NDArray[np.float32]
-    labels: NDArray[np.int64]
 
 
 class OpenVocabularyDetector:
@@ -71,11 +65,9 @@ class OpenVocabularyDetector:
             At most MAX_DETECTIONS per image, each with a score of at least MIN_SCORE, one query's label and a box of at
             least a pixel inside the image. Where scores are equal, the model's own order decides.
         """
-        from perturbations.analysis.detections import Detection
-
         if len(images) != len(queries):
             raise ValueError(f"{len(images)} images, but {len(queries)} lists of queries")
-        objects: list[list[tuple[BoxCorners, float, str]]] = [[] for _ in images]
+        objects: list[list[LabelledBox]] = [[] for _ in images]
         searched = [index for index, words in enumerate(queries) if words]
         for batch in _batches(searched, self._batch_size):
             results = self._forward([images[index] for index in batch], [list(queries[index]) for index in batch])
@@ -84,8 +76,7 @@ class OpenVocabularyDetector:
                 for best, box in strongest(result["boxes"], result["scores"], height, width):
                     label = queries[index][int(result["labels"][best])]
                     objects[index].append((box, float(result["scores"][best]), label))
-        embeddings = iter(self.embed([crop(images[i], box) for i, boxes in enumerate(objects) for box, _, _ in boxes]))
-        return [[Detection(box, score, label, next(embeddings)) for box, score, label in boxes] for boxes in objects]
+        return embedded(images, objects, self.embed)
 
     def embed(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """L2-normalized class tokens of the vision tower, images x width of the tower.
@@ -103,8 +94,8 @@ class OpenVocabularyDetector:
                 rows.append(torch.nn.functional.normalize(tokens, dim=-1).cpu().numpy())
         return np.concatenate(rows)
 
-    def _forward(self, images: list[Image], queries: list[list[str]]) -> list[_Grid]:
-        """Boxes in pixels, scores and query numbers of all places of the model's grid that reach MIN_SCORE."""
+    def _forward(self, images: list[Image], queries: list[list[str]]) -> list[dict[str, NDArray[Any]]]:
+        """Boxes in pixels, scores and query numbers (labels) of all places of the model's grid that reach MIN_SCORE."""
         import numpy as np
 
         torch = library("torch")
@@ -118,10 +109,7 @@ class OpenVocabularyDetector:
         results = self._processor.post_process_grounded_object_detection(
             outputs, threshold=just_below, target_sizes=[image.shape[:2] for image in images]
         )
-        return [
-            _Grid(boxes=result["boxes"].numpy(), scores=result["scores"].numpy(), labels=result["labels"].numpy())
-            for result in results
-        ]
+        return [{name: result[name].numpy() for name in ("boxes", "scores", "labels")} for result in results]
 
     def _tokens(self, queries: list[list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Token ids and their mask, (images * most queries of an image) x text length.
@@ -155,7 +143,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, batch_siz
 
     Args:
         model: a hub name that was downloaded before, or a folder.
-        revision: see `system.checkpoints.find_checkpoint`.
+        revision: see `checkpoints.find_checkpoint`.
         device: "cpu", "cuda" or "cuda:N".
         dtype: "float32", "bfloat16" or "float16". Boxes come out of the model in this type: bfloat16 places an edge
             within 1/256 of the image's longer side.
@@ -164,8 +152,6 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, batch_siz
     Raises:
         ConfigError: a library, the checkpoint or the device is missing.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}, it must be at least 1")
     torch_device, torch_dtype = runtime(device, dtype)
     transformers = library("transformers")
     library("scipy")  # resizes the processor's images
@@ -182,20 +168,16 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, batch_siz
 
 def strongest(
     boxes: NDArray[np.floating], scores: NDArray[np.floating], height: int, width: int
-) -> list[tuple[int, BoxCorners]]:
+) -> list[tuple[int, _BoxCorners]]:
     """Indices and clipped boxes of the MAX_DETECTIONS highest scores, highest first; equal scores keep their order.
 
-    Args:
-        boxes: n x (x0, y0, x1, y1) in pixels; those with less than a pixel inside the image in either direction, or
-            with NaN, are left out.
-        scores: n.
-        height: of the image, in pixels.
-        width: of the image, in pixels.
+    Boxes are n x (x0, y0, x1, y1) in pixels; those with less than a pixel inside the image in either direction, or with
+    NaN, are left out.
     """
     import numpy as np
 
     limits = np.array([width, height, width, height], np.float64)
-    kept: list[tuple[int, BoxCorners]] = []
+    kept: list[tuple[int, _BoxCorners]] = []
     for index in np.argsort(-scores, kind="stable"):
         x0, y0, x1, y1 = np.clip(boxes[index].astype(np.float64), 0, limits).tolist()
         if x1 - x0 >= 1 and y1 - y0 >= 1:
@@ -205,10 +187,21 @@ def strongest(
     return kept
 
 
-def crop(image: Image, box: BoxCorners) -> Image:
-    """All pixels that the box touches, as a view of the image."""
-    x0, y0, x1, y1 = box
-    return image[math.floor(y0) : math.ceil(y1), math.floor(x0) : math.ceil(x1)]
+def embedded(
+    images: Sequence[Image],
+    objects: Sequence[Sequence[LabelledBox]],
+    embed: Callable[[Sequence[Image]], NDArray[np.float32]],
+) -> list[list[Detection]]:
+    """What was found in each image, with the embedding of all pixels that its box touches."""
+    from perturbations.analysis.detections import Detection
+
+    crops = [
+        image[math.floor(y0) : math.ceil(y1), math.floor(x0) : math.ceil(x1)]
+        for image, boxes in zip(images, objects, strict=True)
+        for (x0, y0, x1, y1), _, _ in boxes
+    ]
+    vectors = iter(embed(crops) if crops else ())
+    return [[Detection(*labelled, next(vectors)) for labelled in boxes] for boxes in objects]
 
 
 def _batches(items: Sequence[T], size: int) -> list[list[T]]:

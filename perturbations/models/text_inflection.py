@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Protocol
+from typing import Any
 
 from perturbations.models.registry import BACKENDS, Canary, Model, library
 
@@ -14,18 +14,11 @@ _UPOS = {"VB": "VERB", "NN": "NOUN", "JJ": "ADJ", "RB": "ADV"}
 _COMMON_PAST = {"blend": "blended", "light": "lit"}
 
 
-class _Lemminflect(Protocol):
-    """What is used of LemmInflect, which has no types."""
-
-    def getLemma(self, word: str, upos: str) -> tuple[str, ...]: ...
-    def getInflection(self, lemma: str, tag: str) -> tuple[str, ...]: ...
-
-
 class _Inflector:
     """Lemmas and inflections of words with Penn tags."""
 
-    def __init__(self, library: _Lemminflect) -> None:
-        self._library = library
+    def __init__(self, library: Any) -> None:
+        self._library = library  # LemmInflect has no types
         self.lemma = cache(self._lemma)
         self.inflect = cache(self._inflect)
 

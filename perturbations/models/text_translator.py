@@ -8,7 +8,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from perturbations.base.checkpoints import missing_weights
 from perturbations.base.errors import BackendError, ToolError, short
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from perturbations.base.checkpoints import Seq2Seq
 
     Pair = tuple[Seq2Seq, PreTrainedTokenizerBase]
-
-
-class _Encoder(Protocol):
-    """Sentence embeddings of unit length."""
-
-    embed: Callable[[Sequence[str]], NDArray[np.floating]]
 
 
 # The WMT19 models' own limit.
@@ -63,13 +57,13 @@ class BackTranslator:
     def __init__(
         self,
         pivots: Mapping[str, RoundTrip],
-        encoder: _Encoder,
+        embed: Callable[[Sequence[str]], NDArray[np.floating]],
         pre_edit: Callable[[str], str],
         post_edit: _PostEdit,
     ) -> None:
         self.detail = ", ".join(pivots)
         self._pivots = pivots
-        self._encoder = encoder
+        self._embed = embed
         self._pre_edit = pre_edit
         self._post_edit = post_edit
         self._known: dict[str, str] = {}
@@ -100,7 +94,7 @@ class BackTranslator:
     def _best(self, text: str, candidates: Sequence[str]) -> str:
         if len(candidates) < 2:
             return candidates[0] if candidates else text
-        vectors = self._encoder.embed([text, *candidates])
+        vectors = self._embed([text, *candidates])
         similarities = [round(float(vectors[0] @ vector), 4) for vector in vectors[1:]]
         return candidates[similarities.index(max(similarities))]
 
@@ -128,7 +122,7 @@ def apertium() -> BackTranslator:
     rules = {"tagger": load("tagger", "offline"), "inflector": load("inflector", "offline")}
     return BackTranslator(
         {there: partial(_round_trip, there, back) for there, back in _installed()},
-        load("similarity", "offline"),
+        load("similarity", "offline").embed,
         partial(round_trip.pre_edited, **rules),
         partial(round_trip.post_edited, **rules),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -127,7 +127,4 @@ def _missing_in_ffmpeg(encoder: str) -> str | None:
     except ImportError:
         return None
 
-    def look() -> None:
-        program.check_ffmpeg(encoder)
-
-    return needs.reason(look)
+    return needs.reason(partial(program.check_ffmpeg, encoder))

@@ -41,17 +41,11 @@ A whole suite lies within a factor of 2 of it, noise above, blur and transmissio
 
 @dataclass(frozen=True)
 class Collection:
-    """The clips of a collection.
-
-    Attributes:
-        shards: per shard, its listed clips.
-        rejected: listed items without a usable entry or video, and why.
-        unreadable: path -> why a file that is still to be read is no video.
-    """
+    """The clips of a collection."""
 
     shards: dict[str, list[ListedClip]]
     rejected: list[listed.RejectedItem]
-    unreadable: dict[str, str]
+    unreadable: dict[str, str]  # path -> why a file that is still to be read is no video
 
     @classmethod
     def read(cls, name: str, wanted: WantedWork) -> Collection:

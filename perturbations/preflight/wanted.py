@@ -22,25 +22,15 @@ class _ScenarioJob(NamedTuple):
 
 @dataclass
 class WantedWork:
-    """The jobs of a run that this check looks at.
-
-    Attributes:
-        videos: jobs of perturbed clips.
-        sources: (collection, shard) whose clips are read.
-        analyses: (collection, analysis, shard).
-        captions: jobs of perturbed captions.
-        checked: collections whose quarantine is checked against `max_failed_items`.
-        checked_captions: datasets whose captions are.
-        rules: the rule of every job.
-    """
+    """The jobs of a run that this check looks at."""
 
     videos: set[_ScenarioJob] = field(default_factory=set)
-    sources: set[tuple[str, str]] = field(default_factory=set)
-    analyses: set[tuple[str, str, str]] = field(default_factory=set)
+    sources: set[tuple[str, str]] = field(default_factory=set)  # (collection, shard) whose clips are read
+    analyses: set[tuple[str, str, str]] = field(default_factory=set)  # (collection, analysis, shard)
     captions: set[_ScenarioJob] = field(default_factory=set)
-    checked: set[str] = field(default_factory=set)
-    checked_captions: set[str] = field(default_factory=set)
-    rules: list[str] = field(default_factory=list)
+    checked: set[str] = field(default_factory=set)  # collections whose quarantine is compared with `max_failed_items`
+    checked_captions: set[str] = field(default_factory=set)  # datasets whose captions are
+    rules: list[str] = field(default_factory=list)  # of every job
 
     @property
     def scenarios(self) -> dict[tuple[str, str, str, int], list[str]]:

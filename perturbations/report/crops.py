@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -29,17 +30,11 @@ _MOST_BYTES = 1_350_000  # of all pictures; base64 makes 4 characters of 3 bytes
 
 @dataclass(frozen=True)
 class Crop:
-    """A crop, or why there is none.
-
-    Attributes:
-        label: "clean", or the severity with the PSNR of its clip.
-        image: RGB uint8, at most `SIDE` pixels a side; None where the clip has no picture.
-        note: the size of a crop of another size than the clean one, or why there is no picture.
-    """
+    """A crop, or why there is none."""
 
     label: str
-    image: Image | None
-    note: str = ""
+    image: Image | None  # RGB uint8, at most `SIDE` pixels a side
+    note: str = ""  # the size of a crop of another size than the clean one, or why there is no picture
 
 
 @dataclass(frozen=True)
@@ -51,19 +46,8 @@ class Strip:
     crops: tuple[Crop, ...]
 
 
-@dataclass(frozen=True)
-class _Picture:
-    """A crop inside the page: a WebP as a data URI; no source where there is no picture."""
-
-    label: str
-    source: str
-    width: int
-    height: int
-    note: str
-
-
-Drawn = list[tuple[Strip, list[_Picture]]]
-"""Strips with their pictures."""
+Drawn = list[tuple[Strip, list[dict[str, Any]]]]
+"""Strips with their pictures, as the page shows them."""
 
 
 def strips(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> Iterator[Strip]:
@@ -167,7 +151,7 @@ def drawn(clips: Sequence[Sequence[Strip]]) -> Drawn:
         pictures = []
         for strip in (strip for clip in clips[:number] for strip in clip):
             pictures.append((strip, [_encoded(crop, quality) for crop in _fewer(strip.crops, severities)]))
-        if sum(len(picture.source) for _, of_strip in pictures for picture in of_strip) * 3 / 4 <= _MOST_BYTES:
+        if sum(len(picture["source"]) for _, of_strip in pictures for picture in of_strip) * 3 / 4 <= _MOST_BYTES:
             break
     return pictures
 
@@ -181,14 +165,16 @@ def _fewer(crops: Sequence[Crop], severities: int) -> list[Crop]:
     return [clean, *rest]
 
 
-def _encoded(crop: Crop, quality: int) -> _Picture:
+def _encoded(crop: Crop, quality: int) -> dict[str, Any]:
+    """A crop as a WebP inside the page, a data URI; no source where there is no picture."""
+    shown = {"label": crop.label, "note": crop.note}
     if crop.image is None:
-        return _Picture(crop.label, "", SIDE, SIDE, crop.note)
+        return {**shown, "source": ""}
     height, width = crop.image.shape[:2]
     bgr = cv2.cvtColor(crop.image, cv2.COLOR_RGB2BGR)
     _, data = cv2.imencode(".webp", bgr, [cv2.IMWRITE_WEBP_QUALITY, quality])
     source = "data:image/webp;base64," + base64.b64encode(data.tobytes()).decode()
-    return _Picture(crop.label, source, width, height, crop.note)
+    return {**shown, "source": source, "width": width, "height": height}
 
 
 def chosen(complete: Mapping[str, Sequence[VideoRow]], scenarios: int) -> list[str]:

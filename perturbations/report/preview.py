@@ -118,13 +118,10 @@ def from_manifest(
     clean = clean_middle(chosen[0])
     lines = []
     for name in sorted(by_name, key=in_order.index):
-        by_severity = by_name[name]
-        if registry.get(f"{first.suite}/{name}").method == "temporal":
-            images = [several(by_severity[severity]) if severity in by_severity else None for severity in shown]
-            lines.append((name, [several_clean(chosen[0]), *images]))
-        else:
-            images = [middle(by_severity[severity]) if severity in by_severity else None for severity in shown]
-            lines.append((name, [clean, *images]))
+        temporal = registry.get(f"{first.suite}/{name}").method == "temporal"
+        of_row = several if temporal else middle
+        images = [of_row(by_name[name][severity]) if severity in by_name[name] else None for severity in shown]
+        lines.append((name, [several_clean(chosen[0]) if temporal else clean, *images]))
     columns = ["clean", *(f"severity {severity}" for severity in shown)]
     write_png(contact_sheet(lines, columns, title=f"{first.dataset}: {first.item_id}"), output)
 

@@ -76,8 +76,8 @@ def _configured(path: Path, otherwise: set[str]) -> set[str]:
 def _retry(options: argparse.Namespace) -> int:
     from perturbations.status import retry
 
-    selection = retry.Selection(options.dataset, options.suite, options.stage, options.item)
-    rows = retry.find(Path(), selection, files=options.files)
+    names = {"datasets": options.dataset, "suites": options.suite, "stages": options.stage, "items": options.item}
+    rows = retry.find(Path(), **names, files=options.files)
     for row in rows:
         print(f"  {shown.line(str(row))}")
     if not options.dry_run:

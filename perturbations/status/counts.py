@@ -19,33 +19,20 @@ class _Scenario:
 
 @dataclass(frozen=True)
 class StageCounts:
-    """What a dataset needs in one stage.
+    """What a dataset needs in one stage."""
 
-    Attributes:
-        dataset: its name, or that of its whole videos (`NAME/whole`) or composed queries (`NAME/composed`).
-        suite: None in stages that serve all suites; of evaluations the model's key.
-        stage: sources, the name of an analysis, videos, captions, adaptation, evaluation or composed.
-        unit: what is counted: clips, or parts (the files of jobs).
-        done, failed, total: finished, quarantined or missing, and all; `total` is None where no plan says it.
-        bytes: of the finished files.
-        jobs: jobs that work on it now.
-        per_minute: what these jobs finish; None where nothing was measured.
-        seconds_left: at the number of all jobs that run now; None without a job or a measurement.
-        scenarios: of videos, per perturbation and severity.
-    """
-
-    dataset: str
-    suite: str | None
-    stage: str
-    unit: Literal["clips", "parts"]
+    dataset: str  # its name, or that of its whole videos (`NAME/whole`) or composed queries (`NAME/composed`)
+    suite: str | None  # None in stages that serve all suites; of evaluations the model's key
+    stage: str  # sources, the name of an analysis, videos, captions, adaptation, evaluation or composed
+    unit: Literal["clips", "parts"]  # parts are the files of jobs
     done: int
-    failed: int
-    total: int | None
-    bytes: int = 0
-    jobs: int = 0
-    per_minute: float | None = None
-    seconds_left: float | None = None
-    scenarios: tuple[_Scenario, ...] = ()
+    failed: int  # quarantined or missing
+    total: int | None  # None where no plan says it
+    bytes: int  # of the finished files
+    jobs: int  # that work on it now
+    per_minute: float | None  # what these jobs finish; None where nothing was measured
+    seconds_left: float | None  # at the number of all jobs that run now; None without a job or a measurement
+    scenarios: tuple[_Scenario, ...]  # of videos
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,6 @@ from perturbations.manifest import layout
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Which quarantined rows to retry; an empty field means all."""
-
-    datasets: Collection[str] = ()
-    suites: Collection[str] = ()
-    stages: Collection[str] = ()
-    items: Collection[str] = ()
-
-
-@dataclass(frozen=True)
 class _Part:
     """A shard's part of a manifest: its file, the manifest that it is merged into, its dataset and its suite.
 
@@ -61,8 +51,16 @@ class _RetriedRow:
         return f"{self.part.path}: {item}: {self.stage}: {' '.join(self.error.split())}"
 
 
-def find(root: Path, selection: Selection, *, files: bool = False) -> list[_RetriedRow]:
-    """The quarantined rows that `selection` selects, in the parts of the workflow that runs in the folder `root`.
+def find(
+    root: Path,
+    *,
+    datasets: Collection[str] = (),
+    suites: Collection[str] = (),
+    stages: Collection[str] = (),
+    items: Collection[str] = (),
+    files: bool = False,
+) -> list[_RetriedRow]:
+    """The quarantined rows in the parts of the workflow that runs in the folder `root`; of names, none means all.
 
     The rows of a suite may fail because of sources and analyses, so these are searched even when suites are given.
     With `files`, the complete rows whose file is missing or has another size than the row says; stages do not count
@@ -71,26 +69,24 @@ def find(root: Path, selection: Selection, *, files: bool = False) -> list[_Retr
     """
     return [
         row
-        for part in _parts(root, selection)
+        for part in _parts(root, datasets, suites)
         if not (files and part.manifest.stem == "sources")  # whose files are the user's: planning looks for them
         for row in _rows(part, root, files=files)
-        if (files or not selection.stages or row.stage in selection.stages)
-        and (not selection.items or row.item_id in selection.items)
+        if (files or not stages or row.stage in stages) and (not items or row.item_id in items)
     ]
 
 
-def _parts(root: Path, selection: Selection) -> list[_Part]:
+def _parts(root: Path, datasets: Collection[str], suites: Collection[str]) -> list[_Part]:
     work = root / "work"
     if not work.is_dir():
         raise ConfigError(f"no folder {work} here: run it in the folder in which the workflow runs")
     parts = [part for path in sorted(work.glob("*/**/s*.parquet")) if (part := _part(root, path)) is not None]
-    _check_names("dataset", selection.datasets, {part.dataset for part in parts})
-    _check_names("suite", selection.suites, {part.suite for part in parts if part.suite})
+    _check_names("dataset", datasets, {part.dataset for part in parts})
+    _check_names("suite", suites, {part.suite for part in parts if part.suite})
     return [
         part
         for part in parts
-        if (not selection.datasets or part.dataset in selection.datasets)
-        and (not selection.suites or part.suite in {"", *selection.suites})
+        if (not datasets or part.dataset in datasets) and (not suites or part.suite in {"", *suites})
     ]
 
 

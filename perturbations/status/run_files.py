@@ -72,12 +72,7 @@ def content(path: str | Path) -> bytes:
 
 def _tail(path: str | Path) -> str:
     """The end of a text file; empty where there is none."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
+    return content(path)[-_TAIL:].decode(errors="replace")
 
 
 def lines(path: str | Path) -> list[bytes]:
@@ -203,24 +198,15 @@ class FailedJob:
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """What Snakemake's own files say of the newest run.
+    """What Snakemake's own files say of the newest run."""
 
-    Attributes:
-        running: whether its lock is there: it runs, unless it was killed on another machine.
-        killed: whether its lock is there, and the process that this package noted is not.
-        log: its log, relative to the workflow's folder.
-        age_s: seconds since the log's last line.
-        steps_done, steps: its jobs; 0 before the first has ended.
-        failed: the jobs that failed and whose results are not there.
-    """
-
-    running: bool
-    killed: bool
-    log: str
-    age_s: float
+    running: bool  # its lock is there: it runs, unless it was killed on another machine
+    killed: bool  # its lock is there, and the process that this package noted is not
+    log: str  # relative to the workflow's folder
+    age_s: float  # since the log's last line
     steps_done: int
-    steps: int
-    failed: tuple[FailedJob, ...]
+    steps: int  # 0 before the first has ended
+    failed: tuple[FailedJob, ...]  # whose results are not there
 
 
 _JOBS = "Job stats:"

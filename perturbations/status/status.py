@@ -6,6 +6,7 @@ gone or older. Files of a run that another configuration asked for count as long
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -38,23 +39,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """The state of a workflow's folder.
-
-    Attributes:
-        version: `_VERSION`.
-        run: what Snakemake's files say of the newest run.
-        stages: in the order of work.
-        failures: the most frequent first.
-        jobs: clip jobs that work now.
-        seconds_left: until all planned clips are done, at the present number of jobs; None where it is not known.
-    """
+    """The state of a workflow's folder."""
 
     version: int
     run: run_files.RecordedRun | None
-    stages: tuple[StageCounts, ...]
-    failures: tuple[Failure, ...]
-    jobs: int
-    seconds_left: float | None
+    stages: tuple[StageCounts, ...]  # in the order of work
+    failures: tuple[Failure, ...]  # the most frequent first
+    jobs: int  # clip jobs that work now
+    seconds_left: float | None  # until all planned clips are done, at the present number of jobs, where it is known
 
 
 def collect(root: Path) -> RunStatus:
@@ -131,8 +123,7 @@ class _Collection:
                 yield counted
         of_captions = [counted for suite in filter(_ID.fullmatch, suites) for counted in self._captions(suite)]
         if of_captions:
-            lines = [line for line in run_files.lines(self._work / "rejected_captions.jsonl") if line.strip()]
-            of_captions[0].failures += [self._rejected(line, "captions") for line in lines]
+            of_captions[0].failures += self._rejected("rejected_captions.jsonl", "captions")
         yield from of_captions
         yield from self._evaluations()
 
@@ -147,21 +138,24 @@ class _Collection:
                 counted.failures += self._failures(None, "sources", manifest)
             return counted
         count = self._count(counted, self._work / "sources", shards)
-        rejected = [line for line in run_files.lines(self._work / "rejected.jsonl") if line.strip()]
+        rejected = self._rejected("rejected.jsonl", "annotation")
         count.failed += len(rejected)
         count.total += len(rejected)
-        counted.failures += [self._rejected(line, "annotation") for line in rejected]
+        counted.failures += rejected
         counted.counts = {"": count}
         return counted
 
-    def _rejected(self, line: bytes, stage: str) -> Failed:
-        import json
-
-        try:
-            item = json.loads(line)
-            return Failed(self._name, None, stage, str(item["item_id"]), str(item["error"]))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return Failed(self._name, None, stage, "", "the list of rejected items is damaged")
+    def _rejected(self, name: str, stage: str) -> list[Failed]:
+        """The items of a list that planning wrote of those that cannot be used."""
+        rejected = []
+        for line in filter(bytes.strip, run_files.lines(self._work / name)):
+            try:
+                item = json.loads(line)
+                item_id, reason = str(item["item_id"]), str(item["error"])
+            except (ValueError, KeyError, TypeError, RecursionError):
+                item_id, reason = "", "the list of rejected items is damaged"
+            rejected.append(Failed(self._name, None, stage, item_id, reason))
+        return rejected
 
     def _of_clips(
         self, suite: str | None, stage: str, places: Mapping[str, Path], shards: Mapping[str, int]
@@ -180,17 +174,12 @@ class _Collection:
         """Whether to count a manifest's rows: there are no lists of parts, or many parts, all older than it."""
         if shards and len(places) * len(shards) < _MOST_PARTS:
             return False
-        try:
-            written = manifest.stat().st_mtime
-        except OSError:
-            return False
-        for place in places.values():
-            parts = run_files.entries(place)
-            for shard in shards:
-                part = parts.get(f"{shard}.parquet")
-                if part is None or part.changed > written:
-                    return False
-        return True
+        merged = run_files.entries(manifest.parent).get(manifest.name)
+        return merged is not None and all(
+            (part := parts.get(f"{shard}.parquet")) is not None and part.changed <= merged.changed
+            for parts in map(run_files.entries, places.values())
+            for shard in shards
+        )
 
     def _count(self, counted: Counted, place: Path, shards: Mapping[str, int]) -> Count:
         count = Count(total=sum(shards.values()))

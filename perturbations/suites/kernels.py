@@ -20,23 +20,13 @@ KernelMethod = Literal["pixel", "temporal", "codec", "text"]
 class Kernel:
     """A kernel of `perturbations.video`.
 
+    What is not named here is as in `suites.registry.Perturbation`; functions are `module:function` below
+    `perturbations.video`, or have the full name of a module elsewhere.
+
     Attributes:
-        function: `module:function` below `perturbations.video`, or the full name of a module elsewhere.
-        draw: the function that draws what is random, named likewise; None where nothing is.
+        function, draw: what is called `kernel` and `realization` there.
         once: whether it draws once per clip, also in a suite whose kernels draw per frame.
-        shape: the function that gives a clip's `video.kernel.Shape`, named likewise; None where a pixel kernel keeps
-            every frame and its size.
-        method: "pixel", "temporal" or "codec": see `suites.registry.Perturbation`.
-        guide: what it must know of the clip beside its frames.
         draws_guide: whether each clip is given one of several guides, drawn once per clip: a style.
-        version: raise it when its results change; every row that an older version made becomes stale.
-        bounds: what each parameter may be; every parameter has one.
-        joint: what parameters must fulfil together.
-        path: the way from mild to strong that calibration takes; None: through the published table.
-        sampled: of a temporal kernel, the function with the same arguments that gives the plan of the 12 frames which
-            the authors' models read, where these are not sampled uniformly.
-        damage: of a codec kernel, the function that changes the stream on its way, named likewise: see
-            `suites.registry.Perturbation`. None where the stream arrives as it is.
     """
 
     function: str
@@ -61,22 +51,19 @@ def rounded(kernel: Kernel) -> Kernel:
 
 # --- noise -----------------------------------------------------------------------------------------------------------
 
-_SIGMA: Bounds = {"sigma": Range(0, 10)}
-"""Of colour values in [0, 1]. From 29 on, levels leave 16 bits."""
-_NOISE: Path = {"sigma": geometric(0.004, 1.5)}
-GAUSSIAN_NOISE = Kernel(function="noise:gaussian_noise", draw="noise:draw_normal", bounds=_SIGMA, path=_NOISE)
-GAUSSIAN_NOISE_OF_RANKS = Kernel(
-    function="noise:gaussian_noise_of_ranks", draw="noise:draw_ranks", bounds=_SIGMA, path=_NOISE
+GAUSSIAN_NOISE = Kernel(
+    function="noise:gaussian_noise",
+    draw="noise:draw_normal",
+    bounds={"sigma": Range(0, 10)},  # of colour values in [0, 1]; from 29 on, levels leave 16 bits
+    path={"sigma": geometric(0.004, 1.5)},
 )
+GAUSSIAN_NOISE_OF_RANKS = replace(GAUSSIAN_NOISE, function="noise:gaussian_noise_of_ranks", draw="noise:draw_ranks")
 
 AMOUNT = geometric(0.0005, 0.95)
-_AMOUNTS: Bounds = {"amount": SHARE}
 IMPULSE_NOISE = Kernel(
-    function="noise:impulse_noise", draw="noise:draw_uniform", bounds=_AMOUNTS, path={"amount": AMOUNT}
+    function="noise:impulse_noise", draw="noise:draw_uniform", bounds={"amount": SHARE}, path={"amount": AMOUNT}
 )
-SALT_AND_PEPPER = Kernel(
-    function="noise:salt_and_pepper", draw="noise:draw_ranks", bounds=_AMOUNTS, path={"amount": AMOUNT}
-)
+SALT_AND_PEPPER = replace(IMPULSE_NOISE, function="noise:salt_and_pepper", draw="noise:draw_ranks")
 
 _PHOTONS = Range(0.01, 100_000)
 """Photons of a white pixel. The table of Poisson numbers grows with them."""
@@ -182,7 +169,7 @@ _MORE_SNOW: Path = {
 }
 SNOW = Kernel(function="weather:snow", draw="weather:draw_snow", bounds=_SNOW, path=_MORE_SNOW)
 SNOW_RELEASED = replace(SNOW, function="weather:sampled_snow", draw="weather:draw_sampled_snow", version=2)
-STILL_SNOW = Kernel(function="weather:still_snow", draw="weather:draw_still_snow", bounds=_SNOW, path=_MORE_SNOW)
+STILL_SNOW = replace(SNOW, function="weather:still_snow", draw="weather:draw_still_snow")
 STILL_SNOW_RELEASED = replace(STILL_SNOW, function="released_mm_robustness:still_snow")
 _FOG: Bounds = {"intensity": Range(0, 1000), "decay": Range(0.1, 100)}
 # The roughness of the middle severity, and ever more fog.
@@ -352,19 +339,15 @@ JUMBLE = Kernel(
     # Longer segments let frames stray farther,
     path={"length": whole_geometric(2, 1024)},
 )
-BOX_JUMBLE = Kernel(
-    function="temporal:box_jumble",
-    draw="temporal:draw_order",
+# and shorter ones keep fewer of them together.
+BOX_JUMBLE = replace(JUMBLE, function="temporal:box_jumble", path={"length": whole_geometric(512, 1)})
+SAMPLING = Kernel(
+    function="temporal:sampling",
     method="temporal",
-    bounds={"length": _FRAMES},
-    # and shorter ones keep fewer of them together.
-    path={"length": whole_geometric(512, 1)},
+    bounds={"rate": _FRAMES},
+    path={"rate": whole_geometric(2, 256)},
 )
-_RATES: Path = {"rate": whole_geometric(2, 256)}
-SAMPLING = Kernel(function="temporal:sampling", method="temporal", bounds={"rate": _FRAMES}, path=_RATES)
-REVERSE_SAMPLING = Kernel(
-    function="temporal:reverse_sampling", method="temporal", bounds={"rate": _FRAMES}, path=_RATES
-)
+REVERSE_SAMPLING = replace(SAMPLING, function="temporal:reverse_sampling")
 SAMPLING_RELEASED = replace(SAMPLING, function="temporal:sampling_released", version=2)
 REVERSE_SAMPLING_RELEASED = replace(REVERSE_SAMPLING, function="temporal:reverse_sampling_released", version=2)
 FREEZE = Kernel(

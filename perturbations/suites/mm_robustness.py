@@ -5,6 +5,8 @@ On video, what is random is drawn once per clip.
 
 from __future__ import annotations
 
+from functools import partial
+
 from perturbations.base.bounds import SHARE, Choice
 from perturbations.suites import kernels
 from perturbations.suites.registry import Form, KernelParameters, Paper, Perturbation, Suite, table
@@ -255,45 +257,41 @@ _RATIOS = tuple(0.05 * severity for severity in range(1, 8))
 _PAPERS = (3, 4, 5, 6, 7)
 
 
-def _character(name: str, summary: str, languages: Languages = "Latin letters", version: int = 1) -> Perturbation:
-    table = tuple({"ratio": ratio} for ratio in _RATIOS)
+def _share(
+    level: str,
+    name: str,
+    summary: str,
+    languages: Languages = "English",
+    *,
+    roles: tuple[str, ...] = (),
+    version: int = 1,
+) -> Perturbation:
     return _PAPER.text(
         name,
-        "character",
-        f"characters:{name}",
+        level,
+        f"{level}s:{name}",
         summary,
-        table,
+        table("ratio", *_RATIOS),
         _RATIO,
         paper_severities=_PAPERS,
+        roles=roles,
+        gated=level == "word",
         languages=languages,
         version=version,
     )
 
 
-def _word(name: str, summary: str, roles: tuple[str, ...] = (), version: int = 1) -> Perturbation:
-    table = tuple({"ratio": ratio} for ratio in _RATIOS)
-    return _PAPER.text(
-        name,
-        "word",
-        f"words:{name}",
-        summary,
-        table,
-        _RATIO,
-        paper_severities=_PAPERS,
-        roles=roles,
-        gated=True,
-        version=version,
-    )
+_character = partial(_share, "character")
+_word = partial(_share, "word")
 
 
 def _style(style: str, summary: str, changes: str) -> Perturbation:
-    table = ({"style": style},)
     return _PAPER.text(
         style,
         "sentence",
         "sentences:restyle",
         summary,
-        table,
+        ({"style": style},),
         bounds={"style": Choice((style,))},
         roles=("styler",),
         gated=True,
@@ -304,10 +302,10 @@ def _style(style: str, summary: str, changes: str) -> Perturbation:
 
 
 TEXT = (
-    _character("keyboard", "characters become neighbours on the keyboard", version=2),
-    _character("ocr", "characters are recognized wrongly"),
-    _character("char_insert", "random characters are inserted"),
-    _character("char_replace", "characters become random ones"),
+    _character("keyboard", "characters become neighbours on the keyboard", "Latin letters", version=2),
+    _character("ocr", "characters are recognized wrongly", "Latin letters"),
+    _character("char_insert", "random characters are inserted", "Latin letters"),
+    _character("char_replace", "characters become random ones", "Latin letters"),
     _character("char_swap", "neighbouring characters are exchanged", "any language"),
     _character("char_delete", "characters are left out", "any language"),
     _word("synonym_replace", "words become synonyms", roles=("wordnet",), version=2),

@@ -6,10 +6,12 @@ REVEAL's reversal (arXiv 2602.11244). Neither has severities: the shares, and th
 
 from __future__ import annotations
 
-from perturbations.base.bounds import SHARE, Bounds, whole
+from dataclasses import replace
+
+from perturbations.base.bounds import SHARE, whole
 from perturbations.suites.kernels import Kernel
 from perturbations.suites.registry import Paper, Suite, table
-from perturbations.suites.strengths import Axis, Path
+from perturbations.suites.strengths import Axis
 
 _PAPER = Paper(
     suite="tampering", video_source="MVTamperBench, arXiv 2412.19794; severities and place: ours", variants=("paper",)
@@ -18,25 +20,25 @@ _REVEAL = Paper(
     suite="tampering", video_source="REVEAL, arXiv 2602.11244; severities and place: ours", variants=("paper",)
 )
 
-_BOUNDS: Bounds = {"share": SHARE}
-# Less than a tenth is not seen where 12 frames are sampled.
-_PATH: Path = {"share": Axis(0.1, 0.95)}
 _SHARES = table("share", 0.1, 0.2, 0.3, 0.5, 0.7)
 
-MASK = Kernel(function="tampering:mask", draw="tampering:draw_place", bounds=_BOUNDS, path=_PATH)
-ROTATE = Kernel(function="tampering:rotate", draw="tampering:draw_place", bounds=_BOUNDS, path=_PATH)
-REPEAT = Kernel(function="tampering:repeat", draw="tampering:draw_place", method="temporal", bounds=_BOUNDS, path=_PATH)
-DROP = Kernel(function="tampering:drop", draw="tampering:draw_place", method="temporal", bounds=_BOUNDS, path=_PATH)
-REVERSE = Kernel(
-    function="tampering:reverse", draw="tampering:draw_place", method="temporal", bounds=_BOUNDS, path=_PATH
+MASK = Kernel(
+    function="tampering:mask",
+    draw="tampering:draw_place",
+    bounds={"share": SHARE},
+    # Less than a tenth is not seen where 12 frames are sampled.
+    path={"share": Axis(0.1, 0.95)},
 )
-SUBSTITUTE = Kernel(
+ROTATE = replace(MASK, function="tampering:rotate")
+REPEAT = replace(MASK, function="tampering:repeat", method="temporal")
+DROP = replace(REPEAT, function="tampering:drop")
+REVERSE = replace(REPEAT, function="tampering:reverse")
+SUBSTITUTE = replace(
+    REPEAT,
     function="tampering:substitute",
     draw="tampering:draw_places",
-    method="temporal",
     guide="donor",
     bounds={"share": SHARE, "donors": whole(1, 1_000_000)},
-    path=_PATH,
 )
 
 SUITE = Suite(

@@ -46,33 +46,23 @@ PACKET_LOSS = Kernel(
     bounds={"share": SHARE, "least": whole(0, 65_536)},
     path={"share": geometric(0.0005, 0.6), "least": 1},
 )
-_CRF = whole(0, 51)
-_RATE = whole(1_000, 1_000_000_000)
 H264_QUALITY = Kernel(
-    function="codec:h264_quality", method="codec", bounds={"crf": _CRF}, path={"crf": whole_axis(16, 51)}
+    function="codec:h264_quality", method="codec", bounds={"crf": whole(0, 51)}, path={"crf": whole_axis(16, 51)}
 )
-H265_QUALITY = Kernel(
-    function="codec:h265_quality", method="codec", bounds={"crf": _CRF}, path={"crf": whole_axis(16, 51)}
-)
+H265_QUALITY = replace(H264_QUALITY, function="codec:h265_quality")
 H264_QUALITY_RELEASED = replace(H264_QUALITY, function="codec:h264_quality_released")
 H265_QUALITY_RELEASED = replace(H265_QUALITY, function="codec:h265_quality_released")
 H264_LIMITED = Kernel(
     function="codec:h264_limited",
     method="codec",
-    bounds={"bitrate": _RATE},
+    bounds={"bitrate": whole(1_000, 1_000_000_000)},
     path={"bitrate": whole_geometric(8_000_000, 4_000)},
 )
-H265_LIMITED = Kernel(
-    function="codec:h265_limited",
-    method="codec",
-    bounds={"bitrate": _RATE},
-    path={"bitrate": whole_geometric(8_000_000, 4_000)},
-)
-_DIVISOR = whole(1, 1_000_000)
+H265_LIMITED = replace(H264_LIMITED, function="codec:h265_limited")
 H264_SHARE = Kernel(
     function="codec:h264_share",
     method="codec",
-    bounds={"divisor": _DIVISOR},
+    bounds={"divisor": whole(1, 1_000_000)},
     path={"divisor": whole_geometric(1, 256)},
 )
 H265_SHARE = replace(H264_SHARE, function="codec:h265_share")
@@ -112,7 +102,7 @@ def _released(
 
 
 _PRESET = "encodes with the encoder's own preset, `medium`"
-_SHARES = f"takes a half to a 32nd of the source file's bitrate, and {_PRESET}"
+_SHARES = f"takes a half to a 32nd of the source file's bitrate; {_PRESET}"
 _DIVISORS = table("divisor", 2, 4, 8, 16, 32)
 _BITRATES = table("bitrate", 400_000, 200_000, 100_000, 50_000, 25_000)
 
@@ -171,9 +161,7 @@ SUITE = Suite(
             _BITRATES,
             "a real H.264 encode at a limited bitrate",
             source="halved per severity as in its code; from which bitrate, and preset `fast`: ours",
-            variants=_released(
-                f"takes a half to a 32nd of the source file's bitrate; {_PRESET}", H264_SHARE, _DIVISORS
-            ),
+            variants=_released(_SHARES, H264_SHARE, _DIVISORS),
         ),
         _KINETICS_C.video(
             "h265_crf",
@@ -191,9 +179,7 @@ SUITE = Suite(
             _BITRATES,
             "a real H.265 encode at a limited bitrate",
             source="halved per severity as in its code; from which bitrate, and preset `fast`: ours",
-            variants=_released(
-                f"takes a half to a 32nd of the source file's bitrate; {_PRESET}", H265_SHARE, _DIVISORS
-            ),
+            variants=_released(_SHARES, H265_SHARE, _DIVISORS),
         ),
         _KINETICS_C.video(
             "frame_rate",

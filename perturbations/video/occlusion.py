@@ -38,14 +38,7 @@ def main_object_occlusion(
 
     The rectangle's sides are the box's times sqrt(ratio); its place inside the box is random. In a frame without a box
     the last rectangle moves by at most 5 pixels; before the first box it is a centred one of W/8 to W/4 by H/8 to H/4.
-
-    Args:
-        drawn: the clip's places.
-        boxes: num_frames x 4, (x0, y0, x1, y1) in pixels; NaN in a frame without a box.
-        num_frames: of the clip.
-        height: of its frames.
-        width: of its frames.
-        ratio: the part of the box's area that is covered.
+    `boxes` are num_frames x 4, (x0, y0, x1, y1) in pixels; NaN in a frame without a box.
     """
     return _black(_rectangles(drawn, boxes, height, width, ratio**0.5))
 

@@ -6,6 +6,7 @@ Its frames are OpenCV's, blue first, and its pictures are written by OpenCV, whi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import cv2
 import numpy as np
@@ -187,23 +188,10 @@ def frost_corner(photograph: Image, height: int, width: int) -> Image:
 
 
 def still_snow(
-    drawn: weather.Snow,
-    num_frames: int,
-    height: int,
-    width: int,
-    *,
-    loc: float,
-    scale: float,
-    zoom: float,
-    threshold: float,
-    radius: int,
-    sigma: float,
-    blend: float,
+    drawn: weather.Snow, num_frames: int, height: int, width: int, *, blend: float, **flakes: Unpack[weather.Flakes]
 ) -> Apply:
     """`weather.still_snow` over a grey of which blue has red's share, and red has blue's; rounded to uint8."""
-    layer = weather.snow_curtain(
-        drawn, height, width, loc=loc, scale=scale, zoom=zoom, threshold=threshold, radius=radius, sigma=sigma
-    )
+    layer = weather.snow_curtain(drawn, height, width, **flakes)
     cover = weather.snow_layer(height, width, blend=blend, grey=weather.GREY[::-1], rounded=True)
     return lambda frame, index: cover(frame, layer)
 

@@ -96,13 +96,9 @@ def event_insertion(
     The result is as long as the clip and keeps at least one of its frames. With `place` "end" the clip's head is kept
     and the segment follows; with "middle" head and tail are kept and the segment stands between them.
 
-    Args:
-        start: where in the donor the segment starts, in [0, 1).
-        donor: how many frames the donor has, and how many of them pass per frame of the clip.
-        num_frames: of the clip.
-        share: the donor segment's share of the result.
-        place: "end" or "middle".
-        donors: the number of clips among which the donor was searched; the plan does not depend on it.
+    `start`, in [0, 1), is where in the donor the segment starts; `donor` is how many frames the donor has, and how many
+    of them pass per frame of the clip; `donors` is the number of clips among which it was searched: the plan does not
+    depend on it.
     """
     inserted = min(max(1, round(share * num_frames)), num_frames - 1)
     donor_frames, step = donor
@@ -124,13 +120,7 @@ def insertion_released(
     Of 12 equal spans of the result, round(12 share) are the donor's, at least one and at most 11. Its frames are evenly
     spaced over the whole of it, whatever its length: 12 uniform samples of the result are those of `insertion_sampled`,
     or frames close to them, if the clip has 12 or more. At least one frame of the clip is kept.
-
-    Args:
-        drawn: nothing is random.
-        donor: how many frames the donor has; their speed, which does not matter.
-        num_frames: of the clip.
-        share: the donor's share of the result.
-        donors: the number of clips among which the donor was searched; the plan does not depend on it.
+    The donor's speed does not matter.
     """
     kept = max(1, num_frames * (SAMPLED - _inserted(share)) // SAMPLED)
     return np.concatenate([np.arange(kept), ~_middles(num_frames - kept, donor[0])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import cv2
 import numpy as np
@@ -102,6 +102,17 @@ class Snow(NamedTuple):
     angle: float
 
 
+class Flakes(TypedDict):
+    """What becomes of the flakes that were drawn: see `snow_curtain`."""
+
+    loc: float
+    scale: float
+    zoom: float
+    threshold: float
+    radius: int
+    sigma: float
+
+
 def draw_snow(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Snow:
     """Flakes that every severity shares, and one angle, uniform in [-135, -45] degrees.
 
@@ -113,35 +124,12 @@ def draw_snow(rng: np.random.Generator, num_frames: int, height: int, width: int
     return Snow(rng.standard_normal(shape, dtype=np.float32), angle)
 
 
-def snow(
-    drawn: Snow,
-    num_frames: int,
-    height: int,
-    width: int,
-    *,
-    loc: float,
-    scale: float,
-    zoom: float,
-    threshold: float,
-    radius: int,
-    sigma: float,
-    blend: float,
-) -> Apply:
+def snow(drawn: Snow, num_frames: int, height: int, width: int, *, blend: float, **flakes: Unpack[Flakes]) -> Apply:
     """A curtain of motion-blurred flakes falls over a whitened clip, 3 rows per frame (MLVP, Tab. 37, App. E.1).
 
     Frame i sees the curtain's rows 3i to 3i + height.
     """
-    curtain = snow_curtain(
-        drawn,
-        curtain_rows(num_frames, height),
-        width,
-        loc=loc,
-        scale=scale,
-        zoom=zoom,
-        threshold=threshold,
-        radius=radius,
-        sigma=sigma,
-    )
+    curtain = snow_curtain(drawn, curtain_rows(num_frames, height), width, **flakes)
     cover = snow_layer(height, width, blend=blend, grey=GREY, rounded=False)
 
     def apply(frame: Image, index: int) -> Image:
@@ -156,18 +144,7 @@ def draw_sampled_snow(rng: np.random.Generator, num_frames: int, height: int, wi
 
 
 def sampled_snow(
-    drawn: Snow,
-    num_frames: int,
-    height: int,
-    width: int,
-    *,
-    loc: float,
-    scale: float,
-    zoom: float,
-    threshold: float,
-    radius: int,
-    sigma: float,
-    blend: float,
+    drawn: Snow, num_frames: int, height: int, width: int, *, blend: float, **flakes: Unpack[Flakes]
 ) -> Apply:
     """`snow` that falls 3 rows per sampled frame, as MLVP's code makes it: it perturbs 12 uniformly sampled frames.
 
@@ -177,17 +154,7 @@ def sampled_snow(
     sampled = min(num_frames, SAMPLED)
     places = uniform_indices(sampled, num_frames)
     fallen = np.interp(np.arange(num_frames), places, np.arange(sampled) * FALL).astype(np.int64)
-    curtain = snow_curtain(
-        drawn,
-        curtain_rows(sampled, height),
-        width,
-        loc=loc,
-        scale=scale,
-        zoom=zoom,
-        threshold=threshold,
-        radius=radius,
-        sigma=sigma,
-    )
+    curtain = snow_curtain(drawn, curtain_rows(sampled, height), width, **flakes)
     cover = snow_layer(height, width, blend=blend, grey=GREY, rounded=False)
     return lambda frame, index: cover(frame, curtain[fallen[index] : fallen[index] + height])
 
@@ -198,33 +165,10 @@ def draw_still_snow(rng: np.random.Generator, num_frames: int, height: int, widt
 
 
 def still_snow(
-    drawn: Snow,
-    num_frames: int,
-    height: int,
-    width: int,
-    *,
-    loc: float,
-    scale: float,
-    zoom: float,
-    threshold: float,
-    radius: int,
-    sigma: float,
-    blend: float,
+    drawn: Snow, num_frames: int, height: int, width: int, *, blend: float, **flakes: Unpack[Flakes]
 ) -> Apply:
     """`snow` that does not fall: every frame sees the same curtain (MM-Robustness, Tab. 7; ImageNet-C)."""
-    fall = snow(
-        drawn,
-        1,
-        height,
-        width,
-        loc=loc,
-        scale=scale,
-        zoom=zoom,
-        threshold=threshold,
-        radius=radius,
-        sigma=sigma,
-        blend=blend,
-    )
+    fall = snow(drawn, 1, height, width, blend=blend, **flakes)
     return lambda frame, index: fall(frame, 0)
 
 
