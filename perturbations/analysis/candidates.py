@@ -54,11 +54,6 @@ class ChosenObject(NamedTuple):
         return min(max((self.candidate.contrast + self.alike) / 2, 0.0), 1.0)
 
 
-def find(frame: Image, moves: Sequence[_Floats]) -> list[Candidate]:
-    """The candidates of a frame, RGB uint8 H x W x 3; `moves` are maps of speed against the camera, H x W in pixels."""
-    return list(_candidates(frame, moves))
-
-
 def choose(frames: Sequence[Sequence[Candidate]]) -> list[ChosenObject | None]:
     """Each frame's part of the object that all frames support; None in a frame without it."""
     every = [(number, candidate) for number, candidates in enumerate(frames) for candidate in candidates]
@@ -94,7 +89,8 @@ def is_one_object(choices: Sequence[ChosenObject | None]) -> bool:
 # --- candidates ---------------------------------------------------------------------------------------------------
 
 
-def _candidates(frame: Image, moves: Sequence[_Floats]) -> Iterator[Candidate]:
+def find(frame: Image, moves: Sequence[_Floats]) -> Iterator[Candidate]:
+    """The candidates of a frame, RGB uint8 H x W x 3; `moves` are maps of speed against the camera, H x W in pixels."""
     seen: list[Rectangle] = []
     for places in [*moves, None]:
         if places is None:

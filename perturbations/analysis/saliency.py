@@ -119,7 +119,7 @@ def _one_object(
     choices: list[ChosenObject | None] = []
     for tried in (positions[::_EVERY], positions):
         for position in set(tried) - set(by_position):
-            by_position[position] = candidates.find(frames[position], evidence[position].moves)
+            by_position[position] = list(candidates.find(frames[position], evidence[position].moves))
         choices = candidates.choose([by_position[position] for position in tried])
         if not candidates.is_one_object(choices):
             return [None] * len(positions)

@@ -65,21 +65,16 @@ def hubness_of(occurrence: Scores2D) -> dict[str, float]:
     mean = counts.mean()
     # Shares of ties add up with rounding errors, which alone would give a constant row a skewness.
     even = np.ptp(counts) <= 1e-9 * mean
+    deviations = counts - mean
     return {
-        "skewness": 0.0 if even else _skewness(counts - mean),
+        # By hand, because to import scipy.stats takes every job of an evaluation more than a second.
+        "skewness": 0.0 if even else float(np.mean(deviations**3) / np.mean(deviations**2) ** 1.5),
         "truncated_skewness": 0.0 if even else _truncated_skewness(mean, counts.std(ddof=1)),
         "atkinson": 0.0 if even else float(1 - np.mean(np.sqrt(counts)) ** 2 / mean),
-        "robin_hood": 0.0 if even else float(np.abs(counts - mean).sum() / (2 * counts.sum())),
+        "robin_hood": 0.0 if even else float(np.abs(deviations).sum() / (2 * counts.sum())),
         "antihub_rate": float(np.mean(counts == 0)),
         "hub_occurrence": float(counts[counts >= _HUB_SIZE * mean].sum() / counts.sum()),
     }
-
-
-# Both by hand, because to import scipy.stats takes every job of an evaluation more than a second.
-
-
-def _skewness(deviations: NDArray[np.float64]) -> float:
-    return float(np.mean(deviations**3) / np.mean(deviations**2) ** 1.5)
 
 
 def _truncated_skewness(mean: float, deviation: float) -> float:
