@@ -234,7 +234,6 @@ def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compress
 
 
 JOB = """
-import subprocess, sys
 from pathlib import Path
 from perturbations.engine import supervise
 from perturbations.media import program
@@ -246,7 +245,7 @@ def work(task, tick):
     output.global_args = lambda *a: output
     output.overwrite_output = lambda: output
     output.compile = lambda cmd: [cmd, "-nostdin", "-v", "error", *command]
-    with program._ffmpeg(output, Path("none"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+    with program._ffmpeg(output, Path("none")) as process:
         print(process.pid, flush=True)
         process.wait()
 
