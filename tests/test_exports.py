@@ -411,7 +411,7 @@ def test_the_page_s_commands_and_examples_work(
     shutil.copytree(tree / "manifests/data", tmp_path / "manifests/msrvtt")
     monkeypatch.setenv("PERTURB_LINKED", str(tree))
     monkeypatch.chdir(tmp_path)
-    text = PAGE.read_text(encoding="utf-8").partition("## What is in them")[0]
+    text = PAGE.read_text(encoding="utf-8").partition("## Publish")[0]
     commands = [line for line in text.splitlines() if line.startswith("perturb export ")]
     assert len(commands) == 5
     for command in commands:
