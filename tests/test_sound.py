@@ -148,6 +148,16 @@ def test_another_choice_makes_finished_clips_anew(tmp_path: Path) -> None:
     assert storage.sha256(Path(rows[2].path or "")) == rows[2].sha256
 
 
+def test_a_clip_that_cannot_have_sound_gets_the_cell_of_the_present_choice(tmp_path: Path) -> None:
+    source = clips.source_row(clips.make(tmp_path / "silent.mp4"))
+    rows = [
+        clips.made_row("mlvp/fog", VIDEO, source, tmp_path / "c", with_sound=choice) for choice in (True, False, True)
+    ]
+    assert [row.audio for row in rows] == ["none: the source has no sound", sound.UNWANTED, rows[0].audio]
+    assert len({row.sha256 for row in rows}) == 1
+    assert [sound.is_wanted([row.audio]) for row in rows] == [True, False, True]
+
+
 @pytest.mark.parametrize("cell", ["aac", sound.UNWANTED, None], ids=["copy", "none", "earlier version"])
 @pytest.mark.parametrize("fault", ["", "file", "cell"])
 def test_a_repair_gives_the_file_that_the_row_describes(cell: str | None, fault: str, tmp_path: Path) -> None:

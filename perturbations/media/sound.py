@@ -81,8 +81,11 @@ def is_wanted(cells: Iterable[str | None]) -> bool:
 
 
 def is_other(cell: str | None, *, with_sound: bool) -> bool:
-    """Whether a clip's sound is not what is wanted now."""
-    return cell == UNWANTED if with_sound else cell is not None and not cell.startswith(NONE)
+    """Whether a clip's cell is not the one that a first run with the configuration of now would give it.
+
+    Also where the file would stay the same: `is_wanted` counts the cells.
+    """
+    return cell == UNWANTED if with_sound else cell not in (None, TIMES, UNWANTED)
 
 
 def is_in(path: Path) -> bool:
