@@ -34,8 +34,8 @@ class _Part(Protocol):
         """Loaded from a folder."""
 
 
-PartT = TypeVar("PartT", bound=_Part)
-ModelT = TypeVar("ModelT", bound="PreTrainedModel")
+_PartT = TypeVar("_PartT", bound=_Part)
+_ModelT = TypeVar("_ModelT", bound="PreTrainedModel")
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ def find_checkpoint(model: str, revision: str | None) -> Checkpoint:
 
 
 def load_model(
-    model_class: type[ModelT], checkpoint: Checkpoint, *, device: torch.device | str, dtype: torch.dtype
-) -> ModelT:
+    model_class: type[_ModelT], checkpoint: Checkpoint, *, device: torch.device | str, dtype: torch.dtype
+) -> _ModelT:
     """`model_class` with the checkpoint's weights, for inference only.
 
     Raises:
@@ -146,7 +146,7 @@ def load_model(
         )
     except (OSError, ValueError, TypeError, RuntimeError, ImportError, safetensors.SafetensorError) as error:
         raise ConfigError(_broken(checkpoint, model_class.__name__, str(error))) from error
-    model, report = cast(tuple[ModelT, Mapping[str, Collection[str]]], loaded)
+    model, report = cast(tuple[_ModelT, Mapping[str, Collection[str]]], loaded)
     # The library fills gaps with random numbers and a warning; captions and boxes would look plausible.
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])
@@ -164,7 +164,7 @@ def _config_class(model_class: type[PreTrainedModel]) -> type[PreTrainedConfig]:
     return config_class
 
 
-def load_part(part_class: type[PartT], checkpoint: Checkpoint) -> PartT:
+def load_part(part_class: type[_PartT], checkpoint: Checkpoint) -> _PartT:
     """A tokenizer or image processor from the checkpoint's folder; ConfigError where files are missing or damaged."""
     try:
         return part_class.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
@@ -205,7 +205,7 @@ def missing_weights(*names: str) -> str | None:
     return f"weights that are not on this machine: {commands}" if absent else None
 
 
-def load_tokenizer(auto_class: type[PartT], checkpoint: Checkpoint) -> PartT:
+def load_tokenizer(auto_class: type[_PartT], checkpoint: Checkpoint) -> _PartT:
     """The checkpoint's byte-pair tokenizer.
 
     Raises:

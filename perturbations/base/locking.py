@@ -13,7 +13,7 @@ from typing import IO
 from perturbations.base import processes, storage
 from perturbations.base.errors import ToolError
 
-log = logging.getLogger("perturbations")
+_log = logging.getLogger("perturbations")
 
 
 @contextmanager
@@ -47,10 +47,10 @@ def _acquire(file: IO[str], path: Path) -> None:
             if holder == own:
                 raise ToolError(f"this process already works on the shard of {path}") from None
             shown = re.sub(r" \d* ?on ", " on ", holder, count=1) or "unknown"  # without the start time
-            log.warning("another job works on this shard, process %s: waiting for it (%s)", shown, path)
+            _log.warning("another job works on this shard, process %s: waiting for it (%s)", shown, path)
             fcntl.flock(file, fcntl.LOCK_EX)
     except OSError as error:
-        log.warning("%s cannot be locked (%s): going on; see that no other job works on this shard", path, error)
+        _log.warning("%s cannot be locked (%s): going on; see that no other job works on this shard", path, error)
         return
     with storage.output_errors(path):
         file.truncate(0)

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 Tick = Callable[[], None]
 
-log = logging.getLogger("perturbations")
+_log = logging.getLogger("perturbations")
 
 _EVERY_S = 5.0
 
 
-def logged(things: Iterable[T], total: int, unit: str) -> Iterator[T]:
+def logged(things: Iterable[_T], total: int, unit: str) -> Iterator[_T]:
     """Pass things on and log items done, rate and time left, at most every few seconds and at the end."""
     from tqdm import tqdm  # not at the top: Snakemake alone plans
 
@@ -26,7 +26,7 @@ def logged(things: Iterable[T], total: int, unit: str) -> Iterator[T]:
         now = time.monotonic()
         if done == total or now - last_log >= _EVERY_S:
             # tqdm's text without its bar: a log file is read line by line.
-            log.info(tqdm.format_meter(done, total, now - start, unit=f" {unit}", ncols=0).strip())
+            _log.info(tqdm.format_meter(done, total, now - start, unit=f" {unit}", ncols=0).strip())
             last_log = now
         yield thing
 
@@ -35,7 +35,7 @@ def no_tick() -> None:
     """For callers that nobody watches."""
 
 
-def ticking(things: Iterable[T], tick: Tick) -> Iterator[T]:
+def ticking(things: Iterable[_T], tick: Tick) -> Iterator[_T]:
     """Pass things on and tell the supervisor of each."""
     for thing in things:
         tick()

@@ -35,10 +35,10 @@ def digest(value: object) -> str:
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_LENGTH]
 
 
-Parsed = TypeVar("Parsed", bound=Record)
+_Parsed = TypeVar("_Parsed", bound=Record)
 
 
-def parse_record(record: type[Parsed], text: str, name: str) -> Parsed:
+def parse_record(record: type[_Parsed], text: str, name: str) -> _Parsed:
     """A record from its canonical JSON; `name` is what messages call it. Raises `ManifestError`."""
     try:
         parsed = record.model_validate_json(text)

@@ -12,13 +12,13 @@ from typing import Protocol, TypeVar
 
 from perturbations.base.errors import ShelfError
 
-Thing = TypeVar("Thing")
+_Thing = TypeVar("_Thing")
 
 _REGISTRY = "registry"
 """The module of a shelf that says what its things are, and looks them up."""
 
 
-def things(package: str, constant: str, kind: type[Thing], beside: Collection[str] = ()) -> dict[str, Thing]:
+def things(package: str, constant: str, kind: type[_Thing], beside: Collection[str] = ()) -> dict[str, _Thing]:
     """File name -> what the file declares, for each file of a shelf, sorted.
 
     `package` is the shelf's full name. Every file but `registry.py` and those named in `beside`, which things share,
@@ -47,12 +47,12 @@ class _Named(Protocol):
     def name(self) -> str: ...
 
 
-NamedThing = TypeVar("NamedThing", bound=_Named)
+_NamedThing = TypeVar("_NamedThing", bound=_Named)
 
 
-def named(what: str, declared: Mapping[str, NamedThing]) -> dict[str, NamedThing]:
+def named(what: str, declared: Mapping[str, _NamedThing]) -> dict[str, _NamedThing]:
     """What files declare, by its own name. Raises `ShelfError` where two things have one name."""
-    by_name: dict[str, NamedThing] = {}
+    by_name: dict[str, _NamedThing] = {}
     for file, thing in declared.items():
         if thing.name in by_name:
             raise ShelfError(f"two {what}s are called {thing.name!r}; one of them in {file}.py")
@@ -70,10 +70,10 @@ class _Placed(_Named, Protocol):
     def place(self) -> int: ...
 
 
-PlacedThing = TypeVar("PlacedThing", bound=_Placed)
+_PlacedThing = TypeVar("_PlacedThing", bound=_Placed)
 
 
-def in_order(package: str, what: str, declared: Mapping[str, PlacedThing]) -> dict[str, PlacedThing]:
+def in_order(package: str, what: str, declared: Mapping[str, _PlacedThing]) -> dict[str, _PlacedThing]:
     """What files declare, by its own name, in the order of tables.
 
     Raises `ShelfError` where a file and its thing have two names, or two things have one title.

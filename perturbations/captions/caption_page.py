@@ -15,7 +15,7 @@ from perturbations.models import registry as models
 from perturbations.plan.listed import RejectedItem
 from perturbations.suites import registry
 
-PAIRS = 10
+_PAIRS = 10
 _MOST_REJECTED = 20
 
 
@@ -135,8 +135,8 @@ def changed_rows(rows: Sequence[TextRow]) -> list[TextRow]:
 
 
 def _pairs(rows: Sequence[TextRow]) -> list[str]:
-    """Up to `PAIRS` changed captions of rows of one severity."""
-    changed = changed_rows(rows)[:PAIRS]
+    """Up to `_PAIRS` changed captions of rows of one severity."""
+    changed = changed_rows(rows)[:_PAIRS]
     if not changed:
         return ["No caption changed."]
     lines = ["| before | after |", "|---|---|"]

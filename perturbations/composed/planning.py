@@ -13,7 +13,7 @@ from perturbations.evaluation import planning as evaluation
 from perturbations.plan import caption_recipes, recipe
 from perturbations.suites import registry
 
-What = Literal["nothing", "clips", "instructions", "both"]
+_What = Literal["nothing", "clips", "instructions", "both"]
 
 ComposedJob = tuple[str, str]
 """The suite of the query clips' perturbations, and their level: scenarios that one job runs."""
@@ -48,7 +48,7 @@ class ComposedScenario(Record):
     instructions: Shift | None = None
 
     @property
-    def perturbed(self) -> What:
+    def perturbed(self) -> _What:
         """In a word."""
         if self.clips is not None:
             return "clips" if self.instructions is None else "both"

@@ -26,7 +26,7 @@ from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.retrieval.composed import AVERAGES, NOT_RETRIEVED, SHORTLIST, Average, Half, Strategy
 from perturbations.suites import registry
 
-log = logging.getLogger("perturbations")
+_log = logging.getLogger("perturbations")
 
 _Encode = Callable[[Sequence[str]], Floats]
 """Texts -> their features, texts x D."""
@@ -91,7 +91,7 @@ def evaluate(
         queries = asking(scenario)
         ids = frozenset(query.query_id for query in split.queries if _is_asked(query.query_id, query.clip, queries))
         part = restricted(split, frozenset(encoded.clips.names), ids)
-        log.info("%s: %d of %d queries", _name(scenario), len(part.queries), len(split.queries))
+        _log.info("%s: %d of %d queries", _name(scenario), len(part.queries), len(split.queries))
         if not part.queries:
             raise ManifestError(f"{_name(scenario)}: no query is left: clips are quarantined, or words not accepted")
         model = _model(settings, part, encoded, queries, scenario)
@@ -186,7 +186,7 @@ def scenario_rows(
     ranks: list[RankRow] = []
     for score in scores:
         if not score.counted.any():
-            log.warning("%s: no query counts in any gallery", score.gallery)
+            _log.warning("%s: no query counts in any gallery", score.gallery)
         elif score.setting is not None:
             own = {**columns, **_named(score.setting.model, keys, score), "method": score.setting.method}
             places = np.where(score.places == NOT_RETRIEVED, behind, score.places)

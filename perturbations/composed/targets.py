@@ -25,10 +25,10 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
             yield Target(target, text, partial(composed_of_adapter, config, adapter, plans))
     for dataset in composed.can(config):
         text = f"retrieval by a clip and an instruction, on the dataset `{dataset}`"
-        yield Target(f"composed_{dataset}", text, partial(composed_results, config, dataset, plans))
+        yield Target(f"composed_{dataset}", text, partial(_composed_results, config, dataset, plans))
 
 
-def composed_results(config: configuration.Config, dataset: str, plans: Plans) -> TargetWork:
+def _composed_results(config: configuration.Config, dataset: str, plans: Plans) -> TargetWork:
     """A split for composed retrieval and its results. Raises `ConfigError` where the dataset has none."""
     composed.check(config, dataset)
     plans(dataset)
@@ -42,4 +42,4 @@ def composed_of_adapter(config: configuration.Config, adapter: str, plans: Plans
     names = [name for name, dataset in config.datasets.items() if dataset.adapter == adapter]
     if not names:
         raise ConfigError(f"config.yaml has no dataset of the adapter '{adapter}'")
-    return together([composed_results(config, name, plans) for name in names])
+    return together([_composed_results(config, name, plans) for name in names])

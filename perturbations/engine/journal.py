@@ -20,7 +20,7 @@ from perturbations.base import jsontext, storage
 from perturbations.base.records import DIGEST_LENGTH, Record, digest
 from perturbations.guides.registry import Analysed
 
-log = logging.getLogger("perturbations")
+_log = logging.getLogger("perturbations")
 
 
 class Measured(Record):
@@ -112,9 +112,9 @@ class Journal(Generic[_Finished]):
                 try:
                     yield recipe_id, self._record.model_validate_json(start + text)
                 except (ValidationError, RecursionError):
-                    log.warning("a line of %s is cut short or damaged: its item is made again", path)
+                    _log.warning("a line of %s is cut short or damaged: its item is made again", path)
         if others:
-            log.warning("%d lines of %s are of another version or damaged: their items are made again", others, path)
+            _log.warning("%d lines of %s are of another version or damaged: their items are made again", others, path)
 
 
 def _line(recipe_id: str, finished: Measured | Analysed) -> str:

@@ -22,7 +22,7 @@ from perturbations.media.clip import Frame, MediaClip
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import VideoRecipe
 
-log = logging.getLogger("perturbations")
+_log = logging.getLogger("perturbations")
 
 
 def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> CompleteSource:
@@ -84,7 +84,7 @@ def run_sources(
             assert outcome.result is not None
             yield outcome.result
         else:
-            log.warning("quarantined %r: %s", outcome.task.item_id, outcome.error)
+            _log.warning("quarantined %r: %s", outcome.task.item_id, outcome.error)
             yield clip_rows.quarantined_source(dataset, outcome.task, outcome.error)
 
 
@@ -133,7 +133,7 @@ def run_videos(
         finished.forget(lambda measured: sound.is_other(measured.audio, with_sound=with_sound))
         for row, outcome in _resumed(expected, work, 1, finished, root, stall_limit_s):
             if isinstance(outcome, str):
-                log.warning("quarantined %r: %s", row.item_id, outcome)
+                _log.warning("quarantined %r: %s", row.item_id, outcome)
                 yield clip_rows.quarantined(row, "video", outcome)
             else:
                 yield clip_rows.complete_video(row, outcome)
@@ -156,7 +156,7 @@ def _expected(
         stage = "analysis"
         return clip_rows.expected_video(recipe, source, path, known, cut)
     except MediaError as error:
-        log.warning("quarantined %r: %s", source.item_id, error)
+        _log.warning("quarantined %r: %s", source.item_id, error)
         without = clip_rows.video_with_facts(recipe, source, None, None, None, known)
         return clip_rows.quarantined(without, stage, str(error))
 
@@ -177,7 +177,7 @@ def _kept_file(row: AnalysisRow | None, root: Path) -> Path | None:
     path = root / row.path
     if path.is_file() and storage.sha256(path) == row.sha256:
         return path
-    log.warning("the %s of %r is no longer in %s: computing it again", row.analysis, row.item_id, path)
+    _log.warning("the %s of %r is no longer in %s: computing it again", row.analysis, row.item_id, path)
     return None
 
 
@@ -220,7 +220,7 @@ def run_analysis(
         finished = Journal(journal, Analysed, {row.recipe_id for row in expected})
         for row, outcome in _resumed(expected, work, together, finished, root, stall_limit_s):
             if isinstance(outcome, str):
-                log.warning("quarantined %r: %s", row.item_id, outcome)
+                _log.warning("quarantined %r: %s", row.item_id, outcome)
                 yield clip_rows.quarantined(row, "analysis", outcome)
             else:
                 yield clip_rows.complete_analysis(row, outcome)
@@ -254,7 +254,7 @@ def _resumed(
         else:
             yield row, done
     if len(todo) < len(expected):
-        log.info("%d of %d were finished before and are kept", len(expected) - len(todo), len(expected))
+        _log.info("%d of %d were finished before and are kept", len(expected) - len(todo), len(expected))
     tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
 
     def kept(task: Sequence[_Item], tick: Tick) -> list[_Finished | str]:
@@ -271,7 +271,7 @@ def _resumed(
         elif len(outcome.task) == 1:
             results = [outcome.error]
         else:
-            log.warning("%d clips failed together, trying each alone: %s", len(outcome.task), outcome.error)
+            _log.warning("%d clips failed together, trying each alone: %s", len(outcome.task), outcome.error)
             yield from _resumed(outcome.task, work, 1, journal, root, stall_limit_s)
             continue
         yield from zip(outcome.task, results, strict=True)

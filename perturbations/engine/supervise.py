@@ -30,10 +30,10 @@ from perturbations.base import processes
 from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 from perturbations.base.progress import Tick
 
-log = logging.getLogger("perturbations")
+_log = logging.getLogger("perturbations")
 
 _Task = TypeVar("_Task")
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 _TRIES = {"killed": 3, "crash": 3, "hang": 2}
 """How often an item is tried in total when its worker is killed, crashes, or hangs."""
@@ -44,7 +44,7 @@ _LAST_S = 2.0
 
 
 @dataclass(frozen=True)
-class _Reply(Generic[Result]):
+class _Reply(Generic[_Result]):
     """What a child, or its death, reports about an item.
 
     `result`, `data` (an error of the item: the reason) and `stop` (an error of the run) are final. After the others, a
@@ -52,7 +52,7 @@ class _Reply(Generic[Result]):
     """
 
     kind: Literal["result", "data", "stop", "killed", "crash", "hang"]
-    result: Result | None = None
+    result: _Result | None = None
     reason: str = ""
     error: PerturbationError | None = None
 
@@ -64,21 +64,21 @@ class _Counter(Protocol):
 
 
 @dataclass(frozen=True)
-class TaskOutcome(Generic[_Task, Result]):
+class TaskOutcome(Generic[_Task, _Result]):
     """The outcome of one task: its result, or the reason why there is none."""
 
     task: _Task
-    result: Result | None
+    result: _Result | None
     error: str | None
 
 
 def run(
-    work: Callable[[_Task, Tick], Result],
+    work: Callable[[_Task, Tick], _Result],
     tasks: Sequence[_Task],
     *,
     stall_limit_s: float,
     name: Callable[[_Task], str] = repr,
-) -> Iterator[TaskOutcome[_Task, Result]]:
+) -> Iterator[TaskOutcome[_Task, _Result]]:
     """Yield each task's outcome, in order.
 
     `work(task, tick)` runs in a forked child and calls `tick` whenever it has made progress. The outcome is an error
@@ -98,7 +98,7 @@ def run(
                 if kind in _TRIES:
                     failures[kind] += 1
                     if failures[kind] < _TRIES[kind]:
-                        log.warning("%s: %s; trying again", name(task), reason)
+                        _log.warning("%s: %s; trying again", name(task), reason)
                         break
                     reason = f"{reason}, {failures[kind]} times"
                     if kind == "killed":
@@ -116,8 +116,8 @@ def _stopped(task: str, reason: str) -> str:
 
 
 def _replies(
-    work: Callable[[_Task, Tick], Result], tasks: Sequence[_Task], start: int, stall_limit_s: float
-) -> Generator[_Reply[Result], None, None]:
+    work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], start: int, stall_limit_s: float
+) -> Generator[_Reply[_Result], None, None]:
     """One child's reply to each task from `start` on, until the first task that a new child must try again."""
     with ExitStack() as ends:
         with processes.signals_held():  # an interrupt between a child's start and the note to end it would leave it
@@ -125,7 +125,7 @@ def _replies(
             ends.callback(receiver.close)
             ends.callback(_end_all, child)
         for _ in tasks[start:]:
-            reply: _Reply[Result] = _next_reply(receiver, child, alive, stall_limit_s)
+            reply: _Reply[_Result] = _next_reply(receiver, child, alive, stall_limit_s)
             yield reply
             if reply.kind in _TRIES:
                 return
@@ -133,7 +133,7 @@ def _replies(
 
 
 def _start(
-    work: Callable[[_Task, Tick], Result], tasks: Sequence[_Task], start: int
+    work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], start: int
 ) -> tuple[ForkProcess, Connection, _Counter]:
     context = multiprocessing.get_context("fork")
     try:
@@ -147,13 +147,13 @@ def _start(
     return child, receiver, alive
 
 
-def _next_reply(receiver: Connection, child: ForkProcess, alive: _Counter, stall_limit_s: float) -> _Reply[Result]:
+def _next_reply(receiver: Connection, child: ForkProcess, alive: _Counter, stall_limit_s: float) -> _Reply[_Result]:
     silent_s, seen = 0.0, alive.value
     while silent_s < stall_limit_s:
         before = time.monotonic()
         if receiver.poll(_POLL_S):
             try:
-                reply: _Reply[Result] = pickle.loads(receiver.recv_bytes())
+                reply: _Reply[_Result] = pickle.loads(receiver.recv_bytes())
                 return reply
             except (EOFError, OSError):  # nothing, or half a message
                 _end(child, _LAST_S)
@@ -168,7 +168,7 @@ def _next_reply(receiver: Connection, child: ForkProcess, alive: _Counter, stall
 
 
 def _serve(
-    work: Callable[[_Task, Tick], Result],
+    work: Callable[[_Task, Tick], _Result],
     tasks: Sequence[_Task],
     start: int,
     sender: Connection,
@@ -195,7 +195,7 @@ def _serve(
             return
 
 
-def _reply(work: Callable[[_Task, Tick], Result], task: _Task, tick: Tick) -> _Reply[Result]:
+def _reply(work: Callable[[_Task, Tick], _Result], task: _Task, tick: Tick) -> _Reply[_Result]:
     try:
         return _Reply("result", work(task, tick))
     except Exception as error:
@@ -214,7 +214,7 @@ def _reply(work: Callable[[_Task, Tick], Result], task: _Task, tick: Tick) -> _R
         return _Reply("data", reason=_unforeseen(error))
 
 
-def _packed(reply: _Reply[Result]) -> tuple[str, bytes]:
+def _packed(reply: _Reply[_Result]) -> tuple[str, bytes]:
     """A reply's kind and its bytes. All bytes are ready before the first is sent."""
     try:
         return reply.kind, bytes(ForkingPickler.dumps(reply))
@@ -250,7 +250,7 @@ def _end_all(child: ForkProcess) -> None:
             os.killpg(child.pid, signal.SIGKILL)
 
 
-def _death(exit_code: int | None) -> _Reply[Result]:
+def _death(exit_code: int | None) -> _Reply[_Result]:
     if exit_code is None:
         return _Reply("killed", reason="its worker process vanished")
     if exit_code >= 0:

@@ -32,7 +32,7 @@ from perturbations.tta import frames, towers
 if TYPE_CHECKING:
     from transformers import CLIPModel, PreTrainedTokenizerFast
 
-log = logging.getLogger("perturbations")
+_log = logging.getLogger("perturbations")
 
 FIRST = film.TRAINING.start
 """The first scene of the training set; demo datasets with fewer clips are never trained on."""
@@ -192,7 +192,7 @@ def _fit(model: CLIPModel, tokens: dict[str, Tensor], pixels: NDArray[np.uint8],
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-        log.debug("loss %.3f", loss.item())
+        _log.debug("loss %.3f", loss.item())
     model.train(False)
 
 

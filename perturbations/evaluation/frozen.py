@@ -21,7 +21,7 @@ from perturbations.base.errors import ConfigError, first_line, short
 from perturbations.evaluation.processors import Images, TokenizedTexts
 from perturbations.tta.encoders import DualEncoder
 
-MODULES = "modules.json"
+_MODULES = "modules.json"
 """The file of a sentence-transformers model that names its modules."""
 
 _OWN = "sentence_transformers."
@@ -32,7 +32,7 @@ _IMAGES = 32  # per pass
 
 def is_frozen(folder: Path) -> bool:
     """Whether a folder holds a model of sentence-transformers."""
-    return (folder / MODULES).is_file()
+    return (folder / _MODULES).is_file()
 
 
 def load(folder: Path, device: str) -> tuple[DualEncoder, TokenizedTexts, Images]:
@@ -71,14 +71,14 @@ def weights(folder: Path) -> list[Path]:
 
 def _check_modules(folder: Path) -> None:
     try:
-        modules = jsontext.parse((folder / MODULES).read_bytes())
+        modules = jsontext.parse((folder / _MODULES).read_bytes())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{folder / MODULES} cannot be read ({error})") from error
+        raise ConfigError(f"{folder / _MODULES} cannot be read ({error})") from error
     listed = modules if isinstance(modules, list) and modules else [None]
     kinds = [entry.get("type") if isinstance(entry, dict) else None for entry in listed]
     other = [kind for kind in kinds if not (isinstance(kind, str) and kind.startswith(_OWN))]
     if other:
-        raise ConfigError(f"{folder / MODULES} names the class {short(other[0])}; only {_OWN}* is loaded")
+        raise ConfigError(f"{folder / _MODULES} names the class {short(other[0])}; only {_OWN}* is loaded")
     if not weights(folder):
         raise ConfigError(f"{folder} holds no *.safetensors file; save the model again with sentence-transformers")
 

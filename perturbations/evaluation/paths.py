@@ -78,7 +78,7 @@ def model_options(config: configuration.Config) -> list[str]:
     return [f"--pretrained={wanted.pretrained or DEMO_ENCODER}", *checkpoint]
 
 
-def encoded(config: configuration.Config, dataset: str, modality: str) -> str:
+def _encoded(config: configuration.Config, dataset: str, modality: str) -> str:
     """The clean clips or captions of a dataset, encoded by the configured model."""
     return f"{_parts_folder(config, dataset)}/{modality}.safetensors"
 
@@ -131,10 +131,10 @@ def inputs(
     asks: evaluation.Modality = "clips" if direction == "v2t" else "captions"
     if side == "none":  # clean queries are encoded as perturbed ones are, so that their time is measured
         clean.remove(asks)
-    named["encoded"] = [encoded(config, dataset, name) for name in clean]
+    named["encoded"] = [_encoded(config, dataset, name) for name in clean]
     bank = config.evaluation.querybank
     if bank is not None and evaluation.needs_bank(config, group):
-        named["bank"] = encoded(config, bank, asks)
+        named["bank"] = _encoded(config, bank, asks)
     return named
 
 

@@ -27,7 +27,7 @@ from perturbations.tta.inputs import Batch, ByteFrames
 if TYPE_CHECKING:
     from perturbations.evaluation.backbone import LoadedBackbone
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Clips:
@@ -112,7 +112,7 @@ def fed(source: Iterator[Batch], device: torch.device) -> Iterator[Batch]:
     return ahead(batch.pinned() if isinstance(batch, ByteFrames) else batch for batch in source)
 
 
-def ahead(items: Iterator[T], count: int = 2) -> Iterator[T]:
+def ahead(items: Iterator[_T], count: int = 2) -> Iterator[_T]:
     """The same items in the same order; a thread makes up to `count` of them before they are asked for."""
     with ThreadPoolExecutor(1) as thread:
         coming = deque(thread.submit(lambda: [*islice(items, 1)]) for _ in range(count))

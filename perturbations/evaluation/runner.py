@@ -39,7 +39,7 @@ from perturbations.tta.methods import registry as methods
 from perturbations.tta.recording import Counts, Timings, Unadapted
 from perturbations.tta.stream import Stream
 
-log = logging.getLogger("perturbations")
+_log = logging.getLogger("perturbations")
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def evaluate(
         asked = _Asked(stack)
         for scenario in job.settings["scenarios"]:
             task, manifest_sha256 = retrieval_of(scenario)
-            log.info("%s", result_sets.scenario_name(scenario))
+            _log.info("%s", result_sets.scenario_name(scenario))
             for run in _runs(job, scenario, task, asked, journal, done, chain):
                 row = replace(run.row, manifest_sha256=manifest_sha256, **described)
                 columns = {column.name: getattr(row, column.name) for column in fields(ScenarioColumns)}
@@ -148,7 +148,7 @@ def _forget_beginnings(job: EvaluationJob, retrievals: Iterable[Retrieval], done
         present = [key for key in of_run if key in done]
         if _continues(job, method) and len(present) < len(of_run):
             if present:
-                log.info("%s: continual, so it starts again with the job's first scenario", methods.title_of(method))
+                _log.info("%s: continual, so it starts again with the job's first scenario", methods.title_of(method))
             for key in present:
                 del done[key]
 
@@ -231,7 +231,7 @@ def _runs(
                 timings={} if known else timings,
             )
             results.append(journal, done[key])
-            log.info("%s: R@1 %.1f %%", methods.title_of(method), done[key].row.recall_at_1)
+            _log.info("%s: R@1 %.1f %%", methods.title_of(method), done[key].row.recall_at_1)
         yield done[key]
 
 

@@ -28,7 +28,7 @@ from perturbations.evaluation.features import Floats
 PooledAs = Literal["mean", "middle"]
 """What stands for a clip of several frames: their mean, or the middle one (EgoCVR's `--query_frames 1`)."""
 
-COLUMNS = {"id": "features", "clip_name": "clip_embeddings", "text": "text_embeddings"}
+_COLUMNS = {"id": "features", "clip_name": "clip_embeddings", "text": "text_embeddings"}
 """The columns of a CSV: what a row is of, and its features."""
 
 SUFFIXES = (".pt", ".npy", ".npz", ".safetensors")
@@ -171,10 +171,10 @@ def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, str]]:
     for place, row in parsing.table(path, ()):
         where = f"line {place}" if isinstance(place, int) else str(place)
         if not needed and isinstance(row, dict):
-            key = next((name for name in COLUMNS if name in row), None)
+            key = next((name for name in _COLUMNS if name in row), None)
             if key is None:
-                raise AnnotationError(f"{path} has no column {' or '.join(map(repr, COLUMNS))}")
-            needed = (key, COLUMNS[key]) if lists else (key,)
+                raise AnnotationError(f"{path} has no column {' or '.join(map(repr, _COLUMNS))}")
+            needed = (key, _COLUMNS[key]) if lists else (key,)
             parsing.check_header(path, needed, [*row])
         if not isinstance(row, dict) or None in row or any(name not in row for name in needed):
             raise AnnotationError(f"{path}, {where}: fields do not fit the header; is the file cut short?")

@@ -31,7 +31,7 @@ def _find(request: FactsRequest) -> _ClockFacts:
     return _ClockFacts()
 
 
-def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.float64]:
+def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.float64]:
     """The time of each frame, in seconds, ascending; evenly spaced where a clip has no file."""
     import numpy as np
 
@@ -45,6 +45,6 @@ GUIDE = Guide(
     facts=_ClockFacts,
     settle=_settle,
     find=_find,
-    make=make,
+    make=_make,
     players=lambda recipe, row: "{}",
 )

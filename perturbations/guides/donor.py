@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from perturbations.media.footage import CleanClip
     from perturbations.models import clip_model as clip_model
 
-VERSION = 2
+_VERSION = 2
 _FEATURES_VERSION = 1
 _CAPTION_VERSION = 2
 _SAMPLED_FRAMES = 12
@@ -139,7 +139,7 @@ class _DonorGuide(GuideRecipe):
 
 def _settle_embedding(settings: GuideSettings) -> _VideoEmbedding:
     """The recipe for embedding clips."""
-    return _VideoEmbedding(version=VERSION, model=_model(settings))
+    return _VideoEmbedding(version=_VERSION, model=_model(settings))
 
 
 def _settle_features(settings: GuideSettings) -> _VideoFeatures:
@@ -174,7 +174,7 @@ def _settle(settings: GuideSettings) -> _DonorGuide:
     )
 
 
-def problems(settings: GuideSettings) -> list[str]:
+def _problems(settings: GuideSettings) -> list[str]:
     """The variant `released` embeds a captioner's sentence, which the offline search for objects does not have."""
     by_caption = settings.variant == "released" and settings.backend("embedding") == "pretrained"
     if not by_caption or settings.backend("main_object") == "pretrained":
@@ -288,7 +288,7 @@ def _clip_of(facts: Facts) -> MediaClip:
     return MediaClip(path, donor.start_s, donor.end_s)
 
 
-def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> tuple[int, float]:
+def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> tuple[int, float]:
     """The number of the donor's frames, and how many of them pass per frame of the clip."""
     assert isinstance(facts, _DonorFacts)
     return facts.donor.frame_count, facts.donor.fps / shape.fps
@@ -362,7 +362,7 @@ GUIDE = Guide(
     facts=_DonorFacts,
     settle=_settle,
     find=_find,
-    make=make,
+    make=_make,
     players=lambda recipe, row: row.backend if row and row.backend else "{}",
     analyses=(
         Analysis(
@@ -385,6 +385,6 @@ GUIDE = Guide(
             players=(OfflineEmbedding, PretrainedEmbedding),
         ),
     ),
-    problems=problems,
+    problems=_problems,
     other=_clip_of,
 )

@@ -98,7 +98,7 @@ def find(request: FactsRequest) -> FrostFacts:
     return FrostFacts(frost=sha256, size=(width, height), files=_FrostFactFiles(image=str(path)))
 
 
-def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> Image | None:
+def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> Image | None:
     """The photograph, RGB uint8. Raises `MediaError` when it is missing or changed."""
     assert isinstance(facts, FrostFacts)
     return photograph(facts.frost, facts.files.image)
@@ -112,7 +112,7 @@ def photograph(sha256: str | None, path: str | None) -> Image | None:
     return None if sha256 is None or path is None else images.checked("frost", sha256, path)
 
 
-def players(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
+def _players(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
     """Photographs, or the kernel, which draws offline."""
     return canonical({"frost": {"backend": "photographs" if recipe.chooses_files() else "offline"}})
 
@@ -124,7 +124,7 @@ GUIDE = Guide(
     facts=FrostFacts,
     settle=settle,
     find=find,
-    make=make,
-    players=players,
+    make=_make,
+    players=_players,
     roles=(Role(name="frost", summary="the ice of mm_robustness/frost", players=(Frost,)),),
 )

@@ -197,7 +197,7 @@ def _find(request: FactsRequest) -> _MainObjectFacts:
     )
 
 
-def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.float64]:
+def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.float64]:
     """The main object's box in every frame, num_frames x 4, NaN in a frame without one."""
     from perturbations.analysis import tracking
 
@@ -358,7 +358,7 @@ GUIDE = Guide(
     facts=_MainObjectFacts,
     settle=_settle,
     find=_find,
-    make=make,
+    make=_make,
     players=lambda recipe, row: row.backend if row and row.backend else "{}",
     pictured="main_object",
     analyses=(Analysis(name="main_object", recipe=ObjectAnalysis, settle=settle_analysis, run=run, memory_mb=24_000),),

@@ -95,7 +95,7 @@ def _find(request: FactsRequest) -> _MotionFacts:
     return _MotionFacts()
 
 
-def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> object:
+def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> object:
     """The function position -> motion: from the analysis's file, or without one from the frames as they come."""
     from perturbations.analysis import motion
 
@@ -109,7 +109,7 @@ GUIDE = Guide(
     facts=_MotionFacts,
     settle=_settle,
     find=_find,
-    make=make,
+    make=_make,
     players=lambda recipe, row: "{}",
     analyses=(Analysis(name="motion", recipe=_MotionAnalysis, settle=_settle_analysis, run=run, extension=".parquet"),),
     on_the_fly=True,

@@ -187,7 +187,7 @@ def _networks(guide: str, encoder: str, decoder: str) -> adain.Adain:
     )
 
 
-def players(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
+def _players(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
     """The painter and its weights."""
     return canonical({"style": recipe.model_dump(mode="json", exclude_none=True, exclude={"kind", "files"})})
 
@@ -200,6 +200,6 @@ GUIDE = Guide(
     settle=_settle,
     find=_find,
     make=make,
-    players=players,
+    players=_players,
     roles=(Role(name="style", summary="paints for style_transfer", players=(OfflineStyle, PretrainedStyle)),),
 )

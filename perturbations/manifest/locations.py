@@ -97,10 +97,10 @@ COLUMNS: dict[str, Callable[[str, Path], str]] = {"path": _stored, "source_path"
 SOURCE_COLUMNS: dict[str, Callable[[str, Path], str]] = {**COLUMNS, "path": _source}
 """The same for rows of clean clips, whose `path` is the source's."""
 
-Located = TypeVar("Located", bound=SourceRow | ClipRow | AnalysisRow)
+_Located = TypeVar("_Located", bound=SourceRow | ClipRow | AnalysisRow)
 
 
-def located(row: Located, root: Path) -> Located:
+def located(row: _Located, root: Path) -> _Located:
     """A row with its paths made absolute. Raises `ManifestError` for a path that leaves the corpus."""
     if isinstance(row, SourceRow):
         return replace(row, path=row.path and _source(row.path, root))

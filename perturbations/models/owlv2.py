@@ -33,7 +33,7 @@ _MAX_DETECTIONS = 3
 _BoxCorners = tuple[float, float, float, float]
 LabelledBox = tuple[_BoxCorners, float, str]
 """A box, its score and its label."""
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class OpenVocabularyDetector:
@@ -204,7 +204,7 @@ def embedded(
     return [[Detection(*labelled, next(vectors)) for labelled in boxes] for boxes in objects]
 
 
-def _batches(items: Sequence[T], size: int) -> list[list[T]]:
+def _batches(items: Sequence[_T], size: int) -> list[list[_T]]:
     return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 

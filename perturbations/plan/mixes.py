@@ -104,10 +104,10 @@ def multimodal(videos: Sequence[VideoRow], captions: Sequence[TextRow], combined
 _CLIP_COLUMNS = [field.name for field in fields(ClipRow)]
 
 
-Extended = TypeVar("Extended", MixRow, MultimodalRow)
+_Extended = TypeVar("_Extended", MixRow, MultimodalRow)
 
 
-def _extended(kind: Callable[..., Extended], row: ClipRow, **columns: object) -> Extended:
+def _extended(kind: Callable[..., _Extended], row: ClipRow, **columns: object) -> _Extended:
     """A clip's row with the columns that a view adds."""
     return kind(**{name: getattr(row, name) for name in _CLIP_COLUMNS}, **columns)
 

@@ -27,7 +27,7 @@ _Parameter = bool | int | float | str | list[str] | list[int]
 """Lists are for captions: tags of words, positions in a sentence."""
 
 RecipeParameters = Mapping[str, _Parameter]
-RecipeSeed = Annotated[int, Field(ge=0, lt=2**63)]
+_RecipeSeed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 # --- storage ---------------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class VideoRecipe(Record):
     params: dict[str, _Parameter]
     draw: Literal["clip", "frame", "none"]
     version: int
-    seed: RecipeSeed
+    seed: _RecipeSeed
     storage: Annotated[Storage, Field(discriminator="tier")]
     whole_videos: bool | None = None
     guide: AnyGuide | None = None
@@ -153,7 +153,7 @@ class TextRecipe(Record):
     backend: Literal["offline", "pretrained"]
     language: str
     players: dict[str, str]
-    seed: RecipeSeed
+    seed: _RecipeSeed
 
     @property
     def key(self) -> str:

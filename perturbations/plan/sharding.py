@@ -26,7 +26,7 @@ from perturbations.datasets.listing import Item, Listing, Rejected
 from perturbations.plan import items, workplace
 from perturbations.plan.listed import ListedClip
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class DatasetPlan:
 
 
 def shards_of(
-    items: Sequence[T], shard_size: int, item_id: Callable[[T], str], video_id: Callable[[T], str]
-) -> dict[str, list[T]]:
+    items: Sequence[_T], shard_size: int, item_id: Callable[[_T], str], video_id: Callable[[_T], str]
+) -> dict[str, list[_T]]:
     """Split items into shards of at most `shard_size`, by the leading bits of a hash of their video's id and their id.
 
     Clips of one video stay together where they fit into one shard. A shard is named after its smallest hash, so that
@@ -54,8 +54,8 @@ def shards_of(
 
 
 def _shards(
-    items: Sequence[T], shard_size: int, item_id: Callable[[T], str], video_id: Callable[[T], str]
-) -> Iterator[tuple[str, list[T]]]:
+    items: Sequence[_T], shard_size: int, item_id: Callable[[_T], str], video_id: Callable[[_T], str]
+) -> Iterator[tuple[str, list[_T]]]:
     hashed = _hashed(items, item_id, video_id)
     pending = [(0, 0, len(hashed))]
     while pending:
@@ -71,7 +71,7 @@ def _shards(
             yield f"s{_hash(hashed[start][:32].hex()).hex()[:12]}", sorted(members, key=item_id)
 
 
-def _hashed(items: Sequence[T], item_id: Callable[[T], str], video_id: Callable[[T], str]) -> list[bytes]:
+def _hashed(items: Sequence[_T], item_id: Callable[[_T], str], video_id: Callable[[_T], str]) -> list[bytes]:
     """The sorted hashes of the items, each followed by the item's index, which orders equal hashes."""
     hash_of_video = lru_cache(maxsize=50_000)(_hash)  # the items of a video often follow each other
     return sorted(
@@ -80,7 +80,7 @@ def _hashed(items: Sequence[T], item_id: Callable[[T], str], video_id: Callable[
     )
 
 
-def _item(items: Sequence[T], key: bytes) -> T:
+def _item(items: Sequence[_T], key: bytes) -> _T:
     return items[int.from_bytes(key[32:], "big")]
 
 

@@ -24,7 +24,7 @@ class TargetWork:
     sizes: tuple[str, ...] = ()
 
 
-WorkRequest = Callable[[], TargetWork]
+_WorkRequest = Callable[[], TargetWork]
 """Plans the work of a target. Raises `PerturbationError` for a mistake that the user must correct."""
 
 
@@ -34,7 +34,7 @@ class Target:
 
     name: str
     text: str
-    request: WorkRequest  # called only when the target is requested, so that other targets cost nothing
+    request: _WorkRequest  # called only when the target is requested, so that other targets cost nothing
 
 
 def demo(config: configuration.Config, plans: Plans) -> Target:
@@ -59,7 +59,7 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
     for suite in registry.suites().values():
         for name, adapter in suite.corpora.items():
             text = f"the suite `{suite.name}` on every dataset of the adapter `{adapter}`"
-            yield Target(name, text, partial(corpora, config, suite.name, adapter, plans))
+            yield Target(name, text, partial(_corpora, config, suite.name, adapter, plans))
     for of_wing in wings.loaded("targets").values():
         yield from of_wing(config, plans, caption_shards)
     for suite_name in config.suites:
@@ -78,7 +78,7 @@ def _of_suite(
     yield Target(f"text_{suite}_{dataset}", texts_text(config, suite, dataset), request)
     if registry.suite(suite).combined:
         text = f"videos and captions of {suite} on the dataset `{dataset}`, and the views that join them"
-        joined = partial(multimodal, config, suite, dataset, videos, request)
+        joined = partial(_multimodal, config, suite, dataset, videos, request)
         yield Target(f"multimodal_{suite}_{dataset}", text, joined)
 
 
@@ -156,7 +156,7 @@ def _corpus_size(config: configuration.Config, suite: str, dataset: str, plans: 
     return f"{suite} on {dataset}: {', cut from '.join(sizes)}{unusable}"
 
 
-def corpora(config: configuration.Config, suite: str, adapter: str, plans: Plans) -> TargetWork:
+def _corpora(config: configuration.Config, suite: str, adapter: str, plans: Plans) -> TargetWork:
     """The corpora of one suite on every dataset of an adapter. Raises `ConfigError` where there are none."""
     names = [name for name, dataset in config.datasets.items() if dataset.adapter == adapter]
     if suite not in config.suites or not names:
@@ -201,8 +201,8 @@ def _of_another_script(config: configuration.Config, dataset: str, members: Sequ
     ]
 
 
-def multimodal(
-    config: configuration.Config, suite: str, dataset: str, videos: WorkRequest, perturbed: WorkRequest
+def _multimodal(
+    config: configuration.Config, suite: str, dataset: str, videos: _WorkRequest, perturbed: _WorkRequest
 ) -> TargetWork:
     """A corpus, its perturbed captions, and the views that join them. Raises `ConfigError` where none are combined."""
     combined = registry.suite(suite).combined

@@ -15,7 +15,7 @@ _MOST_ITEMS = 5
 
 
 @dataclass(frozen=True)
-class Reason:
+class _Reason:
     """A reason for which items lack, with the first of them."""
 
     where: str
@@ -43,14 +43,14 @@ def href(target: Path, page: Path) -> str:
     return quote(os.path.relpath(os.path.abspath(target), os.path.abspath(page.parent)))
 
 
-def reasons(rows: Sequence[QuarantineRow]) -> list[Reason]:
+def reasons(rows: Sequence[QuarantineRow]) -> list[_Reason]:
     """The reasons, the most frequent first; a clip that failed in several scenarios counts once per reason."""
     groups: dict[tuple[str, str], set[str]] = {}
     for row in rows:
         where = row.stage or row.status
         groups.setdefault((where, row.error or "no reason was kept"), set()).add(row.item_id)
     lines = [
-        Reason(where, len(items), reason, tuple(sorted(items)[:_MOST_ITEMS]), len(items) > _MOST_ITEMS)
+        _Reason(where, len(items), reason, tuple(sorted(items)[:_MOST_ITEMS]), len(items) > _MOST_ITEMS)
         for (where, reason), items in groups.items()
     ]
     return sorted(lines, key=lambda line: (-line.count, line.where, line.reason))

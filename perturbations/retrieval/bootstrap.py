@@ -19,11 +19,11 @@ _TAILS = 0.025, 0.975
 
 _BLOCK = 1 << 24  # numbers per operand of a product: temporaries stay below 64 MiB
 
-DrawCounts = NDArray[np.float32]
+_DrawCounts = NDArray[np.float32]
 Samples = NDArray[np.float64]
 
 
-def draws(queries: int, rng: np.random.Generator, samples: int = _SAMPLES) -> DrawCounts:
+def draws(queries: int, rng: np.random.Generator, samples: int = _SAMPLES) -> _DrawCounts:
     """How often each query is drawn in each resample, whole numbers, float32 (samples, queries).
 
     Each resample draws as many queries as there are. Raises ValueError without queries or resamples.
@@ -36,7 +36,7 @@ def draws(queries: int, rng: np.random.Generator, samples: int = _SAMPLES) -> Dr
     return counts
 
 
-def resampled_recall(counts: DrawCounts, ranks: Scores2D, k: int) -> Samples:
+def resampled_recall(counts: _DrawCounts, ranks: Scores2D, k: int) -> Samples:
     """R@k in percent of each run in each resample, float64 (runs, samples).
 
     Args:

@@ -11,9 +11,9 @@ from perturbations.retrieval.matrices import Numbers, Scores2D, Tensor, as_array
 
 _RECALLS = (1, 5, 10, 50, 100)
 
-Targets = int | Sequence[int] | Numbers
+_Targets = int | Sequence[int] | Numbers
 """A query's targets: positions in the gallery, or a boolean per gallery item."""
-Relevant = Sequence[Targets] | Numbers | Tensor
+Relevant = Sequence[_Targets] | Numbers | Tensor
 """The targets of each query."""
 
 
@@ -96,7 +96,7 @@ def _targets(relevant: Relevant, queries: int, gallery: int) -> tuple[NDArray[np
     return starts, np.concatenate(per_query)
 
 
-def _targets_of(query: int, relevant: Targets, gallery: int) -> NDArray[np.int64]:
+def _targets_of(query: int, relevant: _Targets, gallery: int) -> NDArray[np.int64]:
     targets = as_array(relevant)
     if targets.dtype == bool:
         if targets.shape != (gallery,):

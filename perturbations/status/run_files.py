@@ -61,7 +61,7 @@ def folders(folder: Path) -> list[str]:
         return []
 
 
-def content(path: str | Path) -> bytes:
+def _content(path: str | Path) -> bytes:
     """A file's bytes; empty where there is none."""
     try:
         with open(path, "rb") as file:
@@ -72,18 +72,18 @@ def content(path: str | Path) -> bytes:
 
 def _tail(path: str | Path) -> str:
     """The end of a text file; empty where there is none."""
-    return content(path)[-_TAIL:].decode(errors="replace")
+    return _content(path)[-_TAIL:].decode(errors="replace")
 
 
 def lines(path: str | Path) -> list[bytes]:
     """The lines of a list file."""
-    return content(path).splitlines()
+    return _content(path).splitlines()
 
 
 def listed(folder: Path) -> dict[str, int]:
     """The number of listed items per shard."""
     return {
-        name.removesuffix(".jsonl"): content(entry.path).count(b"\n")
+        name.removesuffix(".jsonl"): _content(entry.path).count(b"\n")
         for name, entry in sorted(entries(folder).items())
         if name.endswith(".jsonl") and not storage.is_leftover(Path(name))
     }
@@ -146,7 +146,7 @@ def journal(path: str) -> tuple[int, int]:
     A line that is not whole does not count, and an item that was made twice counts once.
     """
     sizes: dict[bytes, int] = {}
-    for line in content(path).split(b"\n")[:-1]:
+    for line in _content(path).split(b"\n")[:-1]:
         if line.endswith(b"}") and line[_ID : _ID + 1] == b"{":
             match = _BYTES.search(line, _ID)
             sizes[line[:_ID]] = int(match[1]) if match else 0
@@ -157,7 +157,7 @@ def is_held(entry: Entry | None) -> bool:
     """Whether a job holds a shard: its lock names a process, which lives, as far as can be seen from this machine."""
     if entry is None or not entry.size:
         return False
-    return processes.lives(content(entry.path)[:300].decode(errors="replace")) is not False
+    return processes.lives(_content(entry.path)[:300].decode(errors="replace")) is not False
 
 
 _OWN = "perturb: "  # the package's errors begin with it
@@ -222,7 +222,7 @@ def snakemake(root: Path) -> RecordedRun | None:
         return None
     # `snakemake --report` and others write logs too; that of a run has its jobs.
     for name in reversed(names[-20:]):
-        text = content(logs[name].path).decode(errors="replace")
+        text = _content(logs[name].path).decode(errors="replace")
         if _JOBS in text:
             break
     else:
@@ -233,7 +233,7 @@ def snakemake(root: Path) -> RecordedRun | None:
     locks = [entry.changed for name, entry in entries(root / ".snakemake" / "locks").items() if name.endswith(".lock")]
     process = entries(root / workplace.RUN.parent).get(workplace.RUN.name)
     is_noted = process is not None and locks and process.changed >= min(locks)  # else by an earlier run
-    killed = bool(is_noted) and processes.lives(content(root / workplace.RUN).decode(errors="replace")) is False
+    killed = bool(is_noted) and processes.lives(_content(root / workplace.RUN).decode(errors="replace")) is False
     age = max(0.0, time.time() - newest.changed)
     failed = tuple(_failed_jobs(root, text))
     return RecordedRun(bool(locks) and not killed, killed, f".snakemake/log/{name}", age, done, total, failed)

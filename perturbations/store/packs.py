@@ -23,7 +23,7 @@ from perturbations.datasets.listing import VIDEO_EXTENSIONS
 from perturbations.manifest import layout, locations
 from perturbations.plan.listed import ListedClip
 
-log = logging.getLogger("perturbations")
+_log = logging.getLogger("perturbations")
 
 _OWN = (layout.CORPORA, layout.WORK)
 """The folders whose files are the workflow's."""

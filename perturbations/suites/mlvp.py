@@ -31,7 +31,7 @@ _STILL = (
     "text's static areas are less affected"
 )
 
-LOW = (
+_LOW = (
     _PAPER.video(
         "gaussian_noise",
         "low",
@@ -110,7 +110,7 @@ LOW = (
     ),
 )
 
-MIDDLE = (
+_MIDDLE = (
     _PAPER.video(
         "motion_blur",
         "mid",
@@ -146,7 +146,7 @@ MIDDLE = (
     ),
 )
 
-HIGH = (
+_HIGH = (
     _PAPER.video(
         "style_transfer",
         "high",
@@ -199,5 +199,5 @@ SUITE = Suite(
     name="mlvp",
     title="MLVP: multi-level video perturbations",
     reference="Zhang et al., Robust Test-Time Video-Text Retrieval: Benchmarking and Adapting for Query Shifts",
-    perturbations=LOW + MIDDLE + HIGH,
+    perturbations=_LOW + _MIDDLE + _HIGH,
 )

@@ -22,19 +22,19 @@ _REVEAL = Paper(
 
 _SHARES = table("share", 0.1, 0.2, 0.3, 0.5, 0.7)
 
-MASK = Kernel(
+_MASK = Kernel(
     function="tampering:mask",
     draw="tampering:draw_place",
     bounds={"share": SHARE},
     # Less than a tenth is not seen where 12 frames are sampled.
     path={"share": Axis(0.1, 0.95)},
 )
-ROTATE = replace(MASK, function="tampering:rotate")
-REPEAT = replace(MASK, function="tampering:repeat", method="temporal")
-DROP = replace(REPEAT, function="tampering:drop")
-REVERSE = replace(REPEAT, function="tampering:reverse")
-SUBSTITUTE = replace(
-    REPEAT,
+_ROTATE = replace(_MASK, function="tampering:rotate")
+_REPEAT = replace(_MASK, function="tampering:repeat", method="temporal")
+_DROP = replace(_REPEAT, function="tampering:drop")
+_REVERSE = replace(_REPEAT, function="tampering:reverse")
+_SUBSTITUTE = replace(
+    _REPEAT,
     function="tampering:substitute",
     draw="tampering:draw_places",
     guide="donor",
@@ -47,12 +47,12 @@ SUITE = Suite(
     reference="Agarwal et al., MVTamperBench: Evaluating Robustness of Vision-Language Models; "
     "Sethuraman T V et al., Stress Tests REVEAL Fragile Temporal and Visual Grounding in Video-Language Models",
     perturbations=(
-        _PAPER.video("mask", "frames", MASK, _SHARES, "a stretch of black frames"),
-        _PAPER.video("rotate", "frames", ROTATE, _SHARES, "a stretch turned by 180 degrees"),
+        _PAPER.video("mask", "frames", _MASK, _SHARES, "a stretch of black frames"),
+        _PAPER.video("rotate", "frames", _ROTATE, _SHARES, "a stretch turned by 180 degrees"),
         _PAPER.video(
             "substitute",
             "frames",
-            SUBSTITUTE,
+            _SUBSTITUTE,
             table("share donors", *((row["share"], 2000) for row in _SHARES)),
             "a stretch of the most similar other clip",
         ),
@@ -60,9 +60,9 @@ SUITE = Suite(
         # a clip differ does not depend on the share: on six real clips in four places each, the mean absolute error of
         # 12 sampled frames (repeat 22 28 31 36 39, drop 23 30 34 40 41, reverse 2 7 9 20 31 grey levels on average)
         # fell in 8, 4 and 3 of 96 steps. Of mask, rotate and substitute it fell in none.
-        _PAPER.video("repeat", "time", REPEAT, _SHARES, "a stretch played twice", monotonic=False),
-        _PAPER.video("drop", "time", DROP, _SHARES, "a stretch cut out", monotonic=False),
-        _REVEAL.video("reverse", "time", REVERSE, _SHARES, "a stretch played backwards", monotonic=False),
+        _PAPER.video("repeat", "time", _REPEAT, _SHARES, "a stretch played twice", monotonic=False),
+        _PAPER.video("drop", "time", _DROP, _SHARES, "a stretch cut out", monotonic=False),
+        _REVEAL.video("reverse", "time", _REVERSE, _SHARES, "a stretch played backwards", monotonic=False),
     ),
     variants=("paper",),
 )

@@ -22,7 +22,7 @@ _KINETICS_C = Paper(suite="transmission", video_source="Mini Kinetics-C, arXiv 2
 _LOST = Paper(suite="transmission", video_source="Lost in Transmission, arXiv 2206.05252", variants=_VARIANTS)
 _OURS = Paper(suite="transmission", video_source="ours", variants=_VARIANTS)
 
-BIT_ERRORS = Kernel(
+_BIT_ERRORS = Kernel(
     function="transport:bit_errors",
     damage="transport:flip_bits",
     draw="transport:draw_bits",
@@ -31,13 +31,13 @@ BIT_ERRORS = Kernel(
     bounds={"spacing": whole(50, 1_000_000_000), "least": whole(0, 65_536)},
     path={"spacing": whole_geometric(1_000_000, 200), "least": 1},
 )
-BYTE_ERRORS = Kernel(
+_BYTE_ERRORS = Kernel(
     function="transport:byte_errors",
     method="codec",
     bounds={"spacing": whole(50, 1_000_000_000)},
     path={"spacing": whole_geometric(1_000_000, 200)},
 )
-PACKET_LOSS = Kernel(
+_PACKET_LOSS = Kernel(
     function="transport:packet_loss",
     damage="transport:lose_packets",
     draw="transport:draw_packets",
@@ -46,27 +46,27 @@ PACKET_LOSS = Kernel(
     bounds={"share": SHARE, "least": whole(0, 65_536)},
     path={"share": geometric(0.0005, 0.6), "least": 1},
 )
-H264_QUALITY = Kernel(
+_H264_QUALITY = Kernel(
     function="codec:h264_quality", method="codec", bounds={"crf": whole(0, 51)}, path={"crf": whole_axis(16, 51)}
 )
-H265_QUALITY = replace(H264_QUALITY, function="codec:h265_quality")
-H264_QUALITY_RELEASED = replace(H264_QUALITY, function="codec:h264_quality_released")
-H265_QUALITY_RELEASED = replace(H265_QUALITY, function="codec:h265_quality_released")
-H264_LIMITED = Kernel(
+_H265_QUALITY = replace(_H264_QUALITY, function="codec:h265_quality")
+_H264_QUALITY_RELEASED = replace(_H264_QUALITY, function="codec:h264_quality_released")
+_H265_QUALITY_RELEASED = replace(_H265_QUALITY, function="codec:h265_quality_released")
+_H264_LIMITED = Kernel(
     function="codec:h264_limited",
     method="codec",
     bounds={"bitrate": whole(1_000, 1_000_000_000)},
     path={"bitrate": whole_geometric(8_000_000, 4_000)},
 )
-H265_LIMITED = replace(H264_LIMITED, function="codec:h265_limited")
-H264_SHARE = Kernel(
+_H265_LIMITED = replace(_H264_LIMITED, function="codec:h265_limited")
+_H264_SHARE = Kernel(
     function="codec:h264_share",
     method="codec",
     bounds={"divisor": whole(1, 1_000_000)},
     path={"divisor": whole_geometric(1, 256)},
 )
-H265_SHARE = replace(H264_SHARE, function="codec:h265_share")
-LOWERED_RATE = Kernel(
+_H265_SHARE = replace(_H264_SHARE, function="codec:h265_share")
+_LOWERED_RATE = Kernel(
     function="temporal:lowered_rate",
     method="temporal",
     guide="clock",
@@ -74,19 +74,19 @@ LOWERED_RATE = Kernel(
     bounds={"rate": whole(1, 1_000_000)},
     path={"rate": whole_geometric(2, 256)},
 )
-FRAME_RATE = Kernel(
+_FRAME_RATE = Kernel(
     function="temporal:frame_rate",
     method="temporal",
     guide="clock",
     bounds={"fps": Range(0.001, 1000)},
     path={"fps": geometric(24.0, 0.5)},
 )
-RESOLUTION = Kernel(
+_RESOLUTION = Kernel(
     function="transport:resolution",
     bounds={"scale": Range(0, 1, above=True)},
     path={"scale": geometric(0.9, 0.03)},
 )
-RAIN = Kernel(
+_RAIN = Kernel(
     function="rain:rain",
     draw="rain:draw_rain",
     bounds={"density": Range(0, 0.01), "length": Range(0, 1), "contrast": SHARE},
@@ -115,14 +115,14 @@ SUITE = Suite(
         _KINETICS_C.video(
             "bit_error",
             "network",
-            BIT_ERRORS,
+            _BIT_ERRORS,
             table("spacing least", (100_000, 1), (50_000, 2), (30_000, 3), (20_000, 4), (10_000, 5)),
             "wrong bits in an H.264 stream, concealed by the decoder",
             source="its code's bytes per error; single bits, the least number, encoder, container and draw: ours",
             variants=_released(
                 "replaces whole bytes of the source file's own stream, in every frame and header, as FFmpeg's filter "
                 "`noise` does; nothing is random, and a short file may lose nothing",
-                BYTE_ERRORS,
+                _BYTE_ERRORS,
                 table("spacing", 100_000, 50_000, 30_000, 20_000, 10_000),
             ),
             # More wrong bits are as a rule worse, but one that loses a frame may hide another: on eight real clips, two
@@ -132,7 +132,7 @@ SUITE = Suite(
         _LOST.video(
             "packet_loss",
             "network",
-            PACKET_LOSS,
+            _PACKET_LOSS,
             table("share least", (0.005, 1), (0.01, 2), (0.03, 3), (0.1, 4), (0.3, 5)),
             "packets of an MPEG transport stream are lost, and the decoder conceals it",
             source="severities, the least number, encoder, container and draw: ours",
@@ -148,50 +148,50 @@ SUITE = Suite(
         _KINETICS_C.video(
             "h264_crf",
             "codec",
-            H264_QUALITY,
+            _H264_QUALITY,
             table("crf", 23, 30, 37, 44, 51),
             "a real H.264 encode at a constant quality",
             source="its code's numbers; preset `fast`: ours",
-            variants=_released(_PRESET, H264_QUALITY_RELEASED),
+            variants=_released(_PRESET, _H264_QUALITY_RELEASED),
         ),
         _KINETICS_C.video(
             "h264_bitrate",
             "codec",
-            H264_LIMITED,
+            _H264_LIMITED,
             _BITRATES,
             "a real H.264 encode at a limited bitrate",
             source="halved per severity as in its code; from which bitrate, and preset `fast`: ours",
-            variants=_released(_SHARES, H264_SHARE, _DIVISORS),
+            variants=_released(_SHARES, _H264_SHARE, _DIVISORS),
         ),
         _KINETICS_C.video(
             "h265_crf",
             "codec",
-            H265_QUALITY,
+            _H265_QUALITY,
             table("crf", 27, 33, 39, 45, 51),
             "a real H.265 encode at a constant quality",
             source="its code's numbers; preset `fast`: ours",
-            variants=_released(_PRESET, H265_QUALITY_RELEASED),
+            variants=_released(_PRESET, _H265_QUALITY_RELEASED),
         ),
         _KINETICS_C.video(
             "h265_bitrate",
             "codec",
-            H265_LIMITED,
+            _H265_LIMITED,
             _BITRATES,
             "a real H.265 encode at a limited bitrate",
             source="halved per severity as in its code; from which bitrate, and preset `fast`: ours",
-            variants=_released(_SHARES, H265_SHARE, _DIVISORS),
+            variants=_released(_SHARES, _H265_SHARE, _DIVISORS),
         ),
         _KINETICS_C.video(
             "frame_rate",
             "stream",
-            LOWERED_RATE,
+            _LOWERED_RATE,
             table("rate", 2, 3, 5, 8, 15),
             "every second, third, fifth, eighth or fifteenth frame, held until the next",
             source="shares of the clip's own rate: ours",
             variants=_released(
                 "lowers the rate to 20, 16, 12, 9 and 6 frames per second; a clip that has no more stays as it is. The "
                 "code names these rates by an option that FFmpeg does not have, so its encode is left out",
-                FRAME_RATE,
+                _FRAME_RATE,
                 table("fps", 20.0, 16.0, 12.0, 9.0, 6.0),
             ),
             # How far held frames are from the clip's own depends on where they fall among the sampled ones: on six
@@ -201,14 +201,14 @@ SUITE = Suite(
         _OURS.video(
             "resolution",
             "stream",
-            RESOLUTION,
+            _RESOLUTION,
             table("scale", 0.5, 0.33, 0.25, 0.16, 0.1),
             "sent at a lower resolution, and enlarged by the player",
         ),
         _KINETICS_C.video(
             "rain",
             "weather",
-            RAIN,
+            _RAIN,
             table(
                 "density length contrast",
                 (0.0013, 0.045, 0.8),

@@ -19,7 +19,7 @@ from perturbations.text import tables
 from perturbations.text.tokens import core
 
 EDGE = "</s>"
-UNKNOWN = "<unknown>"
+_UNKNOWN = "<unknown>"
 _ENDINGS = ("ing", "ed", "ly", "er", "est", "ion", "ness", "ies", "es", "s", "al", "ous", "ive")
 # Shares of a class's probability after another: that from pairs, and that from the class alone.
 _PAIRS, _SINGLE = 0.9, 0.1
@@ -42,7 +42,7 @@ class CountModel:
         if word in self.frequent or word == EDGE:
             return word
         if word not in self.words:
-            return UNKNOWN
+            return _UNKNOWN
         return next((f"-{ending}" for ending in _ENDINGS if word.endswith(ending)), "-")
 
 
@@ -78,7 +78,7 @@ def _log10s(model: CountModel, words: list[str]) -> Iterator[tuple[float, float]
         after = model.first.get(last, 0)
         paired = model.pairs.get((last, kind), 0) / after if after else 0.0
         single = (model.classes.get(kind, 0) + 1) / every
-        if kind == UNKNOWN:
+        if kind == _UNKNOWN:
             in_class = _UNKNOWN_LOG10 - log10(single)
         else:
             in_class = 0.0 if kind in (word, EDGE) else log10(model.words[word] / model.classes[kind])

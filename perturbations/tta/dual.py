@@ -30,16 +30,16 @@ def run(task: Task, batches: Iterable[Batch], *, dynamic: bool) -> Iterator[Tens
     k = values.whole("k") if dynamic else None
     if values.word("form") == "released":
         banks = [torch.cat(list(parts)) for parts in (of_bank(task, compare), of_gallery_bank(task))]
-        yield from _in_order(task, batches, released(banks[0], banks[1], betas, k))
+        yield from _in_order(task, batches, _released(banks[0], banks[1], betas, k))
         return
     masses = log_mass(of_bank(task, compare), betas[0]), log_mass(of_gallery_bank(task), betas[1])
     hubs = None if k is None else (nearest(of_bank(task, compare), k), nearest(of_gallery_bank(task), k))
     yield from batch_by_batch(
-        task, batches, compare, lambda similarities: normalized(similarities, masses, betas, hubs)
+        task, batches, compare, lambda similarities: _normalized(similarities, masses, betas, hubs)
     )
 
 
-def normalized(
+def _normalized(
     similarities: Tensor, masses: Sequence[Tensor], betas: Sequence[float], hubs: Sequence[Tensor] | None
 ) -> Tensor:
     """The product of both factors, B x N_G, of similarities B x N_G.
@@ -56,7 +56,7 @@ def normalized(
     return factors[0] * factors[1]
 
 
-def released(bank: Tensor, items: Tensor, betas: Sequence[float], k: int | None) -> Tensor:
+def _released(bank: Tensor, items: Tensor, betas: Sequence[float], k: int | None) -> Tensor:
     """The scores of the published function `db_norm`, L x N_G.
 
     It is called with three matrices and uses two: its second bank, the gallery bank's L x N_G matrix, stands where the

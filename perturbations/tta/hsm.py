@@ -55,9 +55,9 @@ class HubnessMemory:
         similarities = sound(similarities)
         if not len(similarities):
             return
-        added = columns(similarities, self._weighting.alpha)
+        added = _columns(similarities, self._weighting.alpha)
         self._newer.append(added)
-        self._newer_merged = added if self._newer_merged is None else merge(self._newer_merged, added)
+        self._newer_merged = added if self._newer_merged is None else _merge(self._newer_merged, added)
         if len(self) > self.capacity:
             self._drop_oldest()
 
@@ -66,18 +66,18 @@ class HubnessMemory:
         counted = sound(similarities)
         if not len(counted):
             return similarities
-        merged = columns(counted, self._weighting.alpha)
+        merged = _columns(counted, self._weighting.alpha)
         for past in (self._older[-1] if self._older else None, self._newer_merged):
             if past is not None:
-                merged = merge(merged, past)
-        return reweighted(similarities, merged, self._weighting)
+                merged = _merge(merged, past)
+        return _reweighted(similarities, merged, self._weighting)
 
     def _drop_oldest(self) -> None:
         if not self._older:
             merged: _Columns | None = None
             while self._newer:
                 newest = self._newer.pop()
-                merged = newest if merged is None else merge(merged, newest)
+                merged = newest if merged is None else _merge(merged, newest)
                 self._older.append(merged)
             self._newer_merged = None
         self._older.pop()
@@ -88,20 +88,20 @@ def sound(similarities: Tensor) -> Tensor:
     return similarities[similarities.isfinite().all(1)]
 
 
-def columns(similarities: Tensor, alpha: float) -> _Columns:
+def _columns(similarities: Tensor, alpha: float) -> _Columns:
     """Column statistics of a B x N_G matrix."""
     scaled = alpha * similarities
     largest = scaled.amax(0)
     return torch.stack([largest, torch.exp(scaled - largest).sum(0)])
 
 
-def merge(a: _Columns, b: _Columns) -> _Columns:
+def _merge(a: _Columns, b: _Columns) -> _Columns:
     """Statistics of the rows of both."""
     largest = torch.maximum(a[0], b[0])
     return torch.stack([largest, a[1] * torch.exp(a[0] - largest) + b[1] * torch.exp(b[0] - largest)])
 
 
-def reweighted(similarities: Tensor, merged: _Columns, by: Weighting) -> Tensor:
+def _reweighted(similarities: Tensor, merged: _Columns, by: Weighting) -> Tensor:
     """S * (m softmax_col(alpha S) + (1 - m) softmax_row(beta S)), the columns' softmax by their statistics."""
     popular = torch.exp(by.alpha * similarities - merged[0]) / merged[1]
     sure = torch.softmax(by.beta * similarities, dim=1)

@@ -79,18 +79,18 @@ LEFTOVER = "what an interrupted write left"
 UNNAMED = "no row names this file"
 
 
-RowType = TypeVar("RowType", covariant=True)
+_RowType = TypeVar("_RowType", covariant=True)
 
 
 @dataclass(frozen=True)
-class Manifest(Generic[RowType]):
+class Manifest(Generic[_RowType]):
     """A manifest of a tree: its file, its kind, its rows as stored, and its metadata.
 
     A `Manifest[object]` is one whose kind is only known at run time; `of` gives it its type.
     """
 
     path: Path
-    kind: RowKind[RowType]
+    kind: RowKind[_RowType]
 
     @cached_property
     def about(self) -> Mapping[str, object]:
@@ -103,7 +103,7 @@ class Manifest(Generic[RowType]):
         return part if isinstance(part, dict) else {}
 
     @cached_property
-    def rows(self) -> list[RowType]:
+    def rows(self) -> list[_RowType]:
         """The rows as stored. Raises `ManifestError`."""
         return files.rows_as_stored(self.path, self.kind)
 

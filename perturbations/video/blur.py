@@ -61,9 +61,9 @@ def disk_blur(height: int, width: int, *, radius: int, alias: float, rounded: bo
     heavier = float(smoothing[around + 1]) / area if radius >= 8 else 0.0
 
     padded = np.empty((height + 2 * reach, width + 2 * reach, 3), np.uint16)
-    steps: Steps = []
-    addends = disk_sums(padded, halves, steps)
-    tips = tip_sums(padded, halves, height, width, steps) if heavier > 1e-6 else None
+    steps: _Steps = []
+    addends = _disk_sums(padded, halves, steps)
+    tips = _tip_sums(padded, halves, height, width, steps) if heavier > 1e-6 else None
     summed, smoothed = np.empty((2, *addends[0].shape), np.float32)
     inner = smoothed[around : around + height, around : around + width]
     more = np.empty((height, width, 3), np.float32)
@@ -83,10 +83,10 @@ def disk_blur(height: int, width: int, *, radius: int, alias: float, rounded: bo
     return apply
 
 
-Steps = list[tuple[_Levels, _Levels, _Levels]]
+_Steps = list[tuple[_Levels, _Levels, _Levels]]
 
 
-def disk_sums(padded: _Levels, halves: list[int], steps: Steps) -> tuple[_Levels, _Levels]:
+def _disk_sums(padded: _Levels, halves: list[int], steps: _Steps) -> tuple[_Levels, _Levels]:
     """Append to `steps` the additions (left, right, into) for the sum of a disk about each pixel.
 
     Returns two arrays, whose sum is the result; they are as large as `padded` less the radius on each side. Row r of
@@ -125,7 +125,7 @@ def disk_sums(padded: _Levels, halves: list[int], steps: Steps) -> tuple[_Levels
     return addends[0], addends[1]
 
 
-def _run(runs: dict[int, _Levels], length: int, steps: Steps) -> _Levels:
+def _run(runs: dict[int, _Levels], length: int, steps: _Steps) -> _Levels:
     """The sums of `length` neighbours in a row, a power of two; kept in `runs`."""
     if length not in runs:
         half = _run(runs, length // 2, steps)
@@ -134,7 +134,7 @@ def _run(runs: dict[int, _Levels], length: int, steps: Steps) -> _Levels:
     return runs[length]
 
 
-def _beside(columns: _Levels, count: int, steps: Steps) -> _Levels:
+def _beside(columns: _Levels, count: int, steps: _Steps) -> _Levels:
     """The sums of `count` neighbours in a row, each at the place of its first; by doubling."""
     if count == 1:
         return columns
@@ -148,7 +148,7 @@ def _beside(columns: _Levels, count: int, steps: Steps) -> _Levels:
     return total
 
 
-def _stacked(lines: _Levels, count: int, steps: Steps) -> _Levels:
+def _stacked(lines: _Levels, count: int, steps: _Steps) -> _Levels:
     """The sums of `count` lines, each at the place of its first; by doubling."""
     if count == 1:
         return lines
@@ -162,7 +162,7 @@ def _stacked(lines: _Levels, count: int, steps: Steps) -> _Levels:
     return total
 
 
-def tip_sums(padded: _Levels, halves: list[int], height: int, width: int, steps: Steps) -> tuple[_Levels, _Levels]:
+def _tip_sums(padded: _Levels, halves: list[int], height: int, width: int, steps: _Steps) -> tuple[_Levels, _Levels]:
     """Append to `steps` the additions for the gain and the loss at the four tips of a disk that fills its grid.
 
     Returns gain and loss. Smoothing on such a grid adds the line inside the disk's outermost line (at the radius) a
@@ -201,7 +201,7 @@ def motion_blur(angle: float, num_frames: int, height: int, width: int, *, radiu
 
     Truncated to uint8 (MSRVTT-P, App. A.1; MM-Robustness, Tab. 7; both after ImageNet-C).
     """
-    taps = motion_taps(radius, sigma, angle)
+    taps = _motion_taps(radius, sigma, angle)
     above, below = (max(0, max(sign * row for row, _, _ in taps)) for sign in (-1, 1))
     before, after = (max(0, max(sign * column for _, column, _ in taps)) for sign in (-1, 1))
     padded = np.empty((height + above + below, width + before + after, 3), np.float32)
@@ -247,7 +247,7 @@ def _pieces(taps: list[tuple[int, int, float]]) -> list[tuple[int, int, NDArray[
 _NEGLIGIBLE = 1e-6
 
 
-def motion_taps(radius: int, sigma: float, angle: float) -> list[tuple[int, int, float]]:
+def _motion_taps(radius: int, sigma: float, angle: float) -> list[tuple[int, int, float]]:
     """(row, column, weight) of every pixel that counts: the places along the line, rounded; the weights sum to 1.
 
     Two taps in one place become one with both weights. Taps of less than a thousandth of a level are left out.
@@ -278,7 +278,7 @@ def zoom_blur(drawn: None, num_frames: int, height: int, width: int, *, stop: fl
 def mean_of_zooms(height: int, width: int, *, stop: float, step: float, rounded: bool) -> Apply:
     """`zoom_blur`, truncated or rounded."""
     factors = np.arange(1, stop, step)
-    views = [zoom_matrix(height, width, float(factor)) for factor in factors[1:]]
+    views = [_zoom_matrix(height, width, float(factor)) for factor in factors[1:]]
     # The frame counts twice: as itself, and enlarged once.
     sums = np.arange(255 * (len(factors) + 1) + 1)
     means = (np.rint(sums / (len(factors) + 1)) if rounded else sums // (len(factors) + 1)).astype(np.uint8)
@@ -303,7 +303,7 @@ def mean_of_zooms(height: int, width: int, *, stop: float, step: float, rounded:
     return apply
 
 
-def zoom_matrix(height: int, width: int, factor: float) -> NDArray[np.float64]:
+def _zoom_matrix(height: int, width: int, factor: float) -> NDArray[np.float64]:
     """The 2 x 3 matrix from an enlarged frame's pixels (x, y) to those of the frame.
 
     The centre part, `ceil(side / factor)` pixels, is enlarged to `round(part * factor)` so that the centres of its

@@ -18,7 +18,7 @@ def static_rotate(drawn: None, num_frames: int, height: int, width: int, *, degr
 
     The nearest pixel is taken, as in the reference's Pillow: equal but for 5 in 100,000 pixels of large frames.
     """
-    view = rotation_matrix(height, width, degrees)
+    view = _rotation_matrix(height, width, degrees)
     flags = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
 
     def apply(frame: Image, index: int) -> Image:
@@ -47,7 +47,7 @@ _TIES_UP = 1e-5
 """Where two pixels are equally near, Pillow takes the second."""
 
 
-def rotation_matrix(height: int, width: int, degrees: float) -> NDArray[np.float64]:
+def _rotation_matrix(height: int, width: int, degrees: float) -> NDArray[np.float64]:
     """The 2 x 3 matrix from the turned frame's pixels (x, y) to those of the frame.
 
     The frame turns about its centre, (width, height) / 2; pixels' centres lie at halves. The matrix is in steps of

@@ -181,12 +181,12 @@ def pixelate(drawn: None, num_frames: int, height: int, width: int, *, scale: fl
     """
     full = width, height
     size = coarse_width, coarse_height = max(1, int(width * scale)), max(1, int(height * scale))
-    columns, across = blocks(width, coarse_width)
-    rows, down = blocks(height, coarse_height)
+    columns, across = _blocks(width, coarse_width)
+    rows, down = _blocks(height, coarse_height)
     lines = np.arange(height, dtype=np.int16)
     picks = [np.dstack(np.meshgrid(sources.astype(np.int16), lines)) for sources in columns]
     shown = np.dstack(
-        np.meshgrid(*(blocks(coarse, fine)[0][0].astype(np.int16) for coarse, fine in zip(size, full, strict=True)))
+        np.meshgrid(*(_blocks(coarse, fine)[0][0].astype(np.int16) for coarse, fine in zip(size, full, strict=True)))
     )
     no_fractions = np.empty(0, np.uint16)
     picked, wide_mean = np.empty((2, height, coarse_width, 3), np.uint8)
@@ -217,7 +217,7 @@ def pixelate(drawn: None, num_frames: int, height: int, width: int, *, scale: fl
     return apply
 
 
-def blocks(size: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _blocks(size: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The pixels of `size` in each of `count` blocks, and one over their number.
 
     Row k of the first result holds every block's k-th pixel, -1 where the block has fewer. The second is slightly too

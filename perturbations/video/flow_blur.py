@@ -16,7 +16,7 @@ _Floats = npt.NDArray[np.float32]
 
 # A frame's motion: the pixels that move most (bool, H x W), the direction of the mean flow in degrees, and whether most
 # of the frame stands still, so that no pixel moves less than the others.
-Motion = Callable[[int], tuple[npt.NDArray[np.bool_], float, bool]]
+_Motion = Callable[[int], tuple[npt.NDArray[np.bool_], float, bool]]
 
 # OpenCV correlates float images tap by tap, without zeros, for kernels of fewer than 130 places, and by Fourier
 # transform for larger ones. Blur kernels are mostly zeros, so a few small pieces are 3 to 10 times as fast.
@@ -32,7 +32,7 @@ class _Tile(NamedTuple):
 
 
 def motion_blur(
-    realization: None, motion: Motion, num_frames: int, height: int, width: int, *, low: int, high: int, still: str
+    realization: None, motion: _Motion, num_frames: int, height: int, width: int, *, low: int, high: int, still: str
 ) -> Apply:
     """Blur along the frame's mean motion: `high` pixels long where it moves most, `low` elsewhere.
 
@@ -50,7 +50,7 @@ def motion_blur(
 
 
 def video_defocus(
-    realization: None, motion: Motion, num_frames: int, height: int, width: int, *, radius: int, still: str
+    realization: None, motion: _Motion, num_frames: int, height: int, width: int, *, radius: int, still: str
 ) -> Apply:
     """Blur with a disk of `radius` pixels, twice that where the frame moves most (MLVP, App. E).
 

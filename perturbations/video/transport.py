@@ -37,7 +37,7 @@ class _BitErrors(NamedTuple):
     bits: NDArray[np.uint8]
 
 
-def transport_stream() -> dict[str, str | int]:
+def _transport_stream() -> dict[str, str | int]:
     """ffmpeg-python output arguments of the stream that is sent: libx264, a key frame every 50 frames.
 
     Frames are counted, at the clip's mean rate: a frame is known by its time.
@@ -57,7 +57,7 @@ def transport_stream() -> dict[str, str | int]:
 
 def bit_errors(*, spacing: int, least: int) -> dict[str, str | int]:
     """The stream in which `flip_bits` flips bits."""
-    return transport_stream()
+    return _transport_stream()
 
 
 def byte_errors(*, spacing: int) -> dict[str, str | int]:
@@ -70,7 +70,7 @@ def byte_errors(*, spacing: int) -> dict[str, str | int]:
 
 def packet_loss(*, share: float, least: int) -> dict[str, str | int]:
     """The stream of which `lose_packets` loses packets."""
-    return transport_stream()
+    return _transport_stream()
 
 
 def draw_bits(rng: np.random.Generator, num_frames: int, height: int, width: int) -> _BitErrors:

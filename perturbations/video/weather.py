@@ -83,7 +83,7 @@ def plasma(uniform: NDArray[np.floating], side: int, decay: float) -> _Plane:
 
 # --- snow ------------------------------------------------------------------------------------------------------------
 
-FALL = 3
+_FALL = 3
 """Rows that the snow falls from one frame to the next."""
 
 _SMALLEST_ZOOM = 2
@@ -133,7 +133,7 @@ def snow(drawn: Snow, num_frames: int, height: int, width: int, *, blend: float,
     cover = snow_layer(height, width, blend=blend, grey=GREY, rounded=False)
 
     def apply(frame: Image, index: int) -> Image:
-        return cover(frame, curtain[FALL * index : FALL * index + height])
+        return cover(frame, curtain[_FALL * index : _FALL * index + height])
 
     return apply
 
@@ -153,7 +153,7 @@ def sampled_snow(
     """
     sampled = min(num_frames, SAMPLED)
     places = uniform_indices(sampled, num_frames)
-    fallen = np.interp(np.arange(num_frames), places, np.arange(sampled) * FALL).astype(np.int64)
+    fallen = np.interp(np.arange(num_frames), places, np.arange(sampled) * _FALL).astype(np.int64)
     curtain = snow_curtain(drawn, curtain_rows(sampled, height), width, **flakes)
     cover = snow_layer(height, width, blend=blend, grey=GREY, rounded=False)
     return lambda frame, index: cover(frame, curtain[fallen[index] : fallen[index] + height])
@@ -174,7 +174,7 @@ def still_snow(
 
 def curtain_rows(num_frames: int, height: int) -> int:
     """The curtain's height: a frame, and what falls past it."""
-    return height + FALL * (num_frames - 1)
+    return height + _FALL * (num_frames - 1)
 
 
 def snow_curtain(

@@ -36,7 +36,7 @@ from perturbations.tta.methods import registry as methods
 
 _FORMS = {"median_rank": ".1f", "hub_skewness": ".2f"}
 _NAMES = {"median_rank": "median rank", "hub_skewness": "Hubness (skewness of the k-occurrence)"}
-LOWER = ("median_rank", "hub_skewness")
+_LOWER = ("median_rank", "hub_skewness")
 """The metrics of which the lowest value is the best."""
 _ALL_FORMS = ("csv", "md", "tex")
 NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
@@ -147,7 +147,7 @@ def _table(
     scenarios: Sequence[dict[str, list[ScenarioKey]]],
 ) -> PageTable:
     first = models[0]
-    sampled = any(scores.sampled for scores in models) and metric not in LOWER
+    sampled = any(scores.sampled for scores in models) and metric not in _LOWER
     wording = _WITH_INTERVALS if sampled else _WITHOUT_INTERVALS
     side = SIDES.get(retrieval.side, "")
     where = titled(first.dataset, DIRECTIONS[first.direction], side, retrieval.suite, _severities(scenarios))
@@ -209,7 +209,7 @@ def marked_methods(
 ) -> list[str]:
     """The marks of methods by a metric, among those that need not know all queries at once."""
     compared = [abs(value) for value in values] if metric in NEAR_ZERO else values
-    return marks(online(compared, names), samples, form_of(metric), lower=metric in LOWER)
+    return marks(online(compared, names), samples, form_of(metric), lower=metric in _LOWER)
 
 
 def form_of(metric: str) -> str:

@@ -22,9 +22,9 @@ from perturbations.base import jsontext, storage
 from perturbations.exports.writing.publication import Publication
 from perturbations.exports.writing.requests import Terms
 
-log = logging.getLogger("perturbations")
+_log = logging.getLogger("perturbations")
 
-NAME = "croissant.json"
+_NAME = "croissant.json"
 _VERSION = "http://mlcommons.org/croissant/1.1"
 _TERMS = (
     *("arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field", "fileObject"),
@@ -65,7 +65,7 @@ def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Seq
     """
     terms = about.request.terms
     if lacking := [f"--{name}" for name in ("license", "creator", "citation", "url") if not getattr(terms, name)]:
-        log.warning("%s will lack what publication asks for: give %s", NAME, ", ".join(lacking))
+        _log.warning("%s will lack what publication asks for: give %s", _NAME, ", ".join(lacking))
     output = about.request.output
     distribution: list[dict[str, Any]] = []
     for name, tables in records.items():
@@ -84,7 +84,7 @@ def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Seq
         f"made by perturbations {__version__}.",
         "conformsTo": [_VERSION, "http://mlcommons.org/croissant/RAI/1.0"],
         "version": __version__,
-        "datePublished": _date(output / NAME).isoformat(),
+        "datePublished": _date(output / _NAME).isoformat(),
         "keywords": ["robustness", "perturbation", "video-text retrieval", "benchmark"],
         **({"inLanguage": about.language} if about.language else {}),
         **_published(terms),
@@ -92,7 +92,7 @@ def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Seq
         "distribution": distribution,
         "recordSet": [_record_set(name, pq.read_schema(tables[0])) for name, tables in records.items()],
     }
-    storage.write_text_if_changed(output / NAME, json.dumps(described, indent=1) + "\n")
+    storage.write_text_if_changed(output / _NAME, json.dumps(described, indent=1) + "\n")
 
 
 def _published(terms: Terms) -> dict[str, Any]:

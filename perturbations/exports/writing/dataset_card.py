@@ -15,7 +15,7 @@ from perturbations.base import shown, storage
 from perturbations.engine.corpus_card import TAGS, TASKS
 from perturbations.exports.writing.publication import Publication
 
-SPLIT = "test"
+_SPLIT = "test"
 _LONGEST = 1_000_000  # bytes of a corpus's own card
 _LICENSES = re.compile(
     r"(cc0-1\.0|cc-by(-nc)?(-sa|-nd)?-[1-4]\.[05]|apache-2\.0|mit|bsd(-[23]-clause)?|odbl|odc-by|pddl|cdla-[a-z-]+-[12]"
@@ -52,7 +52,7 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
             {
                 "config_name": config.name,
                 **({"default": True} if config.is_default else {}),
-                "data_files": [{"split": SPLIT, "path": list(config.patterns)}],
+                "data_files": [{"split": _SPLIT, "path": list(config.patterns)}],
             }
             for config in configs
         ],

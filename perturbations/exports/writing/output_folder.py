@@ -19,7 +19,7 @@ from perturbations.exports.writing.filenames import for_spreadsheets
 from perturbations.manifest import files, locations
 from perturbations.verify.findings import Finding
 
-log = logging.getLogger("perturbations")
+_log = logging.getLogger("perturbations")
 
 MARKER = "perturbations.json"
 """The file that says which export a folder holds."""
@@ -47,10 +47,10 @@ def one_export(output: Path) -> Iterator[None]:
         try:
             fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            log.warning("another export writes into %s: waiting for it", shown.name(str(output)))
+            _log.warning("another export writes into %s: waiting for it", shown.name(str(output)))
             fcntl.flock(place, fcntl.LOCK_EX)
         except OSError as error:
-            log.warning("%s cannot be locked (%s): see that no other export writes there", output, error)
+            _log.warning("%s cannot be locked (%s): see that no other export writes there", output, error)
         yield
     finally:
         os.close(place)

@@ -34,7 +34,7 @@ from perturbations.verify.findings import Finding
 _STAGED = "staged"
 """The folder, below `data`, of videos that are encoded for the shards; `folder.prune` deletes it at the end."""
 
-PAIRS = "pairs"
+_PAIRS = "pairs"
 """The key, in a sample's `json`, of the captions that its video is paired with."""
 
 _BLOCK = tarfile.BLOCKSIZE
@@ -109,7 +109,7 @@ def _sample_of(placed: Placed, clip: ExportedClip, texts: Sequence[Mapping[str, 
     """The sample of a clip, with the columns of the captions that it is paired with."""
     file = placed.files[clip]
     row = export_columns.of_clip(clip, file.sha256)
-    described = export_columns.as_json(row) | ({PAIRS: list(texts)} if texts else {})
+    described = export_columns.as_json(row) | ({_PAIRS: list(texts)} if texts else {})
     txt = row.caption.encode("utf-8", "surrogatepass")
     return Sample(f"{clip.scenario}-{clip.key}", (("json", _json(described)), ("mp4", file.path), ("txt", txt)))
 
@@ -206,7 +206,7 @@ def _features(kind: type[Columns]) -> list[dict[str, Any]]:
     """What `datasets` would otherwise guess from the first samples, where a column may be empty."""
     struct = _struct(ClipColumns if kind is PairColumns else kind)
     if kind is PairColumns:
-        struct.append({"name": PAIRS, "list": _struct(PairedText)})
+        struct.append({"name": _PAIRS, "list": _struct(PairedText)})
     video = [{"name": "mp4", "dtype": "video"}] if kind is not CaptionColumns else []
     keys = [{"name": name, "dtype": "string"} for name in ("__key__", "__url__")]
     return [{"name": "json", "struct": struct}, *video, {"name": "txt", "dtype": "string"}, *keys]

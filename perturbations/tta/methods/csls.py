@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def csls(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _csls(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Cross-domain similarity local scaling over all queries. O(Q N_G) time and memory."""
     from perturbations.tta.rescoring import after_all
 
     k = task.values.whole("k")
-    yield from after_all(task, batches, lambda similarities: locally_scaled(similarities, k))
+    yield from after_all(task, batches, lambda similarities: _locally_scaled(similarities, k))
 
 
-def locally_scaled(similarities: Tensor, k: int) -> Tensor:
+def _locally_scaled(similarities: Tensor, k: int) -> Tensor:
     """2 S - (mean of a query's k nearest items) - (mean of an item's k nearest queries), Q x N_G; S is changed."""
     import torch
 
@@ -41,7 +41,7 @@ METHOD = Method(
     title="CSLS",
     paper="Conneau et al., ICLR 2018",
     place=90,
-    run=csls,
+    run=_csls,
     minimizes="nothing: local scaling over all queries",
     gives="twice the cosines less the neighbours' means",
     by_default=False,

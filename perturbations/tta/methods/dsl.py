@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def dsl(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _dsl(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Similarities times their softmax over all queries, which must all be known first. O(Q N_G) time and memory."""
     from perturbations.tta.rescoring import after_all
 
     scale = task.values.number("scale")
-    yield from after_all(task, batches, lambda similarities: dual_softmax(similarities, scale))
+    yield from after_all(task, batches, lambda similarities: _dual_softmax(similarities, scale))
 
 
-def dual_softmax(similarities: Tensor, scale: float) -> Tensor:
+def _dual_softmax(similarities: Tensor, scale: float) -> Tensor:
     """S * softmax over queries of scale x S, for similarities of all Q queries, Q x N_G."""
     import torch
 
@@ -36,7 +36,7 @@ METHOD = Method(
     title="DSL",
     paper="Cheng et al., arXiv 2109.04290",
     place=70,
-    run=dsl,
+    run=_dsl,
     minimizes="nothing: dual softmax over all queries",
     gives="re-weighted cosines",
     needs_all_queries=True,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def dual_dis(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _dual_dis(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """DualIS, each factor only for queries whose nearest item is among the k nearest of an entry of its bank.
 
     Elsewhere the factor is the similarity itself. Cost as DualIS.
@@ -32,7 +32,7 @@ METHOD = Method(
     title="DualDIS",
     paper="Wang et al., EMNLP 2023",
     place=120,
-    run=dual_dis,
+    run=_dual_dis,
     minimizes="nothing: dynamic inverted softmax over `bank=` and `gallery_bank=`",
     gives="normalized scores",
     by_default=False,

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def dual_is(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _dual_is(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """The product of two inverted softmaxes, over the bank's M queries and over the gallery bank's L items.
 
     exp(b1 S) / sum over the bank of exp(b1 S_bank), times exp(b2 S) / sum over the gallery bank of exp(b2 S_items).
-    O((M + L) N_G) time once, O(N_G) memory. The form `released`: see `dual.released`.
+    O((M + L) N_G) time once, O(N_G) memory. The form `released`: see `dual._released`.
     """
     from perturbations.tta import dual
 
@@ -46,7 +46,7 @@ METHOD = Method(
     title="DualIS",
     paper="Wang et al., EMNLP 2023",
     place=110,
-    run=dual_is,
+    run=_dual_is,
     minimizes="nothing: inverted softmax over `bank=` and `gallery_bank=`",
     gives="normalized scores",
     by_default=False,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def dual_sinkhorn(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _dual_sinkhorn(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """S + tau log u, u the items' scaling between the bank's M queries and the gallery with the gallery bank's L items.
 
     The gallery bank takes up the queries of the bank that no gallery item answers. O(iterations M (N_G + L)) time once,
@@ -39,7 +39,7 @@ METHOD = Method(
     title="DBSN",
     paper="Pan et al., ACM MM 2025",
     place=140,
-    run=dual_sinkhorn,
+    run=_dual_sinkhorn,
     minimizes="nothing: Sinkhorn's scaling over `bank=` and `gallery_bank=`",
     gives="cosines less each item's hubness",
     by_default=False,

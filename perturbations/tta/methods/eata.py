@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def eata(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _eata(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Entropy weighted by 1/exp(entropy - largest), over the queries that pass both filters.
 
     If no query is certain, the 25 % most certain pass; if all are alike, the 10 % most certain pass.
@@ -58,7 +58,7 @@ METHOD = Method(
     title="EATA",
     paper="Niu et al., ICML 2022",
     place=40,
-    run=eata,
+    run=_eata,
     minimizes="entropy of certain queries unlike earlier ones",
     gives="cosines / tau",
     rates=Rates(v2t=3e-4, t2v=3e-4),

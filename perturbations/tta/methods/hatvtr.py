@@ -78,9 +78,9 @@ def hatvtr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
         if "frame" in losses:
             frames, texts = (features, positives) if videos_ask else (positives, features)
             repeated = texts[:, None].expand_as(frames)
-            ours = covariance(frames.flatten(0, 1), repeated.flatten(0, 1))
+            ours = _covariance(frames.flatten(0, 1), repeated.flatten(0, 1))
             theirs = (memory.queries, memory.items) if videos_ask else (memory.items, memory.queries)
-            terms.append(mse_loss(ours, covariance(*theirs)))
+            terms.append(mse_loss(ours, _covariance(*theirs)))
         return similarities, sum(terms[1:], terms[0]) if terms else None
 
     for batch in batches:
@@ -91,7 +91,7 @@ def hatvtr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
         yield task.finish(scores)
 
 
-def covariance(videos: Tensor, texts: Tensor) -> Tensor:
+def _covariance(videos: Tensor, texts: Tensor) -> Tensor:
     """Cross-covariance D x D of N x D rows of frames or videos and of texts, each row normalized (Eq. 10)."""
     from perturbations.tta.losses import unit
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def inverted_softmax(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _inverted_softmax(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """S - (log of the sum over all queries of exp(beta S)) / beta: the order of exp(beta S) / that sum, as cosines.
 
     The dynamic form (DIS) over the same queries is the same: each query's nearest item is near to a query. Over a bank
@@ -33,7 +33,7 @@ METHOD = Method(
     title="IS",
     paper="Smith et al., ICLR 2017",
     place=100,
-    run=inverted_softmax,
+    run=_inverted_softmax,
     minimizes="nothing: inverted softmax over all queries",
     gives="cosines less each item's hubness",
     by_default=False,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def invgc(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _invgc(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Cosines with the gallery after an inverse graph convolution with the gallery bank and with the bank.
 
     The mean of the items convolved with either bank, each of length 1 (LocalAdj: with the nearest share of a bank
@@ -44,7 +44,7 @@ METHOD = Method(
     title="InvGC",
     paper="Jian and Wang, Findings of EMNLP 2023",
     place=150,
-    run=invgc,
+    run=_invgc,
     minimizes="nothing: inverse graph convolution with `bank=` and `gallery_bank=`",
     gives="cosines with the moved items",
     by_default=False,

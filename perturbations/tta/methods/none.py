@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def none(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _none(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Cosine similarities."""
     compare = task.comparison()
     for batch in batches:
@@ -26,7 +26,7 @@ METHOD = Method(
     title="none",
     paper="the model as it is",
     place=0,
-    run=none,
+    run=_none,
     minimizes="nothing",
     gives="cosines",
     is_baseline=True,

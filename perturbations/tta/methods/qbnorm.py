@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def qbnorm(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _qbnorm(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Similarities normalized by those of the bank's M queries with each gallery item (Eq. 5 and 6 there).
 
     exp(beta S) / sum over the bank of exp(beta S_bank). Dynamic (DIS): for queries whose nearest item is among the k
@@ -44,7 +44,7 @@ METHOD = Method(
     title="QB-Norm",
     paper="Bogolin et al., CVPR 2022",
     place=80,
-    run=qbnorm,
+    run=_qbnorm,
     minimizes="nothing: dynamic inverted softmax over `bank=`, training queries",
     gives="normalized scores",
     by_default=False,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def sar(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _sar(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Mean entropy of the most certain queries (40 %), its gradient taken at the worst weights within rho.
 
     As released, the second pass filters the terms -p log p of the same queries one by one, not summed over the
@@ -68,7 +68,7 @@ METHOD = Method(
     title="SAR",
     paper="Niu et al., ICLR 2023",
     place=30,
-    run=sar,
+    run=_sar,
     minimizes="entropy of the 40 % most certain, at a flat place",
     gives="cosines / tau",
     rates=Rates(v2t=3e-5, t2v=3e-5),

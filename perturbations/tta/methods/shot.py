@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def shot(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _shot(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Information maximization with pseudo-labels, batch by batch; see `information_loss`."""
     compare = task.comparison()
     threshold, weight = task.values.number("threshold"), task.values.number("weight")
@@ -53,7 +53,7 @@ METHOD = Method(
     title="SHOT",
     paper="Liang et al., ICML 2020",
     place=45,
-    run=shot,
+    run=_shot,
     minimizes="mean entropy - entropy of the mean + cross-entropy with pseudo-labels",
     gives="cosines / tau",
     rates=Rates(v2t=3e-5, t2v=3e-5),

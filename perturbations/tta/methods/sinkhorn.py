@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def sinkhorn(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _sinkhorn(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """S + tau log u, u the items' scaling of the transport plan between all queries and the gallery.
 
     O(iterations Q N_G) time, O(Q N_G) memory.
@@ -39,7 +39,7 @@ METHOD = Method(
     title="SN",
     paper="Pan et al., ACM MM 2025",
     place=130,
-    run=sinkhorn,
+    run=_sinkhorn,
     minimizes="nothing: Sinkhorn's scaling over all queries",
     gives="cosines less each item's hubness",
     by_default=False,

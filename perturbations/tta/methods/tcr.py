@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def tcr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _tcr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """The three terms over the batch and the gallery items nearest to its queries."""
     import torch
 
@@ -57,7 +57,7 @@ METHOD = Method(
     title="TCR",
     paper="Li et al., ICLR 2025",
     place=50,
-    run=tcr,
+    run=_tcr,
     minimizes="noise-robust entropy + uniformity + steady gap",
     gives="cosines",
     rates=Rates(v2t=3e-4, t2v=3e-4),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-def tent(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _tent(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Mean entropy of softmax(similarities / tau) over the gallery."""
     from perturbations.tta.losses import entropy
 
@@ -33,7 +33,7 @@ METHOD = Method(
     title="TENT",
     paper="Wang et al., ICLR 2021",
     place=10,
-    run=tent,
+    run=_tent,
     minimizes="mean entropy",
     gives="cosines / tau",
     rates=Rates(v2t=3e-5, t2v=3e-5),
