@@ -18,7 +18,7 @@ WIDTH, HEIGHT = 210, 160
 """Pixels of a small plot."""
 LEFT, RIGHT, TOP, BOTTOM = 30, 12, 8, 22
 """Pixels around its axes."""
-_DASHES = (
+DASHES = (
     ("#1b1d21", ""),
     ("#0072b2", ""),
     ("#d55e00", "6 2"),
@@ -30,7 +30,7 @@ _DASHES = (
     ("#6f757d", "3 1"),
 )
 """Colour and dash of the styles of curves, `k0` to `k8`: Okabe and Ito's colours, dark enough on white."""
-_MARKERS = (
+MARKERS = (
     "M-2-2H2V2H-2z",
     "M-2.2 0A2.2 2.2 0 1 0 2.2 0 2.2 2.2 0 1 0-2.2 0z",
     "M0-2.8 2.6 2H-2.6z",
@@ -42,7 +42,7 @@ _MARKERS = (
     "M0-3 3 0 0 3-3 0z",
 )
 """Outlines of their markers; every second one is drawn hollow."""
-STYLES = len(_DASHES)
+STYLES = len(DASHES)
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 25, 50)
 
 
