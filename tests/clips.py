@@ -28,6 +28,9 @@ WIDTH, HEIGHT, FRAMES = 64, 48, 12
 RATE = Fraction(25)
 TIMING = Timing(1 / RATE, RATE)
 
+DATASET = {"adapter": "folder", "annotations": "captions.csv", "videos": "videos"}
+"""A dataset of a configuration whose files nobody reads."""
+
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p")
 X264_B = ("-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "6", "-pix_fmt", "yuv420p")
 X264_10 = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p10le")

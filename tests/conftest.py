@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import needs
 import pytest
 from hypothesis import HealthCheck, settings
+
+import perturbations
 
 # As the command does, before NumPy is imported: threads that wait for a core cost more than they bring.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -21,12 +25,14 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.load_profile("unhurried")
 
 _SKIPPED = "perturbations/skipped"
+_PACKAGE = Path(perturbations.__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bare", action="store_true", help="hide WordNet, Apertium, browsers and the reference data")
     parser.addoption("--slurm", action="store_true", help="start a Slurm cluster on this machine, and test on it")
     parser.addoption("--kubernetes", action="store_true", help="test whole runs on a stand-in for Kubernetes")
+    parser.addoption("--wings", action="store_true", help="test what is left without each wing")
     parser.addoption(
         "--skipped", action="store_true", help="only what the last --bare run skipped for want of something"
     )
@@ -41,6 +47,31 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")  # Snakemake's; users without a home do the same
     if config.getoption("bare"):
         needs.hide(folder)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out a file that imports a wing that is not there: in a copy without it, those are not the spine's."""
+    if collection_path.suffix != ".py":
+        return None
+    return True if not all(map(_is_there, _rooms(collection_path))) else None
+
+
+def _is_there(room: str) -> bool:
+    return any((_PACKAGE / name).exists() for name in (room, f"{room}.py"))
+
+
+@cache
+def _rooms(path: Path) -> frozenset[str]:
+    """The rooms of the package that a file imports, itself or by the files of tests and docs that it imports."""
+    rooms: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for name in names:
+            rooms |= {name.split(".")[1]} if name.startswith("perturbations.") else set()
+            files = [_PACKAGE.with_name(folder) / f"{name}.py" for folder in ("tests", "docs") if name != "preloaded"]
+            rooms |= {room for file in files if file.exists() for room in _rooms(file)}
+    return frozenset(rooms)
 
 
 def _can_be_made(folder: Path) -> bool:

@@ -13,7 +13,10 @@ from typing import NoReturn
 
 import pytest
 
+from perturbations.base import wings as registry
+
 REASON = "needs "
+WINGS = ("calibration", "composed", "demo", "evaluation", "preflight", "report", "status", "store")
 WORDNET = "WordNet 3.0: apt-get install wordnet-base (CONTRIBUTING.md says how without root)"
 APERTIUM = "Apertium and its English-Spanish pair: apt-get install apertium apertium-eng-spa"
 BROWSER = "Chromium: apt-get install chromium"
@@ -27,6 +30,12 @@ LIBRARIES = {"torchvision": "pip install torchvision", "ultralytics": "pip insta
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 STORE = "sh envs/install.sh dev,store-tests"
 _HIDDEN = ("apertium", *BROWSERS)
+
+
+def wings(*names: str) -> pytest.MarkDecorator:
+    """A mark of tests that are of these wings too: a copy of the repository without one of them leaves them out."""
+    absent = [name for name in names if name not in registry.wings()]
+    return pytest.mark.skipif(bool(absent), reason=f"{REASON}the wing {', '.join(absent)}")
 
 
 def skip(what: str) -> NoReturn:

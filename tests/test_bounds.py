@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import clips
 import numpy as np
 import pytest
 from test_kernels import GUIDES, drawn, perturbed_size, scene
@@ -260,7 +261,7 @@ def test_what_parameters_must_fulfil_together(key: str, parameters: dict[str, An
 def configured(parameters: dict[str, dict[str, dict[int, dict[str, Any]]]], captions: bool) -> dict[str, Any]:
     place = (lambda table: {"captions": {"parameters": table}}) if captions else (lambda table: {"parameters": table})
     return {
-        "datasets": {"demo": {"adapter": "demo"}},
+        "datasets": {"mine": clips.DATASET},
         "suites": {suite: place(table) for suite, table in parameters.items()},
     }
 

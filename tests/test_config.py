@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import clips
+import needs
 import pytest
 import yaml
 
@@ -17,7 +19,7 @@ from perturbations.config import sections as config
 from perturbations.suites import registry
 
 REPOSITORY = Path(__file__).parents[1]
-PLAIN: dict[str, Any] = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
+PLAIN: dict[str, Any] = {"datasets": {"mine": clips.DATASET}, "suites": {"mlvp": {}}}
 
 
 def changed(*changes: tuple[str, Any]) -> dict[str, Any]:
@@ -55,14 +57,15 @@ def test_the_smallest_configuration_has_defaults() -> None:
     assert parsed.suites["mlvp"].variant == "released"
 
 
+@needs.wings("composed", "demo", "evaluation")
 def test_the_repositorys_own_configuration_is_valid() -> None:
     config.parse(yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
 
 
 def test_a_datasets_own_limit_comes_before_the_global_one() -> None:
-    raw = changed(("max_failed_items", 4), ("datasets/own", {"adapter": "demo", "max_failed_items": 0}))
+    raw = changed(("max_failed_items", 4), ("datasets/own", {**clips.DATASET, "max_failed_items": 0}))
     parsed = config.parse(raw)
-    assert (parsed.max_failed_items_of("own"), parsed.max_failed_items_of("demo")) == (0, 4)
+    assert (parsed.max_failed_items_of("own"), parsed.max_failed_items_of("mine")) == (0, 4)
 
 
 @pytest.mark.parametrize("value", [1, 1.0, 0, 0.5])
@@ -121,28 +124,28 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("backends/batch_clips", 0, "backends.batch_clips", "not 0"),
     ("backends/batch_clips", 2000, "backends.batch_clips", "1024"),
     ("datasets", {}, "datasets", "at least 1"),
-    ("datasets", ["demo"], "datasets", "mapping of keys"),
-    ("datasets/demo", None, "datasets.demo", "mapping of keys.*no value"),
-    ("datasets/demo", {}, "datasets.demo.adapter", "is missing"),
-    ("datasets/demo/adaptor", "demo", "datasets.demo.adaptor", "unknown key"),
-    ("datasets/demo/clips", 0, "datasets.demo.clips", "not 0"),
-    ("datasets/demo/clips", "many", "datasets.demo.clips", "valid integer"),
-    ("datasets/demo/captions", "some", "datasets.demo.captions", "'first' or 'all', not 'some'"),
-    ("datasets/demo/subset", "a", "datasets.demo.subset", "a list, not 'a'"),
-    ("datasets/demo/subset", ["a", 7], "datasets.demo.subset.1", "string, not 7"),
-    ("datasets/demo/annotations", 5, "datasets.demo.annotations", "path"),
-    ("datasets/demo/videos", "", "datasets.demo.videos", "is empty"),
-    ("datasets/demo/language", False, "datasets.demo.language", "not False; YAML reads yes, no,.* quotes"),
-    ("datasets/demo/columns", {"itemid": "x"}, "datasets.demo.columns.itemid", "unknown key"),
-    ("datasets/demo/columns", {"item_id": ""}, "datasets.demo.columns.item_id", "at least 1 character, not ''"),
-    ("datasets/demo/columns", {"video": ""}, "datasets.demo.columns.video", "at least 1 character"),
-    ("datasets/demo/columns", {"start_s": ""}, "datasets.demo.columns.start_s", "at least 1 character"),
-    ("datasets/whole", {"adapter": "demo"}, "datasets.whole", "taken by a folder"),
-    ("datasets/demo_encoder", {"adapter": "demo"}, "datasets.demo_encoder", "taken by a folder"),
-    ("datasets/" + "a" * 65, {"adapter": "demo"}, "datasets." + "a" * 65, "at most 64"),
-    ("datasets/MSR-VTT", {"adapter": "demo"}, "datasets.MSR-VTT", "pattern"),
-    ("datasets/a b", {"adapter": "demo"}, "datasets.a b", "pattern"),
-    ("datasets/..", {"adapter": "demo"}, "datasets...", "pattern"),
+    ("datasets", ["mine"], "datasets", "mapping of keys"),
+    ("datasets/mine", None, "datasets.mine", "mapping of keys.*no value"),
+    ("datasets/mine", {}, "datasets.mine.adapter", "is missing"),
+    ("datasets/mine/adaptor", "folder", "datasets.mine.adaptor", "unknown key"),
+    ("datasets/mine/clips", 0, "datasets.mine.clips", "not 0"),
+    ("datasets/mine/clips", "many", "datasets.mine.clips", "valid integer"),
+    ("datasets/mine/captions", "some", "datasets.mine.captions", "'first' or 'all', not 'some'"),
+    ("datasets/mine/subset", "a", "datasets.mine.subset", "a list, not 'a'"),
+    ("datasets/mine/subset", ["a", 7], "datasets.mine.subset.1", "string, not 7"),
+    ("datasets/mine/annotations", 5, "datasets.mine.annotations", "path"),
+    ("datasets/mine/videos", "", "datasets.mine.videos", "is empty"),
+    ("datasets/mine/language", False, "datasets.mine.language", "not False; YAML reads yes, no,.* quotes"),
+    ("datasets/mine/columns", {"itemid": "x"}, "datasets.mine.columns.itemid", "unknown key"),
+    ("datasets/mine/columns", {"item_id": ""}, "datasets.mine.columns.item_id", "at least 1 character, not ''"),
+    ("datasets/mine/columns", {"video": ""}, "datasets.mine.columns.video", "at least 1 character"),
+    ("datasets/mine/columns", {"start_s": ""}, "datasets.mine.columns.start_s", "at least 1 character"),
+    ("datasets/whole", clips.DATASET, "datasets.whole", "taken by a folder"),
+    ("datasets/demo_encoder", clips.DATASET, "datasets.demo_encoder", "taken by a folder"),
+    ("datasets/" + "a" * 65, clips.DATASET, "datasets." + "a" * 65, "at most 64"),
+    ("datasets/MSR-VTT", clips.DATASET, "datasets.MSR-VTT", "pattern"),
+    ("datasets/a b", clips.DATASET, "datasets.a b", "pattern"),
+    ("datasets/..", clips.DATASET, "datasets...", "pattern"),
     ("datasets/x", {"adapter": "msrvtt", "videos": "v"}, "datasets.x.annotations", "the adapter 'msrvtt' needs it"),
     ("datasets/x", {"adapter": "folder", "annotations": "a"}, "datasets.x.videos", "the adapter 'folder' needs it"),
     ("datasets/x", {"adapter": "msvd", "annotations": "a", "videos": "v"}, "datasets.x.ids", "'msvd' needs it"),
@@ -199,9 +202,14 @@ WRONG: list[tuple[str, Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "key", "message"), WRONG, ids=[f"{case[2]}-{short(case[1]):.20}" for case in WRONG]
-)
+def of_wing(case: tuple[str, Any, str, str]) -> Any:
+    """The case, which is the wing's too whose section has the key."""
+    wing = case[0].partition("/")[0]
+    marks = [needs.wings(wing)] if wing in needs.WINGS else []
+    return pytest.param(*case, marks=marks, id=f"{case[2]}-{short(case[1]):.20}")
+
+
+@pytest.mark.parametrize(("path", "value", "key", "message"), [of_wing(case) for case in WRONG])
 def test_a_mistake_is_told_by_its_full_key(path: str, value: Any, key: str, message: str) -> None:
     problems = mistakes(changed((path, value)))
     assert key in problems
@@ -211,7 +219,7 @@ def test_a_mistake_is_told_by_its_full_key(path: str, value: Any, key: str, mess
 
 def test_a_datasets_name_ends_where_its_line_does() -> None:
     with pytest.raises(ConfigError, match="pattern"):
-        config.parse(changed(("datasets/demo\n", {"adapter": "demo"})))
+        config.parse(changed(("datasets/mine\n", clips.DATASET)))
 
 
 @pytest.mark.parametrize("raw", [None, [], "text", 3])
@@ -223,12 +231,14 @@ def test_an_empty_configuration_names_what_it_lacks() -> None:
     assert mistakes({}) == {"datasets": "is missing", "suites": "is missing"}
 
 
+@needs.wings("evaluation")
 @pytest.mark.parametrize("device", ["cpu", "mps", "cuda", "cuda:0", "cuda:15"])
 def test_devices(device: str) -> None:
     parsed = config.parse(changed(("evaluation/device", device), ("backends/device", device)))
     assert (parsed.evaluation.device, parsed.backends.device) == (device, device)
 
 
+@needs.wings("evaluation")
 def test_seeds_that_a_manifest_can_store() -> None:
     parsed = config.parse(changed(("seed", 2**63 - 1), ("evaluation/seeds", [0, 2**63 - 1])))
     assert (parsed.seed, parsed.evaluation.seeds) == (2**63 - 1, (0, 2**63 - 1))
@@ -241,8 +251,8 @@ MEGABYTES = "x" * 3_000_000
     "raw",
     [
         {MEGABYTES: 1},
-        changed(("datasets/demo/adapter", MEGABYTES)),
-        changed((f"datasets/{MEGABYTES}", {"adapter": "demo"})),
+        changed(("datasets/mine/adapter", MEGABYTES)),
+        changed((f"datasets/{MEGABYTES}", clips.DATASET)),
         changed((f"suites/{MEGABYTES}", {})),
         changed(("suites/mlvp/perturbations", [MEGABYTES])),
         changed(("suites/mlvp/captions", {"perturbations": [MEGABYTES]})),
@@ -253,7 +263,7 @@ MEGABYTES = "x" * 3_000_000
         changed(("evaluation/suites", [MEGABYTES])),
         changed(("evaluation/querybank", MEGABYTES)),
         changed(("evaluation/pretrained", "m"), ("evaluation/checkpoint", MEGABYTES)),
-        changed(("datasets/demo/donors", MEGABYTES)),
+        changed(("datasets/mine/donors", MEGABYTES)),
         changed(("suites/mlvp/severities", [1] * 1_000_000)),
         changed(*((f"key{number}", 1) for number in range(50_000))),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -10,9 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import clips
+import needs
 import pytest
 import yaml
 
+from perturbations.base import wings
 from perturbations.base.errors import ConfigError
 from perturbations.config import advice, line_numbers
 from perturbations.config import file as config_file
@@ -90,6 +94,10 @@ LINES: list[tuple[str, ...]] = [
 WRONG = [(number, *line[1:]) for number, line in enumerate(LINES, start=1) if len(line) > 1]
 
 
+OF_WINGS = needs.wings("demo", "evaluation")
+"""Of tests whose lines name keys of these wings."""
+
+
 def parsed(folder: Path, text: str, command_line: dict[str, Any] | None = None) -> config.Config:
     """The configuration in a file of a folder, read as the workflow reads it."""
     path = folder / "config.yaml"
@@ -115,6 +123,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@OF_WINGS
 def test_without_its_mistakes_the_file_is_right(tmp_path: Path) -> None:
     parsed(tmp_path, "\n".join(line[0] for line in LINES))
 
@@ -133,6 +142,7 @@ def numbers_of(lines: list[str]) -> list[int]:
     return numbers
 
 
+@OF_WINGS
 def test_values_of_wrong_types_are_told_first_and_then_what_does_not_fit_in_the_order_of_their_lines(
     tmp_path: Path,
 ) -> None:
@@ -147,6 +157,7 @@ def test_values_of_wrong_types_are_told_first_and_then_what_does_not_fit_in_the_
     assert len(WRONG) >= 20
 
 
+@OF_WINGS
 @pytest.mark.parametrize(("number", "wrong", "key", "words"), WRONG, ids=[key for _, _, key, _ in WRONG])
 def test_each_mistake_alone_is_told_likewise(number: int, wrong: str, key: str, words: str, tmp_path: Path) -> None:
     lines = [line[0] for line in LINES]
@@ -156,7 +167,8 @@ def test_each_mistake_alone_is_told_likewise(number: int, wrong: str, key: str, 
     assert re.search(words, line), line
 
 
-PLAIN = "datasets: {demo: {adapter: demo}}\nsuites: {mlvp: {}}\n"
+MINE = "adapter: folder, annotations: a.csv, videos: v"
+PLAIN = f"datasets: {{mine: {{{MINE}}}}}\nsuites: {{mlvp: {{}}}}\n"
 
 
 def test_a_key_of_the_command_line_has_no_line(tmp_path: Path) -> None:
@@ -164,6 +176,7 @@ def test_a_key_of_the_command_line_has_no_line(tmp_path: Path) -> None:
     assert [line.partition(": I")[0] for line in lines] == ["config.yaml, line 3: seed", "command line: shard_size"]
 
 
+@OF_WINGS
 def test_the_command_line_gives_texts_within_braces(tmp_path: Path) -> None:
     """BaseLoader of PyYAML, with which Snakemake reads them, gives texts."""
     assert parsed(tmp_path, PLAIN, {"seed": 4}).seed == 4
@@ -186,24 +199,28 @@ def test_a_key_of_a_second_file_stands_where_its_value_counts(tmp_path: Path) ->
 def test_what_is_missing_stands_where_its_object_does(tmp_path: Path) -> None:
     text = "suites: {mlvp: {}}\ndatasets:\n  a:\n    clips: 3\n  b:\n    adapter: msrvtt\n    videos: v\n"
     assert told(tmp_path, text) == ["config.yaml, line 3: datasets.a.adapter: is missing"]
-    assert told(tmp_path, text.replace("clips: 3", "adapter: demo")) == [
-        "config.yaml, line 5: datasets.b.annotations: the adapter 'msrvtt' needs it"
+    assert told(tmp_path, text.replace("clips: 3", MINE.replace(", ", "\n    "))) == [
+        "config.yaml, line 7: datasets.b.annotations: the adapter 'msrvtt' needs it"
     ]
 
 
 def test_keys_of_json_have_lines_too(tmp_path: Path) -> None:
-    (line,) = told(tmp_path, '{\n"datasets": {"demo": {"adapter": "demo"}},\n"suites": {"mlvp": {"draww": 1}}\n}')
-    assert line.startswith("config.yaml, line 3: suites.mlvp.draww: unknown key")
+    (line,) = told(
+        tmp_path, json.dumps({"datasets": {"mine": clips.DATASET}, "suites": {"mlvp": {"draww": 1}}}, indent=0)
+    )
+    assert line.startswith("config.yaml, line 11: suites.mlvp.draww: unknown key")
 
 
 def test_merged_keys_stand_where_they_are_written(tmp_path: Path) -> None:
-    text = "datasets:\n  a: &a\n    adapter: demo\n    clips: 0\n  b:\n    <<: *a\nsuites: {mlvp: {}}\n"
+    dataset = MINE.replace(", ", "\n    ")
+    text = f"datasets:\n  a: &a\n    {dataset}\n    language: 0\n  b:\n    <<: *a\nsuites: {{mlvp: {{}}}}\n"
     assert [line.partition(": I")[0] for line in told(tmp_path, text)] == [
-        "config.yaml, line 4: datasets.a.clips",
-        "config.yaml, line 4: datasets.b.clips",
+        "config.yaml, line 6: datasets.a.language",
+        "config.yaml, line 6: datasets.b.language",
     ]
 
 
+@OF_WINGS
 def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path) -> None:
     text = "datasets: {demo: {adapter: demo}, more: {adapter: dmo}}\nsuites: {mlvp: {}}\n"
     text += "evaluation: {querybank: more}\n"
@@ -224,16 +241,16 @@ def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path
         ("suites.mlvp.perturbations", "[all]", "unknown 'all'; .*; `all` stands without brackets"),
         ("suites.mlvp.parameters.fog.1.decay", "25e-1", "not '25e-1'; write 2.5 without quotes"),
         ("suites.mlvp.parameters.fog.1.decay", "1:30", "YAML reads 1:30 as 90"),
-        ("datasets.my-set", "{adapter: demo}", "a name has lower-case letters, digits and `_`, a letter first"),
-        ("datasets.demo.subset", "[7020]", "valid string, not 7020; a text that looks like a number has quotes"),
-        ("datasets.demo.subset", "[]", r"at least 1 member, not \[\]"),
-        ("datasets.demo.language", "EN", "did you mean 'en'"),
-        ("datasets.demo.captions", "all", "for the adapters msvd, not 'demo'"),
-        ("datasets.demo.videos", "[a]", "a path, which is a text"),
+        ("datasets.my-set", f"{{{MINE}}}", "a name has lower-case letters, digits and `_`, a letter first"),
+        ("datasets.mine.subset", "[7020]", "valid string, not 7020; a text that looks like a number has quotes"),
+        ("datasets.mine.subset", "[]", r"at least 1 member, not \[\]"),
+        ("datasets.mine.language", "EN", "did you mean 'en'"),
+        ("datasets.mine.captions", "all", "for the adapters msvd, not 'folder'"),
+        ("datasets.mine.videos", "[a]", "a path, which is a text"),
     ],
 )
 def test_what_is_meant_is_told(key: str, value: str, words: str, tmp_path: Path) -> None:
-    plain = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
+    plain = {"datasets": {"mine": {**clips.DATASET}}, "suites": {"mlvp": {}}}
     inner: dict[str, Any] = plain
     *around, last = key.split(".")
     for name in around:
@@ -247,17 +264,17 @@ def test_what_is_meant_is_told(key: str, value: str, words: str, tmp_path: Path)
 @pytest.mark.parametrize("value", ["0", "07", "+3", "1_000", "0x10", "'010'"])
 def test_numbers_that_everybody_reads_alike_are_taken(value: str, tmp_path: Path) -> None:
     key = "split" if "'" in value else "max_failed_items"
-    parsed(tmp_path, f"datasets: {{demo: {{adapter: demo, {key}: {value}}}}}\nsuites: {{mlvp: {{}}}}\n")
+    parsed(tmp_path, PLAIN.replace(MINE, f"{MINE}, {key}: {value}"))
 
 
 def test_old_keys_are_read_and_named_in_one_message(tmp_path: Path) -> None:
-    text = "max_quarantine: 3\ntimeout_s: 9\n" + PLAIN.replace("adapter: demo", "adapter: demo, max_quarantine: 1")
+    text = "max_quarantine: 3\ntimeout_s: 9\n" + PLAIN.replace(MINE, f"{MINE}, max_quarantine: 1")
     read = parsed(tmp_path, text)
-    assert (read.max_failed_items, read.max_failed_items_of("demo"), read.timeout_s) == (3, 1, 9)
+    assert (read.max_failed_items, read.max_failed_items_of("mine"), read.timeout_s) == (3, 1, 9)
     assert read.old_names.split("\n  ") == [
         "keys have new names; the old ones still work:",
         "config.yaml, line 1: max_quarantine is now max_failed_items",
-        "config.yaml, line 3: datasets.demo.max_quarantine is now max_failed_items",
+        "config.yaml, line 3: datasets.mine.max_quarantine is now max_failed_items",
     ]
     assert not parsed(tmp_path, PLAIN).old_names
 
@@ -288,7 +305,9 @@ def test_a_misread_number_that_another_file_replaces_is_no_mistake(tmp_path: Pat
 def test_numbers_of_a_file_that_holds_more_than_the_workflows_keys_are_its_own(tmp_path: Path) -> None:
     """A module has a part of the file: the other keys are those of the user's own rules."""
     path = tmp_path / "config.yaml"
-    path.write_text("time: 1:30\nseed: 010\ncorpora: {datasets: {demo: {adapter: demo}}, suites: {mlvp: }, seed: 3}\n")
+    path.write_text(
+        f"time: 1:30\nseed: 010\ncorpora: {{datasets: {{mine: {{{MINE}}}}}, suites: {{mlvp: }}, seed: 3}}\n"
+    )
     part = config_file.load([path])["corpora"]
     assert config.parse(part, line_numbers.read([path])).seed == 3
 
@@ -297,15 +316,15 @@ def test_numbers_of_a_file_that_holds_more_than_the_workflows_keys_are_its_own(t
 
 
 def test_an_empty_suite_or_section_has_its_defaults(tmp_path: Path) -> None:
-    sections = "".join(f"{name}:\n" for name in ("backends", "evaluation", "composed", "storage", "limits"))
-    empty = parsed(tmp_path, "datasets: {demo: {adapter: demo}}\nsuites:\n  mlvp:\n" + sections)
+    sections = "".join(f"{name}:\n" for name in ("backends", *wings.loaded("section"), "storage", "limits"))
+    empty = parsed(tmp_path, PLAIN.partition("suites")[0] + "suites:\n  mlvp:\n" + sections)
     assert empty == parsed(tmp_path, PLAIN)
 
 
 def test_what_holds_keys_and_is_left_empty_has_its_defaults(tmp_path: Path) -> None:
     suite = "  mlvp: {parameters: , captions: }\n  mm_robustness: {captions: {parameters: }}\n"
-    text = "datasets: {demo: {adapter: demo}}\nsuites:\n" + suite + "backends: {captions: , style: , frost: }\n"
-    plain = "datasets: {demo: {adapter: demo}}\nsuites: {mlvp: , mm_robustness: }\n"
+    text = PLAIN.partition("suites")[0] + "suites:\n" + suite + "backends: {captions: , style: , frost: }\n"
+    plain = PLAIN.replace("{mlvp: {}}", "{mlvp: , mm_robustness: }")
     assert parsed(tmp_path, text) == parsed(tmp_path, plain)
 
 
@@ -318,6 +337,7 @@ def test_a_profile_has_no_effect_on_frames(tmp_path: Path) -> None:
 # --- paths -----------------------------------------------------------------------------------------------------------
 
 
+@OF_WINGS
 def test_paths_begin_with_the_home_folder_and_hold_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("DATA", "/da ta")
@@ -419,6 +439,7 @@ def test_any_value_anywhere_is_told_or_taken(seed: int, tmp_path: Path) -> None:
             assert lines[1:]
 
 
+@OF_WINGS
 def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("\n".join(line[1] if len(line) > 1 else line[0] for line in LINES))
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(REPOSITORY / "Snakefile"), "-n"]
@@ -460,7 +481,7 @@ def test_a_severity_called_yes_is_not_1(key: str, place: str) -> None:
     """YAML reads it as true, which Python takes for 1."""
     body = place + ": {" + key + ": {}}" + "}" * place.count("{")
     with pytest.raises(ConfigError, match="a severity is a whole number; YAML reads yes and on as true"):
-        config.parse(yaml.safe_load(f"datasets: {{d: {{adapter: demo}}}}\nsuites: {{mlvp: {{{body}}}}}"))
+        config.parse(yaml.safe_load(PLAIN.replace("mlvp: {}", f"mlvp: {{{body}}}")))
 
 
 def test_of_many_unknown_keys_few_are_compared_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -468,5 +489,5 @@ def test_of_many_unknown_keys_few_are_compared_with_the_known_ones(monkeypatch: 
     monkeypatch.setattr(advice, "nearest", lambda word, known, **_: compared.append(word) or [])
     unknown = {f"frame_pixel_{number}": 1 for number in range(3_000)}
     with pytest.raises(ConfigError, match="and 2900 more"):
-        config.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"mlvp": {}}, "limits": unknown})
+        config.parse({"datasets": {"d": clips.DATASET}, "suites": {"mlvp": {}}, "limits": unknown})
     assert len(compared) <= 1_000

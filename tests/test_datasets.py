@@ -10,6 +10,7 @@ import string
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -224,6 +225,7 @@ def test_folder_refuses_one_id_for_two_videos(tmp_path: Path) -> None:
     assert "names another video or span" in listing.rejected[0].reason
 
 
+@needs.wings("demo")
 def test_the_demo_has_as_many_items_as_asked() -> None:
     listing = reading.read("demo", Dataset(adapter="demo", clips=17))
     assert len(listing.items) == 17

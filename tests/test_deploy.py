@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+import needs
 import preloaded
 import pytest
 import yaml
@@ -25,6 +26,8 @@ from perturbations import read_manifest
 from perturbations.base import project
 from perturbations.cli.main import main
 from perturbations.config import sections as configuration
+
+pytestmark = needs.wings(*needs.WINGS)
 
 REPOSITORY = Path(__file__).parents[1]
 TINY = {

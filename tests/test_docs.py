@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import generate
+import needs
 import pytest
 import rooms
 
@@ -17,6 +18,8 @@ from perturbations import retrieval, tta
 from perturbations.base import errors
 from perturbations.cli.main import parser
 from perturbations.suites import registry
+
+pytestmark = needs.wings(*needs.WINGS)
 
 ROOT = Path(__file__).parents[1]
 PAGES = [

@@ -331,7 +331,11 @@ def test_every_video_is_stored_once(outputs: Path, kind: str) -> None:
         ("data", TERMS, {"license": "cc-by-4.0"}),
         ("data", Terms(), {"license": "unknown", "gated": True}),
         ("msrvtt", TERMS, {"license": "cc-by-4.0", "gated": True, "language": ["en"]}),
-        ("demo", Terms(license="Our own: v2"), {"license": "other", "license_name": "our-own-v2", "language": ["en"]}),
+        pytest.param(
+            *("demo", Terms(license="Our own: v2")),
+            {"license": "other", "license_name": "our-own-v2", "language": ["en"]},
+            marks=needs.wings("demo"),
+        ),
     ],
 )
 def test_a_card_states_its_terms_in_the_hub_s_words(

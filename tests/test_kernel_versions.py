@@ -77,9 +77,7 @@ def result_of(form: Perturbation) -> bytes:
 
 def result_of_analysis(analysis: str, folder: Path) -> tuple[int, bytes]:
     """An analysis's version, and what it finds in the clip."""
-    recipe = paths.analysis_recipe(
-        config.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"mlvp": {}}}), analysis
-    )
+    recipe = paths.analysis_recipe(config.parse({"datasets": {"d": clips.DATASET}, "suites": {"mlvp": {}}}), analysis)
     source = clips.source_row(clips.write_scene(folder / "clip.mp4", clip()))
     (row,) = clips.analysed(recipe, [source], folder)
     assert row.status == "complete", row.error

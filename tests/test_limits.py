@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from clips import MPEG4, VP9, WIDTH, X264, decoded, listed, make, noise
+from clips import DATASET, MPEG4, VP9, WIDTH, X264, decoded, listed, make, noise
 
 from perturbations.base import limits, storage
 from perturbations.base.errors import ConfigError, MediaError
@@ -28,7 +28,7 @@ from perturbations.media.clip import MediaClip
 from perturbations.plan import recipe
 
 MOST_MIB, MOST_CPU_S = 300, 5  # of a child process, its imports in MiB but not in seconds; to refuse takes a tenth
-CONFIG = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
+CONFIG = {"datasets": {"demo": DATASET}, "suites": {"mlvp": {}}}
 
 
 @pytest.fixture(autouse=True)

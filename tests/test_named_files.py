@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import needs
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +32,7 @@ def test_texts_are_looked_at() -> None:
     assert len(TEXTS) > 300
 
 
+@needs.wings(*needs.WINGS)
 @pytest.mark.parametrize(
     "folder", sorted({path.parent for path in TEXTS}), ids=lambda path: str(path.relative_to(ROOT))
 )

@@ -50,7 +50,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
 
 
 def of_config(raw: dict[str, Any], key: str, variant: str = "released", severity: int = 3) -> recipe.VideoRecipe:
-    parsed = config.parse({"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}, "backends": raw})
+    parsed = config.parse({"datasets": {"data": clips.DATASET}, "suites": {"mlvp": {}}, "backends": raw})
     return recipe.make(
         registry.get(key),
         severity,

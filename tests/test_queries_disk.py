@@ -6,6 +6,7 @@ import errno
 import os
 from pathlib import Path
 
+import needs
 import pytest
 
 from perturbations.base import storage
@@ -44,6 +45,7 @@ def test_a_file_system_that_reserves_nothing_is_no_error(
     assert (tmp_path / "frames").stat().st_size == 3_000_000
 
 
+@needs.wings("evaluation")
 def test_queries_reserve_their_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     import numpy as np

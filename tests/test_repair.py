@@ -8,6 +8,7 @@ import tarfile
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,8 @@ from perturbations.base import storage, sums
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
 from perturbations.verify import run
+
+pytestmark = needs.wings("evaluation")  # whose results the kept corpus has
 
 
 @pytest.fixture(scope="module")

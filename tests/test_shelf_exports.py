@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import clips
+import needs
 import pytest
 
 import perturbations
@@ -89,6 +90,7 @@ def test_one_file_is_all_that_is_new(house: Path) -> None:
     assert before.keys() <= after.keys()
 
 
+@needs.wings("composed")
 def test_help_lists_the_new_format(house: Path) -> None:
     result = perturb(house, "export", "--help")
     assert result.returncode == 0, result.stderr

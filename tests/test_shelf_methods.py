@@ -10,12 +10,15 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import pytest
 import yaml
 
 from perturbations.base import shelf
 from perturbations.base.errors import ConfigError, ShelfError
 from perturbations.tta.methods import registry
+
+pytestmark = needs.wings("composed", "evaluation")
 
 ROOT = Path(__file__).parents[1]
 

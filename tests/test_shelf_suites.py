@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 import yaml
 from shelves import ROOT, copy_with, run
@@ -115,6 +116,7 @@ def test_calibration_knows_it(copy: Path) -> None:
     assert dusk == {"share": 0.5}
 
 
+@needs.wings("evaluation")
 def test_evaluation_and_the_page_know_it(copy: Path) -> None:
     program = (
         "import yaml; from perturbations.config import sections as config;"
@@ -139,6 +141,7 @@ def checkout(copy: Path) -> Path:
     return copy
 
 
+@needs.wings(*needs.WINGS)
 def test_the_documentation_lists_it(checkout: Path) -> None:
     program = (
         "import sys; sys.path.insert(0, 'docs'); import generate;"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import clips
+import needs
 import preloaded
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +26,8 @@ from perturbations.manifest.kinds import VIDEOS
 from perturbations.plan import recipe
 from perturbations.suites import registry
 from perturbations.verify import run
+
+pytestmark = needs.wings("demo")  # which draws the clips
 
 
 @pytest.fixture(scope="module")

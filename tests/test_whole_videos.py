@@ -210,7 +210,7 @@ def test_only_suites_of_whole_videos_cut_them() -> None:
     assert not recipe.from_config(parsed, sharding.whole("y"), "msrvtt_p", "freeze", 1).whole_videos
     assert not recipe.from_config(parsed, "y", "mm_robustness", "fog", 1).whole_videos
     assert not recipe.from_config(parsed, "y", "mlvp", "fog", 1).whole_videos
-    plain = config.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"msrvtt_p": {}}})
+    plain = config.parse({"datasets": {"d": clips.DATASET}, "suites": {"msrvtt_p": {}}})
     assert not recipe.from_config(plain, "d", "msrvtt_p", "freeze", 1).whole_videos
 
 

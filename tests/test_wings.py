@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,8 @@ datasets: {mine: {adapter: folder, annotations: captions.csv, videos: videos}}
 suites: {mlvp: {perturbations: [fog, gaussian_noise], severities: [1]}}
 """
 
+DEMO = "datasets: {demo: {adapter: demo, clips: 2}}\nsuites: {mlvp: {}}\n"
+
 IMPORT_ALL = """
 import importlib, pkgutil, perturbations
 for module in pkgutil.walk_packages(perturbations.__path__, "perturbations."):
@@ -39,19 +42,23 @@ for module in pkgutil.walk_packages(perturbations.__path__, "perturbations."):
 
 
 def without(root: Path, names: list[str]) -> Path:
-    """A copy of the repository without some wings and those that need them, beside a dataset of two clips."""
+    """A copy of the package and the workflow without some wings, beside a dataset of two clips."""
     copy = shelves.copy_with(root / "copy", {})
-    cut = {name for name, wing in wings.wings().items() if name in names or {*wing.needs} & {*names}}
-    for name in cut:
-        wing = wings.wings()[name]
-        shutil.rmtree(copy / "perturbations" / name)
-        for file in (*wing.files, *(f"workflow/rules/{rule}.smk" for rule in wing.rules)):
-            (copy / file).unlink(missing_ok=True)
+    cut(copy, names)
     for name in ("a", "b"):
         tiny_clip(root / f"videos/{name}.mp4", seed=1, frames=3)
     (root / "captions.csv").write_text("item_id,caption\na,a dog runs\nb,a cat sleeps\n")
     (root / "config.yaml").write_text(CONFIG)
     return copy
+
+
+def cut(copy: Path, names: list[str]) -> None:
+    """Take wings out of a copy, and those that need them."""
+    for name, wing in wings.wings().items():
+        if name in names or {*wing.needs} & {*names}:
+            shutil.rmtree(copy / "perturbations" / name)
+            for file in (*wing.files, *(f"workflow/rules/{rule}.smk" for rule in wing.rules)):
+                (copy / file).unlink(missing_ok=True)
 
 
 def snakemake(root: Path, copy: Path, *words: str) -> str:
@@ -78,3 +85,23 @@ def test_the_spine_alone_makes_a_corpus_and_verifies_it(tmp_path: Path) -> None:
     commands = shelves.run(copy, "-m", "perturbations", "--help")
     assert "verify" in commands
     assert "status" not in commands
+
+
+@pytest.mark.parametrize("name", wings.wings())
+def test_the_spine_passes_its_tests_without_a_wing(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """A file that imports a wing is its test, and so is a test that `needs.wings` marks."""
+    if not request.config.getoption("wings"):
+        pytest.skip("pytest --wings: ten minutes per wing")
+    copy = tmp_path / "checkout"
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    for file in tracked.rstrip("\0").split("\0"):
+        (copy / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(PROJECT / file, copy / file, follow_symlinks=False)
+    cut(copy, [name])
+    if name == "demo" or wings.wings()[name].section:
+        (copy / "config.yaml").write_text(DEMO)  # that of the repository has keys of the wing
+    for linter in (("ruff", "check", "perturbations"), ("mypy", "perturbations"), ("snakemake", "--lint")):
+        shelves.run(copy, "-m", *linter)
+    if name != "demo":
+        snakemake(copy, copy, "--", "mlvp_demo")
+    shelves.run(copy, "-m", "pytest", "-n", "2", "-q", "--bare", "-p", "no:cacheprovider", "tests")

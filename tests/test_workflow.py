@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import needs
 import numpy as np
 import preloaded
 import pytest
@@ -178,7 +179,6 @@ def test_a_run_makes_every_video_and_every_row_checks_out(tmp_path: Path) -> Non
     assert sorted(captions["text"]) == [f"a caption of {name}" for name in IDS]
     qrels = read_manifest(tmp_path / "manifests/tiny/qrels.parquet")
     assert sorted(qrels["corpus_id"]) == IDS
-    assert (tmp_path / "manifests/tiny/mlvp/preview.png").stat().st_size > 0
     verified = project.perturb("verify", "-j", "2")
     assert verified.returncode == 0, verified.stdout + verified.stderr
     log = next((tmp_path / "work/logs/tiny/mlvp/fog/5").glob("*.log")).read_text()
@@ -322,6 +322,7 @@ def test_an_unfinished_shard_keeps_its_finished_clips(finished_in_large_shards: 
     assert project.results() == finished_in_large_shards.results()
 
 
+@needs.wings("status")
 def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path) -> None:
     project = new_project(tmp_path, shard_size=50)
     whole = (tmp_path / "videos/b.mp4").read_bytes()
@@ -399,6 +400,7 @@ def test_odd_names_are_only_names(tmp_path: Path) -> None:
     assert project.perturb("verify").returncode == 0
 
 
+@needs.wings("status")
 def test_a_read_only_corpus_folder_stops_the_run_with_a_reason(tmp_path: Path) -> None:
     project = new_project(tmp_path)
     (tmp_path / "corpora").write_text("in the way")
@@ -433,14 +435,17 @@ def test_the_menu(finished: Project) -> None:
     assert "2 perturbations of mlvp x severities 1, 3 on the dataset `tiny` (folder)" in done.stdout
 
 
+@needs.wings("report")
 def test_report(project: Project) -> None:
     project.snakemake("--report", "report.html", "mlvp_tiny")
     text = (project.root / "report.html").read_text()
     assert "preview.png" in text
+    assert (project.root / "manifests/tiny/mlvp/preview.png").stat().st_size > 0
     assert "corpus.html" in text
     assert "What there is" in text, "it opens on a description"
 
 
+@needs.wings("report")
 def test_a_run_ends_with_the_page_of_all_pages(finished: Project) -> None:
     text = (finished.root / "manifests" / "index.html").read_text()
     assert 'href="tiny/mlvp/corpus.html"' in text
@@ -448,6 +453,7 @@ def test_a_run_ends_with_the_page_of_all_pages(finished: Project) -> None:
     assert "<code>snakemake mlvp_tiny</code>" in text
 
 
+@needs.wings("composed", "demo", "evaluation")
 def test_the_default_target_is_the_demo(tmp_path: Path) -> None:
     project = Project(tmp_path, yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
     done = project.snakemake("--dry-run")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import cv2
+import needs
 import numpy as np
 import pandas as pd
 import pytest
@@ -81,6 +82,7 @@ def test_both_suites_are_made_and_check_out(finished: Project) -> None:
 OF_MANIFEST = ["check_quarantine", "corpus_page", "mixes", "preview", "videos_manifest"]
 
 
+@needs.wings("preflight")
 @pytest.mark.parametrize(
     ("suite", "section", "jobs"),
     [
