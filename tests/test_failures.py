@@ -234,6 +234,7 @@ def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compress
 
 
 JOB = """
+import os
 from pathlib import Path
 from perturbations.engine import supervise
 from perturbations.media import program
@@ -246,7 +247,7 @@ def work(task, tick):
     output.overwrite_output = lambda: output
     output.compile = lambda cmd: [cmd, "-nostdin", "-v", "error", *command]
     with program._ffmpeg(output, Path("none")) as process:
-        print(process.pid, flush=True)
+        print(os.getpid(), process.pid, flush=True)
         process.wait()
 
 list(supervise.run(work, ["a"], stall_limit_s=1000))
@@ -259,11 +260,10 @@ def test_no_ffmpeg_outlives_its_job_or_its_worker(victim: str) -> None:
         [sys.executable, "-c", JOB], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as job:
         assert job.stdout is not None
-        ffmpeg = int(job.stdout.readline())
-        (worker,) = psutil.Process(job.pid).children()
-        (job if victim == "job" else worker).kill()
+        worker, ffmpeg = map(int, job.stdout.readline().split())
+        os.kill(job.pid if victim == "job" else worker, signal.SIGKILL)
         wait_for(lambda: is_gone(ffmpeg))
-        wait_for(lambda: is_gone(worker.pid))
+        wait_for(lambda: is_gone(worker))
         job.kill()
 
 
