@@ -34,6 +34,10 @@ def name_of(entry: Perturbation) -> str:
     return f"{entry.key}-{entry.variant}"
 
 
+def each_of(method: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("entry", [entry for entry in VISUAL if entry.method == method], ids=name_of)
+
+
 each_entry = pytest.mark.parametrize("entry", ENTRIES, ids=name_of)
 each_parameter = pytest.mark.parametrize(
     ("entry", "name"), PARAMETERS, ids=[f"{entry.key}-{entry.variant}-{name}" for entry, name in PARAMETERS]
@@ -91,9 +95,7 @@ def test_calibration_stays_within(entry: Perturbation) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (36, 50)])
-@pytest.mark.parametrize(
-    "entry", [entry for entry in VISUAL if entry.method == "pixel"], ids=lambda entry: f"{entry.key}-{entry.variant}"
-)
+@each_of("pixel")
 @pytest.mark.filterwarnings("error")
 def test_pixel_kernels_compute_at_both_ends(entry: Perturbation, size: tuple[int, int]) -> None:
     frames = scene(2, *size)
@@ -109,9 +111,7 @@ def test_pixel_kernels_compute_at_both_ends(entry: Perturbation, size: tuple[int
 
 
 @pytest.mark.parametrize("num_frames", [1, 2, 13, 300])
-@pytest.mark.parametrize(
-    "entry", [entry for entry in VISUAL if entry.method == "temporal"], ids=lambda entry: entry.key
-)
+@each_of("temporal")
 def test_temporal_kernels_compute_at_both_ends(entry: Perturbation, num_frames: int) -> None:
     guide = {"donor": ((5, 1.0),), "clock": (np.arange(num_frames) / 25,)}.get(entry.guide or "", ())
     for parameters in extremes(entry):
@@ -126,9 +126,7 @@ def test_temporal_kernels_compute_at_both_ends(entry: Perturbation, num_frames: 
             assert all(plan < num_frames)
 
 
-@pytest.mark.parametrize(
-    "entry", [entry for entry in VISUAL if entry.method == "codec"], ids=lambda entry: f"{entry.key}-{entry.variant}"
-)
+@each_of("codec")
 def test_encoders_accept_both_ends(entry: Perturbation, tmp_path: Path) -> None:
     clean = tmp_path / "clean.mp4"
     rate = Fraction(25)
@@ -154,9 +152,7 @@ def encoded(clean: Path, path: Path, arguments: dict[str, Any]) -> int:
 CAPTIONS = ("", "a", "A man, who walks his dog; 2 children play!", "word " * 50)
 
 
-@pytest.mark.parametrize(
-    "entry", [entry for entry in ENTRIES if entry.kind == "text"], ids=lambda entry: f"{entry.key}-{entry.variant}"
-)
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.kind == "text"], ids=name_of)
 def test_text_kernels_compute_at_both_ends(entry: Perturbation) -> None:
     kernel = registry.resolve(entry.kernel)
     roles = {name: role(name) for name in entry.roles}

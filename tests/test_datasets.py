@@ -7,10 +7,12 @@ import io
 import json
 import os
 import string
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import needs
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,11 +73,19 @@ def test_msvd_gives_every_caption_when_asked(reference: Path) -> None:
     assert sum(len(item.texts) for item in every.items) == sum(len(captions[item.item_id]) for item in every.items)
 
 
-def test_didemo_has_the_1004_videos_of_the_paper_when_each_stem_has_one_file(reference: Path, tmp_path: Path) -> None:
+def test_didemo_joins_descriptions_in_order_and_has_1004_videos_when_each_stem_has_one_file(
+    reference: Path, tmp_path: Path
+) -> None:
     path = reference / "data/didemo/test_data.json"
+    entries = json.loads(path.read_text())
+    assert len(entries) == 4021
     config = Dataset(adapter="didemo", annotations=path, videos=tmp_path)
-    for entry in json.loads(path.read_text()):
+    paragraphs = {item.source_video_id: item.texts[0] for item in reading.read("didemo", config).items}
+    expected: dict[str, list[str]] = {}
+    for entry in entries:
+        expected.setdefault(entry["video"], []).append(entry["description"].strip())
         (tmp_path / f"{os.path.splitext(entry['video'])[0]}.mp4").touch()
+    assert paragraphs == {video: " ".join(sentences) for video, sentences in expected.items()}
     listing = reading.read("didemo", config)
     matches, missing = reading.locate(config, listing)
     assert len({match.path for match in matches}) == len(matches) == len(listing.items) == 1004
@@ -88,18 +98,6 @@ def test_youcook2_numbers_the_span_that_is_described_twice(reference: Path) -> N
     texts = {item.item_id: item.texts[0] for item in reading.read("youcook2", config).items}
     assert texts["oJZUxU9szWA_120_252"].startswith("soak gram")
     assert texts["oJZUxU9szWA_120_252_2"].startswith("pressure cook")
-
-
-def test_didemo_joins_all_4021_descriptions_in_order(reference: Path) -> None:
-    path = reference / "data/didemo/test_data.json"
-    entries = json.loads(path.read_text())
-    assert len(entries) == 4021
-    listing = reading.read("didemo", Dataset(adapter="didemo", annotations=path, videos=path.parent))
-    paragraphs = {item.source_video_id: item.texts[0] for item in listing.items}
-    expected: dict[str, list[str]] = {}
-    for entry in entries:
-        expected.setdefault(entry["video"], []).append(entry["description"].strip())
-    assert paragraphs == {video: " ".join(sentences) for video, sentences in expected.items()}
 
 
 def test_msrvtt_finds_the_real_clips(reference: Path) -> None:
@@ -185,27 +183,25 @@ def test_youcook2_reads_both_of_its_files_alike(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "json", "jsonl", "parquet"])
-def test_folder_reads_every_kind_of_table(tmp_path: Path, kind: str) -> None:
-    import pandas as pd
+WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {
+    "csv": lambda table, path: table.to_csv(path, index=False),
+    "tsv": lambda table, path: table.to_csv(path, index=False, sep="\t"),
+    "json": lambda table, path: table.to_json(path, orient="records"),
+    "jsonl": lambda table, path: table.to_json(path, orient="records", lines=True),
+    "parquet": lambda table, path: table.to_parquet(path),
+}
 
-    table = pd.DataFrame(
-        {
-            "name": ["x", "x", "y", "x"],
-            "file": ["x.mov", "x.mov", "sub/y.mkv", "x.mov"],
-            "said": ["one", 'two, "three"', "fünf", "one"],
-            "from": [None, None, 1.5, None],
-            "to": [None, None, 2.0, None],
-        }
-    )
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_folder_reads_every_kind_of_table(tmp_path: Path, kind: str) -> None:
+    rows = [
+        ("x", "x.mov", "one", None, None),
+        ("x", "x.mov", 'two, "three"', None, None),
+        ("y", "sub/y.mkv", "fünf", 1.5, 2.0),
+        ("x", "x.mov", "one", None, None),
+    ]
     path = tmp_path / f"captions.{kind}"
-    {
-        "csv": lambda: table.to_csv(path, index=False),
-        "tsv": lambda: table.to_csv(path, index=False, sep="\t"),
-        "json": lambda: table.to_json(path, orient="records"),
-        "jsonl": lambda: table.to_json(path, orient="records", lines=True),
-        "parquet": lambda: table.to_parquet(path),
-    }[kind]()
+    WRITERS[kind](pd.DataFrame(rows, columns=["name", "file", "said", "from", "to"]), path)
     columns = {"item_id": "name", "video": "file", "caption": "said", "start_s": "from", "end_s": "to"}
     config = Dataset(adapter="folder", annotations=path, videos=tmp_path, columns=columns)
     listing = reading.read("d", config)
@@ -214,15 +210,8 @@ def test_folder_reads_every_kind_of_table(tmp_path: Path, kind: str) -> None:
         ("y", ("sub/y.mkv",), 1.5, 2.0),
     ]
     assert listing.items[0].texts == ("one", 'two, "three"')
-    assert len(listing.rejected) == 1
-    assert "duplicate" in listing.rejected[0].reason
-
-
-def test_folder_refuses_one_id_for_two_videos(tmp_path: Path) -> None:
-    rows = [{"item_id": "x", "caption": "a", "f": "1.mp4"}, {"item_id": "x", "caption": "b", "f": "2.mp4"}]
-    listing = reading.read("d", folder_dataset(tmp_path, rows, columns={"video": "f"}))
-    assert len(listing.items) == 1
-    assert "names another video or span" in listing.rejected[0].reason
+    (rejected,) = listing.rejected
+    assert "duplicate" in rejected.reason
 
 
 @needs.wings("demo")
@@ -237,11 +226,11 @@ def test_the_demo_has_as_many_items_as_asked() -> None:
 MSRVTT = "key,video_id,sentence\n0,good,x\n"
 LINE = '{"clip_id":"good","text":"x"}\n'
 YOUCOOK2 = "end,start,text,video_id\n5,1,x,good\n"
-GOOD = {"item_id": "good", "caption": "c", "end": 5}
+GOOD = {"item_id": "good", "caption": "c", "end": 10_000_000, "file": "good.mp4"}
 
 
 def after_good(**columns: Any) -> str:
-    return json.dumps([GOOD, {"item_id": "v", **columns}])
+    return json.dumps([GOOD, {"item_id": "v", "end": 5, "file": "v.mp4", **columns}])
 
 
 @pytest.mark.parametrize(
@@ -265,6 +254,15 @@ def after_good(**columns: Any) -> str:
         ("youcook2", "a.csv", YOUCOOK2 + "5,1,x,good\n", "good_1_5", "duplicate id, first seen at line 2"),
         ("folder", "a.json", after_good(caption="c", end=10**400), "v", "not in seconds"),
         ("folder", "a.json", after_good(caption="c", end=True), "v", "not in seconds"),
+        *(
+            ("folder", "a.json", after_good(caption="c", end=seconds), "v", "its span is not in seconds")
+            for seconds in (1e300, 10_000_001, -1e300, "1e9", "nan", "-inf")
+        ),
+        *(
+            ("folder", "a.json", after_good(caption="c", file=file), "v", "its path leaves the videos directory")
+            for file in ("../outside", "/etc/passwd", "a/../../b", "..", "nul\0", ".")
+        ),
+        ("folder", "a.json", after_good(item_id="good", caption="b"), "good", "names another video or span"),
         ("folder", "a.json", after_good(caption="c", end=0), "v", "ends at 0 s"),
         ("folder", "a.json", after_good(end=1), "v", "no 'caption'"),
         ("folder", "a.json", json.dumps([GOOD])[:-1] + ',{"item_id":"v","caption":"","caption":"c"}]', "v", "twice"),
@@ -273,7 +271,7 @@ def after_good(**columns: Any) -> str:
 def test_one_bad_entry_is_rejected_and_the_others_stay(
     tmp_path: Path, adapter: str, name: str, content: str, item_id: str, reason: str
 ) -> None:
-    keys = {"columns": {"end_s": "end"}} if adapter == "folder" else {}
+    keys = {"columns": {"end_s": "end", "video": "file"}} if adapter == "folder" else {}
     listing = reading.read("d", dataset(tmp_path, adapter, content, name, **keys))
     assert len(listing.items) == 1
     assert "good" in listing.items[0].item_id
@@ -320,8 +318,6 @@ def test_a_table_keeps_line_ends_inside_its_fields(tmp_path: Path) -> None:
 
 
 def test_a_parquet_table_without_a_named_column_says_which(tmp_path: Path) -> None:
-    import pandas as pd
-
     path = tmp_path / "a.parquet"
     pd.DataFrame({"item_id": [], "text": []}).to_parquet(path)
     with pytest.raises(
@@ -409,14 +405,6 @@ def test_locate_says_what_is_there_instead(tmp_path: Path) -> None:
     assert "pipe.mp4 is a pipe, not a regular file" in reasons["pipe"]
     assert "cannot be read" in reasons["loop"]
     assert reasons["broken"].endswith("broken.mp4 is a broken symbolic link")
-
-
-@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/../../b", "..", "nul\0", "."])
-def test_paths_that_leave_the_folder_are_refused(tmp_path: Path, name: str) -> None:
-    rows = [{"item_id": "x", "caption": "c", "file": name}, {"item_id": "y", "caption": "c", "file": "y.mp4"}]
-    listing = reading.read("d", folder_dataset(tmp_path, rows, columns={"video": "file"}))
-    assert [item.item_id for item in listing.items] == ["y"]
-    assert "its path leaves the videos directory" in listing.rejected[0].reason
 
 
 def test_the_file_read_is_the_file_looked_for_when_a_link_leads_out(tmp_path: Path) -> None:
@@ -516,7 +504,6 @@ OF_GARBAGE = 2_000_000
         ("activitynet", "a.jsonl", "0\n" * OF_GARBAGE),
         ("activitynet", "a.jsonl", "[" * OF_GARBAGE),
         ("lsmdc", "a.csv", MEGABYTES + "\tx"),
-        ("lsmdc", "a.csv", "x\n" * OF_GARBAGE),
         ("didemo", "a.json", '"' + MEGABYTES + '"'),
         ("didemo", "a.json", '[{"' + MEGABYTES + '": 1}]'),
         ("didemo", "a.json", '{"a":' * 200_000),
@@ -530,7 +517,7 @@ OF_GARBAGE = 2_000_000
         ("folder", "a.csv", b"\x80\x04\x95" + b"c\nos\nsystem\n" * 1000),
         ("folder", "a.csv", "cos\nsystem\n(S'id'\ntR."),
     ],
-    ids=range(23),
+    ids=range(22),
 )
 def test_garbage_is_a_short_error_that_names_the_file(
     tmp_path: Path, adapter: str, name: str, content: str | bytes
@@ -546,7 +533,7 @@ def test_a_file_of_lines_of_another_kind_is_not_read_to_its_end(tmp_path: Path) 
     config = dataset(tmp_path, "lsmdc", "x\n" * OF_GARBAGE, "a.csv")
     with pytest.raises(AnnotationError, match="is of another format:\n  line 1: 1 fields") as caught:
         reading.read("d", config)
-    assert "and 99991 more" in str(caught.value)
+    assert str(caught.value).endswith("and 99991 more")
 
 
 def test_a_file_with_too_many_entries_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -565,22 +552,9 @@ def test_a_caption_or_an_id_of_megabytes_is_rejected(tmp_path: Path, kind: str) 
         ("good", "d" * 100_001),
         ("fits", "e" * 100_000),
     ]
-    table = [dict(zip(("item_id", "caption"), row, strict=True)) for row in rows]
-    content: str | bytes
-    out = io.StringIO(newline="")
-    if kind == "csv":
-        csv.writer(out).writerows([("item_id", "caption"), *rows])
-        content = out.getvalue()
-    elif kind == "parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        sink = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(table), sink)
-        content = sink.getvalue()
-    else:
-        content = json.dumps(table) if kind == "json" else "".join(json.dumps(row) + "\n" for row in table)
-    listing = reading.read("d", dataset(tmp_path, "folder", content, f"a.{kind}"))
+    path = tmp_path / f"a.{kind}"
+    WRITERS[kind](pd.DataFrame(rows, columns=["item_id", "caption"]), path)
+    listing = reading.read("d", Dataset(adapter="folder", annotations=path, videos=tmp_path))
     assert [item.item_id for item in listing.items] == ["good", "fits"]
     reasons = [entry.reason.partition(" (")[0] for entry in listing.rejected]
     assert reasons == [
@@ -612,14 +586,6 @@ def test_odd_ids_are_items_or_rejected(tmp_path: Path) -> None:
     reasons = [entry.reason for entry in listing.rejected]
     for reason, expected in zip(reasons, ("holds a NUL", "a lone surrogate", "the id is empty"), strict=True):
         assert expected in reason
-
-
-@pytest.mark.parametrize("seconds", [1e300, 10_000_001, -1e300, "1e9", "nan", "-inf"])
-def test_times_that_no_video_has_are_rejected(tmp_path: Path, seconds: Any) -> None:
-    rows = [{"item_id": "good", "caption": "c", "end": 10_000_000}, {"item_id": "v", "caption": "c", "end": seconds}]
-    listing = reading.read("d", folder_dataset(tmp_path, rows, columns={"end_s": "end"}))
-    assert [item.item_id for item in listing.items] == ["good"]
-    assert "its span is not in seconds" in listing.rejected[0].reason
 
 
 def test_a_subset_of_a_million_ids(tmp_path: Path) -> None:

@@ -281,27 +281,19 @@ with locking.one_job(Path(sys.argv[1])):
 """
 
 
-def holding(journal: Path) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(journal)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    return process
+def holder(journal: Path) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", HOLDER, str(journal)]
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 @pytest.mark.parametrize("end", ["finished", "killed"])
-def test_a_second_job_waits_for_the_first(end: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_job_waits_for_the_first(end: str, tmp_path: Path) -> None:
     journal = tmp_path / "work" / "s1.jsonl"
-    with holding(journal) as first:
-        assert first.stdin is not None
-        waiting = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(journal)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    with holder(journal) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "held\n"
+        waiting = holder(journal)
         assert waiting.stderr is not None
         assert waiting.stdout is not None
         assert f"process {first.pid} on " in waiting.stderr.readline()

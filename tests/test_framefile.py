@@ -46,17 +46,11 @@ def test_both_predictors_pack_what_they_are_for(tmp_path: Path) -> None:
         assert path.stat().st_size < frames.nbytes / 2
 
 
-@pytest.mark.parametrize("content", [b"", b"no zstd", pa.compress(b"no arrays", "zstd", asbytes=True)])
+@pytest.mark.parametrize(
+    "content", [b"", b"no zstd", b"\x28\xb5\x2f\xfd" + bytes(50), pa.compress(b"no arrays", "zstd", asbytes=True)]
+)
 def test_a_damaged_file_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.npy.zst"
     path.write_bytes(content)
     with pytest.raises(MediaError, match=r"x\.npy\.zst cannot be read"):
-        framefile.read(path)
-
-
-def test_a_shortened_file_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "x.npy.zst"
-    framefile.write(path, np.random.default_rng(0).integers(0, 256, (2, 16, 16, 3), dtype=np.uint8))
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(MediaError, match="cannot be read"):
         framefile.read(path)

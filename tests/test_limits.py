@@ -62,18 +62,18 @@ from pathlib import Path
 from perturbations.media import decoding, framefile, probing
 from perturbations.media.clip import MediaClip
 from perturbations.base.errors import MediaError
-path, way = Path(sys.argv[1]), sys.argv[2]
+
+ways = {
+    "framefile": framefile.read,
+    "probe": probing.probe,
+    "decode": lambda path: [None for _ in decoding.decode(MediaClip(path))],
+}
 before = resource.getrusage(resource.RUSAGE_SELF)
-try:
-    if way == "framefile":
-        framefile.read(path)
-    elif way == "probe":
-        probing.probe(path)
-    else:
-        for _ in decoding.decode(MediaClip(path)):
-            pass
-except MediaError as error:
-    print(error)
+for path in map(Path, sys.argv[2:]):
+    try:
+        ways[sys.argv[1]](path)
+    except MediaError as error:
+        print(error)
 usage = resource.getrusage(resource.RUSAGE_SELF)
 peak_kib = usage.ru_maxrss
 if Path("/proc/self/status").exists():  # there, ru_maxrss is at least what the parent had when it started us
@@ -82,31 +82,30 @@ print(int(peak_kib) / 1024, usage.ru_utime + usage.ru_stime - before.ru_utime - 
 """
 
 
-def refused(path: Path, way: str) -> str:
-    """The reason; fails where refusing took much memory or time."""
-    command = [sys.executable, "-c", _CHILD, str(path), way]
+def refused(way: str, *paths: Path) -> list[str]:
+    """The reasons; fails where refusing all of them took much memory or time."""
+    command = [sys.executable, "-c", _CHILD, way, *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
-    reason, used = done.stdout.splitlines()
+    *reasons, used = done.stdout.splitlines()
     memory_mib, cpu_s = map(float, used.split())
     assert memory_mib < MOST_MIB
     assert cpu_s < MOST_CPU_S
-    return reason
+    return reasons
+
+
+ASKING: list[tuple[tuple[int, int], int, str]] = [
+    ((16_000, 16_000), 1, "a frame of 16000x16000 has 256,000,000 pixels; limits.frame_pixels allows 40,000,000"),
+    ((65_535, 65_535), 1, "limits.frame_pixels allows"),
+    ((8_000, 8_000), 200, "a frame of 8000x8000 has 64,000,000 pixels; limits.frame_pixels allows 40,000,000"),
+    ((1, 1), 1_000_000, "the file has 1,000,000 frames or more; limits.frames allows 500,000"),
+]
 
 
 @pytest.mark.parametrize("way", ["probe", "decode"])
-@pytest.mark.parametrize(
-    ("size", "frames", "reason"),
-    [
-        ((16_000, 16_000), 1, "a frame of 16000x16000 has 256,000,000 pixels; limits.frame_pixels allows 40,000,000"),
-        ((65_535, 65_535), 1, "limits.frame_pixels allows"),
-        ((8_000, 8_000), 200, "a frame of 8000x8000 has 64,000,000 pixels; limits.frame_pixels allows 40,000,000"),
-        ((1, 1), 1_000_000, "the file has 1,000,000 frames or more; limits.frames allows 500,000"),
-    ],
-)
-def test_a_small_file_that_asks_for_much_costs_little(
-    size: tuple[int, int], frames: int, reason: str, way: str, tmp_path: Path
-) -> None:
-    assert reason in refused(gif(tmp_path / "a.gif", *size, frames), way)
+def test_small_files_that_ask_for_much_cost_little(way: str, tmp_path: Path) -> None:
+    paths = [gif(tmp_path / f"{place}.gif", *size, frames) for place, (size, frames, _) in enumerate(ASKING)]
+    for told, (_, _, reason) in zip(refused(way, *paths), ASKING, strict=True):
+        assert reason in told
 
 
 # --- each limit, each way to open a file -----------------------------------------------------------------------------
@@ -219,22 +218,20 @@ FRAME_FILES = {
 }
 
 
-@pytest.mark.parametrize("name", FRAME_FILES)
-def test_a_frame_file_that_asks_for_much_is_refused(name: str, tmp_path: Path) -> None:
-    data, reason = FRAME_FILES[name]
-    path = tmp_path / "a.npy.zst"
-    path.write_bytes(pa.Codec("zstd").compress(data, asbytes=True))
-    assert reason in refused(path, "framefile")
-
-
-def test_a_frame_file_that_decompresses_to_much_is_not_read_to_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "a.npy.zst"
-    with pa.output_stream(str(path), compression="zstd") as stream:
+def test_frame_files_that_ask_for_much_are_refused(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.npy.zst" for name in FRAME_FILES]
+    for path, (data, _) in zip(paths, FRAME_FILES.values(), strict=True):
+        path.write_bytes(pa.Codec("zstd").compress(data, asbytes=True))
+    # One that decompresses to much is not read to its end.
+    with pa.output_stream(str(tmp_path / "endless.npy.zst"), compression="zstd") as stream:
         stream.write(NAME + header("(1, 8, 8, 3)"))
         for _ in range(512):
             stream.write(bytes(1 << 20))
-    assert path.stat().st_size < 1 << 20
-    assert "something follows the frames" in refused(path, "framefile")
+    assert (tmp_path / "endless.npy.zst").stat().st_size < 1 << 20
+    told = refused("framefile", *paths, tmp_path / "endless.npy.zst")
+    expected = [*(reason for _, reason in FRAME_FILES.values()), "something follows the frames"]
+    for said, reason in zip(told, expected, strict=True):
+        assert reason in said
 
 
 def test_a_frame_file_of_another_shape_than_its_row_is_refused(tmp_path: Path) -> None:
@@ -247,18 +244,17 @@ def test_a_frame_file_of_another_shape_than_its_row_is_refused(tmp_path: Path) -
 # --- images ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("side", [7000, 12_000, 60_000])
-def test_a_style_image_of_too_many_pixels_is_not_decoded(side: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        *((png(side, side), r".*pixels.*limits\.frame_pixels") for side in (7000, 12_000, 60_000)),
+        (b"no image", " cannot be read"),
+    ],
+)
+def test_an_image_of_too_many_pixels_or_none_is_a_reason(data: bytes, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
-    path.write_bytes(png(side, side))
-    with pytest.raises(MediaError, match=r"the frost image .*a\.png.* pixels.*limits\.frame_pixels"):
-        frost.photograph(storage.sha256(path), str(path))
-
-
-def test_an_image_that_is_none_is_a_reason(tmp_path: Path) -> None:
-    path = tmp_path / "a.png"
-    path.write_bytes(b"no image")
-    with pytest.raises(MediaError, match=r"the frost image .*a\.png cannot be read"):
+    path.write_bytes(data)
+    with pytest.raises(MediaError, match=rf"the frost image .*a\.png{reason}"):
         frost.photograph(storage.sha256(path), str(path))
 
 

@@ -75,7 +75,7 @@ def rows_of_a_kind(draw: st.DrawFn) -> tuple[RowKind[Any], list[Any]]:
     if kind.complete is not None:
         row = row.filter(lambda drawn: drawn.status != COMPLETE) | of_type(kind.complete, status=COMPLETE)
     return kind, draw(
-        st.lists(row, max_size=8, unique_by=lambda drawn: tuple(getattr(drawn, name) for name in kind.key))
+        st.lists(row, max_size=4, unique_by=lambda drawn: tuple(getattr(drawn, name) for name in kind.key))
     )
 
 
@@ -127,13 +127,6 @@ def test_keys_are_ordered_by_value_not_by_text(tmp_path: Path) -> None:
     files.write(tmp_path / "a.parquet", QUARANTINE, rows)
     stored = files.read_rows(tmp_path / "a.parquet", QUARANTINE)
     assert [row.severity for row in stored] == [None, 1, 2, 9, 10]
-
-
-@pytest.mark.parametrize("value", [math.inf, -math.inf, 0.1, 1e300])
-def test_numbers_are_kept(value: float, tmp_path: Path) -> None:
-    files.write(tmp_path / "a.parquet", VIDEOS, [filled(VideoRow, storage_psnr_db=value, bytes=2**60 + 1)])
-    (row,) = files.read_rows(tmp_path / "a.parquet", VIDEOS)
-    assert (row.storage_psnr_db, row.bytes) == (value, 2**60 + 1)
 
 
 def test_metadata_comes_back(tmp_path: Path) -> None:
@@ -202,12 +195,6 @@ def test_parts_concatenated_are_the_manifest_of_all_their_rows(tmp_path: Path) -
 # --- types and columns -----------------------------------------------------------------------------------------------
 
 
-def test_every_kind_has_its_key_among_its_columns() -> None:
-    for kind in KINDS.values():
-        assert set(kind.key) <= set(names_of(kind))
-        assert len(set(names_of(kind))) == len(names_of(kind))
-
-
 def test_every_column_is_explained() -> None:
     explained = (Path(__file__).parents[1] / "manifests" / "README.md").read_text()
     for kind in KINDS.values():
@@ -244,57 +231,40 @@ def test_what_may_be_empty_is_what_the_types_say() -> None:
     assert by_name["error"].words is None
 
 
-def test_a_complete_source_is_known_by_its_type(tmp_path: Path) -> None:
-    rows = [filled(CompleteSource, item_id="a"), filled(SourceRow, item_id="b", status=QUARANTINED)]
-    files.write(tmp_path / "a.parquet", SOURCES, rows)
-    assert [type(row) for row in files.read_rows(tmp_path / "a.parquet", SOURCES)] == [CompleteSource, SourceRow]
-
-
 def test_a_row_is_made_from_columns_by_name() -> None:
     row = filled(CompleteSource, item_id="a", fps=25.0, start_s=None)
     assert row_from(SOURCES, values_of(row)) == row
     # A DataFrame turns whole numbers into floats where others are missing, and has columns of its own.
     assert row_from(SOURCES, {**values_of(row), "width": 1.0, "fps": 25, "mine": 3}) == row
     assert type(row_from(SOURCES, {**values_of(row), "status": "missing"})) is SourceRow
+    assert row_from(TEXTS, {**values_of(filled(TEXTS.row)), "accepted": False}).accepted is False
+    vector = row_from(ANALYSES, {**values_of(filled(ANALYSES.row)), "vector": np.array([1.0, 2.0])}).vector
+    assert vector == (1.0, 2.0)
 
 
 @pytest.mark.parametrize(
-    ("column", "value"),
+    ("kind", "column", "value"),
     [
-        ("item_id", 7),
-        ("item_id", b"a"),
-        ("frame_count", "12"),
-        ("frame_count", 12.5),
-        ("frame_count", math.inf),
-        ("frame_count", math.nan),
-        ("frame_count", True),
-        ("fps", "25"),
-        ("fps", True),
-        ("rotation", []),
-        ("status", "lost"),
-        ("stage", "lunch"),
+        (SOURCES, "item_id", 7),
+        (SOURCES, "item_id", b"a"),
+        (SOURCES, "frame_count", "12"),
+        (SOURCES, "frame_count", 12.5),
+        (SOURCES, "frame_count", math.inf),
+        (SOURCES, "frame_count", math.nan),
+        (SOURCES, "frame_count", True),
+        (SOURCES, "fps", "25"),
+        (SOURCES, "fps", True),
+        (SOURCES, "rotation", []),
+        (SOURCES, "status", "lost"),
+        (SOURCES, "stage", "lunch"),
+        *((TEXTS, "accepted", value) for value in (1, 1.0, "true")),
+        *((ANALYSES, "vector", value) for value in ("1.0,2.0", 5, b"x")),
     ],
 )
-def test_a_value_of_another_type_is_named(column: str, value: Any) -> None:
-    columns = {**values_of(filled(CompleteSource)), column: value}
-    with pytest.raises(ManifestError, match=f"the column '{column}' of a row of sources cannot hold"):
-        row_from(SOURCES, columns)
-
-
-@pytest.mark.parametrize("value", [1, 1.0, "true"])
-def test_a_flag_is_true_or_false(value: Any) -> None:
-    row = values_of(filled(TEXTS.row))
-    assert row_from(TEXTS, {**row, "accepted": False}).accepted is False
-    with pytest.raises(ManifestError, match="'accepted' of a row of texts cannot hold"):
-        row_from(TEXTS, {**row, "accepted": value})
-
-
-@pytest.mark.parametrize("value", ["1.0,2.0", 5, b"x"])
-def test_a_vector_is_a_sequence(value: Any) -> None:
-    row = values_of(filled(ANALYSES.row))
-    assert row_from(ANALYSES, {**row, "vector": np.array([1.0, 2.0])}).vector == (1.0, 2.0)
-    with pytest.raises(ManifestError, match="'vector' of a row of analyses cannot hold"):
-        row_from(ANALYSES, {**row, "vector": value})
+def test_a_value_of_another_type_is_named(kind: RowKind[Any], column: str, value: Any) -> None:
+    columns = {**values_of(filled(kind.complete or kind.row)), column: value}
+    with pytest.raises(ManifestError, match=f"the column '{column}' of a row of {kind.name} cannot hold"):
+        row_from(kind, columns)
 
 
 def test_a_lacking_column_is_named() -> None:
@@ -387,68 +357,43 @@ def test_what_is_no_row_of_the_kind_is_not_written(row: Any, tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_kind_is_named(tmp_path: Path) -> None:
-    files.write(tmp_path / "a.parquet", CAPTIONS, captions("a"))
-    with pytest.raises(ManifestError, match=r"a\.parquet is a manifest of captions, not of qrels"):
-        files.read_rows(tmp_path / "a.parquet", QRELS)
-
-
-def described_as(path: Path, described: Any, table: pa.Table | None = None) -> Path:
+def described_as(path: Path, described: Any, table: pa.Table | None = None) -> None:
     """A Parquet file with this in the place of a manifest's metadata."""
     table = pa.table({"a": [1]}) if table is None else table
     raw = described if isinstance(described, bytes) else json.dumps(described).encode()
     pq.write_table(table.replace_schema_metadata({"perturbations": raw}), path)
-    return path
 
 
-def good(path: Path) -> Path:
-    files.write(path, CAPTIONS, captions("a"))
-    return path
-
-
-def with_text(path: Path, text: bytes) -> Path:
-    path.write_bytes(text)
-    return path
-
-
-def plain(path: Path) -> Path:
-    pq.write_table(pa.table({"a": [1]}), path)
-    return path
-
-
-def folder(path: Path) -> Path:
-    path.mkdir()
+def part(path: Path, *ids: str) -> Path:
+    files.write(path, CAPTIONS, captions(*ids))
     return path
 
 
 VERSION = files.SCHEMA_VERSION
-REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
-    "missing": (lambda path: path, "no such manifest: .*a.parquet"),
-    "folder": (folder, "a.parquet is a folder, not a manifest"),
-    "empty": (lambda path: with_text(path, b""), "a.parquet is not a Parquet file"),
-    "text": (lambda path: with_text(path, b"item_id,path\n"), "a.parquet is not a Parquet file"),
-    "cut": (lambda path: with_text(path, good(path).read_bytes()[:-9]), "a.parquet is not a Parquet file"),
-    "plain": (plain, "a.parquet is Parquet, but no manifest"),
+CAPTIONS_TODAY = {"kind": "captions", "schema_version": VERSION}
+REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "missing": (lambda path: None, "no such manifest: .*a.parquet"),
+    "folder": (Path.mkdir, "a.parquet is a folder, not a manifest"),
+    "empty": (Path.touch, "a.parquet is not a Parquet file"),
+    "text": (lambda path: path.write_bytes(b"item_id,path\n"), "a.parquet is not a Parquet file"),
+    "cut": (lambda path: path.write_bytes(part(path, "a").read_bytes()[:-9]), "a.parquet is not a Parquet file"),
+    "plain": (lambda path: pq.write_table(pa.table({"a": [1]}), path), "a.parquet is Parquet, but no manifest"),
     "version": (
-        lambda path: described_as(path, {"kind": "captions", "schema_version": VERSION + 1}),
+        lambda path: described_as(path, {**CAPTIONS_TODAY, "schema_version": VERSION + 1}),
         f"schema version {VERSION + 1}, this package reads {VERSION}",
     ),
     "garbled": (lambda path: described_as(path, b"{"), "does not describe itself"),
     "list": (lambda path: described_as(path, []), "does not describe itself"),
     "kind": (
-        lambda path: described_as(path, {"kind": "wishes", "schema_version": VERSION}),
+        lambda path: described_as(path, {**CAPTIONS_TODAY, "kind": "wishes"}),
         "kind 'wishes'; known: .*captions|a manifest of wishes, not of captions",
     ),
     "columns": (
-        lambda path: described_as(path, {"kind": "captions", "schema_version": VERSION}),
+        lambda path: described_as(path, CAPTIONS_TODAY),
         "does not have the columns of captions manifests: it lacks 'dataset'",
     ),
     "types": (
-        lambda path: described_as(
-            path,
-            {"kind": "captions", "schema_version": VERSION},
-            pa.table({name: [1] for name in names_of(CAPTIONS)}),
-        ),
+        lambda path: described_as(path, CAPTIONS_TODAY, pa.table({name: [1] for name in names_of(CAPTIONS)})),
         "does not have the columns of captions manifests",
     ),
 }
@@ -457,7 +402,8 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_manifest_is_named(name: str, tmp_path: Path) -> None:
     maker, reason = REFUSED[name]
-    path = maker(tmp_path / "a.parquet")
+    path = tmp_path / "a.parquet"
+    maker(path)
     for read in (lambda path: files.read_rows(path, CAPTIONS), read_manifest):
         with pytest.raises(ManifestError, match=reason):
             read(path)
@@ -580,16 +526,12 @@ def test_a_path_below_the_root_is_allowed(path: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["", ".", "/etc/passwd", "//a", "..", "../a.mp4", "corpora/../../a.mp4", "corpora/..", "a\0b", "corpora/\0"]
+    "path",
+    ["", ".", "/etc/passwd", "//a", "/data/a.mp4", "..", "../a.mp4", "a/../../b.mp4", "a/..", "a\0b", "corpora/\0"],
 )
-def test_a_path_that_leaves_the_root_is_refused(path: str, tmp_path: Path) -> None:
+def test_a_path_that_leaves_the_root_is_refused(path: str) -> None:
     with pytest.raises(ManifestError, match="leaves the corpus' folder"):
-        locations.confined(tmp_path, path)
-
-
-def test_an_absolute_path_is_refused_wherever_it_leads(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match="leaves the corpus' folder"):
-        locations.confined(tmp_path, str(tmp_path / "a.mp4"))
+        locations.confined(Path("/data"), path)
 
 
 @pytest.mark.parametrize(
@@ -654,29 +596,12 @@ def test_the_files_of_facts_are_located(tmp_path: Path) -> None:
 CAPTION = ("caption_id",)
 
 
-def part(path: Path, *ids: str) -> Path:
-    files.write(path, CAPTIONS, captions(*ids))
-    return path
-
-
-def test_parts_are_merged(tmp_path: Path) -> None:
-    groups = {"one": ("c", "a"), "two": (), "three": ("b",)}
-    merged = sets.merge({part(tmp_path / name, *ids): ids for name, ids in groups.items()}, CAPTIONS, CAPTION)
-    assert sorted(row.caption_id for row in merged) == ["a", "b", "c"]
-    files.write(tmp_path / "whole", CAPTIONS, merged)
-    assert files.read_rows(tmp_path / "whole", CAPTIONS) == captions("a", "b", "c")
-
-
-def test_splitting_into_parts_changes_no_byte(tmp_path: Path) -> None:
-    ids = "abcdefg"
-    for split in (1, 3, 6):
-        parts = {
-            part(tmp_path / "one", *ids[split:]): ids[split:],
-            part(tmp_path / "two", *ids[:split]): ids[:split],
-        }
-        files.write(tmp_path / "merged", CAPTIONS, sets.merge(parts, CAPTIONS, CAPTION))
-        part(tmp_path / "whole", *ids)
-        assert (tmp_path / "merged").read_bytes() == (tmp_path / "whole").read_bytes()
+@pytest.mark.parametrize("groups", [("ca", "", "b"), ("bcdefg", "a"), ("defg", "abc"), ("g", "abcdef")])
+def test_parts_are_merged_to_the_bytes_of_the_whole(groups: Sequence[str], tmp_path: Path) -> None:
+    parts = {part(tmp_path / f"part-{place}", *ids): ids for place, ids in enumerate(groups)}
+    files.write(tmp_path / "merged", CAPTIONS, sets.merge(parts, CAPTIONS, CAPTION))
+    whole = part(tmp_path / "whole", *sorted("".join(groups)))
+    assert (tmp_path / "merged").read_bytes() == whole.read_bytes()
 
 
 @pytest.mark.parametrize("apart", [True, False])
@@ -698,23 +623,20 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
         sets.merge({tmp_path / "one": []}, CAPTIONS, CAPTION)
 
 
-def damaged_part(path: Path) -> None:
-    whole = part(path, "a", "b").read_bytes()
-    path.write_bytes(whole[:20] + b"x" * 9 + whole[29:])
-
-
 def edited_part(path: Path) -> None:
     edited(part(path, "a", "b"), text=["other", "text"])
 
 
-def stale_part(path: Path) -> None:
-    described_as(path, {"kind": "captions", "schema_version": VERSION - 1})
-
-
 BAD_PARTS: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "damaged": (damaged_part, "bad cannot be read"),
+    "damaged": (
+        lambda path: path.write_bytes(part(path, "a", "b").read_bytes().replace(b"text of a", b"xxxx of a")),
+        "bad cannot be read",
+    ),
     "edited": (edited_part, "bad was changed after it was written"),
-    "stale": (stale_part, f"bad has schema version {VERSION - 1}"),
+    "stale": (
+        lambda path: described_as(path, {**CAPTIONS_TODAY, "schema_version": VERSION - 1}),
+        f"bad has schema version {VERSION - 1}",
+    ),
     "short": (lambda path: part(path, "a"), "bad lacks 'b'"),
     "other": (lambda path: part(path, "a", "c"), "bad lacks 'b'; holds what was not asked for: 'c'"),
     "twice": (lambda path: part(path, "a", "a", "b"), "bad holds twice 'a'"),

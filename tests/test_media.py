@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import cv2
@@ -45,7 +46,7 @@ from hypothesis import strategies as st
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.media import decoding, encoding, pixels, probing, program, quality
-from perturbations.media.clip import Image, MediaClip, Timing, uniform_indices
+from perturbations.media.clip import Frame, Image, MediaClip, Timing, uniform_indices
 
 ODD = (37, 53)
 
@@ -85,6 +86,9 @@ CODECS = {
     "10-bit-interlaced.mp4": (*X264_10, "-x264-params", "tff=1", "-vf", "interlace=scan=tff"),
     "wmv2.wmv": ("-c:v", "wmv2"),
     "theora.ogv": ("-c:v", "libtheora"),
+    "mpeg2.mxf": ("-c:v", "mpeg2video"),
+    "mpeg4.nut": MPEG4,
+    "raw.y4m": ("-c:v", "wrapped_avframe", "-pix_fmt", "yuv420p"),
 }
 ODD_CODECS = {
     "4:4:4.mp4": X264_444,
@@ -179,14 +183,6 @@ def test_turned_clips_come_out_upright(
     assert_as_ffmpeg_gives_them(path, size if degrees in ("0", "180") else size[::-1])
 
 
-def test_the_rotation_is_reported(tmp_path: Path) -> None:
-    lying = make(tmp_path / "lying.mp4", frames=1)
-    assert probing.probe(lying).rotation == 0
-    for degrees in (90, 180, 270):
-        path = copied(lying, tmp_path / f"{degrees}.mp4", inputs=("-display_rotation:v:0", str(degrees)))
-        assert probing.probe(path).rotation == degrees
-
-
 def test_raw_dv_has_the_rate_of_its_frames(tmp_path: Path) -> None:
     """libav gives the rate of the clock, 60,000 ticks per second."""
     path = make(tmp_path / "a.dv", "-c:v", "dvvideo", "-pix_fmt", "yuv420p", frames=3, size=(720, 576))
@@ -195,11 +191,12 @@ def test_raw_dv_has_the_rate_of_its_frames(tmp_path: Path) -> None:
     assert times(path) == [Fraction(place, 25) for place in range(3)]
 
 
-@pytest.mark.parametrize(("degrees", "aspect"), [("0", "16/15"), ("180", "16/15"), ("90", "15/16"), ("270", "15/16")])
-def test_the_shape_of_pixels_is_reported_upright(degrees: str, aspect: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("degrees", "aspect"), [(0, "16/15"), (180, "16/15"), (90, "15/16"), (270, "15/16")])
+def test_the_rotation_and_the_shape_of_upright_pixels_are_reported(degrees: int, aspect: str, tmp_path: Path) -> None:
     lying = make(tmp_path / "lying.mp4", "-vf", "setsar=16/15", *X264, frames=1)
-    path = copied(lying, tmp_path / "turned.mp4", inputs=("-display_rotation:v:0", degrees))
-    assert probing.probe(path).sample_aspect == Fraction(aspect)
+    path = copied(lying, tmp_path / "turned.mp4", inputs=("-display_rotation:v:0", str(degrees)))
+    info = probing.probe(path)
+    assert (info.rotation, info.sample_aspect) == (degrees, Fraction(aspect))
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
@@ -255,6 +252,13 @@ def test_positions_pick_frames(tmp_path: Path) -> None:
 
 # --- cuts ------------------------------------------------------------------------------------------------------------
 
+
+@pytest.fixture(scope="module")
+def twelve(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clip of as many frames."""
+    return make(tmp_path_factory.mktemp("twelve") / "a.mp4")
+
+
 OPEN_GOP = (*X264_B, "-x264-params", "open-gop=1:scenecut=0")
 SEEKING = {
     "closed.mp4": X264_B,
@@ -289,10 +293,18 @@ def test_a_cut_holds_exactly_the_frames_of_its_span(name: str, tmp_path: Path) -
                 assert np.array_equal(frame.image, same.image)
 
 
-def test_a_cut_between_two_frames_starts_with_the_second(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.mp4")
-    whole = images(path)
-    assert np.array_equal(images(path, start_s=0.17, end_s=0.21), whole[5:6])
+@pytest.mark.parametrize(
+    ("span", "first", "end"),
+    [
+        ({"start_s": 0.17, "end_s": 0.21}, 5, 6),  # between two frames: the second is the first
+        ({"end_s": 0.2}, 0, 5),
+        ({"start_s": 0.0, "end_s": 0.2}, 0, 5),
+        ({"start_s": 0.0}, 0, FRAMES),
+        ({"start_s": 0.4, "end_s": 99.0}, 10, FRAMES),  # an annotation may say more than there is
+    ],
+)
+def test_a_cut_may_begin_and_end_anywhere(span: dict[str, float], first: int, end: int, twelve: Path) -> None:
+    assert np.array_equal(images(twelve, **span), images(twelve)[first:end])
 
 
 def test_a_cut_counts_from_the_first_frame_of_a_late_start(tmp_path: Path) -> None:
@@ -301,30 +313,15 @@ def test_a_cut_counts_from_the_first_frame_of_a_late_start(tmp_path: Path) -> No
     assert np.array_equal(images(path, start_s=0.24, end_s=0.4), images(first)[6:10])
 
 
-def test_a_cut_from_nothing_to_a_time(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.mp4")
-    whole = images(path)
-    assert np.array_equal(images(path, end_s=0.2), whole[:5])
-    assert np.array_equal(images(path, start_s=0.0, end_s=0.2), whole[:5])
-    assert np.array_equal(images(path, start_s=0.0), whole)
+def test_positions_in_a_cut_count_from_its_start(twelve: Path) -> None:
+    assert np.array_equal(images(twelve, start_s=0.12, end_s=0.4, only={1, 4}), images(twelve)[[4, 7]])
 
 
-def test_positions_in_a_cut_count_from_its_start(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.mp4")
-    assert np.array_equal(images(path, start_s=0.12, end_s=0.4, only={1, 4}), images(path)[[4, 7]])
-
-
-def test_a_cut_without_frames_is_an_error(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.mp4")
+def test_a_cut_without_frames_is_an_error(twelve: Path) -> None:
     with pytest.raises(MediaError, match="no frame between 7 s and 9 s"):
-        decoded(path, start_s=7.0, end_s=9.0)
+        decoded(twelve, start_s=7.0, end_s=9.0)
     with pytest.raises(MediaError, match="no frame between 7 s and inf s"):
-        decoded(path, start_s=7.0)
-
-
-def test_a_cut_to_its_very_end_may_say_more_than_there_is(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.mp4")
-    assert np.array_equal(images(path, start_s=0.4, end_s=99.0), images(path)[10:])
+        decoded(twelve, start_s=7.0)
 
 
 # --- sampling --------------------------------------------------------------------------------------------------------
@@ -450,11 +447,12 @@ def test_released_keeps_odd_sides_and_many_frames_per_second(size: tuple[int, in
 
 
 @pytest.mark.parametrize("profile", storage.PROFILES)
-def test_encoding_again_gives_the_same_bytes(profile: str, tmp_path: Path) -> None:
+def test_encoding_again_gives_the_same_bytes_and_leaves_the_frames_alone(profile: str, tmp_path: Path) -> None:
     clip = noise(FRAMES)
     for name in ("one.mp4", "two.mp4"):
         encoded(tmp_path / name, clip, profile)
     assert (tmp_path / "one.mp4").read_bytes() == (tmp_path / "two.mp4").read_bytes()
+    assert np.array_equal(clip, noise(FRAMES))
 
 
 def test_nothing_to_encode_is_an_error(tmp_path: Path) -> None:
@@ -462,16 +460,14 @@ def test_nothing_to_encode_is_an_error(tmp_path: Path) -> None:
         encoding.encode([], tmp_path / "a.mp4", storage.PROFILES["high"], TIMING)
 
 
-def test_encoding_leaves_the_frames_alone(tmp_path: Path) -> None:
-    clip = noise(3)
-    for profile in storage.PROFILES:
-        encoded(tmp_path / "a.mp4", clip, profile)
-    assert np.array_equal(clip, noise(3))
-
-
 # --- encoding with the ffmpeg program --------------------------------------------------------------------------------
 
 H264 = {"vcodec": "libx264", "preset": "veryfast", "threads": 1, "fflags": "+bitexact", "flags:v": "+bitexact"}
+
+
+def by_ffmpeg(path: Path, frames: Iterable[Frame], size: tuple[int, int] = (WIDTH, HEIGHT), **arguments: Any) -> Path:
+    program.encode_with_ffmpeg(frames, path, TIMING, size, "rgb24", arguments)
+    return path
 
 
 @pytest.mark.parametrize(("fed", "stored"), [("rgb24", "yuv444p"), ("yuv420p", "yuv420p")])
@@ -497,25 +493,19 @@ def test_the_bitrate_is_real(fed: str, stored: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [(48, 64), (53, 37)])
 def test_ffmpeg_gets_the_very_frames(size: tuple[int, int], tmp_path: Path) -> None:
-    path = tmp_path / "a.mp4"
     clip = noise(5, *size)
-    arguments = {"vcodec": "libx264rgb", "qp": 0, "preset": "ultrafast"}
-    program.encode_with_ffmpeg(timed(clip), path, TIMING, size[::-1], "rgb24", arguments)
+    path = by_ffmpeg(tmp_path / "a.mp4", timed(clip), size[::-1], vcodec="libx264rgb", qp=0, preset="ultrafast")
     assert np.array_equal(images(path), clip)
 
 
-def test_ffmpeg_keeps_times(tmp_path: Path) -> None:
-    path = tmp_path / "a.mp4"
-    clip = timed(noise(len(VARIABLE)), VARIABLE)
-    program.encode_with_ffmpeg(clip, path, TIMING, (WIDTH, HEIGHT), "rgb24", {**H264, "pix_fmt": "yuv444p"})
-    assert times(path) == [tick / RATE for tick in VARIABLE]
-
-
-def test_ffmpeg_gives_the_same_bytes_again(tmp_path: Path) -> None:
-    for name in ("one.mp4", "two.mp4"):
-        arguments = {**H264, "video_bitrate": 100_000, "pix_fmt": "yuv444p"}
-        program.encode_with_ffmpeg(timed(noise(9)), tmp_path / name, TIMING, (WIDTH, HEIGHT), "rgb24", arguments)
-    assert (tmp_path / "one.mp4").read_bytes() == (tmp_path / "two.mp4").read_bytes()
+def test_ffmpeg_keeps_times_and_gives_the_same_bytes_again(tmp_path: Path) -> None:
+    arguments = {**H264, "video_bitrate": 100_000, "pix_fmt": "yuv444p"}
+    one, two = (
+        by_ffmpeg(tmp_path / name, timed(noise(len(VARIABLE)), VARIABLE), **arguments)
+        for name in ("one.mp4", "two.mp4")
+    )
+    assert times(one) == [tick / RATE for tick in VARIABLE]
+    assert one.read_bytes() == two.read_bytes()
 
 
 @pytest.mark.parametrize("frames", [1, 200])
@@ -523,9 +513,7 @@ def test_ffmpegs_own_words_are_the_reason_and_always_the_same(frames: int, tmp_p
     reasons = set()
     for name in ("one.mp4", "two.mp4"):
         with pytest.raises(MediaError, match="Unknown encoder 'nonsense'") as caught:
-            program.encode_with_ffmpeg(
-                timed(noise(frames)), tmp_path / name, TIMING, (WIDTH, HEIGHT), "rgb24", {"vcodec": "nonsense"}
-            )
+            by_ffmpeg(tmp_path / name, timed(noise(frames)), vcodec="nonsense")
         reasons.add(str(caught.value))
     assert len(reasons) == 1
     assert "\n" not in reasons.pop()
@@ -533,14 +521,13 @@ def test_ffmpegs_own_words_are_the_reason_and_always_the_same(frames: int, tmp_p
 
 def test_ffmpeg_without_a_frame_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MediaError, match="ffmpeg failed"):
-        program.encode_with_ffmpeg([], tmp_path / "a.mp4", TIMING, (WIDTH, HEIGHT), "rgb24", H264)
+        by_ffmpeg(tmp_path / "a.mp4", [], **H264)
 
 
 def test_a_source_that_fails_is_the_reason_not_ffmpeg(tmp_path: Path) -> None:
-    first = of_two_sizes(tmp_path / "sizes.ts")
-    frames = decoding.decode(MediaClip(first))
+    frames = decoding.decode(MediaClip(of_two_sizes(tmp_path / "sizes.ts")))
     with pytest.raises(MediaError, match="the frame size changes"):
-        program.encode_with_ffmpeg(frames, tmp_path / "a.mp4", TIMING, (WIDTH, HEIGHT), "rgb24", H264)
+        by_ffmpeg(tmp_path / "a.mp4", frames, **H264)
 
 
 # --- what containers say ---------------------------------------------------------------------------------------------
@@ -590,6 +577,7 @@ NAMES = [
     "http:x.mp4",
     "file:a.mp4",
     "pipe:0.mp4",
+    "subfile,,start,0,end,0,,:x.mp4",
     "[brackets]*?.mp4",
     "x" * 251 + ".mp4",
     "not-\udcff-utf8.mp4",
@@ -615,6 +603,6 @@ def test_any_name_is_only_a_name(name: str, plain: Path, tmp_path: Path, monkeyp
     if "\udcff" in name:
         return  # ffmpeg-python does not take it
     Path(name).unlink()
-    program.encode_with_ffmpeg(timed(noise(1)), Path(name), TIMING, (WIDTH, HEIGHT), "rgb24", H264)
+    by_ffmpeg(Path(name), timed(noise(1)), **H264)
     assert len(decoded(tmp_path / name)) == 1
     assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -53,27 +53,24 @@ def planned(**videos: Mapping[str, set[str]]) -> paths.Plans:
 # --- clips -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_kernel_without_a_guide_needs_clips_only() -> None:
-    assert paths.video_inputs(video("fog"), "tiny", "s1", not_planned) == {"sources": "work/tiny/sources/s1.parquet"}
-
-
 @pytest.mark.parametrize(
-    ("name", "analysis"), [("motion_blur", "motion"), ("main_object_occlusion", "main_object")], ids=lambda name: name
+    ("dataset", "suite", "name", "others"),
+    [
+        ("tiny", "mlvp", "fog", {}),
+        ("cooking", "mlvp", "fog", {}),
+        ("cooking/whole", "msrvtt_p", "rotate", {}),
+        ("tiny", "mlvp", "motion_blur", {"analysis": "motion"}),
+        ("tiny", "mlvp", "main_object_occlusion", {"analysis": "main_object"}),
+        ("tiny", "mlvp", "event_insertion", {"analysis": "embedding", "donors": "manifests/train/embedding.parquet"}),
+        ("train", "mlvp", "event_insertion", {"analysis": "embedding", "donors": "manifests/train/embedding.parquet"}),
+    ],
 )
-def test_a_guided_kernel_needs_its_analysis_of_the_same_shard(name: str, analysis: str) -> None:
-    assert paths.video_inputs(video(name), "tiny", "s1", not_planned) == {
-        "sources": "work/tiny/sources/s1.parquet",
-        "analysis": f"work/tiny/analyses/{analysis}/s1.parquet",
-    }
-
-
-@pytest.mark.parametrize(("dataset", "donors"), [("tiny", "train"), ("train", "train")])
-def test_donors_come_from_another_dataset_or_the_same(dataset: str, donors: str) -> None:
-    assert paths.video_inputs(video("event_insertion", dataset), dataset, "s1", not_planned) == {
-        "sources": f"work/{dataset}/sources/s1.parquet",
-        "analysis": f"work/{dataset}/analyses/embedding/s1.parquet",
-        "donors": f"manifests/{donors}/embedding.parquet",
-    }
+def test_a_kernel_needs_clips_and_what_guides_it(dataset: str, suite: str, name: str, others: dict[str, str]) -> None:
+    """Of the same shard; donors come from another dataset or the same."""
+    expected = {"sources": f"work/{dataset}/sources/s1.parquet", **others}
+    if "analysis" in others:
+        expected["analysis"] = f"work/{dataset}/analyses/{others['analysis']}/s1.parquet"
+    assert paths.video_inputs(video(name, dataset, suite), dataset, "s1", not_planned) == expected
 
 
 def test_pretrained_donors_are_asked_for_with_captions_about_main_objects() -> None:
@@ -83,11 +80,8 @@ def test_pretrained_donors_are_asked_for_with_captions_about_main_objects() -> N
     assert inputs["analysis"] == "work/tiny/analyses/caption_embedding/s1.parquet"
     captions = paths.analysis_captions("tiny", "caption_embedding", "s1")
     assert paths.options({"captions": captions}) == ["--captions", "work/tiny/analyses/main_object/s1.parquet"]
-
-
-@pytest.mark.parametrize("analysis", ["motion", "main_object", "embedding"])
-def test_no_other_analysis_needs_captions(analysis: str) -> None:
-    assert paths.options({"captions": paths.analysis_captions("tiny", analysis, "s1")}) == []
+    for analysis in ("motion", "main_object", "embedding"):
+        assert paths.options({"captions": paths.analysis_captions("tiny", analysis, "s1")}) == []
 
 
 def test_clips_of_whole_videos_need_the_shards_of_those_videos() -> None:
@@ -98,14 +92,6 @@ def test_clips_of_whole_videos_need_the_shards_of_those_videos() -> None:
         ["work/cooking/whole/sources/s3.parquet", "work/cooking/whole/sources/s4.parquet"],
         ["work/cooking/whole/sources/s5.parquet"],
     ]
-
-
-@pytest.mark.parametrize(
-    ("dataset", "suite", "name"), [("cooking/whole", "msrvtt_p", "rotate"), ("cooking", "mlvp", "fog")]
-)
-def test_whole_videos_and_suites_of_clips_need_no_whole_videos(dataset: str, suite: str, name: str) -> None:
-    inputs = paths.video_inputs(video(name, dataset, suite), dataset, "s1", not_planned)
-    assert inputs == {"sources": f"work/{dataset}/sources/s1.parquet"}
 
 
 def test_the_inputs_of_a_job_are_options_of_its_command() -> None:

@@ -7,6 +7,7 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ import perturbations
 import perturbations.base.errors
 from perturbations.engine import render_clip, rendering, shards, supervise
 from perturbations.engine.frame_orders import fitted
+from perturbations.guides.registry import Known
 from perturbations.manifest.columns import values_of
-from perturbations.manifest.kinds import VideoRow
+from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip, uniform_indices
 from perturbations.plan import recipe
@@ -57,18 +59,23 @@ def clip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return clips.write_scene(tmp_path_factory.mktemp("clip") / "clip.mp4", frames), frames
 
 
+@pytest.fixture(scope="module", params=[None, "91/68"], ids=["square", "wide"])
+def shaped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str | None]:
+    """A clip and what it says of the shape of its pixels."""
+    filters = () if request.param is None else ("-vf", f"setsar={request.param}")
+    return clips.make(tmp_path_factory.mktemp("shaped") / "clip.mp4", *filters, *clips.X264), request.param
+
+
 @pytest.mark.parametrize("key", ["mlvp/impulse_noise", "mlvp/h264_compression", "msrvtt_p/mpeg2", "msrvtt_p/jumble"])
 @pytest.mark.parametrize("profile", ["compatible", "lossless", "released"])
-def test_pixels_keep_their_shape(key: str, profile: str, tmp_path: Path) -> None:
+def test_pixels_keep_their_shape(key: str, profile: str, shaped: tuple[Path, str | None], tmp_path: Path) -> None:
     """In the clean row, the perturbed row and the stored file; of square ones nothing is said."""
-    wide = clips.make(tmp_path / "wide.mp4", "-vf", "setsar=91/68", *clips.X264)
-    square = clips.make(tmp_path / "square.mp4")
-    for path, said in ((wide, "91/68"), (square, None)):
-        source = clips.source_row(path)
-        row = clips.made_row(key, recipe.stored_video(profile), source, tmp_path / path.stem)
-        assert source.sample_aspect_ratio == row.sample_aspect_ratio == said
-        assert row.path is not None
-        assert probing.probe(Path(row.path)).sample_aspect == Fraction(said or 1)
+    path, said = shaped
+    source = source_row(path)
+    row = clips.made_row(key, recipe.stored_video(profile), source, tmp_path)
+    assert source.sample_aspect_ratio == row.sample_aspect_ratio == said
+    assert row.path is not None
+    assert probing.probe(Path(row.path)).sample_aspect == Fraction(said or 1)
 
 
 def donor_frames() -> np.ndarray:
@@ -83,22 +90,32 @@ def made_row(key: str, severity: int, tier: recipe.Storage, path: Path, folder: 
     return row
 
 
-def row_of(key: str, severity: int, tier: recipe.Storage, path: Path, folder: Path, **options: Any) -> VideoRow:
-    source = clips.source_row(path)
-    wanted = recipe.make(
-        registry.get(key),
-        severity,
-        variant=options.get("variant"),
-        seed=options.get("seed", 0),
-        storage=tier,
-        donors="data",
-    )
-    donors = []
-    if registry.get(key).guide == "donor":
-        other = clips.write_scene(folder.parent / "donor.mp4", donor_frames())
+source_row = cache(clips.source_row)
+
+
+@cache
+def known(text: str, source: CompleteSource, folder: Path) -> Known:
+    """What analyses tell of a clip, for every tier of a recipe once."""
+    wanted, donors = recipe.parse(text), []
+    if registry.get(wanted.key).guide == "donor":
+        other = clips.write_scene(folder / "donor.mp4", donor_frames())
         donors = [source, clips.source_row(other, "other")]
+    return clips.known(wanted, source, folder / "known", donors)
+
+
+def row_of(
+    key: str,
+    severity: int,
+    tier: recipe.Storage,
+    path: Path,
+    folder: Path,
+    *,
+    variant: str | None = None,
+    seed: int = 0,
+) -> VideoRow:
+    wanted = recipe.make(registry.get(key), severity, variant=variant, seed=seed, storage=tier, donors="data")
+    source = source_row(path)
     target = folder / f"it{render_clip.extension(wanted) or ''}"
-    known = clips.known(wanted, source, folder, donors)
     (row,) = shards.run_videos(
         wanted,
         [source],
@@ -106,7 +123,7 @@ def row_of(key: str, severity: int, tier: recipe.Storage, path: Path, folder: Pa
         folder=folder,
         journal=folder / "rows.jsonl",
         stall_limit_s=60,
-        known=known,
+        known=known(recipe.altered(wanted, storage=RECIPE).text, source, folder.parent),
     )
     return replace(row, path=str(target) if row.path else None)
 
@@ -210,11 +227,24 @@ def test_twelve_stored_frames_are_those_that_the_papers_models_read(key: str, nu
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_the_high_profile_keeps_40_db(key: str, tmp_path: Path) -> None:
-    path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 96, 128))
-    for severity in (1, 3, 5):
-        row = made_row(key, severity, HIGH, path, tmp_path / str(severity))
-        assert row.storage_psnr_db >= 40
+def test_the_high_profile_keeps_40_db_and_the_row_is_the_same_every_time_and_differs_by_key(
+    key: str, tmp_path: Path
+) -> None:
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 48, 64))
+    first, _, _ = rows = [made_row(key, severity, HIGH, path, tmp_path / str(severity)) for severity in (3, 1, 5)]
+    assert all(row.storage_psnr_db >= 40 for row in rows)
+    again = made_row(key, 3, HIGH, path, tmp_path / "again")
+    assert replace(first, path=None) == replace(again, path=None)
+    other_seed = made_row(key, 3, HIGH, path, tmp_path / "other", seed=1)
+    assert other_seed.recipe_id != first.recipe_id
+    entry = registry.get(key)
+    random = entry.realization is not None
+    if entry.guide == "style":  # the seed chooses the style, which may be the same one
+        assert (other_seed.frames_sha256 != first.frames_sha256) == (other_seed.guide != first.guide)
+    elif entry.method == "temporal":
+        pass  # of a few frames, two draws may choose the same
+    else:
+        assert (other_seed.frames_sha256 != first.frames_sha256) == random
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -234,24 +264,6 @@ def test_a_long_clip_is_measured_like_a_short_one(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(render_clip, "_KEPT_BYTES", 3 * 48 * 64 * 3)
     again = made_row("mlvp/snow", 2, HIGH, path, tmp_path / "again")
     assert replace(kept, path=None) == replace(again, path=None)
-
-
-@pytest.mark.parametrize("key", KEYS)
-def test_the_row_is_the_same_every_time_and_differs_by_key(key: str, tmp_path: Path) -> None:
-    path = clips.write_scene(tmp_path / "clip.mp4", scene(5, 48, 64))
-    first = made_row(key, 2, HIGH, path, tmp_path / "one")
-    second = made_row(key, 2, HIGH, path, tmp_path / "two")
-    assert replace(first, path=None) == replace(second, path=None)
-    other_seed = made_row(key, 2, HIGH, path, tmp_path / "three", seed=1)
-    assert other_seed.recipe_id != first.recipe_id
-    entry = registry.get(key)
-    random = entry.realization is not None
-    if entry.guide == "style":  # the seed chooses the style, which may be the same one
-        assert (other_seed.frames_sha256 != first.frames_sha256) == (other_seed.guide != first.guide)
-    elif entry.method == "temporal":
-        pass  # of a few frames, two draws may choose the same
-    else:
-        assert (other_seed.frames_sha256 != first.frames_sha256) == random
 
 
 def test_h264_reaches_its_bitrate_in_both_variants(tmp_path: Path) -> None:
