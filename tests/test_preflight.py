@@ -11,7 +11,7 @@ from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
-import needs
+import needs as optional
 import preloaded
 import pytest
 import yaml
@@ -373,7 +373,7 @@ def test_an_encoder_that_is_missing_is_told_once_per_encoder(
     assert line.startswith(f"transmission/h265_bitrate: {fake} has no encoder libx265: install imageio-ffmpeg again")
 
 
-@needs.wings("calibration", "evaluation")
+@optional.wings("calibration", "evaluation")
 def test_a_missing_path_is_told_with_the_line_of_its_key(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
