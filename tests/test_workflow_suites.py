@@ -82,7 +82,7 @@ def test_both_suites_are_made_and_check_out(finished: Project) -> None:
 OF_MANIFEST = ["check_quarantine", "corpus_page", "mixes", "preview", "videos_manifest"]
 
 
-@needs.wings("preflight")
+@needs.wings("preflight", "report")
 @pytest.mark.parametrize(
     ("suite", "section", "jobs"),
     [
