@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,27 +27,39 @@ from perturbations.suites import registry
 SUITES = ("mlvp", "mm_robustness", "msrvtt_p")
 METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl")
 MODELS = ("clip4clip-vit-b-32-qs-0a", "clip4clip-vit-b-16-qs-0b", "xpool-vit-b-32-qgs_cross-0c")
+GALLERY = 1000
 KINDS = {"v2t": "video", "t2v": "text"}
 
-Scenario = dict[str, object]
+CLEAN = {"suite": "clean", "perturbation": "clean", "severity": 0, "category": "clean", "side": "none"}
+MEASURED = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_") or "_ms_" in column.name]
+
+Scenario = dict[str, Any]
 
 
-def _scenarios(suites: Sequence[str] = SUITES) -> Iterator[Scenario]:
+def perturbed(entry: registry.Perturbation, severity: int) -> Scenario:
+    """The columns of queries under a perturbation."""
+    about = {"suite": entry.suite, "perturbation": entry.name, "severity": severity, "category": entry.level}
+    return {**about, "side": "query"}
+
+
+def _scenarios(suites: Sequence[str]) -> Iterator[Scenario]:
     """Clean queries of both directions, and every perturbation at every severity."""
     for direction, kind in KINDS.items():
-        yield {
-            "direction": direction,
-            "suite": "clean",
-            "perturbation": "clean",
-            "severity": 0,
-            "category": "clean",
-            "side": "none",
-        }
+        yield {"direction": direction, **CLEAN}
         for suite in suites:
             for entry in registry.perturbations(suite):
                 for severity in entry.severities if entry.kind == kind else ():
-                    about = {"suite": suite, "perturbation": entry.name, "severity": severity}
-                    yield {"direction": direction, "side": "query", "category": entry.level, **about}
+                    yield {"direction": direction, **perturbed(entry, severity)}
+
+
+def result_row(**columns: Any) -> ResultRow:
+    """A row of results; what is not given is the same in all."""
+    same: dict[str, Any] = {
+        **{"model": "clip4clip", "setting": "qs", "missing_queries": 0, "peak_memory_mib": 1000.0},
+        **{"updates": 3, "empty": 0, "non_finite": 0, "queries_sha256": "q", "manifest_sha256": "m"},
+        **{"checkpoint_sha256": "abc", "settings": "{}", "tools": "{}", "recipe_id": "0"},
+    }
+    return ResultRow(**{**same, **dict.fromkeys(MEASURED, 1.5), **columns})
 
 
 def write(
@@ -57,7 +71,6 @@ def write(
     methods: Sequence[str] = METHODS,
     seeds: Sequence[int] = (42,),
     suites: Sequence[str] = SUITES,
-    gallery: int = 1000,
 ) -> dict[str, list[Path]]:
     """Write results, ranks and pictures, one of each per model; returns their paths, as `page.write` takes them."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,29 +81,25 @@ def write(
         for scenario in _scenarios(suites):
             named = f"{scenario['suite']}/{scenario['perturbation']}"
             draw = rng.generator(place, dataset, f"{scenario['direction']} {scenario['severity']}", named)
-            severity = int(str(scenario["severity"]))
-            hardness = draw.exponential(1.6 + 0.4 * place + draw.uniform(0.3, 0.9) * severity, queries)
+            hardness = draw.exponential(1.6 + 0.4 * place + draw.uniform(0.3, 0.9) * scenario["severity"], queries)
             for at, method in enumerate(methods):
                 for seed in seeds:
                     own = hardness * (1 - 0.02 * at) * np.exp(draw.normal(0, 0.25 * (at > 0), queries))
-                    rank = np.minimum(1 + own.astype(np.int64), gallery)
+                    rank = np.minimum(1 + own.astype(np.int64), GALLERY)
                     about = {"dataset": dataset, "model": "clip4clip", "model_key": model_key}
                     columns = {**about, **scenario, "method": method, "seed": seed}
-                    rows.append(_result(columns, rank, gallery, draw))
+                    rows.append(_result(columns, rank, draw))
                     ranks.append((columns, rank))
         paths["results"].append(folder / f"{model_key}.results.parquet")
         files.write(paths["results"][-1], RESULTS, rows, {"package_version": "0"})
         paths["ranks"].append(folder / f"{model_key}.ranks.parquet")
         _write_ranks(paths["ranks"][-1], ranks)
         paths["pictures"].append(folder / f"{model_key}.pictures.json")
-        worst = [min((row for row in rows if row.direction == direction), key=_badness) for direction in KINDS]
-        drawn = [_picture(row, method, gallery, draw) for row in worst for method in methods]
+        unadapted = sorted((row for row in rows if row.method == "none"), key=lambda row: row.recall_at_1)
+        worst = [next(row for row in unadapted if row.direction == direction) for direction in KINDS]
+        drawn = [picture(replace(row, method=method), draw) for row in worst for method in methods]
         pictures.write(paths["pictures"][-1], drawn)
     return paths
-
-
-def _badness(row: ResultRow) -> tuple[bool, float, str, str, int]:
-    return row.method != "none", row.recall_at_1, row.suite, row.perturbation, row.severity or 0
 
 
 def _write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> None:
@@ -111,41 +120,23 @@ def _write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> Non
     pq.write_table(table.replace_schema_metadata(about), path, compression="zstd", write_page_checksum=True)
 
 
-def _result(columns: Scenario, rank: np.ndarray, gallery: int, draw: np.random.Generator) -> ResultRow:
-    hubs = {
-        column.name: float(draw.uniform(0.1, 3)) for column in columns_of(ResultRow) if column.name.startswith("hub_")
-    }
-    costs = {
-        f"{part}_ms_{point}": float(draw.uniform(1, 50))
-        for part in ("encode", "adapt", "rerank", "total")
-        for point in ("p50", "p95")
-    }
-    return ResultRow(
-        **columns,  # type: ignore[arg-type]
-        **summary_of_ranks(rank),  # type: ignore[arg-type]
-        **hubs,  # type: ignore[arg-type]
-        **costs,  # type: ignore[arg-type]
-        setting="qs",
+def _result(columns: Scenario, rank: np.ndarray, draw: np.random.Generator) -> ResultRow:
+    return result_row(
+        **columns,
+        **summary_of_ranks(rank),
+        **{name: float(draw.uniform(0.1, 50)) for name in MEASURED},
         queries=len(rank),
-        missing_queries=0,
-        gallery=gallery,
-        peak_memory_mib=1000.0,
-        updates=3,
-        empty=0,
-        non_finite=0,
+        gallery=GALLERY,
         settings=json.dumps({"batch_size": 16, "num_frames": 12, "precision": "float32", "steps": 3}),
         backend=json.dumps({"retrieval": "pretrained"}),
-        queries_sha256="q",
-        manifest_sha256="m",
-        checkpoint_sha256=str(columns["model_key"]),
+        checkpoint_sha256=columns["model_key"],
         tools=json.dumps({"numpy": "2.3", "torch": "2.9"}),
-        recipe_id="0",
     )
 
 
-def _picture(row: ResultRow, method: str, gallery: int, draw: np.random.Generator) -> Picture:
-    named = {column.name: getattr(row, column.name) for column in columns_of(ResultRow)}
-    scenario = {**{name: named[name] for name in ScenarioColumns.__dataclass_fields__}, "method": method}
-    occurrence = draw.negative_binomial(1, 1 / 16, gallery).astype(float)
+def picture(row: ResultRow, draw: np.random.Generator) -> Picture:
+    """A picture of the scenario of a row."""
+    scenario = {name: getattr(row, name) for name in ScenarioColumns.__dataclass_fields__}
+    occurrence = draw.negative_binomial(1, 1 / 16, row.gallery).astype(float)
     heatmap = draw.random((32, 32)).round(4)
     return Picture(**scenario, occurrence=tuple(occurrence.tolist()), heatmap=tuple(map(tuple, heatmap.tolist())))
