@@ -45,7 +45,8 @@ def test_a_declaration_fits_its_functions(entry: Perturbation) -> None:
     for severity in entry.severities:
         assert {*entry.parameters(severity), *entry.roles} == named
     if entry.method == "text":
-        return  # tests/test_text_kernels.py
+        assert [name for name in kernel if name not in named] == ["text", "rng"]
+        return
     if entry.method == "codec":
         assert (entry.realization is None) == (entry.damage is None) == (entry.draw == "none")
         assert entry.guide is None
