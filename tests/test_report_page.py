@@ -52,6 +52,7 @@ def result(method: str, recall_at_1: float, **more: Any) -> ResultRow:
         **{f"recall_at_{k}": 100.0 for k in (5, 10, 50, 100)},
         **{"rsum": 300.0, "queries": 100, "gallery": 100, "median_rank": 1.0, "mean_rank": 2.0},
         "backend": json.dumps({"retrieval": "demo_encoder"}),
+        "side": "query" if more.get("suite", "clean") != "clean" else "none",
     }
     return synthetic.result_row(**{**usual, **more}, method=method, recall_at_1=recall_at_1)
 

@@ -114,7 +114,7 @@ def test_the_page_has_a_row_of_it(copy: Path) -> None:
         "rows = [pages.result(name, 1.0 + len(name)) for name in ('read', 'sar', 'none', 'centred')];"
         "path = Path('results.parquet'); pages.manifests.write(path, pages.RESULTS, rows);"
         "pages.page.write(Path('page.html'), results=[path]);"
-        "print(json.dumps(pages.read(Path('page.html')).tables))"
+        "print(json.dumps(pages.Page(Path('page.html')).tables))"
     )
     tables = json.loads(run(copy, "-c", program))
     names = [line[0][0] for line in tables["demo, videos ask for captions (v2t), unperturbed queries"][1:]]
