@@ -220,9 +220,11 @@ def video_row(wanted: recipe.VideoRecipe, **columns: Any) -> VideoRow:
     return VideoRow(**{**_of_recipe(wanted), **own, **defaults, **columns})
 
 
-def made_row(key: str, tier: recipe.Storage, source: CompleteSource, folder: Path, **named: Any) -> VideoRow:
-    """A row of the videos manifest at severity 3, as the workflow makes it."""
-    wanted = recipe.make(registry.get(key), 3, seed=0, storage=tier)
+def made_row(
+    key: str, tier: recipe.Storage, source: CompleteSource, folder: Path, severity: int = 3, **named: Any
+) -> VideoRow:
+    """A row of the videos manifest, as the workflow makes it."""
+    wanted = recipe.make(registry.get(key), severity, seed=0, storage=tier)
     rows = shards.run_videos(
         wanted, [source], root=folder, folder=folder, journal=folder / "rows.jsonl", stall_limit_s=60, **named
     )
@@ -247,7 +249,9 @@ def _of_recipe(wanted: recipe.VideoRecipe | recipe.TextRecipe) -> dict[str, Any]
     return {**{name: getattr(wanted, name) for name in names}, **values}
 
 
-def analysed(wanted: recipe.AnalysisRecipe, sources: Sequence[CompleteSource], folder: Path) -> list[AnalysisRow]:
+def analysed(
+    wanted: recipe.AnalysisRecipe, sources: Sequence[CompleteSource], folder: Path, **options: Any
+) -> list[AnalysisRow]:
     """The rows of an analysis, as the workflow makes them."""
     return list(
         shards.run_analysis(
@@ -257,6 +261,7 @@ def analysed(wanted: recipe.AnalysisRecipe, sources: Sequence[CompleteSource], f
             folder=folder / wanted.analysis,
             journal=folder / f"{wanted.analysis}.jsonl",
             stall_limit_s=60,
+            **options,
         )
     )
 

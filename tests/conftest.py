@@ -115,6 +115,14 @@ def reference() -> Path:
     return root
 
 
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small corpus, for tests that change nothing in it."""
+    import small_corpus
+
+    return small_corpus.make(tmp_path_factory.mktemp("small"))
+
+
 @pytest.fixture
 def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The library, which finds no network and keeps what it caches below the test's folder."""

@@ -10,6 +10,20 @@ from typing import Any
 import numpy as np
 
 from perturbations.base import storage
+from perturbations.exports import registry
+from perturbations.exports.writing.requests import Request
+
+FORMATS = ["hub", "webdataset", "mteb", "croissant"]
+
+
+def export(name: str, manifest: Path, output: Path, what: str = "videos", **fields: Any) -> Any:
+    """Write a manifest in a format, as the command does."""
+    return getattr(registry.get(name), f"write_{what}")(Request(manifest=manifest, output=output, **fields))
+
+
+def contents(output: Path) -> dict[str, str]:
+    """The hash of each file."""
+    return {str(path.relative_to(output)): storage.sha256(path) for path in output.rglob("*") if path.is_file()}
 
 
 def undecoded(library: ModuleType, data: Any, column: str = "video") -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import clips
 import numpy as np
 import pytest
+from export_readers import export
 from PIL import Image
 
 torch = pytest.importorskip("torch")
@@ -20,7 +22,6 @@ from perturbations import open_clip, read_manifest
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.engine import clip_rows as manifest_rows
-from perturbations.engine import shards
 from perturbations.exports import vtr_tta
 from perturbations.exports.writing import filenames
 from perturbations.exports.writing.requests import Request
@@ -46,6 +47,12 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows.append(manifest_rows.quarantined_source("data", bad, "no frames"))
     files.write(folder / "sources.parquet", SOURCES, rows, {"root": "."})
     return folder / "sources.parquet"
+
+
+def beside(sources: Path, rows: Sequence[SourceRow]) -> Path:
+    """Another manifest of the same clips."""
+    files.write(sources.with_name("other.parquet"), SOURCES, rows, {"root": "."})
+    return sources.with_name("other.parquet")
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -84,17 +91,23 @@ def x_pool_transform(frame: np.ndarray, size: int) -> np.ndarray:
     return np.stack(channels)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_loaders_get_what_x_pool_s_own_transform_gives(sources: Path, tmp_path: Path, name: str) -> None:
-    done = vtr_tta.write_videos(Request(manifest=sources, output=tmp_path))
-    assert (done.written, done.kept, done.failed) == (3, 0, ())
-    video = loaded(tmp_path / "clean", name)
-    assert video.shape == (12, 3, 224, 224)
-    assert video.dtype == torch.float32
-    assert video.is_contiguous()
-    shown = open_clip(next(row for row in rows_of(sources) if row["item_id"] == name))
+def check_video(video: torch.Tensor, row: Any) -> None:
+    """Whether a video is what X-Pool's own transform gives of a row's frames."""
+    shown = open_clip(row)
     expected = np.stack([x_pool_transform(shown[index], 224) for index in x_pool_indices(12, len(shown))])
     assert np.abs(video.numpy() - expected).max() < 1e-4
+
+
+def test_the_loaders_get_what_x_pool_s_own_transform_gives(sources: Path, tmp_path: Path) -> None:
+    done = export("vtr_tta", sources, tmp_path)
+    assert (done.written, done.kept, done.failed) == (3, 0, ())
+    rows = {row["item_id"]: row for row in rows_of(sources)}
+    for name in NAMES:
+        video = loaded(tmp_path / "clean", name)
+        assert video.shape == (12, 3, 224, 224)
+        assert video.dtype == torch.float32
+        assert video.is_contiguous()
+        check_video(video, rows[name])
 
 
 @pytest.mark.parametrize("name", ["translate", "sampling", "freeze"])
@@ -102,26 +115,20 @@ def test_clips_of_another_size_or_length_are_exported_and_drawn(sources: Path, t
     """Sheets, too, show the perturbed clip beside a clean one of another size."""
     clean = next(row for row in files.read_rows(sources, SOURCES) if row.item_id == "video1")
     assert isinstance(clean, CompleteSource)
-    wanted = recipe.make(registry.get(f"msrvtt_p/{name}"), 5, seed=0, storage=recipe.Unstored())
     clean = replace(clean, path=str(sources.parent / clean.path))
-    (row,) = shards.run_videos(
-        wanted, [clean], root=tmp_path, folder=tmp_path, journal=tmp_path / "rows.jsonl", stall_limit_s=60
-    )
-    assert (row.status, (row.frame_count, row.height, row.width) != (30, 60, 80)) == ("complete", True)
+    row = clips.made_row(f"msrvtt_p/{name}", recipe.Unstored(), clean, tmp_path, severity=5)
+    assert (row.frame_count, row.height, row.width) != (30, 60, 80)
     files.write(tmp_path / "videos.parquet", VIDEOS, [row], {"root": "."})
-    done = vtr_tta.write_videos(Request(manifest=tmp_path / "videos.parquet", output=tmp_path / "out"))
+    done = export("vtr_tta", tmp_path / "videos.parquet", tmp_path / "out")
     assert (done.written, done.failed) == (1, ())
-    video = loaded(next((tmp_path / "out").iterdir()), "video1")
-    shown = open_clip(row)
-    expected = np.stack([x_pool_transform(shown[index], 224) for index in x_pool_indices(12, len(shown))])
-    assert np.abs(video.numpy() - expected).max() < 1e-4
+    check_video(loaded(next((tmp_path / "out").iterdir()), "video1"), row)
     sheet = tmp_path / "sheet.png"
     preview.from_manifest(tmp_path / "videos.parquet", sheet, item=None, names=None, severities=[5])
     assert sheet.stat().st_size
 
 
 def test_a_clip_of_one_frame_is_repeated(sources: Path, tmp_path: Path) -> None:
-    vtr_tta.write_videos(Request(manifest=sources, output=tmp_path, num_frames=4, size=32))
+    export("vtr_tta", sources, tmp_path, num_frames=4, size=32)
     video = loaded(tmp_path / "clean", "a/b c")
     assert video.shape == (4, 3, 32, 32)
     assert all(torch.equal(frame, video[0]) for frame in video)
@@ -147,8 +154,7 @@ def test_a_clip_that_cannot_be_read_costs_no_other(
     sound = next(row for row in rows if row.status == "complete")
     gone = replace(sound, item_id="gone", path="gone.mp4")
     changed = replace(sound, item_id="changed", sha256="0" * 64)
-    path = sources.with_name("damaged.parquet")
-    files.write(path, SOURCES, [gone, changed, *rows], {"root": "."})
+    path = beside(sources, [gone, changed, *rows])
     arguments = ["export", str(path), "--format", "vtr_tta", "--size", "16", "-o", str(tmp_path)]
     assert main(arguments) == 1
     output = capsys.readouterr().out
@@ -175,11 +181,11 @@ def damage(file: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["cut", "empty", "a byte of the frames", "another's", "a program", "a list"])
 def test_broken_files_are_written_again(sources: Path, tmp_path: Path, how: str) -> None:
-    vtr_tta.write_videos(Request(manifest=sources, output=tmp_path, num_frames=2, size=16))
+    export("vtr_tta", sources, tmp_path, num_frames=2, size=16)
     first, second, third = sorted((tmp_path / "clean").glob("*.pt"))
     before, times = second.read_bytes(), [first.stat().st_mtime_ns, third.stat().st_mtime_ns]
     damage(second, how)
-    done = vtr_tta.write_videos(Request(manifest=sources, output=tmp_path, num_frames=2, size=16))
+    done = export("vtr_tta", sources, tmp_path, num_frames=2, size=16)
     assert (done.written, done.kept) == (1, 2)
     assert second.read_bytes() == before
     assert [first.stat().st_mtime_ns, third.stat().st_mtime_ns] == times
@@ -191,21 +197,15 @@ def test_another_shape_or_other_frames_are_written_anew(sources: Path, tmp_path:
         assert vtr_tta.write_videos(request).written == 3
         assert loaded(tmp_path / "clean", "video1").shape == (num_frames, 3, size, size)
     rows = files.read_rows(sources, SOURCES)
-    other = sources.with_name("other.parquet")
-    files.write(
-        other,
-        SOURCES,
-        [replace(row, frames_sha256="x") if row.item_id == "video1" else row for row in rows],
-        {"root": "."},
-    )
-    assert vtr_tta.write_videos(Request(manifest=other, output=tmp_path, num_frames=3, size=24)).written == 1
+    other = beside(sources, [replace(row, frames_sha256="x") if row.item_id == "video1" else row for row in rows])
+    assert export("vtr_tta", other, tmp_path, num_frames=3, size=24).written == 1
 
 
 def test_leftovers_of_a_killed_run_are_removed(sources: Path, tmp_path: Path) -> None:
     leftover = tmp_path / "clean" / ".a\nb.part-0123456789ab.pt"
     leftover.parent.mkdir()
     leftover.write_bytes(b"half")
-    vtr_tta.write_videos(Request(manifest=sources, output=tmp_path, num_frames=2, size=16))
+    export("vtr_tta", sources, tmp_path, num_frames=2, size=16)
     assert not leftover.exists()
 
 
@@ -216,49 +216,31 @@ TIERS: list[recipe.Storage] = [
 ]
 
 
-def noisy(tier: recipe.Storage, path: Path, folder: Path) -> Path:
-    """A manifest of one clip under noise."""
-    entry = registry.get("mlvp/gaussian_noise")
-    wanted = recipe.make(entry, 5, seed=0, storage=tier)
-    source = clips.source_row(path)
-    rows = shards.run_videos(
-        wanted, [source], root=folder, folder=folder / "files", journal=folder / "rows.jsonl", stall_limit_s=60
-    )
-    files.write(folder / "videos.parquet", VIDEOS, list(rows), {"root": "."})
-    return folder / "videos.parquet"
-
-
-def test_every_storage_tier_gives_the_same_frames(sources: Path, tmp_path: Path) -> None:
+def test_every_storage_tier_gives_the_same_frames_or_says_why_it_gives_none(sources: Path, tmp_path: Path) -> None:
     videos = []
     for place, tier in enumerate(TIERS):
-        manifest = noisy(tier, sources.parent / "0.mp4", tmp_path / str(place))
-        vtr_tta.write_videos(Request(manifest=manifest, output=tmp_path / f"out{place}", num_frames=4, size=32))
-        (file,) = (tmp_path / f"out{place}").rglob("*.pt")
+        folder, out = tmp_path / str(place), tmp_path / f"out{place}"
+        source = clips.source_row(sources.parent / "0.mp4")
+        row = clips.made_row("mlvp/gaussian_noise", tier, source, folder, severity=5)
+        manifest = folder / "videos.parquet"
+        files.write(manifest, VIDEOS, [replace(row, path=row.path and Path(row.path).name)], {"root": "."})
+        if isinstance(tier, recipe.StoredFrames):
+            with pytest.raises(ManifestError, match="frames/4 only, not 12"):
+                export("vtr_tta", manifest, out)
+        export("vtr_tta", manifest, out, num_frames=4, size=32)
+        (file,) = out.rglob("*.pt")
         assert file.parent.name == "gaussian_5"
         videos.append(torch.load(file, weights_only=True)["video"])
+        if row.path is not None:
+            stored = Path(row.path)
+            stored.write_bytes(stored.read_bytes() + b"x")
+            for said in ("changed since it was made", "the file is missing"):
+                (problem,) = export("vtr_tta", manifest, tmp_path / "none", num_frames=4, size=32).failed
+                assert said in str(problem)
+                stored.unlink(missing_ok=True)
+            assert not list((tmp_path / "none").rglob("*.pt"))
     assert torch.equal(videos[0], videos[1])
     assert torch.equal(videos[0], videos[2])
-
-
-def test_frames_that_were_not_stored_are_not_made_up(sources: Path, tmp_path: Path) -> None:
-    manifest = noisy(recipe.StoredFrames(num_frames=4), sources.parent / "0.mp4", tmp_path / "corpus")
-    with pytest.raises(ManifestError, match="frames/4 only, not 12"):
-        vtr_tta.write_videos(Request(manifest=manifest, output=tmp_path / "out"))
-
-
-@pytest.mark.parametrize("tier", TIERS[:2], ids=["video", "frames"])
-def test_a_stored_file_that_changed_is_told(sources: Path, tmp_path: Path, tier: recipe.Storage) -> None:
-    manifest = noisy(tier, sources.parent / "0.mp4", tmp_path)
-    (row,) = files.read_rows(manifest, VIDEOS)
-    assert row.path is not None
-    stored = tmp_path / row.path
-    stored.write_bytes(stored.read_bytes() + b"x")
-    (problem,) = vtr_tta.write_videos(Request(manifest=manifest, output=tmp_path / "out", num_frames=4, size=32)).failed
-    assert "changed since it was made" in str(problem)
-    stored.unlink()
-    (problem,) = vtr_tta.write_videos(Request(manifest=manifest, output=tmp_path / "out", num_frames=4, size=32)).failed
-    assert "the file is missing" in str(problem)
-    assert not list((tmp_path / "out").rglob("*.pt"))
 
 
 ODD_NAMES = [
@@ -281,10 +263,9 @@ LOOKED_FOR = {"plain", "..", ".", ".._.._up", "l\nine", "q\"u,o'te", "影片", "
 
 def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -> None:
     row = next(row for row in files.read_rows(sources, SOURCES) if row.item_id == "video1")
-    path = sources.with_name("odd.parquet")
-    files.write(path, SOURCES, [replace(row, item_id=name) for name in ODD_NAMES], {"root": "."})
+    path = beside(sources, [replace(row, item_id=name) for name in ODD_NAMES])
     out = tmp_path / "deep" / "out"
-    assert vtr_tta.write_videos(Request(manifest=path, output=out, num_frames=1, size=8)).written == len(ODD_NAMES)
+    assert export("vtr_tta", path, out, num_frames=1, size=8).written == len(ODD_NAMES)
     clean = out / "clean"
     assert {file.parent for file in tmp_path.rglob("*") if file.is_file()} == {clean}
     with (clean / filenames.NAMES).open(newline="", encoding="utf-8") as file:
@@ -303,20 +284,18 @@ def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -
         *(f"{name}.pt" for name in LOOKED_FOR),
         filenames.NAMES,
     }
-    assert vtr_tta.write_videos(Request(manifest=path, output=out, num_frames=1, size=8)).kept == len(ODD_NAMES)
+    assert export("vtr_tta", path, out, num_frames=1, size=8).kept == len(ODD_NAMES)
 
 
 def test_an_id_listed_twice(sources: Path, tmp_path: Path) -> None:
     rows = files.read_rows(sources, SOURCES)
     quarantined = next(row for row in rows if row.status != "complete")
-    path = sources.with_name("twice.parquet")
     # An annotation file that lists a video twice makes the second a quarantined row.
-    files.write(path, SOURCES, [*rows, replace(quarantined, item_id="video1")], {"root": "."})
-    done = vtr_tta.write_videos(Request(manifest=path, output=tmp_path, num_frames=1, size=8))
+    listed_twice = beside(sources, [*rows, replace(quarantined, item_id="video1")])
+    done = export("vtr_tta", listed_twice, tmp_path, num_frames=1, size=8)
     assert (done.written, len(done.quarantined)) == (3, 2)
-    files.write(path, SOURCES, [*rows, *rows], {"root": "."})
     with pytest.raises(ManifestError, match="more than once: .*'video1' in clean"):
-        vtr_tta.write_videos(Request(manifest=path, output=tmp_path))
+        export("vtr_tta", beside(sources, [*rows, *rows]), tmp_path)
 
 
 def text_row(item_id: str, text: str, accepted: bool = True, number: int = 0) -> TextRow:
@@ -344,7 +323,7 @@ def test_captions_are_pairs_in_the_order_of_the_split(tmp_path: Path, capsys: py
     assert pairs == [["v2", "as it was"], ["v1", "swapped"]]
     order.write_text("key,video_id,sentence\n1,v3,x\n1,v2,x\n")
     with pytest.raises(ManifestError, match="1 of the 2 videos .* no caption word_swap_3 .*: 'v3'"):
-        vtr_tta.write_captions(Request(manifest=path, output=tmp_path, order=order))
+        export("vtr_tta", path, tmp_path, "captions", order=order)
 
 
 SPLITS = {
@@ -362,7 +341,7 @@ def test_the_split_s_own_file_gives_the_order(tmp_path: Path, name: str) -> None
     rows = [text_row("v1", "été"), *(text_row("v2", f"caption {number}", number=number) for number in (10, 9, 2))]
     files.write(path, TEXTS, rows)
     order.write_text(SPLITS[name])
-    assert vtr_tta.write_captions(Request(manifest=path, output=tmp_path, order=order)) == 1
+    assert export("vtr_tta", path, tmp_path, "captions", order=order) == 1
     written = (tmp_path / "word_swap_3.json").read_bytes()
     assert written.isascii()  # the loader opens it in its machine's encoding
     assert json.loads(written) == [["v2", "caption 2"], ["v1", "été"]]
@@ -375,11 +354,11 @@ def test_a_file_that_lists_no_split_is_refused(tmp_path: Path, text: str | None)
     if text is not None:
         order.write_bytes(text.encode("latin-1"))
     with pytest.raises(ManifestError, match="split.csv"):
-        vtr_tta.write_captions(Request(manifest=path, output=tmp_path, order=order))
+        export("vtr_tta", path, tmp_path, "captions", order=order)
 
 
 def test_another_manifest_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "captions.parquet"
     files.write(path, CAPTIONS, [])
     with pytest.raises(ManifestError, match="manifest of captions"):
-        vtr_tta.write_videos(Request(manifest=path, output=tmp_path / "out"))
+        export("vtr_tta", path, tmp_path / "out")

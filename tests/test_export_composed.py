@@ -10,15 +10,14 @@ from types import ModuleType
 import clips
 import pandas as pd
 import pytest
-from export_readers import Searcher, loaded_tasks, undecoded
+from export_readers import Searcher, export, loaded_tasks, undecoded
 
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.composed import manifests, official
 from perturbations.composed.audit import compare_galleries
 from perturbations.composed.gallery_sets import gallery
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split
-from perturbations.exports import composed, registry
-from perturbations.exports.writing.requests import Request
+from perturbations.exports import composed
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES
 
@@ -50,8 +49,7 @@ def as_released(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def test_the_released_code_reads_the_files(tmp_path: Path) -> None:
-    request = Request(manifest=written(tmp_path / "split"), output=tmp_path / "out", global_gallery=True)
-    paths = registry.get("composed").write_splits(request)
+    paths = export("composed", written(tmp_path / "split"), tmp_path / "out", "splits", global_gallery=True)
     assert [path.name for path in paths] == [official.ANNOTATIONS, official.POOL, official.GALLERIES]
     queries, pool = as_released(tmp_path / "out")
     assert queries["video_clip_id"].tolist() == [query.clip for query in QUERIES]
@@ -66,25 +64,25 @@ def test_the_released_code_reads_the_files(tmp_path: Path) -> None:
 
 def test_the_global_gallery_and_another_local_one_are_options(tmp_path: Path) -> None:
     manifest = written(tmp_path / "split")
-    composed.write(Request(manifest=manifest, output=tmp_path, gallery="local_released"))
+    export("composed", manifest, tmp_path, "splits", gallery="local_released")
     queries, _ = as_released(tmp_path)
     assert "global_idx" not in queries.columns
     assert [tuple(rows) for rows in queries["local_idx"]] == list(gallery(SPLIT, "local_released"))
     for name in ("local", "global_rows"):
         with pytest.raises(ConfigError, match=f"no local gallery '{name}'; choose one of local_released"):
-            composed.write(Request(manifest=manifest, output=tmp_path, gallery=name))
+            export("composed", manifest, tmp_path, "splits", gallery=name)
 
 
 def test_the_splits_own_galleries_come_first_and_stay_deduplicated(tmp_path: Path) -> None:
     own: tuple[Rows, ...] = ((1, 2), (0, 2, 5), (2, 4))
     manifest = written(tmp_path / "split", replace(SPLIT, galleries={"local_official": own}))
-    composed.write(Request(manifest=manifest, output=tmp_path))
+    export("composed", manifest, tmp_path, "splits")
     assert [tuple(rows) for rows in as_released(tmp_path)[0]["local_idx"]] == list(own)
     again = official.read(tmp_path / official.GALLERIES)
     assert compare_galleries(again, ours="local_video").equal == 0
     assert [tuple(rows) for rows in again.galleries["local_official"]] == list(own)
     # v_30_38 and v_31_39 show the same moment, so that the last query's gallery loses one of them.
-    composed.write(Request(manifest=written(tmp_path / "few", deduplicate=True), output=tmp_path))
+    export("composed", written(tmp_path / "few", deduplicate=True), tmp_path, "splits")
     assert as_released(tmp_path)[0]["local_idx"].tolist()[2] == [2, 6]
 
 
@@ -92,10 +90,8 @@ def test_what_pandas_takes_for_missing_is_refused(tmp_path: Path) -> None:
     for number, text in enumerate(("None", " NA ", "nan")):
         queries = (replace(QUERIES[0], instruction=text), *QUERIES[1:])
         manifest = written(tmp_path / str(number), replace(SPLIT, queries=queries))
-        with pytest.raises(
-            ManifestError, match="query '0' has the text .* which EgoCVR's code reads as a missing value"
-        ):
-            composed.write(Request(manifest=manifest, output=tmp_path / "out"))
+        with pytest.raises(ManifestError, match="query '0' has the text .* EgoCVR's code reads as a missing value"):
+            export("composed", manifest, tmp_path / "out", "splits")
     assert not (tmp_path / "out").exists()
     held = pd.read_csv(pd.io.common.StringIO("text\n" + "\n".join(f'"{text}"' for text in composed._MISSING) + "\n"))
     assert held["text"].isna().all()
@@ -110,8 +106,7 @@ def test_mteb_asks_with_a_clip_and_an_instruction(tmp_path: Path, mteb: ModuleTy
     sources = [clips.source_row(clips.make(held / f"{name}.mp4", frames=2), name) for name in present]
     sources = [replace(row, dataset="demo") for row in sources]
     files.write(place / "sources.parquet", SOURCES, sources, {"root": "../.."})
-    request = Request(manifest=written(place / "composed"), output=tmp_path / "out")
-    assert tmp_path / "out/tasks.json" in registry.get("mteb").write_splits(request)
+    assert tmp_path / "out/tasks.json" in export("mteb", written(place / "composed"), tmp_path / "out", "splits")
     (task,) = loaded_tasks(tmp_path / "out")
     assert (task.metadata.category, task.metadata.modalities) == ("vt2v", ["video", "text"])
     task.load_data()
@@ -130,6 +125,6 @@ def test_mteb_asks_with_a_clip_and_an_instruction(tmp_path: Path, mteb: ModuleTy
 
 def test_a_manifest_of_another_kind_has_no_split(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="vtr_tta takes videos and captions only, not splits"):
-        registry.get("vtr_tta").write_splits(Request(manifest=tmp_path, output=tmp_path))
+        export("vtr_tta", tmp_path, tmp_path, "splits")
     with pytest.raises(ConfigError, match="composed takes splits only, not videos"):
-        registry.get("composed").write_videos(Request(manifest=tmp_path, output=tmp_path))
+        export("composed", tmp_path, tmp_path)

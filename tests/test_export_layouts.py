@@ -7,15 +7,14 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import clips
 import pyarrow.parquet as pq
 import pytest
-import small_corpus
 import yaml
+from export_readers import FORMATS, contents, export
 from hypothesis import given
 from hypothesis import strategies as st
 from small_corpus import ITEMS
@@ -23,42 +22,33 @@ from small_corpus import ITEMS
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, OutputError
 from perturbations.cli.main import main
-from perturbations.exports import registry
 from perturbations.exports.writing import export_layout, output_folder, shardfiles
-from perturbations.exports.writing.requests import Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import MIXES, QRELS, SOURCES, TEXTS, VIDEOS, MixRow, VideoRow
-from perturbations.plan import recipe
-from perturbations.suites import registry as suites
 from perturbations.verify import run
-
-FORMATS = ["hub", "webdataset", "mteb", "croissant"]
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_corpus.make(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture
-def tree(made: Path, tmp_path: Path) -> Path:
+def tree(small: Path, tmp_path: Path) -> Path:
     """A corpus that a test may change."""
-    shutil.copytree(made, tmp_path / "tree")
-    return tmp_path / "tree"
+    return Path(shutil.copytree(small, tmp_path / "tree"))
 
 
 def videos_of(tree: Path) -> Path:
     return tree / "manifests/data/mlvp/videos.parquet"
 
 
-def export(name: str, manifest: Path, output: Path, **fields: Any) -> Any:
-    return registry.get(name).write_videos(Request(manifest=manifest, output=output, **fields))
+def rows_of(tree: Path) -> list[VideoRow]:
+    return files.read_rows(videos_of(tree), VIDEOS)
 
 
-def contents(output: Path) -> dict[str, tuple[str, int]]:
-    """The hash and the time of each file."""
-    paths = [path for path in output.rglob("*") if path.is_file()]
-    return {str(path.relative_to(output)): (storage.sha256(path), path.stat().st_mtime_ns) for path in paths}
+def rewrite(tree: Path, rows: Sequence[VideoRow]) -> None:
+    """Give the manifest of videos other rows."""
+    files.write(videos_of(tree), VIDEOS, rows, {"root": "../../.."})
+
+
+def times(output: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_file()}
 
 
 def left_out(output: Path) -> list[dict[str, str]]:
@@ -86,13 +76,13 @@ def test_plain_ids_keep_their_names() -> None:
     assert hashed["x" + "0" * 32] != "x" + "0" * 32
 
 
-def test_scenarios_have_plain_names(made: Path) -> None:
-    row = files.read_rows(videos_of(made), VIDEOS)[0]
+def test_scenarios_have_plain_names(small: Path) -> None:
+    row = rows_of(small)[0]
     named = replace(row, perturbation="fog", severity=3)
     assert export_layout.scenario(named) == "fog_3"
     assert export_layout.scenario(named, with_suite=True) == "mlvp_fog_3"
     assert re.fullmatch("x[0-9a-f]{32}_3", export_layout.scenario(replace(named, perturbation="../[*]")))
-    mixed = files.read_rows(videos_of(made).with_name("mixed_types.parquet"), MIXES)[0]
+    mixed = files.read_rows(videos_of(small).with_name("mixed_types.parquet"), MIXES)[0]
     assert isinstance(mixed, MixRow)
     shares = {share: export_layout.scenario(replace(mixed, share=share)) for share in (0.2, 0.07, 0.125)}
     assert shares == {0.2: "mixed_types_20", 0.07: "mixed_types_7", 0.125: "mixed_types_12p5"}
@@ -116,9 +106,6 @@ def test_youcook2_p_does_not_fit_a_repository_of_single_files() -> None:
 def test_a_folder_holds_ten_thousand_shards_at_most(
     tree: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    export_layout.check_shards([1_000_000, None], 100)
-    with pytest.raises(OutputError, match="about 10,001 shards in one folder.* a larger --shard-size"):
-        export_layout.check_shards([1_000_100, None], 100)
     monkeypatch.setattr(export_layout, "FILES_PER_FOLDER", 3)
     with pytest.raises(OutputError, match="a larger --shard-size"):
         export(name, videos_of(tree), tmp_path / "out", shard_bytes=1000)
@@ -126,6 +113,9 @@ def test_a_folder_holds_ten_thousand_shards_at_most(
 
 
 def test_a_folder_holds_ten_thousand_files_at_most() -> None:
+    export_layout.check_shards([1_000_000, None], 100)
+    with pytest.raises(OutputError, match="about 10,001 shards in one folder.* a larger --shard-size"):
+        export_layout.check_shards([1_000_100, None], 100)
     assert {export_layout.folder_of(place, 10_000) for place in range(10_000)} == {""}
     of_place = [export_layout.folder_of(place, 25_000) for place in range(25_000)]
     assert [of_place.count(name) for name in ("0000/", "0001/", "0002/")] == [10_000, 10_000, 5_000]
@@ -140,17 +130,11 @@ def test_more_clips_lie_in_subfolders(tree: Path, tmp_path: Path, monkeypatch: p
     assert all((tmp_path / "out/data/fog_1" / row["file_name"]).is_file() for row in rows)
     card = yaml.safe_load((tmp_path / "out/README.md").read_text("utf-8").split("---\n")[1])
     assert card["configs"][1]["data_files"][0]["path"] == ["data/fog_1/metadata.parquet", "data/fog_1/videos/**"]
-
-
-def test_croissant_names_the_videos_of_every_subfolder(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(export_layout, "FILES_PER_FOLDER", 2)
-    export("croissant", videos_of(tree), tmp_path / "out")
-    described = json.loads((tmp_path / "out/croissant.json").read_text("utf-8"))
-    patterns = described["distribution"][-1]["includes"]
-    named = {path for pattern in patterns for path in (tmp_path / "out").glob(pattern) if path.is_file()}
-    assert named == set((tmp_path / "out").rglob("*.mp4"))
+    if name == "croissant":
+        described = json.loads((tmp_path / "out/croissant.json").read_text("utf-8"))
+        patterns = described["distribution"][-1]["includes"]
+        named = {path for pattern in patterns for path in (tmp_path / "out").glob(pattern) if path.is_file()}
+        assert named == set((tmp_path / "out").rglob("*.mp4"))
 
 
 @given(st.lists(st.integers(0, 5000), max_size=20), st.integers(1, 20_000))
@@ -167,41 +151,31 @@ def test_shards_are_as_large_as_they_may_be(lengths: list[int], limit: int) -> N
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
-def damage(tree: Path, kind: str) -> str:
-    """Damage one stored video; returns the item's id as findings show it."""
-    row = next(row for row in files.read_rows(videos_of(tree), VIDEOS) if row.path and row.item_id == "clip_7")
-    path = tree / str(row.path)
-    if kind == "missing":
-        path.unlink()
-    else:
-        path.write_bytes(path.read_bytes()[:-1] + b"?")
-    return row.item_id
-
-
-@pytest.mark.parametrize("kind", ["missing", "changed"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_video_that_is_not_there_is_left_out_and_listed(
-    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, kind: str
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    item = damage(tree, kind)
+    missing, changed = (tree / f"corpora/data/mlvp/gaussian_noise_{severity}/clip_7.mp4" for severity in (1, 3))
+    missing.unlink()
+    changed.write_bytes(changed.read_bytes()[:-1] + b"?")
     output = tmp_path / "out"
     assert main(["export", str(videos_of(tree)), "--format", name, "-o", str(output)]) == 1
     printed = capsys.readouterr().out
-    total = 3 * len(ITEMS) - 1
-    assert f"{output}: {total} videos written, 0 existed, 1 failed, 0 are quarantined" in printed
-    (row,) = left_out(output)
-    assert row["row"].startswith(item)
-    assert ("missing" if kind == "missing" else "changed") in row["problem"]
-    assert "1 rows were left out" in (output / "README.md").read_text("utf-8")
+    total = 3 * len(ITEMS) - 2
+    assert f"{output}: {total} videos written, 0 existed, 2 failed, 0 are quarantined" in printed
+    for row, problem in zip(left_out(output), ("missing", "changed"), strict=True):
+        assert row["row"].startswith("clip_7")
+        assert problem in row["problem"]
+    assert "2 rows were left out" in (output / "README.md").read_text("utf-8")
     if name == "hub":
         tables = (output / "data").glob("*/metadata.parquet")
         assert sum(pq.read_table(path).num_rows for path in tables) == total
 
 
 def test_quarantined_rows_are_listed_without_being_an_error(tree: Path, tmp_path: Path) -> None:
-    rows = files.read_rows(videos_of(tree), VIDEOS)
-    bad = replace(rows[0], status="quarantined", stage="video", error="=cmd|' no frames", path=None)
-    files.write(videos_of(tree), VIDEOS, [bad, *rows[1:]], {"root": "../../.."})
+    first, *others = rows_of(tree)
+    bad = replace(first, status="quarantined", stage="video", error="=cmd|' no frames", path=None)
+    rewrite(tree, [bad, *others])
     result = export("hub", videos_of(tree), tmp_path / "out", clean=True)
     assert (len(result.failed), len(result.quarantined)) == (0, 2)  # and the clean clip that is quarantined
     assert result.written == 4 * len(ITEMS) - 1
@@ -210,22 +184,17 @@ def test_quarantined_rows_are_listed_without_being_an_error(tree: Path, tmp_path
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_rows_that_are_there_twice_are_refused(tree: Path, tmp_path: Path, name: str) -> None:
-    rows = files.read_rows(videos_of(tree), VIDEOS)
-    files.write(videos_of(tree), VIDEOS, [*rows, rows[0]], {"root": "../../.."})
-    with pytest.raises(ManifestError, match="complete rows more than once"):
-        export(name, videos_of(tree), tmp_path / "out")
+def test_rows_that_are_there_twice_and_frames_are_refused(tree: Path, tmp_path: Path, name: str) -> None:
+    rows = rows_of(tree)
+    of_frames = [replace(row, storage="frames/12", path="corpora/x.npy.zst") for row in rows]
+    for wrong, message in (
+        ([*rows, rows[0]], "complete rows more than once"),
+        (of_frames, "stores frames/12.*--format vtr_tta"),
+    ):
+        rewrite(tree, wrong)
+        with pytest.raises(ManifestError, match=message):
+            export(name, videos_of(tree), tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_frames_are_no_video(tree: Path, tmp_path: Path, name: str) -> None:
-    rows: list[VideoRow] = [
-        replace(row, storage="frames/12", path="corpora/x.npy.zst") for row in files.read_rows(videos_of(tree), VIDEOS)
-    ]
-    files.write(videos_of(tree), VIDEOS, rows, {"root": "../../.."})
-    with pytest.raises(ManifestError, match="stores frames/12.*--format vtr_tta"):
-        export(name, videos_of(tree), tmp_path / "out")
 
 
 def test_what_is_needed_and_not_there_is_named(tree: Path, tmp_path: Path) -> None:
@@ -240,7 +209,7 @@ def test_what_is_needed_and_not_there_is_named(tree: Path, tmp_path: Path) -> No
         export("hub", videos_of(tree), tmp_path / "clean", clean=True)
     texts = tree / "manifests/data/mm_robustness/captions.parquet"
     with pytest.raises(ManifestError, match=r"no sources\.parquet of the dataset"):
-        registry.get("mteb").write_captions(Request(manifest=texts, output=tmp_path / "texts"))
+        export("mteb", texts, tmp_path / "texts", "captions")
     assert not (tmp_path / "mteb").exists()
     assert not (tmp_path / "clean").exists()
 
@@ -256,7 +225,7 @@ def test_manifests_of_other_kinds_and_without_rows_are_refused(tmp_path: Path, n
             export(name, tmp_path / "m" / f"{kind.name}.parquet", tmp_path / "out")
     files.write(tmp_path / "m/texts.parquet", TEXTS, [], {"root": "."})
     with pytest.raises(ManifestError, match="no complete row to export"):
-        registry.get(name).write_captions(Request(manifest=tmp_path / "m/texts.parquet", output=tmp_path / "out"))
+        export(name, tmp_path / "m/texts.parquet", tmp_path / "out", "captions")
     assert not (tmp_path / "out").exists()
 
 
@@ -264,51 +233,44 @@ def test_manifests_of_other_kinds_and_without_rows_are_refused(tmp_path: Path, n
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_second_export_gives_the_same_files(tree: Path, tmp_path: Path, name: str) -> None:
-    export(name, videos_of(tree), tmp_path / "out", clean=True)
-    before = contents(tmp_path / "out")
-    result = export(name, videos_of(tree), tmp_path / "out", clean=True)
-    after = contents(tmp_path / "out")
-    assert {path: held[0] for path, held in after.items()} == {path: held[0] for path, held in before.items()}
+def test_another_export_gives_the_same_files_and_removes_what_is_no_more(tree: Path, tmp_path: Path, name: str) -> None:
+    output = tmp_path / "out"
+    export(name, videos_of(tree), output, clean=True)
+    before, then = contents(output), times(output)
+    result = export(name, videos_of(tree), output, clean=True)
+    assert contents(output) == before
     if name in ("hub", "croissant"):
         assert (result.written, result.kept) == (0, 4 * len(ITEMS))
-        changed = {path for path in before if before[path] != after[path]}
-        assert not any(path.endswith((".mp4", ".avi")) for path in changed)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_what_an_earlier_export_left_is_removed(tree: Path, tmp_path: Path, name: str) -> None:
-    export(name, videos_of(tree), tmp_path / "out", clean=True)
-    (tmp_path / "out/notes.txt").write_text("mine", "utf-8")
-    (tmp_path / "out/data/.x.part-0123456789ab.mp4").write_bytes(b"half")
-    rows = [row for row in files.read_rows(videos_of(tree), VIDEOS) if row.perturbation != "fog"]
-    files.write(videos_of(tree), VIDEOS, rows, {"root": "../../.."})
-    export(name, videos_of(tree), tmp_path / "out")
-    held = contents(tmp_path / "out")
+        changed = {path for path, time in times(output).items() if then[path] != time}
+        assert not any(path.suffix in (".mp4", ".avi") for path in changed)
+    (output / "notes.txt").write_text("mine", "utf-8")
+    (output / "data/.x.part-0123456789ab.mp4").write_bytes(b"half")
+    rewrite(tree, [row for row in rows_of(tree) if row.perturbation != "fog"])
+    export(name, videos_of(tree), output)
+    held = contents(output)
     assert "notes.txt" in held
     assert not any("fog" in path or "clean" in path or "part-" in path or "staged" in path for path in held)
     assert any("gaussian_noise_3" in path for path in held)
 
 
-@pytest.mark.parametrize("damaged", ["cut", "link", "cut before the tables were written"])
-def test_an_exported_video_that_changed_is_written_again(tree: Path, tmp_path: Path, damaged: str) -> None:
-    export("hub", videos_of(tree), tmp_path / "out")
-    wanted = contents(tmp_path / "out")
-    for name in ("fog_1", "gaussian_noise_1"):  # encoded, linked
-        path = tmp_path / f"out/data/{name}/videos/clip_7.mp4"
-        content = path.read_bytes()
-        path.unlink()
-        if damaged == "cut":
-            path.write_bytes(content[:-9])
-        elif damaged == "link":
-            path.symlink_to(tree / "clean/1.mp4")
-        else:
-            path.write_bytes(content[: len(content) // 2])
-            (tmp_path / f"out/data/{name}/metadata.parquet").unlink()
-    assert export("hub", videos_of(tree), tmp_path / "out").written == 2
-    held = contents(tmp_path / "out")
-    assert {path: part[0] for path, part in held.items()} == {path: part[0] for path, part in wanted.items()}
-    assert not (tmp_path / "out/data/fog_1/videos/clip_7.mp4").is_symlink()
+@pytest.mark.parametrize("has_tables", [True, False])
+def test_an_exported_video_that_changed_is_written_again(tree: Path, tmp_path: Path, has_tables: bool) -> None:
+    """Also after an export that ended before it wrote its tables."""
+    output = tmp_path / "out"
+    export("hub", videos_of(tree), output)
+    wanted = contents(output)
+    for folder in (output / "data/fog_1", output / "data/gaussian_noise_1"):  # encoded, linked
+        cut, link, *_ = sorted(folder.glob("videos/*.mp4"))
+        content = cut.read_bytes()
+        cut.unlink()
+        cut.write_bytes(content[: len(content) // 2])
+        link.unlink()
+        link.symlink_to(tree / "clean/2.mp4")
+        if not has_tables:
+            (folder / "metadata.parquet").unlink()
+    assert export("hub", videos_of(tree), output).written == 4
+    assert contents(output) == wanted
+    assert not any(path.is_symlink() for path in output.rglob("*"))
 
 
 def test_stored_videos_are_linked_and_copied_where_links_cannot_be(
@@ -362,20 +324,20 @@ def test_verify_says_how_an_export_is_checked(tree: Path, tmp_path: Path, capsys
 def test_a_folder_that_the_workflow_fills_is_refused(
     tree: Path, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = contents(tree)
+    before = contents(tree), times(tree)
     for name, manifest in (
         ("vtr_tta", videos_of(tree)),
         ("hub", tree / "manifests/data/mm_robustness/captions.parquet"),
     ):
         assert main(["export", str(manifest), "--format", name, "-o", str(tree / place)]) == 1
         assert "which the workflow fills; choose another folder" in capsys.readouterr().err
-    assert contents(tree) == before
+    assert (contents(tree), times(tree)) == before
 
 
 def test_a_stored_video_that_may_not_be_read_costs_no_other(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed = tree / str(next(row.path for row in files.read_rows(videos_of(tree), VIDEOS) if row.path))
+    closed = tree / str(next(row.path for row in rows_of(tree) if row.path))
     digest = storage.sha256
 
     def refused(path: Path) -> str:
@@ -433,18 +395,9 @@ def test_the_card_shows_the_corpus_s_own_and_loads_as_yaml(tree: Path, tmp_path:
 
 
 def test_a_suite_is_named_where_there_are_several(tree: Path, tmp_path: Path) -> None:
-    rows = files.read_rows(videos_of(tree), VIDEOS)
-    source = clips.source_row(tree / "clean/1.mp4", "video1")
-    wanted = recipe.make(suites.get("mm_robustness/zoom_blur"), 1, seed=0, storage=recipe.Unstored())
-    other = clips.video_row(
-        wanted,
-        item_id="video1",
-        source_path="clean/1.mp4",
-        source_sha256=source.sha256,
-        source_frame_count=source.frame_count,
-        frame_count=source.frame_count,
-    )
-    files.write(videos_of(tree), VIDEOS, [*rows, other], {"root": "../../.."})
+    rows = rows_of(tree)
+    other = replace(rows[-1], suite="mm_robustness", perturbation="zoom_blur")
+    rewrite(tree, [*rows, other])
     export("hub", videos_of(tree), tmp_path / "out")
     names = sorted(path.name for path in (tmp_path / "out/data").iterdir())
-    assert names == ["mlvp_fog_1", "mlvp_gaussian_noise_1", "mlvp_gaussian_noise_3", "mm_robustness_zoom_blur_1"]
+    assert names == ["mlvp_fog_1", "mlvp_gaussian_noise_1", "mlvp_gaussian_noise_3", "mm_robustness_zoom_blur_3"]

@@ -18,24 +18,21 @@ from typing import Any
 import needs
 import pyarrow.parquet as pq
 import pytest
-import small_corpus
-from export_readers import loaded_tasks, undecoded
+from export_readers import FORMATS, contents, loaded_tasks, undecoded
 
-from perturbations.base import storage
 from perturbations.cli.main import main
 from perturbations.exports.writing import export_layout, output_folder
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, MULTIMODAL, SOURCES, TEXTS, VIDEOS, CaptionRow
 
-FORMATS = ["hub", "webdataset", "mteb", "croissant"]
 IDS = ["a b", "../../etc/passwd", "видео/片/🎬", "x" * 300, "nul\0", "=1+1"]
 TEXTS_OF_IDS = ["", "line\nbreak\r\n", "quo\"te, 's", "🎬 \u202e right to left", "\ttab", "x" * 5000]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of one clip under many ids, with captions that are as odd."""
-    root = small_corpus.make(tmp_path_factory.mktemp("made"))
+    root = Path(shutil.copytree(small, tmp_path_factory.mktemp("made") / "tree"))
     dataset, suite = root / "manifests/data", root / "manifests/data/mlvp"
     videos = [row for row in files.read_rows(suite / "videos.parquet", VIDEOS) if row.item_id == "video1"]
     pairs = [row for row in files.read_rows(suite / "multimodal.parquet", MULTIMODAL) if row.caption_id == "c11"]
@@ -59,11 +56,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     of_texts = [replace(texts[0], accepted=True, source_text=row["text"], **row) for row in fields]
     files.write(dataset / "mm_robustness/captions.parquet", TEXTS, of_texts, beside)
     return root
-
-
-def contents(output: Path) -> dict[str, str]:
-    """The hash of each file."""
-    return {str(path.relative_to(output)): storage.sha256(path) for path in output.rglob("*") if path.is_file()}
 
 
 def manifest(root: Path, kind: str) -> Path:
@@ -100,10 +92,10 @@ def test_datasets_and_mteb_read_any_id_and_text(
 ) -> None:
     for form in ("hub", "webdataset", "mteb"):
         assert main(command(made, "multimodal", form, tmp_path / form)) == 0
-    loaded = datasets.load_dataset(str(tmp_path / "hub"), split="test", cache_dir=str(tmp_path / "cache"))
+    loaded = datasets.load_dataset(str(tmp_path / "hub"), split="test")
     rows = undecoded(datasets, loaded)
     assert {(row["item"], row["text"]) for row in rows} == set(zip(IDS, TEXTS_OF_IDS, strict=True))
-    loaded = datasets.load_dataset(str(tmp_path / "webdataset"), split="test", cache_dir=str(tmp_path / "cache"))
+    loaded = datasets.load_dataset(str(tmp_path / "webdataset"), split="test")
     samples = [row["json"] for row in undecoded(datasets, loaded, "mp4")]
     assert {(row["item"], text["text"]) for row in samples for text in row["pairs"]} == set(
         zip(IDS, TEXTS_OF_IDS, strict=True)
@@ -137,11 +129,10 @@ def test_an_export_waits_for_another_one_in_its_folder(made: Path, tmp_path: Pat
     assert (output / "README.md").is_file()
 
 
-def test_a_mix_does_not_replace_another_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = small_corpus.make(tmp_path / "tree")
-    assert main(command(root, "mixed_types", "hub", tmp_path / "out")) == 0
+def test_a_mix_does_not_replace_another_one(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command(small, "mixed_types", "hub", tmp_path / "out")) == 0
     before = contents(tmp_path / "out")
-    assert main(command(root, "mixed_severity", "hub", tmp_path / "out")) == 1
+    assert main(command(small, "mixed_severity", "hub", tmp_path / "out")) == 1
     assert "holds the export of 'data/mixed_types/mlvp in the format hub'" in capsys.readouterr().err
     assert contents(tmp_path / "out") == before
 
@@ -236,7 +227,7 @@ def test_a_moved_export_opens(made: Path, tmp_path: Path, datasets: ModuleType, 
         assert main(command(made, "multimodal", form, tmp_path / "here" / form)) == 0
     shutil.move(tmp_path / "here", tmp_path / "over there")
     there = tmp_path / "over there"
-    loaded = datasets.load_dataset(str(there / "hub"), split="test", cache_dir=str(tmp_path / "cache"))
+    loaded = datasets.load_dataset(str(there / "hub"), split="test")
     assert all(Path(row["video"]["path"]).is_file() for row in undecoded(datasets, loaded))
     (task,) = loaded_tasks(there / "mteb")
     task.load_data()

@@ -12,7 +12,6 @@ import needs
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import small_corpus
 
 from perturbations import open_clip, read_manifest
 from perturbations.base import storage
@@ -26,8 +25,8 @@ from perturbations.suites import registry as suites
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = small_corpus.make(tmp_path_factory.mktemp("publisher"))
+def tree(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = Path(shutil.copytree(small, tmp_path_factory.mktemp("publisher") / "tree"))
     place = root / "manifests/data/mlvp/videos.parquet"
     about = files.read_metadata(place) | {"suite": "mlvp"}
     files.write(place, VIDEOS, files.rows_as_stored(place, VIDEOS), {name: about[name] for name in _ABOUT})

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import tarfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -20,23 +21,22 @@ import pyarrow.parquet as pq
 import pytest
 import small_corpus
 import yaml
-from export_readers import Searcher, exported_module, known_scores, loaded_tasks, undecoded
+from export_readers import FORMATS, Searcher, export, exported_module, known_scores, loaded_tasks, undecoded
 from small_corpus import ITEMS
 
 from perturbations import open_clip, read_manifest, retrieval
 from perturbations.base import jsontext, storage
 from perturbations.cli.main import main
-from perturbations.exports import registry
 from perturbations.exports.writing import dataset_card, export_rows, publication
 from perturbations.exports.writing.requests import Request, Terms
 from perturbations.manifest import files
-from perturbations.manifest.kinds import QUARANTINE, QuarantineRow
+from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, MultimodalRow, QuarantineRow
 
-FORMATS = ["hub", "webdataset", "mteb", "croissant"]
 PLACES = {
-    "videos": "mlvp/videos.parquet",
-    "mixes": "mlvp/mixed_types.parquet",
-    "texts": "mm_robustness/captions.parquet",
+    "videos": ("videos", "mlvp/videos.parquet"),
+    "mixes": ("videos", "mlvp/mixed_types.parquet"),
+    "texts": ("captions", "mm_robustness/captions.parquet"),
+    "pairs": ("pairs", "mlvp/multimodal.parquet"),
 }
 TERMS = Terms(license="CC-BY-4.0", creator=("A. Author", "Ünal Ö."), citation="@misc{data}", url="https://data.test/x")
 
@@ -44,36 +44,26 @@ LEFT_OUT = "1 rows were left out; left_out.csv lists them with the reasons."
 SIMULATED = "Perturbations are simulated; natural ones may differ from them."
 REJECTED = "The fidelity gate rejected 1 captions, which are left out."
 
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_corpus.make(tmp_path_factory.mktemp("tree"))
+PAIRS, CLEAN_PAIRS = 2 * 2 * (2 * len(ITEMS) - 1), 2 * len(ITEMS)
 
 
 @pytest.fixture(scope="module")
-def outputs(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every format of videos, mixes and captions, with the clean clips of all but mixes, which have them."""
+def outputs(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every format of every kind of corpus, with the clean clips of all but mixes, which have them."""
     output = tmp_path_factory.mktemp("exports")
     for name in FORMATS:
-        for kind, place in PLACES.items():
-            manifest = tree / "manifests/data" / place
-            request = Request(manifest=manifest, output=output / name / kind, clean=kind != "mixes", terms=TERMS)
-            if kind == "texts":
-                registry.get(name).write_captions(request)
-            else:
-                result = registry.get(name).write_videos(request)
-                assert not result.failed
+        for kind, (what, place) in PLACES.items():
+            manifest = small / "manifests/data" / place
+            done = export(name, manifest, output / name / kind, what, clean=kind != "mixes", terms=TERMS)
+            assert what == "captions" or not done.failed
+            assert kind != "pairs" or done.written == 3 * len(ITEMS)
     return output
 
 
-def frames_of(path: Path) -> np.ndarray:
-    return clips.images(path)
-
-
-def expected_frames(tree: Path) -> dict[tuple[str, str, int], np.ndarray]:
+def expected_frames(small: Path) -> dict[tuple[str, str, int], np.ndarray]:
     """The frames that `open_clip` gives per item, perturbation and severity."""
-    videos = read_manifest(tree / "manifests/data/mlvp/videos.parquet")
-    sources = read_manifest(tree / "manifests/data/sources.parquet").query("status == 'complete'")
+    videos = read_manifest(small / "manifests/data/mlvp/videos.parquet")
+    sources = read_manifest(small / "manifests/data/sources.parquet").query("status == 'complete'")
     expected = {(row.item_id, row.perturbation, row.severity): open_clip(row) for row in videos.itertuples()}
     return expected | {(row.item_id, "clean", 0): open_clip(row) for row in sources.itertuples()}
 
@@ -81,13 +71,11 @@ def expected_frames(tree: Path) -> dict[tuple[str, str, int], np.ndarray]:
 # --- hub --------------------------------------------------------------------------------------------------------------
 
 
-def test_datasets_loads_rows_captions_and_videos(
-    outputs: Path, tree: Path, datasets: ModuleType, tmp_path: Path
-) -> None:
-    loaded = datasets.load_dataset(str(outputs / "hub/videos"), cache_dir=str(tmp_path))
+def test_datasets_loads_rows_captions_and_videos(outputs: Path, small: Path, datasets: ModuleType) -> None:
+    loaded = datasets.load_dataset(str(outputs / "hub/videos"))
     assert list(loaded) == ["test"]
     rows = undecoded(datasets, loaded["test"])
-    expected = expected_frames(tree)
+    expected = expected_frames(small)
     assert {(row["item"], row["perturbation"], row["severity"]) for row in rows} == set(expected)
     assert len(rows) == len(expected) == len(ITEMS) * 4
     for row in rows:
@@ -98,27 +86,23 @@ def test_datasets_loads_rows_captions_and_videos(
         path = Path(row["video"]["path"])
         assert storage.sha256(path) == row["sha256"]
         wanted = expected[row["item"], row["perturbation"], row["severity"]]
-        np.testing.assert_array_equal(frames_of(path), wanted)
+        np.testing.assert_array_equal(clips.images(path), wanted)
 
 
-def test_datasets_loads_a_scenario_by_its_name(outputs: Path, datasets: ModuleType, tmp_path: Path) -> None:
-    loaded = datasets.load_dataset(
-        str(outputs / "hub/videos"), "gaussian_noise_3", split="test", cache_dir=str(tmp_path)
-    )
+def test_datasets_loads_a_scenario_by_its_name(outputs: Path, datasets: ModuleType) -> None:
+    loaded = datasets.load_dataset(str(outputs / "hub/videos"), "gaussian_noise_3", split="test")
     rows = undecoded(datasets, loaded)
     assert {(row["perturbation"], row["severity"]) for row in rows} == {("gaussian_noise", 3)}
     assert sorted(row["item"] for row in rows) == sorted(ITEMS)
 
 
-def test_datasets_loads_mixes_and_captions_with_their_clips(
-    outputs: Path, datasets: ModuleType, tmp_path: Path
-) -> None:
-    rows = undecoded(datasets, datasets.load_dataset(str(outputs / "hub/mixes"), split="test", cache_dir=str(tmp_path)))
+def test_datasets_loads_mixes_and_captions_with_their_clips(outputs: Path, datasets: ModuleType) -> None:
+    rows = undecoded(datasets, datasets.load_dataset(str(outputs / "hub/mixes"), split="test"))
     assert len(rows) == len(ITEMS) * 4
     assert {row["mix"] for row in rows} == {"mixed_types"}
     assert {row["share"] for row in rows} == {0.2, 0.4, 0.6, 0.8}
     assert any(row["perturbation"] == "clean" for row in rows)
-    texts = datasets.load_dataset(str(outputs / "hub/texts"), split="test", cache_dir=str(tmp_path))
+    texts = datasets.load_dataset(str(outputs / "hub/texts"), split="test")
     rows = undecoded(datasets, texts)
     perturbed = [row for row in rows if row["perturbation"] == "word_swap"]
     clean = [row for row in rows if row["perturbation"] == "clean"]
@@ -136,7 +120,7 @@ def test_an_empty_quarantine_is_opened_with_its_types(datasets: ModuleType, tmp_
     stream = datasets.load_dataset("parquet", data_files=empty, split="train", streaming=True)
     assert list(stream) == []
     assert stream.features["severity"].dtype == "int64"
-    both = datasets.load_dataset("parquet", data_files=[empty, full], split="train", cache_dir=str(tmp_path))
+    both = datasets.load_dataset("parquet", data_files=[empty, full], split="train")
     assert both["item_id"][:] == ["a"]
     assert both.features["severity"].dtype == "int64"  # though no row has one
     for path in (empty, full):
@@ -159,10 +143,10 @@ def shards(output: Path) -> list[str]:
     return sorted(map(str, (output / "data").glob("*.tar")))
 
 
-def test_webdataset_reads_every_sample(outputs: Path, tree: Path) -> None:
+def test_webdataset_reads_every_sample(outputs: Path, small: Path) -> None:
     library = needs.reader("webdataset")
     samples = list(library.WebDataset(shards(outputs / "webdataset/videos"), shardshuffle=False))
-    expected = expected_frames(tree)
+    expected = expected_frames(small)
     assert len(samples) == len(expected)
     assert len({sample["__key__"] for sample in samples}) == len(samples)
     for sample in samples:
@@ -173,32 +157,32 @@ def test_webdataset_reads_every_sample(outputs: Path, tree: Path) -> None:
         assert (row["item"], row["perturbation"], row["severity"]) in expected
 
 
-def test_datasets_reads_the_shards(outputs: Path, datasets: ModuleType, tmp_path: Path) -> None:
+def test_datasets_reads_the_shards(outputs: Path, datasets: ModuleType) -> None:
     for kind, column in (("videos", "mp4"), ("mixes", "mp4"), ("texts", None)):
-        loaded = datasets.load_dataset(str(outputs / "webdataset" / kind), split="test", cache_dir=str(tmp_path))
+        loaded = datasets.load_dataset(str(outputs / "webdataset" / kind), split="test")
         rows = undecoded(datasets, loaded, column) if column else list(loaded)
         assert {row["json"]["item"] for row in rows} == set(ITEMS)
         assert all(row["txt"] for row in rows)
 
 
-def test_the_videos_of_shards_are_mp4_and_hold_the_frames(outputs: Path, tree: Path, tmp_path: Path) -> None:
+def test_the_videos_of_shards_are_mp4_and_hold_the_frames(outputs: Path, small: Path, tmp_path: Path) -> None:
     """Also where the clean clip is an AVI, or a part of a longer video."""
-    expected = expected_frames(tree)
+    expected = expected_frames(small)
     (shard,) = (outputs / "webdataset/videos/data").glob("clean-*.tar")
     with tarfile.open(shard) as archive:
         archive.extractall(tmp_path, filter="data")
     for file in tmp_path.glob("*.json"):
         row = json.loads(file.read_text("utf-8"))
-        np.testing.assert_array_equal(frames_of(file.with_suffix(".mp4")), expected[row["item"], "clean", 0])
+        np.testing.assert_array_equal(clips.images(file.with_suffix(".mp4")), expected[row["item"], "clean", 0])
 
 
-def test_shards_have_a_size_and_the_same_bytes_again(tree: Path, tmp_path: Path) -> None:
-    manifest = tree / "manifests/data/mlvp/videos.parquet"
+def test_shards_have_a_size_and_the_same_bytes_again(small: Path, tmp_path: Path) -> None:
+    manifest = small / "manifests/data/mlvp/videos.parquet"
     limit = 100_000
     contents = []
     for number in (0, 1):
         output = tmp_path / str(number)
-        registry.get("webdataset").write_videos(Request(manifest=manifest, output=output, shard_bytes=limit))
+        export("webdataset", manifest, output, shard_bytes=limit)
         assert len(shards(output)) > 3
         contents.append({Path(path).name: Path(path).read_bytes() for path in shards(output)})
         for path in shards(output):
@@ -215,14 +199,14 @@ def test_shards_have_a_size_and_the_same_bytes_again(tree: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("levels", [2**40, 3], ids=["distinct", "tied"])
-@pytest.mark.parametrize("kind", ["videos", "mixes", "texts"])
+@pytest.mark.parametrize("kind", PLACES)
 def test_mteb_s_recall_is_ours(outputs: Path, mteb: ModuleType, kind: str, levels: int) -> None:
     """The same scores through mteb's evaluator and through ours; a tie counts against the model in ours.
 
     In every task: videos that ask for captions, captions that ask for videos, videos that ask for their clean source.
     """
     tasks = loaded_tasks(outputs / "mteb" / kind)
-    categories = {"videos": ["v2t", "t2v", "v2v"], "mixes": ["v2t", "t2v"], "texts": ["t2v"]}[kind]
+    categories = {"videos": ["v2t", "t2v", "v2v"], "mixes": ["v2t", "t2v"]}.get(kind, ["t2v"])
     assert [task.metadata.category for task in tasks] == categories
     model = Searcher(known_scores(3, levels))
     benchmark = exported_module(outputs / "mteb" / kind).benchmark()
@@ -233,7 +217,13 @@ def test_mteb_s_recall_is_ours(outputs: Path, mteb: ModuleType, kind: str, level
     captions = small_corpus.clean_captions()
     item_of = {row.caption_id: row.item_id for row in captions}
     assert set(results) == set(model.asked) == {name for task in tasks for name in task.metadata.eval_langs}
+    if kind == "pairs":
+        perturbed = [f"{video}_1-{text}_3" for video in ("fog", "gaussian_noise") for text in ("typos", "word_swap")]
+        assert sorted(results) == ["clean", *perturbed]
     for scenario, (queries, documents) in model.asked.items():
+        if kind == "pairs":
+            assert sorted(documents) == sorted(ITEMS)
+            assert sorted(queries) == sorted(item_of.keys() - ({"c1"} if scenario != "clean" else set()))
         scores = np.array([[model.score(scenario, query, document) for document in documents] for query in queries])
         relevant = [
             [
@@ -284,7 +274,7 @@ def test_a_document_that_mteb_did_not_keep_is_no_hit(outputs: Path, mteb: Module
 
 
 def test_mteb_s_loader_gives_the_queries_the_corpus_and_the_videos(
-    outputs: Path, tree: Path, mteb: ModuleType, datasets: ModuleType, tmp_path: Path
+    outputs: Path, small: Path, mteb: ModuleType, datasets: ModuleType, tmp_path: Path
 ) -> None:
     task, of_captions, of_sources = loaded_tasks(outputs / "mteb/videos")
     task.load_data()
@@ -296,7 +286,7 @@ def test_mteb_s_loader_gives_the_queries_the_corpus_and_the_videos(
     assert "v2v-clean" not in of_sources.dataset
     stored = undecoded(datasets, task.dataset["clean"]["test"]["queries"])
     assert undecoded(datasets, clean["corpus"]) == stored
-    expected = expected_frames(tree)
+    expected = expected_frames(small)
     assert undecoded(datasets, asking["corpus"]) == undecoded(datasets, task.dataset["fog_1"]["test"]["queries"])
     assert undecoded(datasets, clean["queries"]) == undecoded(datasets, task.dataset["fog_1"]["test"]["queries"])
     for scenario, (name, severity) in {"fog_1": ("fog", 1), "clean": ("clean", 0)}.items():
@@ -307,19 +297,108 @@ def test_mteb_s_loader_gives_the_queries_the_corpus_and_the_videos(
         for row in rows:
             file = tmp_path / "video.mp4"
             file.write_bytes(row["video"]["bytes"])
-            np.testing.assert_array_equal(frames_of(file), expected[row["id"], name, severity])
+            np.testing.assert_array_equal(clips.images(file), expected[row["id"], name, severity])
             assert set(data["relevant_docs"][row["id"]]) == {
                 caption.caption_id for caption in small_corpus.clean_captions() if caption.item_id == row["id"]
             }
 
 
-@pytest.mark.parametrize("kind", ["videos", "mixes", "texts"])
+@pytest.mark.parametrize("kind", PLACES)
 def test_every_video_is_stored_once(outputs: Path, kind: str) -> None:
     hashes = []
     for path in (outputs / "mteb" / kind / "data").glob("*-videos-*.parquet"):
         hashes += [storage.sha256_of(cell["bytes"]) for cell in pq.read_table(path)["video"].to_pylist()]
     assert hashes
     assert len(set(hashes)) == len(hashes)
+    assert kind != "pairs" or len(hashes) == 3 * len(ITEMS)
+
+
+# --- perturbed videos with perturbed captions -------------------------------------------------------------------------
+
+
+def accepted(small: Path) -> dict[tuple[str, str, str, str], MultimodalRow]:
+    """The accepted rows by item, both perturbations and caption."""
+    return {
+        (row.item_id, row.perturbation, row.text_perturbation, row.caption_id): row
+        for row in files.read_rows(small / "manifests/data" / PLACES["pairs"][1], MULTIMODAL)
+        if row.accepted
+    }
+
+
+def check_pairs(small: Path, rows: list[Mapping[str, Any]]) -> None:
+    """Whether exported rows are the manifest's accepted ones, and each clean caption with its clean clip."""
+    wanted = accepted(small)
+    clean = {row.caption_id: row for row in small_corpus.clean_captions()}
+    assert len(wanted) == PAIRS
+    perturbed = [row for row in rows if row["perturbation"] != "clean"]
+    keys = [(row["item"], row["perturbation"], row["text_perturbation"], row["caption_id"]) for row in perturbed]
+    assert len(keys) == len(set(keys)) == PAIRS
+    assert set(keys) == set(wanted)
+    for key, row in zip(keys, perturbed, strict=True):
+        original = wanted[key]
+        assert (row["text"], row["source_text"]) == (original.text, clean[original.caption_id].text)
+        assert (row["severity"], row["text_severity"]) == (original.severity, original.text_severity)
+        assert (row["level"], row["text_recipe_id"]) == (original.level, original.text_recipe_id)
+        assert row["captions"] == [text.text for text in clean.values() if text.item_id == row["item"]]
+    others = [row for row in rows if row["perturbation"] == "clean"]
+    assert {(row["item"], row["caption_id"], row["text"]) for row in others} == {
+        (row.item_id, row.caption_id, row.text) for row in clean.values()
+    }
+    assert {(row["text_perturbation"], row["text_severity"], row["changed"]) for row in others} == {("clean", 0, False)}
+
+
+def test_datasets_loads_the_pairs_by_the_name_multimodal_and_without_a_name(
+    outputs: Path, small: Path, datasets: ModuleType
+) -> None:
+    rows = undecoded(datasets, datasets.load_dataset(str(outputs / "hub/pairs"), split="test"))
+    check_pairs(small, rows)
+    named = datasets.load_dataset(str(outputs / "hub/pairs"), "multimodal", split="test")
+    assert len(named) == PAIRS + CLEAN_PAIRS
+    fog = datasets.load_dataset(str(outputs / "hub/pairs"), "fog_1", split="test")
+    assert set(fog["perturbation"]) == {"fog"}
+    assert len(fog) == PAIRS // 2
+    for row in rows:
+        assert storage.sha256(Path(row["video"]["path"])) == row["sha256"]
+
+
+def test_pairs_of_a_video_name_the_stored_file(outputs: Path, small: Path) -> None:
+    data = outputs / "hub/pairs/data"
+    rows = pq.read_table(data / "gaussian_noise_1/metadata.parquet").to_pylist()
+    assert len({row["file_name"] for row in rows}) == len(ITEMS) < len(rows)
+    stored = {row.item_id: small / str(row.path) for row in accepted(small).values() if row.storage != "recipe"}
+    for row in rows:
+        assert (data / "gaussian_noise_1" / row["file_name"]).samefile(stored[row["item"]])
+    assert len(list(data.rglob("*.mp4"))) + len(list(data.rglob("*.avi"))) == 3 * len(ITEMS)
+
+
+def test_webdataset_gives_each_video_once_with_its_captions(outputs: Path, small: Path) -> None:
+    library = needs.reader("webdataset")
+    samples = list(library.WebDataset(shards(outputs / "webdataset/pairs"), shardshuffle=False))
+    assert len(samples) == 3 * len(ITEMS)
+    rows = []
+    for sample in samples:
+        row = json.loads(sample["json"])
+        assert storage.sha256_of(sample["mp4"]) == row["sha256"]
+        assert sample["txt"].decode() == row["caption"]
+        rows += [row | text for text in row["pairs"]]
+    check_pairs(small, rows)
+
+
+def test_datasets_reads_the_shards_with_the_captions(outputs: Path, small: Path, datasets: ModuleType) -> None:
+    loaded = datasets.load_dataset(str(outputs / "webdataset/pairs"), split="test")
+    rows = [sample["json"] for sample in undecoded(datasets, loaded, "mp4")]
+    check_pairs(small, [row | text for row in rows for text in row["pairs"]])
+
+
+def test_mteb_s_loader_gives_the_perturbed_texts_and_videos(outputs: Path, small: Path, mteb: ModuleType) -> None:
+    (task,) = loaded_tasks(outputs / "mteb/pairs")
+    task.load_data()
+    rows = [row for key, row in accepted(small).items() if key[1:3] == ("gaussian_noise", "typos")]
+    data = task.dataset["gaussian_noise_1-typos_3"]["test"]
+    assert {row["id"]: row["text"] for row in data["queries"]} == {row.caption_id: row.text for row in rows}
+    hashes = {row["id"]: storage.sha256_of(row["video"]["bytes"]) for row in data["corpus"]}
+    assert hashes == {row.item_id: row.sha256 for row in rows}
+    assert data["relevant_docs"] == {row.caption_id: {row.item_id: 1} for row in rows}
 
 
 # --- cards ----------------------------------------------------------------------------------------------------------
@@ -339,9 +418,9 @@ def test_every_video_is_stored_once(outputs: Path, kind: str) -> None:
     ],
 )
 def test_a_card_states_its_terms_in_the_hub_s_words(
-    tree: Path, tmp_path: Path, dataset: str, terms: Terms, expected: dict[str, Any]
+    small: Path, tmp_path: Path, dataset: str, terms: Terms, expected: dict[str, Any]
 ) -> None:
-    exported = export_rows.read(Request(manifest=tree / "manifests/data/mlvp/videos.parquet", output=tmp_path))
+    exported = export_rows.read(Request(manifest=small / "manifests/data/mlvp/videos.parquet", output=tmp_path))
     request = Request(manifest=exported.manifest, output=tmp_path, terms=terms)
     for has_videos in (True, False):
         dataset_card.write(
@@ -359,7 +438,7 @@ def test_a_card_states_its_terms_in_the_hub_s_words(
 # --- croissant --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["videos", "mixes", "texts"])
+@pytest.mark.parametrize("kind", PLACES)
 def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
     library = needs.reader("mlcroissant")
     output = outputs / "croissant" / kind
@@ -375,7 +454,7 @@ def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
         assert term
     assert metadata.personal_sensitive_information
     (limits, *_), suite = metadata.data_limitations, "MM-Robustness" if kind == "texts" else "MLVP"
-    assert limits == {"videos": LEFT_OUT, "mixes": SIMULATED, "texts": REJECTED}[kind]
+    assert limits == {"mixes": SIMULATED, "texts": REJECTED}.get(kind, LEFT_OUT)
     assert described["rai:hasSyntheticData"] is True
     assert suite in described["prov:wasGeneratedBy"][0]["prov:label"]
     assert "data" in described["prov:wasDerivedFrom"][0]["prov:label"]
@@ -383,7 +462,7 @@ def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
         if part["@type"] == "cr:FileObject":
             assert storage.sha256(output / part["contentUrl"]) == part["sha256"]
     assert dataset.metadata.ctx.conforms_to.value == "http://mlcommons.org/croissant/1.1"
-    name = "captions" if kind == "texts" else "clips"
+    name = {"texts": "captions", "pairs": "pairs"}.get(kind, "clips")
     records = [
         {key.removeprefix(f"{name}/"): value for key, value in record.items()} for record in dataset.records(name)
     ]
@@ -393,6 +472,9 @@ def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
     assert {type(record["severity"]) for record in records} <= {int, np.int64}
     if kind != "texts":
         assert [_text(text) for text in records[0]["captions"]]
+    if kind == "pairs":
+        assert len(records) == PAIRS + CLEAN_PAIRS
+        assert {_text(record["text"]).split(" ")[0] for record in records} >= {"swapped", "typos"}
 
 
 def _text(value: Any) -> str:
@@ -405,15 +487,15 @@ PAGE = Path(__file__).parents[1] / "docs/how-to/export-a-corpus.md"
 
 
 def test_the_page_s_commands_and_examples_work(
-    tree: Path, datasets: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Path, datasets: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for library in ("webdataset", "mlcroissant", "mteb"):
         needs.reader(library)
     (tmp_path / "manifests").mkdir()
     for name in ("corpora", "clean"):
-        (tmp_path / name).symlink_to(tree / name)
-    shutil.copytree(tree / "manifests/data", tmp_path / "manifests/msrvtt")
-    monkeypatch.setenv("PERTURB_LINKED", str(tree))
+        (tmp_path / name).symlink_to(small / name)
+    shutil.copytree(small / "manifests/data", tmp_path / "manifests/msrvtt")
+    monkeypatch.setenv("PERTURB_LINKED", str(small))
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text(encoding="utf-8").partition("## Publish")[0]
     commands = [line for line in text.splitlines() if line.startswith("perturb export ")]

@@ -15,7 +15,6 @@ from pathlib import Path
 import kube_cluster
 import needs
 import pytest
-import small_corpus
 import stores
 from kube_cluster import Cluster
 from test_workflow import Project, tiny_clip
@@ -238,9 +237,9 @@ def test_lists_of_shards_that_are_no_more_are_not_merged(tmp_path: Path) -> None
 # --- fetching ---------------------------------------------------------------------------------------------------------
 
 
-def test_fetching_brings_what_manifests_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetching_brings_what_manifests_name(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket, here = tmp_path / "bucket", tmp_path / "here"
-    small_corpus.make(bucket)
+    shutil.copytree(small, bucket)
     stored = sorted(name for name in files_of(bucket) if not name.startswith(("manifests", "work")))
     assert stored
     (bucket / "corpora" / "unnamed.mp4").write_bytes(b"of an earlier run")
@@ -257,12 +256,10 @@ def test_fetching_brings_what_manifests_name(tmp_path: Path, monkeypatch: pytest
 
 
 def test_fetching_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small_corpus.make(tmp_path / "bucket")
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    assert main(["fetch", str(tmp_path / "bucket")]) == 1
+    monkeypatch.chdir(tmp_path)
+    assert main(["fetch", str(small)]) == 1
     assert "not in the store: corpora/" in capsys.readouterr().out
     assert main(["fetch", str(tmp_path / "nothing")]) == 1
     assert "has no manifests" in capsys.readouterr().err

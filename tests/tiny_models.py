@@ -63,26 +63,35 @@ def _text_tower(tokenizer: Any, **changed: int) -> dict[str, int]:
     return tower(vocab_size=len(tokenizer), max_position_embeddings=12, **ids, **changed)
 
 
-def save_clip(folder: Path, seed: int = 0) -> Path:
+def save_clip(folder: Path, seed: int = 0, kind: str = "CLIP", **text: int) -> Path:
+    """A CLIP, or another of its build: `kind` is how its classes' names begin."""
     tokenizer = ended_tokenizer(folder)
     torch.manual_seed(seed)
-    config = transformers.CLIPConfig(
-        text_config=_text_tower(tokenizer),
+    config = getattr(transformers, f"{kind}Config")(
+        text_config=_text_tower(tokenizer, **text),
         vision_config=tower(image_size=32, patch_size=8),
         projection_dim=16,
     )
-    transformers.CLIPModel(config).save_pretrained(folder)
+    getattr(transformers, f"{kind}Model")(config).save_pretrained(folder)
     _save_clip_processor(folder)
     return folder
 
 
 def save_metaclip_2(folder: Path, seed: int = 0) -> Path:
+    return save_clip(folder, seed, "MetaClip2")
+
+
+def save_groupvit(folder: Path, seed: int = 0) -> Path:
     tokenizer = ended_tokenizer(folder)
     torch.manual_seed(seed)
-    config = transformers.MetaClip2Config(
-        text_config=_text_tower(tokenizer), vision_config=tower(image_size=32, patch_size=8), projection_dim=16
+    groups = {"depths": [1, 1], "num_group_tokens": [4, 0], "num_output_groups": [4, 0]}
+    config = transformers.GroupViTConfig(
+        text_config=_text_tower(tokenizer),
+        vision_config=tower(image_size=32, patch_size=8) | groups,
+        projection_dim=16,
+        projection_intermediate_dim=32,
     )
-    transformers.MetaClip2Model(config).save_pretrained(folder)
+    _drawn(transformers.GroupViTModel(config)).save_pretrained(folder)
     _save_clip_processor(folder)
     return folder
 
@@ -155,25 +164,11 @@ def save_blip(folder: Path, seed: int = 0) -> Path:
 
 
 def save_altclip(folder: Path, seed: int = 0) -> Path:
-    tokenizer = ended_tokenizer(folder)
-    torch.manual_seed(seed)
-    config = transformers.AltCLIPConfig(
-        text_config=_text_tower(tokenizer, project_dim=16),
-        vision_config=tower(image_size=32, patch_size=8),
-        projection_dim=16,
-    )
-    transformers.AltCLIPModel(config).save_pretrained(folder)
-    _save_clip_processor(folder)
-    return folder
+    return save_clip(folder, seed, "AltCLIP", project_dim=16)
 
 
 def save_chinese_clip(folder: Path, seed: int = 0) -> Path:
-    tokenizer = ended_tokenizer(folder)
-    torch.manual_seed(seed)
-    config = transformers.ChineseCLIPConfig(
-        text_config=_text_tower(tokenizer), vision_config=tower(image_size=32, patch_size=8), projection_dim=16
-    )
-    transformers.ChineseCLIPModel(config).save_pretrained(folder)
+    save_clip(folder, seed, "ChineseCLIP")
     size = {"height": 32, "width": 32}  # as the published folders: both sides are resized
     transformers.ChineseCLIPImageProcessorPil(size=size, do_center_crop=False).save_pretrained(folder)
     return folder
