@@ -32,7 +32,6 @@ from perturbations.suites.strengths import Axis, Stages, between
 
 VISUAL = registry.perturbations(kind="video")
 FORMS = [form for entry in VISUAL for form in entry.forms()]
-SAME_SIZE = [entry for entry in VISUAL if entry.shape is None]
 STRENGTHS = st.floats(0, 1)
 
 
@@ -122,36 +121,32 @@ def sources(rows: list[CompleteSource]) -> list[Source]:
     return solver.sample(rows, 0, "data")
 
 
-def held(sources: Sequence[Source], search: solver._Search) -> measuring.Held:
-    return measuring.Held(sources[0], measuring.known_of(sources, [search.recipe_of(1)]))
+def measured(entry: registry.Perturbation, sources: Sequence[Source], *places: float, seed: int = 0) -> list[float]:
+    """The SSIM of the first clip at severities (whole numbers) or strengths."""
+    search = solver._Search(entry, seed)
+    known = measuring.known_of(sources, [search.recipe_of(1)])
+    return measuring.Held(sources[0], known).measure([search.recipe_of(place) for place in places])
 
 
 # Shifted, and where frames change places in a way that is not known to grow, they differ by as much at any strength.
 _FLAT = {"msrvtt_p/translate"} | {entry.key for entry in VISUAL if entry.method == "temporal" and not entry.monotonic}
 # On a clip so short and small the mildest changes no pixel that is looked at.
 _UNSEEN = {"msrvtt_p/box_jumble", "mlvp/event_insertion", "msrvtt_p/static_rotate"}
+# Frames of another size cannot be compared.
+SAME_SIZE = [form for form in FORMS if form.shape is None]
 
 
 @pytest.mark.parametrize("entry", SAME_SIZE, ids=keys(SAME_SIZE))
 def test_kernels_accept_both_ends_and_the_strong_one_is_stronger(
     entry: registry.Perturbation, sources: list[Source]
 ) -> None:
-    search = solver._Search(entry, 0)
-    mild, strong = held(sources, search).measure([search.recipe_of(0.0), search.recipe_of(1.0)])
+    mild, strong = measured(entry, sources, 0.0, 1.0)
     assert -1 <= strong <= 1
-    if entry.key not in _UNSEEN:
+    # As released, bit errors may spare a file as short.
+    if entry.key not in _UNSEEN and (entry.key, entry.variant) != ("transmission/bit_error", "released"):
         assert mild < 1, "the mildest severity leaves the clip as it is"
     if entry.key not in _FLAT:
         assert strong < mild - 0.02
-
-
-def test_other_variants_end_at_strong_kernels_too(sources: list[Source]) -> None:
-    for entry in FORMS:
-        if entry.variant == registry.suite(entry.suite).variants[0] or entry.shape is not None or entry.key in _FLAT:
-            continue  # frames of another size cannot be compared
-        search = solver._Search(entry, 0)
-        mild, strong = held(sources, search).measure([search.recipe_of(0.0), search.recipe_of(1.0)])
-        assert strong < mild, entry.key
 
 
 SHOWN = (
@@ -181,9 +176,7 @@ def test_what_is_measured_is_the_ssim_of_the_row(
     if wanted.guide is not None:
         source = replace(source, facts=guided.facts_of(wanted, own, known))
     row = render_clip.produce(wanted, source, tmp_path / "clip.npy.zst")
-    search = solver._Search(entry, 5)
-    (measured,) = held(sources, search).measure([search.recipe_of(4)])
-    assert measured == pytest.approx(row.ssim, abs=1e-12)
+    assert measured(entry, sources, 4, seed=5) == [pytest.approx(row.ssim, abs=1e-12)]
 
 
 def test_a_donor_is_another_clip(sources: list[Source]) -> None:
@@ -458,27 +451,6 @@ def test_calibrated_recipes_hold_the_tables_numbers(table: calibration_table.Tab
     assert recipe.from_config(own, "x", "mlvp", "gaussian_noise", 2).params == {"sigma": 0.5}
 
 
-def test_a_changed_number_changes_its_own_recipes_only(table: calibration_table.TableContent, tmp_path: Path) -> None:
-    path = changed(table, tmp_path / "table.json")
-    asked = configured(severity="calibrated", calibration=str(path))
-    names = ["gaussian_noise", "main_object_occlusion"]
-
-    def recipes() -> dict[tuple[str, int], str]:
-        return {
-            (name, severity): recipe.from_config(asked, "x", "mlvp", name, severity).text
-            for name in names
-            for severity in range(1, 6)
-        }
-
-    before = recipes()
-    severities = json.loads(json.dumps(table["perturbations"][NOISE.key]["severities"]))
-    severities["3"]["params"]["sigma"] += 0.01
-    severities["4"]["attained"] = 0.0  # nothing that frames depend on
-    changed(table, path, severities=severities)
-    after = recipes()
-    assert {key for key in before if before[key] != after[key]} == {("gaussian_noise", 3)}
-
-
 def test_a_missing_table_says_how_to_make_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as caught:
@@ -577,7 +549,9 @@ def test_a_changed_number_reruns_its_own_jobs_only(finished: Project, tmp_path: 
     assert project.rerun("mlvp_tiny") == set()
     path = project.root / "manifests/tiny/calibration.json"
     table = json.loads(path.read_text())
-    table["perturbations"]["mlvp/gaussian_noise"]["severities"]["3"]["params"]["sigma"] = 0.4321
+    severities = table["perturbations"]["mlvp/gaussian_noise"]["severities"]
+    severities["3"]["params"]["sigma"] = 0.4321
+    severities["1"]["attained"] = 0.0  # nothing that frames depend on
     path.write_text(json.dumps(table))
     assert folders(project.rerun("mlvp_tiny")) == {"tiny/mlvp/gaussian_noise/3"}
 

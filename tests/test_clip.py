@@ -48,6 +48,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(tmp_path_factory.mktemp("clip"))
 
 
+@pytest.fixture(scope="module")
+def exact(folder: Path) -> clip_model.ClipModel:
+    return clip_model.load(str(folder), **CPU)
+
+
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
 def model(request: pytest.FixtureRequest, folder: Path) -> clip_model.ClipModel:
     return clip_model.load(str(folder), **{**CPU, "dtype": request.param})
@@ -77,11 +82,10 @@ def test_an_embedding_does_not_depend_on_the_others_to_the_bit(model: clip_model
         assert not np.array_equal(together[0], together[1])
 
 
-def test_a_clip_s_own_passes_do_not_show(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = clip_model.load(str(folder), **CPU)
-    whole = model.embed_videos(CLIPS[:2])
+def test_a_clip_s_own_passes_do_not_show(exact: clip_model.ClipModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = exact.embed_videos(CLIPS[:2])
     monkeypatch.setattr(clip_model, "_BATCH", 5)
-    np.testing.assert_allclose(model.embed_videos(CLIPS[:2]), whole, atol=1e-5)
+    np.testing.assert_allclose(exact.embed_videos(CLIPS[:2]), whole, atol=1e-5)
 
 
 def test_nothing_in_nothing_out(model: clip_model.ClipModel) -> None:
@@ -94,44 +98,41 @@ def test_a_clip_without_frames_is_refused(model: clip_model.ClipModel) -> None:
         model.embed_videos([CLIPS[2], []])
 
 
-def test_each_frame_counts_the_same(folder: Path) -> None:
-    model = clip_model.load(str(folder), **CPU)
+def test_each_frame_counts_the_same(exact: clip_model.ClipModel) -> None:
     frames = CLIPS[0][:3]
-    alone = model.embed_videos([[frame] for frame in frames]).astype(np.float64)
+    alone = exact.embed_videos([[frame] for frame in frames]).astype(np.float64)
     mean = alone.mean(axis=0)
-    np.testing.assert_allclose(model.embed_videos([frames])[0], mean / np.linalg.norm(mean), atol=1e-5)
+    np.testing.assert_allclose(exact.embed_videos([frames])[0], mean / np.linalg.norm(mean), atol=1e-5)
 
 
-def test_features_have_the_length_that_the_model_gives_them(folder: Path) -> None:
-    model = clip_model.load(str(folder), **CPU)
-    alone = model.mean_features([[frame] for frame in CLIPS[0][:3]]).astype(np.float64)
+def test_features_have_the_length_that_the_model_gives_them(exact: clip_model.ClipModel) -> None:
+    alone = exact.mean_features([[frame] for frame in CLIPS[0][:3]]).astype(np.float64)
     lengths = np.linalg.norm(alone, axis=1)
     assert np.abs(lengths - 1).min() > 1e-3
-    np.testing.assert_allclose(model.mean_features([CLIPS[0][:3]])[0], alone.mean(axis=0), atol=1e-5)
-    np.testing.assert_allclose(alone / lengths[:, None], model.embed_videos([[f] for f in CLIPS[0][:3]]), atol=1e-5)
-    texts = model.text_features(TEXTS).astype(np.float64)
+    np.testing.assert_allclose(exact.mean_features([CLIPS[0][:3]])[0], alone.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(alone / lengths[:, None], exact.embed_videos([[f] for f in CLIPS[0][:3]]), atol=1e-5)
+    texts = exact.text_features(TEXTS).astype(np.float64)
     unit = texts / np.linalg.norm(texts, axis=1, keepdims=True)
-    np.testing.assert_allclose(unit, model.embed_texts(TEXTS), atol=1e-5)
+    np.testing.assert_allclose(unit, exact.embed_texts(TEXTS), atol=1e-5)
     assert not np.allclose(texts, unit, atol=1e-2)
     with pytest.raises(ValueError, match="clip 0 of 1 has no frame"):
-        model.mean_features([[]])
+        exact.mean_features([[]])
 
 
-def test_sentences_end_where_the_model_s_positions_do(folder: Path) -> None:
-    model = clip_model.load(str(folder), **CPU)
+def test_sentences_end_where_the_model_s_positions_do(exact: clip_model.ClipModel) -> None:
     # 12 positions: the start, 10 pieces, the end.
-    short, long, longer = model.embed_texts(["the dog " * 4, "the dog " * 5, "the dog " * 5 + "cat"])
+    short, long, longer = exact.embed_texts(["the dog " * 4, "the dog " * 5, "the dog " * 5 + "cat"])
     assert np.array_equal(long, longer)
     assert not np.allclose(short, long, atol=1e-3)
 
 
-def test_a_sentence_is_read_at_its_end_and_in_any_case(folder: Path) -> None:
+def test_a_sentence_is_read_at_its_end_and_in_any_case(folder: Path, exact: clip_model.ClipModel) -> None:
     plain = transformers.CLIPModel.from_pretrained(folder).eval()
     tokens = transformers.AutoTokenizer.from_pretrained(folder)("the dog", return_tensors="pt")
     assert tokens["input_ids"].shape == (1, 4)  # pieces are merged
     with torch.inference_mode():
         expected = plain.get_text_features(**tokens).pooler_output[0].numpy()
-    embeddings = clip_model.load(str(folder), **CPU).embed_texts(["the dog", "The DOG"])
+    embeddings = exact.embed_texts(["the dog", "The DOG"])
     np.testing.assert_allclose(embeddings[0], expected / np.linalg.norm(expected), atol=1e-5)
     assert np.array_equal(embeddings[0], embeddings[1])
 
@@ -142,22 +143,23 @@ def test_frames_of_any_size(model: clip_model.ClipModel, size: tuple[int, int]) 
 
 
 @pytest.mark.parametrize("size", [(1, 3), (3, 40), (1, 40), (40, 3)])
-def test_a_frame_a_few_pixels_high_is_not_turned(folder: Path, size: tuple[int, int]) -> None:
+def test_a_frame_a_few_pixels_high_is_not_turned(
+    folder: Path, exact: clip_model.ClipModel, size: tuple[int, int]
+) -> None:
     frame = pictures(1, *size, seed=8)[0]
     plain = transformers.CLIPModel.from_pretrained(folder).eval()
     picture = Image.fromarray(frame)  # which has no other order of axes
     inputs = transformers.CLIPImageProcessorPil.from_pretrained(folder)(picture, return_tensors="pt")
     with torch.inference_mode():
         expected = plain.get_image_features(**inputs).pooler_output[0].numpy()
-    embedding = clip_model.load(str(folder), **CPU).embed_videos([[frame]])[0]
+    embedding = exact.embed_videos([[frame]])[0]
     np.testing.assert_allclose(embedding, expected / np.linalg.norm(expected), atol=1e-5)
 
 
-def test_pixels_come_from_pil_and_are_left_alone(folder: Path) -> None:
-    model = clip_model.load(str(folder), **CPU)
-    assert isinstance(model._processor, transformers.CLIPImageProcessorPil)
+def test_pixels_come_from_pil_and_are_left_alone(exact: clip_model.ClipModel) -> None:
+    assert isinstance(exact._processor, transformers.CLIPImageProcessorPil)
     frames = [frame.copy() for frame in CLIPS[0]]
-    model.embed_videos([frames])
+    exact.embed_videos([frames])
     assert all(np.array_equal(image, original) for image, original in zip(frames, CLIPS[0], strict=True))
 
 

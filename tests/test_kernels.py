@@ -29,9 +29,13 @@ GROWING = [entry for entry in PIXEL if entry.monotonic and entry.shape is None]
 SCENARIOS = [(entry, severity) for entry in PIXEL for severity in entry.severities]
 SIZES = [(37, 53), (64, 48), (1, 1), (1, 9), (9, 1), (2, 3), (3, 2), (5, 31)]
 
-each_entry = pytest.mark.parametrize("entry", PIXEL, ids=lambda entry: f"{entry.key}-{entry.variant}")
+
+def form_key(entry: Perturbation) -> str:
+    return f"{entry.key}-{entry.variant}"
+
+
 each_scenario = pytest.mark.parametrize(
-    ("entry", "severity"), SCENARIOS, ids=[f"{entry.key}-{entry.variant}-{severity}" for entry, severity in SCENARIOS]
+    ("entry", "severity"), SCENARIOS, ids=[f"{form_key(entry)}-{severity}" for entry, severity in SCENARIOS]
 )
 each_severity = pytest.mark.parametrize("severity", range(1, 6))
 each_size = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
@@ -121,49 +125,29 @@ def truncated(y: np.ndarray) -> np.ndarray:
 
 
 @each_scenario
-def test_shape_type_and_input(entry: Perturbation, severity: int) -> None:
-    frames = scene(3, 36, 50)
+def test_a_kernel_is_a_function_of_a_frame_and_its_index(entry: Perturbation, severity: int) -> None:
+    """It leaves its input alone, gives an array of its own, and neither order nor memory layout of frames matters."""
+    frames = scene(4, 36, 50)
     before = frames.copy()
     frames.flags.writeable = False
-    result = perturbed(entry, severity, frames)
-    size = perturbed_size(entry, drawn(entry, *frames.shape[:3]), frames.shape, **entry.parameters(severity))
-    assert (result.shape, result.dtype) == ((3, *size), np.uint8)
-    assert np.array_equal(frames, before)
-    assert not np.array_equal(result, frames)
-
-
-@each_scenario
-def test_every_output_is_an_array_of_its_own(entry: Perturbation, severity: int) -> None:
-    frames = scene(3, 36, 50)
-    apply = bound(entry, severity, drawn(entry, *frames.shape[:3]), frames.shape)
-    first = apply(frames[0], 0)
-    kept = first.copy()
-    second = apply(frames[1], 1)
-    assert np.array_equal(first, kept)
-    assert not np.shares_memory(first, second)
-    assert not np.shares_memory(first, frames)
-    assert first.flags.writeable
-    assert first.flags.c_contiguous
-    first[...] = 0
-    second[...] = 0
-    assert np.array_equal(apply(frames[0], 0), kept)
-
-
-@each_scenario
-def test_the_order_of_frames_does_not_matter(entry: Perturbation, severity: int) -> None:
-    frames = scene(4, 24, 32)
-    forward = perturbed(entry, severity, frames)
-    apply = bound(entry, severity, drawn(entry, *frames.shape[:3]), frames.shape)
+    realization = drawn(entry, *frames.shape[:3])
+    apply = bound(entry, severity, realization, frames.shape)
+    size = perturbed_size(entry, realization, frames.shape, **entry.parameters(severity))
+    results = [apply(frame, index) for index, frame in enumerate(frames)]
+    kept = [apply(frame, index).copy() for index, frame in enumerate(frames)]
+    assert not np.array_equal(results, frames)
+    assert not np.shares_memory(results[0], results[1])
+    for result, expected in zip(results, kept, strict=True):
+        assert (result.shape, result.dtype) == (size, np.uint8)
+        assert np.array_equal(result, expected)
+        assert not np.shares_memory(result, frames)
+        assert result.flags.writeable
+        assert result.flags.c_contiguous
+        result[...] = 0
     for index in (3, 1, 1, 0, 2):
-        assert np.array_equal(apply(frames[index], index), forward[index])
-
-
-@each_scenario
-def test_a_frame_may_be_a_view(entry: Perturbation, severity: int) -> None:
-    frames = scene(1, 24, 32)
-    padded = np.pad(frames[0], ((2, 2), (3, 3), (0, 0)))
-    apply = bound(entry, severity, drawn(entry, 1, 24, 32), frames.shape)
-    assert np.array_equal(apply(padded[2:-2, 3:-3], 0), apply(frames[0], 0))
+        padded = np.pad(frames[index], ((2, 2), (3, 3), (0, 0)))
+        assert np.array_equal(apply(padded[2:-2, 3:-3], index), kept[index])
+    assert np.array_equal(frames, before)
 
 
 def on_some_clip(holds: Callable[[np.ndarray], bool], height: int, width: int) -> bool:
@@ -185,14 +169,12 @@ def test_the_key_determines_the_bytes(entry: Perturbation, severity: int) -> Non
         assert on_some_clip(differs, 24, 32), other
 
 
-@each_entry
+@pytest.mark.parametrize("entry", [form for form in PIXEL if form.realization is not None], ids=form_key)
 def test_the_severities_share_a_realization(entry: Perturbation) -> None:
     """One draw serves them all, and none of them changes it."""
     frames = scene(3, 24, 32)
     realization = drawn(entry, *frames.shape[:3])
     untouched = copy.deepcopy(realization)
-    if realization is None:
-        pytest.skip("nothing of it is drawn")
     for severity in entry.severities:
         apply = bound(entry, severity, realization, frames.shape)
         shared = np.stack([apply(frame, index) for index, frame in enumerate(frames)])
@@ -202,7 +184,7 @@ def test_the_severities_share_a_realization(entry: Perturbation) -> None:
         assert np.array_equal(part, original)
 
 
-@each_entry
+@pytest.mark.parametrize("entry", PIXEL, ids=form_key)
 def test_the_severities_differ(entry: Perturbation) -> None:
     def all_differ(frames: np.ndarray) -> bool:
         return len({perturbed(entry, severity, frames).tobytes() for severity in entry.severities}) == len(
@@ -214,7 +196,7 @@ def test_the_severities_differ(entry: Perturbation) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("entry", GROWING, ids=lambda entry: f"{entry.key}-{entry.variant}")
+@pytest.mark.parametrize("entry", GROWING, ids=form_key)
 def test_distortion_never_falls(entry: Perturbation, seed: int) -> None:
     frames = scene(4, 60, 80, seed)
     errors = [np.abs(perturbed(entry, s, frames, seed).astype(int) - frames).mean() for s in entry.severities]
@@ -399,6 +381,10 @@ def slow_curtain(snow: weather.Snow, rows: int, columns: int, parameters: dict[s
     return slow_blur(flakes, parameters["radius"], parameters["sigma"], snow.angle)
 
 
+def of_flakes(entry: Perturbation, severity: int) -> dict[str, Any]:
+    return {name: value for name, value in entry.parameters(severity).items() if name != "blend"}
+
+
 @each_size
 @each_severity
 def test_snow_curtain(severity: int, size: tuple[int, int]) -> None:
@@ -407,8 +393,7 @@ def test_snow_curtain(severity: int, size: tuple[int, int]) -> None:
     num_frames = 12
     rows = height + 3 * (num_frames - 1)
     flakes = drawn(entry, num_frames, height, width)
-    parameters = entry.parameters(severity)
-    del parameters["blend"]
+    parameters = of_flakes(entry, severity)
     curtain = weather.snow_curtain(flakes, rows, width, **parameters)
     assert curtain.shape == (rows, width)
     assert_close(curtain, slow_curtain(flakes, rows, width, parameters), 0.999)
@@ -422,12 +407,11 @@ def test_snow(severity: int, size: tuple[int, int]) -> None:
     frames = np.concatenate([scene(4, *size), np.full((1, *size, 3), (0, 0, 255), np.uint8)])
     frames = np.concatenate([frames, np.random.default_rng(0).integers(0, 256, (3, *size, 3), dtype=np.uint8)])
     flakes = drawn(entry, len(frames), height, width)
-    parameters = entry.parameters(severity)
-    blend = parameters.pop("blend")
-    curtain = weather.snow_curtain(flakes, height + 3 * (len(frames) - 1), width, **parameters)
+    curtain = weather.snow_curtain(flakes, height + 3 * (len(frames) - 1), width, **of_flakes(entry, severity))
     x = frames / 255
     grey = (x @ [0.299, 0.587, 0.114])[..., None]
     s = np.stack([curtain[3 * i : 3 * i + height] for i in range(len(frames))])[..., None] / 255
+    blend = entry.parameters(severity)["blend"]
     y = blend * x + (1 - blend) * np.maximum(x, 1.5 * grey + 0.5) + s + s[:, ::-1, ::-1]
     ours = perturbed(entry, severity, frames)
     assert_close(ours, truncated(y), 0.95)
@@ -438,8 +422,7 @@ def test_snow(severity: int, size: tuple[int, int]) -> None:
 @each_severity
 def test_snow_is_made_in_bands_that_leave_no_seam(severity: int, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = registry.get("mlvp/snow", "paper")
-    parameters = entry.parameters(severity)
-    del parameters["blend"]
+    parameters = of_flakes(entry, severity)
     flakes = drawn(entry, 200, 24, 40)
     rows = weather.curtain_rows(200, 24)
     assert rows > 2 * weather._BAND
@@ -455,9 +438,7 @@ def test_snow_falls_three_rows_a_frame() -> None:
     grey = np.full((2, 60, 40, 3), 30, np.uint8)
     apply = weather.snow_layer(60, 40, blend=0.8, grey=weather.GREY, rounded=False)
     flakes = drawn(entry, 2, 60, 40)
-    parameters = entry.parameters(1)
-    del parameters["blend"]
-    curtain = weather.snow_curtain(flakes, 63, 40, **parameters)
+    curtain = weather.snow_curtain(flakes, 63, 40, **of_flakes(entry, 1))
     result = perturbed(entry, 1, grey)
     assert np.array_equal(result[0], apply(grey[0], curtain[:60]))
     assert np.array_equal(result[1], apply(grey[1], curtain[3:]))

@@ -31,6 +31,12 @@ def all_frames(path: Path) -> list[np.ndarray]:
     return [frame.image for frame in decoding.decode(MediaClip(path))]
 
 
+def assert_gives(path: Path, places: list[int], whole: list[np.ndarray]) -> None:
+    frames = list(decoding.decode_stored(path, set(places)))
+    assert [frame.position for frame in frames] == places
+    assert all(np.array_equal(frame.image, whole[frame.position]) for frame in frames)
+
+
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("stored") / "a.mp4"
@@ -62,9 +68,7 @@ def test_any_frames_are_those_that_reading_all_gives(stored: Path, only: set[int
 def test_every_profile_gives_its_frames(profile: str, tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     encoding.encode(timed(noise(FRAMES)), path, storage.PROFILES[profile], TIMING, key_frames={7, 20})
-    frames, whole = list(decoding.decode_stored(path, {3, 7, 25})), all_frames(path)
-    assert [frame.position for frame in frames] == [3, 7, 25]
-    assert all(np.array_equal(frame.image, whole[frame.position]) for frame in frames)
+    assert_gives(path, [3, 7, 25], all_frames(path))
 
 
 @pytest.mark.parametrize(
@@ -72,9 +76,7 @@ def test_every_profile_gives_its_frames(profile: str, tmp_path: Path) -> None:
 )
 def test_streams_of_encoders_give_their_frames(settings: tuple[str, ...], tmp_path: Path) -> None:
     path = make(tmp_path / "a.mp4", *settings, frames=FRAMES)
-    frames, whole = list(decoding.decode_stored(path, {8, 21, 39})), all_frames(path)
-    assert [frame.position for frame in frames] == [8, 21, 39]
-    assert all(np.array_equal(frame.image, whole[frame.position]) for frame in frames)
+    assert_gives(path, [8, 21, 39], all_frames(path))
 
 
 def test_only_what_the_wanted_frames_need_is_decoded(stored: Path, tmp_path: Path) -> None:
@@ -86,9 +88,7 @@ def test_only_what_the_wanted_frames_need_is_decoded(stored: Path, tmp_path: Pat
     assert start is not None
     content[start + size // 4 : start + size // 2] = bytes(size // 2 - size // 4)
     damaged.write_bytes(content)
-    whole = all_frames(stored)
-    frames = list(decoding.decode_stored(damaged, {5, 17, 30}))
-    assert all(np.array_equal(frame.image, whole[frame.position]) for frame in frames)
+    assert_gives(damaged, [5, 17, 30], all_frames(stored))
     with pytest.raises(MediaError):
         list(decoding.decode_stored(damaged, {12}))
 

@@ -256,33 +256,34 @@ def test_all_frames_without_a_number(corpus: Corpus) -> None:
 # --- transforms -------------------------------------------------------------------------------------------------------
 
 FRAMES = clips.noise(4, 24, 32)
+AXES = {"TCHW": (0, 3, 1, 2), "CTHW": (3, 0, 1, 2), "THWC": (0, 1, 2, 3)}
 
 
-@pytest.mark.parametrize("layout", ["TCHW", "CTHW", "THWC"])
+def tensor(layout: str) -> torch.Tensor:
+    return torch.from_numpy(FRAMES.copy()).permute(AXES[layout])
+
+
+@pytest.mark.parametrize("layout", AXES)
 def test_a_transform_keeps_type_and_layout(layout: Any) -> None:
     expected = perturb(FRAMES, "mlvp/fog", 3, seed=7, item_id="v", fps=25, dataset="d")
-    axes = {"TCHW": (0, 3, 1, 2), "CTHW": (3, 0, 1, 2), "THWC": (0, 1, 2, 3)}[layout]
     transform = Transform("mlvp/fog", 3, seed=7, dataset="d", layout=layout)
-    changed = transform(FRAMES.transpose(axes), "v")
-    assert isinstance(changed, np.ndarray)
-    np.testing.assert_array_equal(changed, expected.transpose(axes))
-    tensor = transform(torch.from_numpy(FRAMES.copy()).permute(axes), "v")
-    assert isinstance(tensor, torch.Tensor)
-    np.testing.assert_array_equal(tensor.numpy(), expected.transpose(axes))
+    for video, kind in ((FRAMES.transpose(AXES[layout]), np.ndarray), (tensor(layout), torch.Tensor)):
+        changed = transform(video, "v")
+        assert isinstance(changed, kind)
+        np.testing.assert_array_equal(np.asarray(changed), expected.transpose(AXES[layout]))
 
 
 def test_the_layout_of_tensors_and_arrays_is_theirs() -> None:
     expected = perturb(FRAMES, "mlvp/gaussian_noise", 2, seed=0, item_id="v", fps=25)
     transform = Transform("mlvp/gaussian_noise", 2)
     np.testing.assert_array_equal(transform(FRAMES, "v"), expected)
-    tensor = transform(torch.from_numpy(FRAMES.copy()).permute(0, 3, 1, 2), "v")
-    np.testing.assert_array_equal(tensor.permute(0, 2, 3, 1).numpy(), expected)
+    np.testing.assert_array_equal(transform(tensor("TCHW"), "v").permute(0, 2, 3, 1).numpy(), expected)
     assert not np.array_equal(transform(FRAMES, "another"), expected)
 
 
 def test_a_transform_takes_samples_as_pytorchvideo_has_them() -> None:
     transform = Transform("mlvp/fog", 1, layout="CTHW", id_key="video_name")
-    sample = {"video": torch.from_numpy(FRAMES.copy()).permute(3, 0, 1, 2), "video_name": "v.mp4", "label": 3}
+    sample = {"video": tensor("CTHW"), "video_name": "v.mp4", "label": 3}
     changed = transform(sample)
     assert (changed["video_name"], changed["label"]) == ("v.mp4", 3)
     assert changed["video"].shape == sample["video"].shape
@@ -294,7 +295,7 @@ def test_a_transform_takes_samples_as_pytorchvideo_has_them() -> None:
 def test_floats_that_are_bytes_give_the_frames_of_bytes() -> None:
     """PyTorchVideo's `EncodedVideo.get_clip` gives float32 from 0 to 255."""
     expected = perturb(FRAMES, "mlvp/fog", 1, seed=0, item_id="7", fps=25)
-    sample = {"video": torch.from_numpy(FRAMES.copy()).permute(3, 0, 1, 2).float(), "video_index": np.int64(7)}
+    sample = {"video": tensor("CTHW").float(), "video_index": np.int64(7)}
     changed = Transform("mlvp/fog", 1, layout="CTHW", id_key="video_index")(sample)["video"]
     assert changed.dtype == torch.float32
     np.testing.assert_array_equal(changed.permute(1, 2, 3, 0).numpy(), expected)
@@ -318,8 +319,7 @@ class Video(torch.Tensor):
 
 
 def test_a_transform_keeps_the_class_and_severity_0_is_a_copy() -> None:
-    video = torch.from_numpy(FRAMES.copy()).permute(0, 3, 1, 2).as_subclass(Video)
-    assert type(Transform("mlvp/fog", 1)(video, "v")) is Video
+    assert type(Transform("mlvp/fog", 1)(tensor("TCHW").as_subclass(Video), "v")) is Video
     copy = Transform("mlvp/fog", 0)(FRAMES, "v")
     np.testing.assert_array_equal(copy, FRAMES)
     assert not np.shares_memory(copy, FRAMES)
@@ -327,43 +327,45 @@ def test_a_transform_keeps_the_class_and_severity_0_is_a_copy() -> None:
     np.testing.assert_array_equal(transform(FRAMES, "v"), Transform("mlvp/fog", 2)(FRAMES, "v"))
 
 
-def test_bad_videos_and_names_are_refused() -> None:
-    transform = Transform("mlvp/fog", 1)
-    with pytest.raises(ValueError, match=r"uint8 T x H x W x C with 3 channels, not int64 \(4, 24, 32, 3\)"):
-        transform(FRAMES.astype(np.int64), "v")
-    for values in (FRAMES / 255, FRAMES + 0.5, np.full(FRAMES.shape, np.nan), FRAMES - 300.0):
-        with pytest.raises(ValueError, match="whole numbers from 0 to 255"):
-            transform(values, "v")
-    with pytest.raises(ValueError, match=r"not uint8 \(4, 24, 32, 3\); `layout`"):
-        transform(torch.from_numpy(FRAMES.copy()), "v")
-    with pytest.raises(ValueError, match="give the clip's id"):
-        transform(FRAMES)
-    with pytest.raises(ValueError, match="the sample has no 'item_id'"):
-        transform({"video": FRAMES})
-    with pytest.raises(ValueError, match=r"not uint8 \(1, 4, 24, 32, 3\)"):
-        transform([FRAMES], "v")
-    for frames in ([], [FRAMES[0], FRAMES[0, :8]]):
-        with pytest.raises(ValueError, match="frames of one size"):
-            transform(frames, "v")
-    with pytest.raises(ValueError, match="not NoneType"):
-        transform(None, "v")
-    for item in (b"v", ["v"], 1.5, True):
-        with pytest.raises(ValueError, match="a text or a whole number"):
-            transform({"video": FRAMES, "item_id": item})
-    with pytest.raises(ValueError, match="the sample has no 'video'"):
-        transform({"item_id": "v"})
-    for seed in (-1, 2**63, 0.5):
-        with pytest.raises(ValueError, match="a seed is a whole number from 0"):
-            Transform("mlvp/fog", 1, seed=seed)  # type: ignore[arg-type]
-    for severity in (3.0, True):
-        with pytest.raises(UnknownPerturbationError, match="no severity"):
-            Transform("mlvp/fog", severity)  # type: ignore[arg-type]
-    with pytest.raises(UnknownPerturbationError, match="no severity 9"):
-        Transform("mlvp/fog", 9)
-    with pytest.raises(UnknownPerturbationError, match="perturbs captions"):
-        Transform("mm_robustness/word_swap", 1)
-    with pytest.raises(ValueError, match="no layout 'HWC'"):
-        Transform("mlvp/fog", 1, layout="HWC")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((FRAMES.astype(np.int64), "v"), r"uint8 T x H x W x C with 3 channels, not int64 \(4, 24, 32, 3\)"),
+        ((FRAMES / 255, "v"), "whole numbers from 0 to 255"),
+        ((FRAMES + 0.5, "v"), "whole numbers from 0 to 255"),
+        ((np.full(FRAMES.shape, np.nan), "v"), "whole numbers from 0 to 255"),
+        ((FRAMES - 300.0, "v"), "whole numbers from 0 to 255"),
+        ((tensor("THWC"), "v"), r"not uint8 \(4, 24, 32, 3\); `layout`"),
+        ((torch.zeros(2, 3, 8, 8, dtype=torch.bfloat16), "v"), "not torch.bfloat16"),
+        ((FRAMES,), "give the clip's id"),
+        (({"video": FRAMES},), "the sample has no 'item_id'"),
+        (({"item_id": "v"},), "the sample has no 'video'"),
+        (([FRAMES], "v"), r"not uint8 \(1, 4, 24, 32, 3\)"),
+        (([], "v"), "frames of one size"),
+        (([FRAMES[0], FRAMES[0, :8]], "v"), "frames of one size"),
+        ((None, "v"), "not NoneType"),
+        *((({"video": FRAMES, "item_id": item},), "a text or a whole number") for item in (b"v", ["v"], 1.5, True)),
+    ],
+)
+def test_bad_videos_are_refused(given: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Transform("mlvp/fog", 1)(*given)
+
+
+@pytest.mark.parametrize(
+    ("key", "severity", "settings", "error", "message"),
+    [
+        *(("mlvp/fog", 1, {"seed": seed}, ValueError, "a seed is a whole number from 0") for seed in (-1, 2**63, 0.5)),
+        *(("mlvp/fog", severity, {}, UnknownPerturbationError, "no severity") for severity in (3.0, True, 9)),
+        ("mm_robustness/word_swap", 1, {}, UnknownPerturbationError, "perturbs captions"),
+        ("mlvp/fog", 1, {"layout": "HWC"}, ValueError, "no layout 'HWC'"),
+    ],
+)
+def test_transforms_that_there_are_not_are_refused(
+    key: str, severity: Any, settings: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        Transform(key, severity, **settings)
 
 
 def test_severities_of_tables_are_whole_numbers_too() -> None:
@@ -373,8 +375,6 @@ def test_severities_of_tables_are_whole_numbers_too() -> None:
     np.testing.assert_array_equal(Transform("mlvp/fog", severity, seed=7)(FRAMES, "v"), expected)
     text = perturbations.perturb_text("a dog runs", "mm_robustness/keyboard", severity, seed=seed, item_id="c")
     assert text == perturbations.perturb_text("a dog runs", "mm_robustness/keyboard", 3, seed=7, item_id="c")
-    with pytest.raises(ValueError, match="not torch.bfloat16"):
-        Transform("mlvp/fog", 3)(torch.zeros(2, 3, 8, 8, dtype=torch.bfloat16), "v")
 
 
 # --- the documentation ------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import pytest
 from perturbations.analysis import motion
 from perturbations.analysis.motion import FrameMotion
 from perturbations.suites import registry
-from perturbations.video import flow_blur
 
 SIZES = [(48, 64), (37, 53), (1, 1), (1, 9), (9, 1), (2, 3), (90, 20)]
 
@@ -133,66 +132,62 @@ def plainly(frame: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     return cv2.filter2D(frame.astype(np.float64), -1, kernel.astype(np.float64), borderType=cv2.BORDER_REFLECT_101)
 
 
+def blurred(
+    name: str,
+    frame: np.ndarray,
+    moving: tuple[np.ndarray, float, bool],
+    severity: int = 5,
+    variant: str = "released",
+) -> np.ndarray:
+    entry = registry.get(f"mlvp/{name}", variant)
+    kernel = registry.resolve(entry.kernel)
+    result: np.ndarray = kernel(None, lambda _: moving, 1, *frame.shape[:2], **entry.parameters(severity))(frame, 0)
+    return result
+
+
+each_blur = pytest.mark.parametrize("name", ["motion_blur", "video_defocus"])
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("severity", range(1, 6))
-@pytest.mark.parametrize("name", ["motion_blur", "video_defocus"])
+@each_blur
 def test_a_blur_is_the_plain_correlation(name: str, severity: int, size: tuple[int, int]) -> None:
-    entry = registry.get(f"mlvp/{name}")
-    parameters = entry.parameters(severity)
+    parameters = registry.get(f"mlvp/{name}").parameters(severity)
     generator = np.random.default_rng(severity)
     frame = generator.integers(0, 256, (*size, 3), dtype=np.uint8)
     for angle in (0.0, 33.3, 90.0, -120.0, 180.0):
         mask = generator.random(size) < 0.4
-        apply = registry.resolve(entry.kernel)(None, lambda _, m=mask, a=angle: (m, a, False), 1, *size, **parameters)
         if name == "motion_blur":
             low, high = (line(parameters[which], angle) for which in ("low", "high"))
         else:
             low, high = disk(parameters["radius"]), disk(2 * parameters["radius"])
         exact = np.where(mask[..., None], plainly(frame, high), plainly(frame, low))
-        assert np.abs(apply(frame, 0) - exact).max() <= 0.51
+        assert np.abs(blurred(name, frame, (mask, angle, False), severity=severity) - exact).max() <= 0.51
 
 
-@pytest.mark.parametrize("name", ["motion_blur", "video_defocus"])
+@each_blur
 def test_a_large_white_frame_stays_white(name: str) -> None:
     """The sums of a tall frame are the largest numbers that occur."""
-    entry = registry.get(f"mlvp/{name}")
-    size = (1080, 200)
-    frame = np.full((*size, 3), 255, np.uint8)
+    frame = np.full((1080, 200, 3), 255, np.uint8)
     frame[540:] = 0
-    mask = np.ones(size, bool)
-    blurred = registry.resolve(entry.kernel)(None, lambda _: (mask, 0.0, False), 1, *size, **entry.parameters(5))(
-        frame, 0
-    )
-    assert (blurred[:500] == 255).all()
-    assert (blurred[580:] == 0).all()
+    result = blurred(name, frame, (np.ones((1080, 200), bool), 0.0, False))
+    assert (result[:500] == 255).all()
+    assert (result[580:] == 0).all()
 
 
-@pytest.mark.parametrize("name", ["motion_blur", "video_defocus"])
+@each_blur
 def test_a_still_frame_counts_as_moving_as_released_and_not_in_the_paper(name: str) -> None:
-    entry = registry.get(f"mlvp/{name}")
-    kernel = registry.resolve(entry.kernel)
     frame = picture(60, 80)
     nothing, everything = np.zeros(frame.shape[:2], bool), np.ones(frame.shape[:2], bool)
-
-    def blurred(mask: np.ndarray, still: bool, variant: str) -> np.ndarray:
-        parameters = entry.in_variant(variant).parameters(3)
-        result: np.ndarray = kernel(None, lambda _: (mask, 0.0, still), 1, *frame.shape[:2], **parameters)(frame, 0)
-        return result
-
-    assert np.array_equal(blurred(nothing, True, "released"), blurred(everything, False, "released"))
-    assert np.array_equal(blurred(nothing, True, "paper"), blurred(nothing, False, "paper"))
-    assert not np.array_equal(blurred(nothing, True, "paper"), blurred(nothing, True, "released"))
+    released, paper = (blurred(name, frame, (nothing, 0.0, True), variant=variant) for variant in ("released", "paper"))
+    assert np.array_equal(released, blurred(name, frame, (everything, 0.0, False)))
+    assert np.array_equal(paper, blurred(name, frame, (nothing, 0.0, False), variant="paper"))
+    assert not np.array_equal(paper, released)
 
 
 def test_the_line_turns_with_the_angle() -> None:
     """A blur along x leaves horizontal stripes as they are."""
     stripes = np.repeat((np.arange(60) // 6 % 2 * 255).astype(np.uint8), 80 * 3).reshape(60, 80, 3)
-    mask = np.zeros((60, 80), bool)
-
-    def error(angle: float) -> float:
-        parameters = registry.get("mlvp/motion_blur").parameters(5)
-        result = flow_blur.motion_blur(None, lambda _: (mask, angle, False), 1, 60, 80, **parameters)(stripes, 0)
-        return float(np.abs(result.astype(int) - stripes).mean())
-
-    assert error(0) == 0
-    assert error(90) > 60
+    along, across = (blurred("motion_blur", stripes, (np.zeros((60, 80), bool), angle, False)) for angle in (0.0, 90.0))
+    assert np.array_equal(along, stripes)
+    assert np.abs(across.astype(int) - stripes).mean() > 60

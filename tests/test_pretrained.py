@@ -20,7 +20,7 @@ from perturbations.engine.journal import Analysed
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import Known
 from perturbations.guides.style import StyleGuide
-from perturbations.manifest.kinds import AnalysisRow, CompleteSource
+from perturbations.manifest.kinds import CompleteSource
 from perturbations.plan import recipe
 from perturbations.suites import registry
 
@@ -62,24 +62,16 @@ def of_config(raw: dict[str, Any], key: str, variant: str = "released", severity
     )
 
 
-def run_analysis(
-    wanted: recipe.AnalysisRecipe, sources: list[CompleteSource], folder: Path, **options: Any
-) -> list[AnalysisRow]:
-    journal = folder / f"{wanted.analysis}.jsonl"
-    journal.parent.mkdir(exist_ok=True)
-    return list(
-        shards.run_analysis(
-            wanted, sources, root=folder, folder=folder / "files", journal=journal, stall_limit_s=120, **options
-        )
-    )
+def analysis_of(raw: dict[str, Any], key: str, variant: str = "released") -> recipe.AnalysisRecipe:
+    wanted = of_config(raw, key, variant).analysis
+    assert wanted is not None
+    return wanted
 
 
 def test_a_main_object_is_captioned_detected_tracked_and_ranked(
     backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path
 ) -> None:
-    wanted = of_config(backends, "mlvp/main_object_occlusion").analysis
-    assert wanted is not None
-    rows = run_analysis(wanted, sources, tmp_path)
+    rows = clips.analysed(analysis_of(backends, "mlvp/main_object_occlusion"), sources, tmp_path)
     assert [row.status for row in rows] == ["complete"] * 3
     for row in rows:
         result = json.loads(row.result)
@@ -104,26 +96,22 @@ def test_the_whole_way_with_pretrained_backends(
     backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path
 ) -> None:
     """Captions of the captioner are embedded, donors are looked up by them, and rows name every model."""
-    objects = of_config(backends, "mlvp/main_object_occlusion").analysis
-    inserted = of_config(backends, "mlvp/event_insertion")
-    query = inserted.analysis
-    assert objects is not None
-    assert query is not None
+    objects = analysis_of(backends, "mlvp/main_object_occlusion")
+    captions = {row.item_id: row for row in clips.analysed(objects, sources, tmp_path)}
+    query = analysis_of(backends, "mlvp/event_insertion")
     assert query.analysis == "caption_embedding"
-    captions = {row.item_id: row for row in run_analysis(objects, sources, tmp_path)}
-    by_caption = run_analysis(query, sources, tmp_path, before=captions)
-    paper = of_config(backends, "mlvp/event_insertion", "paper").analysis
-    assert paper is not None
+    by_caption = clips.analysed(query, sources, tmp_path, before=captions)
+    paper = analysis_of(backends, "mlvp/event_insertion", "paper")
     assert paper.analysis == "embedding"
-    assert inserted.donors == ("data", "features")
+    assert of_config(backends, "mlvp/event_insertion").donors == ("data", "features")
     assert of_config(backends, "mlvp/event_insertion", "paper").donors == ("data", "embedding")
     features = guides.analysis("features").settle(config.Backends.model_validate(backends).guide_settings())
-    by_frames = run_analysis(features, sources, tmp_path)
+    by_frames = clips.analysed(features, sources, tmp_path)
     # A sentence may be empty with random weights, but it has a vector, and that is not the frames'.
     assert by_caption[0].vector != by_frames[0].vector
     for row in (*by_caption, *by_frames):
         assert abs(np.linalg.norm(row.vector) - 1) > 1e-3  # their lengths count
-    for row in run_analysis(paper, sources, tmp_path):
+    for row in clips.analysed(paper, sources, tmp_path):
         assert np.linalg.norm(row.vector) == pytest.approx(1, abs=1e-6)
     for key, known in (
         ("mlvp/main_object_occlusion", Known(captions)),
@@ -159,19 +147,15 @@ def test_the_whole_way_with_pretrained_backends(
 def test_a_batch_that_fails_is_tried_clip_by_clip(
     backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = of_config(backends, "mlvp/main_object_occlusion").analysis
-    assert wanted is not None
-    calls: list[int] = []
 
-    def fails_together(recipe: Any, clips: Any, work: Any) -> list[Analysed]:
-        calls.append(len(clips))
-        if len(clips) > 1:
+    def fails_together(recipe: Any, batch: Any, work: Any) -> list[Analysed]:
+        if len(batch) > 1:
             raise RuntimeError("out of memory")
         return [Analysed(result="{}", backend="{}")]
 
     broken = replace(guides.analysis("main_object"), run=fails_together)
     monkeypatch.setattr(shards, "analysis", lambda name: broken)
-    rows = run_analysis(wanted, sources, tmp_path)
+    rows = clips.analysed(analysis_of(backends, "mlvp/main_object_occlusion"), sources, tmp_path)
     assert sorted(row.item_id for row in rows) == ["a", "b", "c"]
     assert {row.status for row in rows} == {"complete"}
 
@@ -180,10 +164,8 @@ def test_a_missing_model_stops_the_run_at_once(
     backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path
 ) -> None:
     gone = {**backends, "embedding": {"backend": "pretrained", "clip": "nobody/nothing"}}
-    wanted = of_config(gone, "mlvp/event_insertion", "paper").analysis
-    assert wanted is not None
     with pytest.raises(perturbations.base.errors.ConfigError, match="hf download nobody/nothing"):
-        run_analysis(wanted, sources, tmp_path)
+        clips.analysed(analysis_of(gone, "mlvp/event_insertion", "paper"), sources, tmp_path)
 
 
 def test_other_weights_make_another_recipe(backends: dict[str, Any]) -> None:

@@ -232,12 +232,26 @@ def test_the_ranges_of_zoom_blur() -> None:
     assert lengths == {"msrvtt_p/zoom_blur": [12, 16, 11, 13, 11], "mm_robustness/zoom_blur": [12, 16, 11, 13, 12]}
 
 
-@pytest.mark.parametrize(("name", "codec", "qscale"), [("mpeg1", "mpeg2video", 80), ("mpeg2", "mpeg4", 60)])
-def test_the_encoder_gets_the_published_scale(name: str, codec: str, qscale: int) -> None:
-    entry = registry.get(f"msrvtt_p/{name}")
+PLAYED = {"pix_fmt": "yuv420p", "qmax": "31", "fps_mode": "cfr", "strict": "experimental"}
+
+
+@pytest.mark.parametrize(
+    ("key", "published"),
+    [
+        ("msrvtt_p/mpeg1", {"vcodec": "mpeg2video", "q:v": "80", **PLAYED}),
+        ("msrvtt_p/mpeg2", {"vcodec": "mpeg4", "q:v": "60", **PLAYED}),
+        (
+            "mlvp/h264_compression",
+            {
+                **{"vcodec": "libx264", "preset": "fast", "b:v": "50000", "pix_fmt": "yuv444p"},
+                "x264-params": "cpu-independent=1",
+            },
+        ),
+    ],
+)
+def test_the_encoder_gets_what_was_published(key: str, published: dict[str, str]) -> None:
+    entry = registry.get(key)
     arguments = registry.resolve(entry.kernel)(**entry.parameters(4))
     command = ffmpeg.output(ffmpeg.input("in.mp4"), "out.mp4", **arguments).get_args()
     options = dict(zip(command[2:-1:2], command[3:-1:2], strict=True))
-    published = {"-vcodec": codec, "-q:v": str(qscale), "-qmax": "31"}
-    clock = {"-fps_mode": "cfr", "-strict": "experimental"}
-    assert options == {**published, **clock, "-pix_fmt": "yuv420p", "-threads": "1"}
+    assert options == {f"-{name}": value for name, value in published.items()} | {"-threads": "1"}

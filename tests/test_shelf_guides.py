@@ -135,7 +135,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "captions.json").write_text(json.dumps([{"item_id": "a", "caption": "a clip"}]))
     config = {
         "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}},
-        "suites": {"lamp": {}},
+        "suites": {"lamp": {"severities": [2]}},
         "storage": {"tier": "recipe"},
     }
     (root / "config.yaml").write_text(yaml.safe_dump(config))
@@ -143,12 +143,12 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_corpora_arrays_and_verify_know_it(copy: Path) -> None:
-    run(copy, "-m", "snakemake", "--cores", "2", "--", "lamp_tiny")
+    run(copy, "-m", "snakemake", "--cores", "2", "--no-hooks", "lamp_tiny")
     program = (
         "import numpy as np, perturbations;"
         "rows = perturbations.read_manifest('manifests/tiny/lamp/videos.parquet');"
         "source = perturbations.read_manifest('manifests/tiny/sources.parquet').iloc[0];"
-        "clip = perturbations.open_clip(source); row = rows.iloc[1];"
+        "clip = perturbations.open_clip(source); row = rows.iloc[0];"
         "corpus = perturbations.open_clip(row);"
         "array = perturbations.perturb(clip, 'lamp/put_out', 2, seed=0, item_id='a', dataset='tiny', fps=25);"
         "channel = int(clip[0].mean((0, 1)).argmax());"

@@ -43,10 +43,6 @@ def length_of(entry: Perturbation, severity: int, num_frames: int, variant: str)
     return None if entry.name == "freeze" and variant == "released" else num_frames
 
 
-def test_there_are_five() -> None:
-    assert [entry.name for entry in TEMPORAL] == ["jumble", "box_jumble", "sampling", "reverse_sampling", "freeze"]
-
-
 @each_entry
 @given(num_frames=lengths, seed=seeds, severity=severities, variant=variants)
 def test_a_plan_names_a_frame_of_the_clip_at_every_position(

@@ -43,12 +43,11 @@ def test_a_role_has_a_player_with_a_name(name: str, backend: str) -> None:
     assert player.load.__module__.startswith("perturbations.models.text_")
     assert player.weights
     assert player.licence
+    assert player.needs
+    assert player.canary is not None
     assert models.names([name, name], backend) == player.name
     assert models.names([], backend) == "rules"
-
-
-def test_the_stand_in_of_the_language_model_is_called_what_it_is() -> None:
-    assert models.names(["masked_lm"], "offline") == "lexical-fields"
+    assert models.names(["masked_lm"], "offline") == "lexical-fields", "a stand-in is called what it is"
 
 
 def play(
@@ -72,13 +71,6 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, "tagger", "offline", missing)
     with pytest.raises(BackendError, match=r"offline backend of 'tagger' \(textblob\) needs textblob"):
         models.load("tagger", "offline")
-
-
-def test_every_model_of_captions_says_what_it_needs_and_answers_a_canary() -> None:
-    for players in models.roles().values():
-        for model in players.values():
-            assert model.needs, model.name
-            assert model.canary is not None, model.name
 
 
 # Players that are installed and broken.
@@ -156,13 +148,12 @@ def test_a_small_wordnet(tmp_path: Path) -> None:
     """The file format, without the real files: sorted index, offsets, exceptions, markers."""
     licence = "  1 This software and database\n"
     data = licence + f"{len(licence):08d} 03 n 02 dog 0 domestic_dog(a) 0 000 | a pet\n"
-    empty = {"verb": "", "adj": "", "adv": ""}
     (tmp_path / "data.noun").write_text(data)
     (tmp_path / "index.noun").write_text(
         licence + f"cat n 0 0 0 0  \ndog n 1 0 1 1 {len(licence):08d}  \ndomestic_dog n 1 0 1 0 {len(licence):08d}  \n"
     )
     (tmp_path / "noun.exc").write_text("dogz dog\n")
-    for name in empty:
+    for name in ("verb", "adj", "adv"):
         (tmp_path / f"data.{name}").write_text(licence)
         (tmp_path / f"index.{name}").write_text(licence)
         (tmp_path / f"{name}.exc").write_text("")
@@ -511,7 +502,7 @@ def test_style_models_sample_from_the_captions_generator(
     save: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = pytest.importorskip("torch")
-    names = {style: save("t5", "T5ForConditionalGeneration", "T5Config", **T5) for style in ("formal",)}
+    names = {"formal": save("t5", "T5ForConditionalGeneration", "T5Config", **T5)}
     judge = save("judge", "RobertaForSequenceClassification", "RobertaConfig", max_position_embeddings=80, **BERT)
     styler = text_style.t5(names, judge)
     # a random judge finds nothing adequate: the caption stays

@@ -13,7 +13,9 @@ from perturbations.analysis.detections import Detection
 UP, RIGHT = np.array([0, 1], np.float32), np.array([1, 0], np.float32)
 
 
-def seen(box: tuple[float, ...], embedding: np.ndarray, score: float = 0.5, label: str = "") -> Detection:
+def seen(
+    embedding: np.ndarray, box: tuple[float, ...] = (0, 0, 1, 1), score: float = 0.5, label: str = ""
+) -> Detection:
     return Detection(box, score, label, np.asarray(embedding, np.float32))  # type: ignore[arg-type]
 
 
@@ -23,33 +25,29 @@ def turned(degrees: float) -> np.ndarray:
 
 
 def test_alike_objects_of_other_frames_join_a_track() -> None:
-    box = (0.0, 0.0, 1.0, 1.0)
-    frames = [[seen(box, RIGHT), seen(box, UP)], [seen(box, turned(80))], [], [seen(box, turned(20))]]
+    frames = [[seen(RIGHT), seen(UP)], [seen(turned(80))], [], [seen(turned(20))]]
     assert tracking.track(frames) == [[0, 1], [1], [], [0]]
 
 
 def test_a_track_is_compared_by_its_first_object() -> None:
     """Resemblance does not hand on: 0, 25 and 50 degrees are alike one by one (cos 25 = .906), the ends are not."""
-    box = (0.0, 0.0, 1.0, 1.0)
-    assert tracking.track([[seen(box, turned(0))], [seen(box, turned(25))], [seen(box, turned(50))]]) == [[0], [0], [1]]
+    assert tracking.track([[seen(turned(0))], [seen(turned(25))], [seen(turned(50))]]) == [[0], [0], [1]]
 
 
 def test_the_threshold_is_085() -> None:
-    box = (0.0, 0.0, 1.0, 1.0)
     just_alike, just_not = np.degrees(np.arccos([0.851, 0.849]))
-    assert tracking.track([[seen(box, turned(0))], [seen(box, turned(just_alike))]]) == [[0], [0]]
-    assert tracking.track([[seen(box, turned(0))], [seen(box, turned(just_not))]]) == [[0], [1]]
+    assert tracking.track([[seen(turned(0))], [seen(turned(just_alike))]]) == [[0], [0]]
+    assert tracking.track([[seen(turned(0))], [seen(turned(just_not))]]) == [[0], [1]]
 
 
 def test_a_track_has_one_object_a_frame() -> None:
-    box = (0.0, 0.0, 1.0, 1.0)
-    assert tracking.track([[seen(box, UP), seen(box, UP)], [seen(box, UP), seen(box, UP)]]) == [[0, 1], [0, 1]]
+    assert tracking.track([[seen(UP), seen(UP)], [seen(UP), seen(UP)]]) == [[0, 1], [0, 1]]
 
 
 def test_the_score_is_the_paper_s() -> None:
     frames = [
-        [seen((0, 0, 10, 10), UP, 0.9, "dog"), seen((0, 0, 50, 40), RIGHT, 0.2, "man")],
-        [seen((5, 5, 15, 15), UP, 0.7, "dog")],
+        [seen(UP, (0, 0, 10, 10), 0.9, "dog"), seen(RIGHT, (0, 0, 50, 40), 0.2, "man")],
+        [seen(UP, (5, 5, 15, 15), 0.7, "dog")],
         [],
         [],
     ]
@@ -63,8 +61,8 @@ def test_the_score_is_the_paper_s() -> None:
 
 
 def test_persistence_outweighs_a_larger_box() -> None:
-    lasting = [[seen((0, 0, 20, 20), UP, 0.3)] for _ in range(4)]
-    lasting[1].insert(0, seen((0, 0, 100, 40), RIGHT, 0.6))
+    lasting = [[seen(UP, (0, 0, 20, 20), 0.3)] for _ in range(4)]
+    lasting[1].insert(0, seen(RIGHT, (0, 0, 100, 40), 0.6))
     ranked = tracking.rank(lasting, 40, 100)
     assert [item["track"] for item in ranked[1]] == [0, 1]
 

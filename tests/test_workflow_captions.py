@@ -125,12 +125,14 @@ def test_statistics_count_what_the_rows_say(finished: Project) -> None:
         assert "<b>" not in page
 
 
-def test_results_do_not_depend_on_order_cores_or_shards(
+def test_results_do_not_depend_on_a_kill_order_cores_or_shards(
     finished: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = new_project(tmp_path / "other")
     rows = json.loads((project.root / "captions.json").read_text())
     (project.root / "captions.json").write_text(json.dumps(rows[::-1]))
+    project.kill_after("", "--cores", "1", "text_msrvtt_p_tiny")
+    project.snakemake("--unlock")
     project.snakemake("text_msrvtt_p_tiny", cores=1)
     pd.testing.assert_frame_equal(texts(project), texts(finished))
     # One caption per shard, as the jobs would do it.
@@ -170,14 +172,6 @@ def test_a_new_caption_and_a_new_perturbation(project: Project) -> None:
     after = texts(project).set_index(["caption_id", "perturbation"])["text"]
     assert len(after) == len(before) + len(OFFLINE) + 1
     pd.testing.assert_series_equal(after[before.index], before)
-
-
-def test_kill_and_resume(finished: Project, tmp_path: Path) -> None:
-    project = new_project(tmp_path / "killed")
-    project.kill_after("", "--cores", "1", "text_msrvtt_p_tiny")
-    project.snakemake("--unlock")
-    project.snakemake("text_msrvtt_p_tiny")
-    pd.testing.assert_frame_equal(texts(project), texts(finished))
 
 
 def test_captions_that_cannot_be_used_are_listed_counted_and_stop_the_run(finished: Project, tmp_path: Path) -> None:
