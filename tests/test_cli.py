@@ -19,7 +19,6 @@ from test_pipeline import scene
 
 from perturbations.base import storage
 from perturbations.cli.main import main, parser
-from perturbations.config import sections as config
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
 from perturbations.plan import recipe
@@ -78,6 +77,9 @@ def test_every_rule_calls_a_command_that_there_is() -> None:
         assert done.value.code == 0, name
 
 
+SECONDS = ("0", "-1", "nan", "soon")
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
@@ -94,7 +96,7 @@ def test_every_rule_calls_a_command_that_there_is() -> None:
         pytest.param(["check", "--config", "seed=1"], "did you mean --configfile?", marks=needs.wings("preflight")),
         (["init", ""], "the name is empty; `.` is the working directory"),
         (["verify", "--jobs", "two"], "must be a whole number, not 'two'"),
-        (["verify", "--stall-limit", "nan"], "must be seconds above 0, not 'nan'"),
+        *((["verify", "--stall-limit", wrong], f"must be seconds above 0, not '{wrong}'") for wrong in SECONDS),
     ],
 )
 def test_a_mistyped_name_brings_what_it_may_have_meant(
@@ -228,33 +230,29 @@ def test_verify_counts_files_that_no_row_names_by_folder(tmp_path: Path, capsys:
     assert len(list(folder.iterdir())) == 50
 
 
-@needs.wings("composed", "evaluation", "demo")
-def test_the_schema_file_is_the_configuration_s_own() -> None:
-    path = REPOSITORY / "workflow" / "schemas" / "config.schema.json"
-    assert path.read_text() == config.json_schema(), f"run: perturb --schema > {path.relative_to(REPOSITORY)}"
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["list"], ["show", "mlvp/fog"]])
-def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
-    heavy = ["numpy", "cv2", "av", "pandas", "pyarrow", "torch", "scipy"]
-    program = (
-        "import sys; from perturbations.cli.main import main\n"
-        f"try: main({arguments!r})\n"
-        "except SystemExit: pass\n"
-        f"sys.exit(str([name for name in {heavy!r} if name in sys.modules]) if "
-        f"any(name in sys.modules for name in {heavy!r}) else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_planning_imports_nothing_heavy() -> None:
-    program = "import sys\nfrom perturbations.config import sections\n"
-    program += "from perturbations.plan import paths, recipe, sharding, targets\n"
-    program += "from perturbations.base import wings\nwings.loaded('section'), wings.loaded('targets')\n"
-    program += "from perturbations.suites import registry\nregistry.suites()\n"
-    program += "assert not {'numpy', 'cv2', 'av', 'pandas', 'pyarrow'} & set(sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+@pytest.mark.parametrize(
+    "program",
+    [
+        "with contextlib.suppress(SystemExit): main(['--help'])",
+        "main(['list'])",
+        "main(['show', 'mlvp/fog'])",
+        "wings.loaded('section'), wings.loaded('targets'), registry.suites()",
+        pytest.param("from perturbations.evaluation import planning", marks=needs.wings("evaluation")),
+        pytest.param(
+            "from perturbations.evaluation.backbones import registry as shelf; shelf.backbones()",
+            marks=needs.wings("evaluation"),
+        ),
+        pytest.param("from perturbations.demo import film; film.items(9)", marks=needs.wings("demo")),
+    ],
+)
+def test_light_commands_and_planning_import_nothing_heavy(program: str) -> None:
+    imports = "import contextlib, sys; from perturbations.base import wings; from perturbations.cli.main import main;"
+    imports += "from perturbations.config import sections; from perturbations.plan import paths, recipe, sharding;"
+    imports += "from perturbations.plan import targets; from perturbations.suites import registry"
+    heavy = {"numpy", "cv2", "av", "pandas", "pyarrow", "torch", "transformers", "scipy"}
+    ending = f"assert not {heavy} & set(sys.modules), sys.modules"
+    command = [sys.executable, "-c", "\n".join((imports, program, ending))]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

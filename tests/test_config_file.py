@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+import preloaded
 import pytest
 
 from perturbations.base.errors import ConfigError
@@ -96,11 +95,8 @@ def test_what_is_not(content: str, tmp_path: Path) -> None:
     config_file.check(written(tmp_path, content))
 
 
-def test_a_file_that_does_not_exist_is_left_to_snakemake(tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist_is_left_to_snakemake_and_a_folder_cannot_be_read(tmp_path: Path) -> None:
     config_file.check(tmp_path / "config.yaml")
-
-
-def test_a_folder_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         config_file.check(tmp_path)
 
@@ -117,10 +113,8 @@ def test_pyyaml_without_its_c_library_refuses_the_same(monkeypatch: pytest.Monke
 def test_snakemake_stops_before_it_loads_the_file(name: str, tmp_path: Path) -> None:
     content, message = REFUSED[name]
     written(tmp_path, content)
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(REPOSITORY / "Snakefile"), "--list-target-rules"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "HOME": str(tmp_path)}
-    )
+    command = [*preloaded.command("snakemake"), "--snakefile", str(REPOSITORY / "Snakefile"), "--list-target-rules"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
     last = [line for line in done.stderr.splitlines() if "config.yaml" in line]
     assert re.search(message, "\n".join(last))

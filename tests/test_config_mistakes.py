@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import clips
 import needs
+import preloaded
 import pytest
 import yaml
 
@@ -98,21 +97,27 @@ OF_WINGS = needs.wings("demo", "evaluation")
 """Of tests whose lines name keys of these wings."""
 
 
-def parsed(folder: Path, text: str, command_line: dict[str, Any] | None = None) -> config.Config:
-    """The configuration in a file of a folder, read as the workflow reads it."""
-    path = folder / "config.yaml"
-    path.write_text(text, encoding="utf-8")
-    raw = config_file.load([path])
-    return config.parse(raw | (command_line or {}), line_numbers.read([path], command_line))
+def parsed(folder: Path, *texts: str, command_line: dict[str, Any] | None = None) -> config.Config:
+    """The configuration in files of a folder, read as the workflow reads it."""
+    files = [folder / name for name in ("config.yaml", "more.yaml")[: len(texts)]]
+    for path, text in zip(files, texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    raw = config_file.load(files)
+    return config.parse(raw | (command_line or {}), line_numbers.read(files, command_line))
 
 
-def told(folder: Path, text: str, command_line: dict[str, Any] | None = None) -> list[str]:
+def told(folder: Path, *texts: str, command_line: dict[str, Any] | None = None) -> list[str]:
     """What is said of it, line by line."""
     with pytest.raises(ConfigError) as caught:
-        parsed(folder, text, command_line)
+        parsed(folder, *texts, command_line=command_line)
     first, *lines = str(caught.value).split("\n")
     assert first == "config.yaml is not valid:"
     return [line.strip() for line in lines]
+
+
+def places(*given: Any, **more: Any) -> list[str]:
+    """The places of what is said of it: file, line and key."""
+    return [line.partition(": I")[0] for line in told(*given, **more)]
 
 
 @pytest.fixture(autouse=True)
@@ -121,11 +126,6 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("NONE", "NOR"):
         monkeypatch.delenv(name, raising=False)
-
-
-@OF_WINGS
-def test_without_its_mistakes_the_file_is_right(tmp_path: Path) -> None:
-    parsed(tmp_path, "\n".join(line[0] for line in LINES))
 
 
 def numbers_of(lines: list[str]) -> list[int]:
@@ -172,28 +172,21 @@ PLAIN = f"datasets: {{mine: {{{MINE}}}}}\nsuites: {{mlvp: {{}}}}\n"
 
 
 def test_a_key_of_the_command_line_has_no_line(tmp_path: Path) -> None:
-    lines = told(tmp_path, PLAIN + "seed: -1\n", {"shard_size": 0})
-    assert [line.partition(": I")[0] for line in lines] == ["config.yaml, line 3: seed", "command line: shard_size"]
+    wrong = places(tmp_path, PLAIN + "seed: -1\n", command_line={"shard_size": 0})
+    assert wrong == ["config.yaml, line 3: seed", "command line: shard_size"]
 
 
 @OF_WINGS
 def test_the_command_line_gives_texts_within_braces(tmp_path: Path) -> None:
     """BaseLoader of PyYAML, with which Snakemake reads them, gives texts."""
-    assert parsed(tmp_path, PLAIN, {"seed": 4}).seed == 4
-    (wrong,) = told(tmp_path, PLAIN, {"evaluation": {"steps": "2"}})
+    assert parsed(tmp_path, PLAIN, command_line={"seed": 4}).seed == 4
+    (wrong,) = told(tmp_path, PLAIN, command_line={"evaluation": {"steps": "2"}})
     assert wrong.startswith("command line: evaluation.steps: Input should be a valid integer, not '2'; within braces, ")
 
 
 def test_a_key_of_a_second_file_stands_where_its_value_counts(tmp_path: Path) -> None:
-    first, second = tmp_path / "config.yaml", tmp_path / "more.yaml"
-    first.write_text(PLAIN + "seed: -1\nshard_size: 0\n")
-    second.write_text("# more\nseed: -2\n")
-    with pytest.raises(ConfigError) as caught:
-        config.parse(config_file.load([first, second]), line_numbers.read([first, second]))
-    assert [line.partition(": I")[0].strip() for line in str(caught.value).split("\n")[1:]] == [
-        "config.yaml, line 4: shard_size",
-        "more.yaml, line 2: seed",
-    ]
+    wrong = places(tmp_path, PLAIN + "seed: -1\nshard_size: 0\n", "# more\nseed: -2\n")
+    assert wrong == ["config.yaml, line 4: shard_size", "more.yaml, line 2: seed"]
 
 
 def test_what_is_missing_stands_where_its_object_does(tmp_path: Path) -> None:
@@ -214,10 +207,7 @@ def test_keys_of_json_have_lines_too(tmp_path: Path) -> None:
 def test_merged_keys_stand_where_they_are_written(tmp_path: Path) -> None:
     dataset = MINE.replace(", ", "\n    ")
     text = f"datasets:\n  a: &a\n    {dataset}\n    language: 0\n  b:\n    <<: *a\nsuites: {{mlvp: {{}}}}\n"
-    assert [line.partition(": I")[0] for line in told(tmp_path, text)] == [
-        "config.yaml, line 6: datasets.a.language",
-        "config.yaml, line 6: datasets.b.language",
-    ]
+    assert places(tmp_path, text) == [f"config.yaml, line 6: datasets.{name}.language" for name in "ab"]
 
 
 @OF_WINGS
@@ -293,13 +283,9 @@ def test_mistakes_at_old_keys_keep_their_lines(tmp_path: Path) -> None:
 
 
 def test_a_misread_number_that_another_file_replaces_is_no_mistake(tmp_path: Path) -> None:
-    first, second = tmp_path / "config.yaml", tmp_path / "more.yaml"
-    first.write_text(PLAIN + "seed: 010\n")
-    second.write_text("seed: 10\n")
-    files = [first, second]
-    assert config.parse(config_file.load(files), line_numbers.read(files)).seed == 10
+    assert parsed(tmp_path, PLAIN + "seed: 010\n", "seed: 10\n").seed == 10
     with pytest.raises(ConfigError, match="YAML reads 010 as 8"):
-        config.parse(config_file.load(files[::-1]), line_numbers.read(files[::-1]))
+        parsed(tmp_path, "seed: 10\n", PLAIN + "seed: 010\n")
 
 
 def test_numbers_of_a_file_that_holds_more_than_the_workflows_keys_are_its_own(tmp_path: Path) -> None:
@@ -442,16 +428,9 @@ def test_any_value_anywhere_is_told_or_taken(seed: int, tmp_path: Path) -> None:
 @OF_WINGS
 def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("\n".join(line[1] if len(line) > 1 else line[0] for line in LINES))
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(REPOSITORY / "Snakefile"), "-n"]
-    environment = {**os.environ, "HOME": str(tmp_path)}
-    done = subprocess.run(
-        [*command, "--config", "timeout_s=0"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
+    command = [*preloaded.command("snakemake"), "--snakefile", str(REPOSITORY / "Snakefile"), "-n"]
+    command += ["--config", "timeout_s=0"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
     output = done.stdout + done.stderr
     assert "Traceback" not in output
@@ -461,18 +440,15 @@ def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
 
 
 def test_broken_yaml_names_line_and_column(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("seed: 1\nshard_size: [1, 2\nlimits: {}\n")
     with pytest.raises(ConfigError, match=r"config\.yaml, line 3: this is not YAML: .* \(column 7\)"):
-        config_file.load([tmp_path / "config.yaml"])
-    (tmp_path / "config.yaml").write_text("seed: 1\nlimits: \0\n")
+        parsed(tmp_path, "seed: 1\nshard_size: [1, 2\nlimits: {}\n")
     with pytest.raises(ConfigError, match=r"config\.yaml, line 2, column 9: this is not YAML"):
-        config_file.load([tmp_path / "config.yaml"])
+        parsed(tmp_path, "seed: 1\nlimits: \0\n")
 
 
 def test_an_empty_file_is_refused_by_its_name_as_snakemake_refuses_it_without(tmp_path: Path) -> None:
-    (tmp_path / "more.yaml").write_text("# nothing\n")
     with pytest.raises(ConfigError, match=r"more\.yaml: keys are expected at the top, .*; it is empty"):
-        config_file.load([tmp_path / "more.yaml"])
+        parsed(tmp_path, PLAIN, "# nothing\n")
 
 
 @pytest.mark.parametrize("key", ["yes", "on", "true"])

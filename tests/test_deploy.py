@@ -85,17 +85,13 @@ def contents(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.fixture
-def corpus(python: Path, tmp_path: Path) -> Path:
-    """A project of one's own that `perturb init` made, with a tiny configuration."""
-    assert "Snakefile" in run(python.parent / "perturb", "init", "my corpus", folder=tmp_path)
-    (tmp_path / "my corpus" / "config.yaml").write_text(yaml.safe_dump(TINY))
-    return tmp_path / "my corpus"
-
-
-def test_a_wheel_makes_a_corpus_in_a_folder_of_one_s_own(python: Path, installed: Path, corpus: Path) -> None:
+def test_a_wheel_makes_a_corpus_in_a_folder_of_one_s_own(python: Path, installed: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "my corpus"
+    assert "Snakefile" in run(python.parent / "perturb", "init", corpus.name, folder=tmp_path)
+    (corpus / "config.yaml").write_text(yaml.safe_dump(TINY))
     printed = run(python, "-m", "snakemake", "--cores", "2", folder=corpus)
     assert "profiles/default" in printed
+    assert "preflight: clips of demo: 2 to draw" in printed
     videos = read_manifest(corpus / "manifests" / "demo" / "mlvp" / "videos.parquet")
     assert list(videos["status"]) == ["complete"] * 2
     assert all(Path(path).is_file() and Path(path).is_relative_to(corpus) for path in videos["path"])
@@ -109,17 +105,6 @@ def test_a_wheel_makes_a_corpus_in_a_folder_of_one_s_own(python: Path, installed
     export = (python.parent / "perturb", "export", manifest, "--format", "hub", "--clean", "-o", "hub")
     assert "hub: 4 videos written, 0 existed, 0 failed" in run(*export, folder=corpus)
     assert len(list((corpus / "hub").rglob("*.mp4"))) == 4
-
-
-def test_what_cannot_succeed_stops_before_the_first_job(python: Path, installed: Path, corpus: Path) -> None:
-    (corpus / "test.csv").write_text("key,vid_key,video_id,sentence\nret1,msr1,video1,a girl\n")
-    (corpus / "videos").mkdir()
-    dataset = {"adapter": "msrvtt", "annotations": "test.csv", "videos": "videos"}
-    (corpus / "config.yaml").write_text(yaml.safe_dump({**TINY, "datasets": {"msr": dataset}}))
-    printed = run(python, "-m", "snakemake", "--cores", "1", "mlvp_msr", folder=corpus, check=False)
-    assert "no job was started" in printed
-    assert "'video1': missing" in printed
-    assert not (corpus / "manifests").exists()
 
 
 RENAMED = """
@@ -153,41 +138,40 @@ def renamed(tmp_path: Path) -> Path:
 
 
 def snakemake(folder: Path, *arguments: str, check: bool = True) -> str:
-    return run(sys.executable, "-m", "snakemake", "--cores", "1", *arguments, folder=folder, check=check)
+    return run(*preloaded.command("snakemake"), "--cores", "1", *arguments, folder=folder, check=check)
 
 
 def test_a_module_s_rules_may_have_other_names_beside_one_s_own(renamed: Path) -> None:
+    """Its report knows the results that are made with it."""
     listed = snakemake(renamed, "--list-target-rules")
     assert re.search(r"^perturbed_mlvp_demo \(1 perturbations of mlvp x severities 3 on", listed, re.MULTILINE)
     assert re.search(r"^count$", listed, re.MULTILINE)
-    snakemake(renamed)
-    assert (renamed / "count.txt").read_text().strip().isdigit()
-    assert not (renamed / "corpora").exists(), "only what the own rule needs is made"
-
-
-def test_a_module_s_report_knows_the_results_that_are_made_with_it(renamed: Path) -> None:
     planned = snakemake(renamed, "--dry-run", "-p", "perturbed_evaluate_demo", "perturbed_report")
     assert re.search(r"^perturbed_report +1$", planned, re.MULTILINE)
     assert "localrules directive specifies" not in planned, "Snakemake does not rename such a list"
     assert "/evaluation/" in planned
     assert "/adaptation/" not in planned, "that is what the report takes where no results are asked for"
+    snakemake(renamed)
+    assert (renamed / "count.txt").read_text().strip().isdigit()
+    assert not (renamed / "corpora").exists(), "only what the own rule needs is made"
 
 
-def test_a_module_that_leaves_rules_out_has_the_others(renamed: Path) -> None:
+@pytest.mark.parametrize(
+    ("written", "instead", "check", "printed"),
+    [
+        ("use rule *", "use rule sources, sources_manifest", True, r"^perturbed_sources +1$"),
+        ("    config:\n", '    prefix: "work/a"\n    config:\n', False, "the workflow has its own folder of that name"),
+    ],
+)
+def test_a_module_may_leave_rules_out_and_not_be_below_a_folder_of_its_own(
+    renamed: Path, written: str, instead: str, check: bool, printed: str
+) -> None:
     text = (renamed / "Snakefile").read_text()
-    chosen = "use rule sources, sources_manifest from corpora as perturbed_*"
-    (renamed / "Snakefile").write_text(text.replace("use rule * from corpora as perturbed_*", chosen))
-    planned = snakemake(renamed, "--dry-run", "-p")
-    assert re.search(r"^perturbed_sources +1$", planned, re.MULTILINE)
+    (renamed / "Snakefile").write_text(text.replace(written, instead))
+    planned = snakemake(renamed, "--dry-run", "-p", check=check)
+    assert re.search(printed, planned, re.MULTILINE)
     assert "No rule" not in planned
-
-
-def test_a_module_s_prefix_is_a_folder_of_its_own(renamed: Path) -> None:
-    text = (renamed / "Snakefile").read_text()
-    (renamed / "Snakefile").write_text(text.replace("    config:\n", '    prefix: "work/a"\n    config:\n'))
-    printed = snakemake(renamed, "--dry-run", check=False)
-    assert "the workflow has its own folder of that name" in printed
-    assert "Traceback (most recent" not in printed
+    assert "Traceback (most recent" not in planned
 
 
 def test_rules_name_no_local_rules_by_a_list() -> None:
@@ -313,34 +297,32 @@ def test_init_ends_with_the_command_that_comes_next(
 
 
 @pytest.mark.parametrize("name", ["Snakefile", "config.yaml", "profiles/slurm/config.yaml"])
-def test_init_overwrites_nothing(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("is_dangling", [False, True])
+def test_init_overwrites_nothing(
+    name: str, is_dangling: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / name).write_text("mine")
+    if is_dangling:
+        (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    else:
+        (tmp_path / name).write_text("mine")
     assert main(["init", str(tmp_path)]) == 1
     assert str(tmp_path / name) in capsys.readouterr().err
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / name]
-    assert (tmp_path / name).read_text() == "mine"
+    assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == [tmp_path / name]
+    assert is_dangling or (tmp_path / name).read_text() == "mine"
 
 
-def test_init_keeps_the_files_of_a_folder(tmp_path: Path) -> None:
+def test_init_keeps_the_files_of_a_folder_and_refuses_one_that_no_workflow_can_run_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "videos").mkdir()
+    (tmp_path / "file").touch()
+    for name, said in (("file", "is a file"), ("{dataset}", "wildcards")):
+        assert main(["init", str(tmp_path / name)]) == 1
+        assert said in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "videos"]
     assert main(["init", str(tmp_path)]) == 0
     assert (tmp_path / "videos").is_dir()
-
-
-def test_init_refuses_a_folder_that_no_workflow_can_run_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").touch()
-    assert main(["init", str(tmp_path / "file")]) == 1
-    assert "is a file" in capsys.readouterr().err
-    assert main(["init", str(tmp_path / "{dataset}")]) == 1
-    assert "wildcards" in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
-
-
-def test_a_dangling_link_is_not_written_through(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").symlink_to(tmp_path / "elsewhere")
-    assert main(["init", str(tmp_path)]) == 1
-    assert not (tmp_path / "elsewhere").exists()
 
 
 # --- what others read of the package ---------------------------------------------------------------------------------

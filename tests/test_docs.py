@@ -84,7 +84,9 @@ def test_a_suite_that_is_not_in_the_readme_is_noticed(monkeypatch: pytest.Monkey
     unknown = registry.Suite(name="unknown", title="Unknown", reference="Nobody", perturbations=())
     known = registry.suites()
     monkeypatch.setattr(registry, "suites", lambda: {**known, "unknown": unknown})
-    assert ROOT / "README.md" in generate.stale()
+    page, text = next(generate.files())
+    assert page == ROOT / "README.md"
+    assert text != page.read_text(encoding="utf-8")
 
 
 def test_every_key_of_the_configuration_is_in_the_reference() -> None:

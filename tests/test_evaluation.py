@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import clips
@@ -32,15 +32,16 @@ transformers = pytest.importorskip("transformers")
 
 import tiny_models
 
-from perturbations.evaluation import backbone, galleries, queries, results, runner, scenarios
-from perturbations.tta import frames
+from perturbations.evaluation import backbone, features, galleries, queries, results, runner, scenarios
+from perturbations.evaluation.jobs import _clean
+from perturbations.tta.gallery import Gallery
 from perturbations.tta.methods.registry import methods
 
-DEMO: dict[str, Any] = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}, "mm_robustness": {}}}
+SUITES: dict[str, Any] = {"mlvp": {}, "mm_robustness": {}}
 
 
-def parsed(**evaluated: Any) -> config.Config:
-    return config.parse({**DEMO, "evaluation": evaluated})
+def parsed(suites: dict[str, Any] = SUITES, /, **evaluated: Any) -> config.Config:
+    return config.parse({"datasets": {"demo": {"adapter": "demo"}}, "suites": suites, "evaluation": evaluated})
 
 
 # --- what there is to run --------------------------------------------------------------------------------------------
@@ -49,32 +50,22 @@ def parsed(**evaluated: Any) -> config.Config:
 def test_clean_queries_come_first_and_each_suite_at_severity_5() -> None:
     planned = evaluation.scenarios(parsed(), "demo")
     assert planned[0] == evaluation.Scenario("v2t", "none", "clean", "clean", "clean", 0)
-    of_videos = [scenario for scenario in planned if scenario.direction == "v2t" and scenario.suite == "mlvp"]
-    assert [scenario.perturbation for scenario in of_videos] == [
-        entry.name for entry in registry.perturbations("mlvp", "video")
-    ]
-    assert {scenario.severity for scenario in of_videos} == {5}
-    of_captions = {
-        scenario.perturbation: scenario.severity
-        for scenario in planned
-        if scenario.direction == "t2v" and scenario.suite != "clean"
-    }
+    of_videos = {row.perturbation: row.severity for row in planned if (row.direction, row.suite) == ("v2t", "mlvp")}
+    assert of_videos == {entry.name: 5 for entry in registry.perturbations("mlvp", "video")}
+    of_captions = {row.perturbation: row.severity for row in planned if row.direction == "t2v" and row.suite != "clean"}
     # What cannot be made on this machine is skipped.
     possible = {name for name, _ in caption_recipes.scenarios(parsed(), "demo", "mm_robustness")}
     assert {"keyboard", "word_swap"} <= possible
-    assert of_captions == {
-        entry.name: min(5, len(entry.severities))
-        for entry in registry.perturbations("mm_robustness", "text")
-        if entry.name in possible
-    }
+    entries = registry.perturbations("mm_robustness", "text")
+    assert of_captions == {entry.name: min(5, len(entry.severities)) for entry in entries if entry.name in possible}
 
 
 def test_severities_that_are_not_made_fall_to_the_highest_below_or_are_refused() -> None:
-    raw = {**DEMO, "suites": {"mlvp": {"severities": [2, 4]}}, "evaluation": {"severities": [1, 3, 5]}}
-    planned = evaluation.scenarios(config.parse(raw), "demo")
+    suites = {"mlvp": {"severities": [2, 4]}}
+    planned = evaluation.scenarios(parsed(suites, severities=[1, 3, 5]), "demo")
     assert {scenario.severity for scenario in planned if scenario.suite == "mlvp"} == {2, 4}
     with pytest.raises(ConfigError, match="nothing of mlvp is made there or below: its lowest severity is 2"):
-        evaluation.scenarios(config.parse({**raw, "evaluation": {"severities": [1]}}), "demo")
+        evaluation.scenarios(parsed(suites, severities=[1]), "demo")
 
 
 def test_severities_by_category() -> None:
@@ -87,20 +78,22 @@ def test_severities_by_category() -> None:
 
 
 def test_sides_perturb_the_modality_of_their_part() -> None:
-    raw = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"msrvtt_p": {"captions": {"perturbations": TEXTS}}}}
-    planned = evaluation.scenarios(config.parse({**raw, "evaluation": {"sides": ["query", "gallery", "both"]}}), "demo")
+    suites = {"msrvtt_p": {"captions": {"perturbations": TEXTS}}}
+    planned = evaluation.scenarios(parsed(suites, sides=["query", "gallery", "both"]), "demo")
     videos = {entry.name for entry in registry.perturbations("msrvtt_p", "video")}
+    combined = registry.suite("msrvtt_p").combined
+    assert combined is not None
+    pairs = {(video, text, 3, 1) for video in combined.video for text in TEXTS}
     for direction, of_queries, of_gallery in (("v2t", videos, set(TEXTS)), ("t2v", set(TEXTS), videos)):
-        own = [scenario for scenario in planned if scenario.direction == direction]
-        assert [scenario.side for scenario in own[:1]] == ["none"]
-        sides = {side: [scenario for scenario in own if scenario.side == side] for side in ("query", "gallery", "both")}
-        assert {scenario.perturbation for scenario in sides["query"]} == of_queries
-        assert {scenario.perturbation for scenario in sides["gallery"]} == of_gallery
-        pairs = {(scenario.perturbation, scenario.text_perturbation) for scenario in sides["both"]}
-        combined = registry.suite("msrvtt_p").combined
-        assert combined is not None
-        assert pairs == {(video, text) for video in combined.video for text in TEXTS}
-        assert {(scenario.severity, scenario.text_severity) for scenario in sides["both"]} == {(3, 1)}
+        first, *own = (scenario for scenario in planned if scenario.direction == direction)
+        assert first.side == "none"
+        assert {scenario.perturbation for scenario in own if scenario.side == "query"} == of_queries
+        assert {scenario.perturbation for scenario in own if scenario.side == "gallery"} == of_gallery
+        assert pairs == {
+            (scenario.perturbation, scenario.text_perturbation, scenario.severity, scenario.text_severity)
+            for scenario in own
+            if scenario.side == "both"
+        }
 
 
 TEXTS = ["shuffle_order", "spelling_error"]
@@ -133,10 +126,8 @@ def test_jobs_hold_every_scenario_once() -> None:
     jobs = evaluation.jobs(wanted, "demo")
     flat = [scenario for job in jobs.values() for scenario in job]
     assert sorted(map(str, flat)) == sorted(map(str, evaluation.scenarios(wanted, "demo")))
-    for (direction, side, suite, level), members in jobs.items():
-        assert {(scenario.direction, scenario.side, scenario.suite) for scenario in members} == {
-            (direction, side, suite)
-        }
+    for (*part, level), members in jobs.items():
+        assert all([scenario.direction, scenario.side, scenario.suite] == part for scenario in members)
         assert level.replace("_", "").isalnum()
 
 
@@ -193,17 +184,10 @@ def caption(caption_id: str, item_id: str) -> CaptionRow:
     return CaptionRow(dataset="data", caption_id=caption_id, item_id=item_id, text=f"text {caption_id}")
 
 
-def perturbed_caption(caption_id: str, item_id: str, *, accepted: bool) -> TextRow:
-    return clips.text_row(
-        caption_recipes.make(registry.get("mm_robustness/word_swap"), 3),
-        caption_id=caption_id,
-        item_id=item_id,
-        backend="rules",
-        text=f"text {caption_id}",
-        similarity=0.95 if accepted else 0.1,
-        accepted=accepted,
-        recipe_id=caption_id,
-    )
+def perturbed_caption(caption_id: str, item_id: str, *, accepted: bool = True) -> TextRow:
+    wanted = caption_recipes.make(registry.get("mm_robustness/word_swap"), 3)
+    columns = {"caption_id": caption_id, "item_id": item_id, "text": f"text {caption_id}", "recipe_id": caption_id}
+    return clips.text_row(wanted, **columns, accepted=accepted)
 
 
 def ids(rows: Sequence[scenarios.ScenarioRow]) -> list[str]:
@@ -224,9 +208,9 @@ def test_captions_that_the_gate_refused_neither_ask_nor_answer() -> None:
     """And a query whose items all left the gallery is missing; captions that were never usable are missing too."""
     sources = [source("b"), source("a"), bad_source("bad")]
     captions = [
-        perturbed_caption("1", "b", accepted=True),
+        perturbed_caption("1", "b"),
         perturbed_caption("0", "a", accepted=False),
-        perturbed_caption("2", "bad", accepted=True),
+        perturbed_caption("2", "bad"),
         caption("3", "a"),
     ]
     clean = scenarios.Clean(sources, [], rejected=4)
@@ -256,20 +240,6 @@ def test_nobody_asks() -> None:
         scenarios.retrieval("v2t", [bad_source("a")], [caption("1", "a")], scenarios.Clean(sources, []))
 
 
-# --- what the model sees ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("height", "width"), [(48, 64), (64, 48), (33, 101), (16, 16), (8, 40)])
-def test_frames_are_resized_as_clips_processor_does(height: int, width: int) -> None:
-    pictures = np.random.default_rng(0).integers(0, 256, (2, height, width, 3), dtype=np.uint8)
-    processor = importlib.import_module("transformers.models.clip.image_processing_pil_clip").CLIPImageProcessorPil
-    expected = processor(size={"shortest_edge": 32}, crop_size=32)(list(pictures), return_tensors="np")["pixel_values"]
-    pixels = frames.normalized(frames.resized(pictures, 32)).numpy()
-    assert pixels.shape == expected.shape
-    # Levels may round differently by one.
-    assert np.abs(pixels - expected).max() <= 1.01 / 255 / min(frames.STD)
-
-
 # --- a job -----------------------------------------------------------------------------------------------------------
 
 
@@ -278,8 +248,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.save_clip(tmp_path_factory.mktemp("model") / "clip")
 
 
-def five_clips(folder: Path, frames: int = 6) -> list[CompleteSource]:
-    scenes = np.random.default_rng(0).integers(0, 256, (5, frames, 24, 32, 3), np.uint8)
+def five_clips(folder: Path) -> list[CompleteSource]:
+    scenes = np.random.default_rng(0).integers(0, 256, (5, 3, 24, 32, 3), np.uint8)
     return [
         clips.source_row(clips.write_scene(folder / f"{name}.mp4", scene), name)
         for name, scene in zip("abcde", scenes, strict=True)
@@ -291,15 +261,21 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
     return five_clips(tmp_path_factory.mktemp("clips"))
 
 
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The items whose clips are read from now on, in order."""
+    names: list[str] = []
+    sampled = queries.sampled
+    monkeypatch.setattr(queries, "sampled", lambda row, *given: names.append(row.item_id) or sampled(row, *given))
+    return names
+
+
 CAPTIONS = [caption(name, name) for name in "abcde"]
-
-
 CLEAN = {"side": "none", "suite": "clean", "level": "clean", "perturbation": "clean", "severity": 0}
-OTHERS = {"text_perturbation": None, "text_severity": None, "mix": None, "share": None}
+CLEAN |= dict.fromkeys(("text_perturbation", "text_severity", "mix", "share"))
 
 
 def job(direction: str, methods: Sequence[str], seeds: Sequence[int] = (42,), **scenario: Any) -> dict[str, Any]:
-    own = {"dataset": "data", "direction": direction, **CLEAN, **OTHERS, **scenario}
     return {
         "model": "clip4clip",
         "pretrained": "clip",
@@ -311,7 +287,7 @@ def job(direction: str, methods: Sequence[str], seeds: Sequence[int] = (42,), **
         "batch_size": 2,
         "steps": 1,
         "precision": "float32",
-        "scenarios": [own],
+        "scenarios": [{"dataset": "data", "direction": direction, **CLEAN, **scenario}],
         "methods": list(methods),
         "parameters": {},
     }
@@ -327,12 +303,12 @@ def run(
 ) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
     loaded = backbone.load(settings, str(model), None, "cpu")
     clean = scenarios.Clean(rows, CAPTIONS)
-    features: dict[evaluation.Modality, Any] = {}
+    encoded: dict[evaluation.Modality, Any] = {}
     for modality in evaluation.MODALITIES:
         path = folder / f"{modality}.safetensors"
         galleries.write(path, loaded, clean, modality, settings["num_frames"])
-        features[modality] = galleries.read(path, loaded, modality)
-    given = runner.EvaluationJob(settings, loaded, galleries.CleanSide(clean, features), None)
+        encoded[modality] = galleries.read(path, loaded, modality)
+    given = runner.EvaluationJob(settings, loaded, galleries.CleanSide(clean, encoded), None)
     return runner.evaluate(given, perturbed or (lambda scenario, modality: ([], "")), folder / f"{name}.jsonl")
 
 
@@ -380,31 +356,20 @@ def test_an_interrupted_job_goes_on_where_it_was(
     with (tmp_path / "journal.jsonl").open("a") as file:
         file.write('{"key": "cut sh')
     again = run(settings, model, rows, tmp_path)
-    assert asked == ["none", "tcr", "hatvtr", "hatvtr"]
     assert again[1] == whole[1]
     assert run(settings, model, rows, tmp_path) == again
-    assert len(asked) == 4
-    # What changes a result is asked anew.
+    assert asked == ["none", "tcr", "hatvtr", "hatvtr"]
     run({**settings, "steps": 2}, model, rows, tmp_path)
-    assert asked[4:] == ["none", "tcr", "hatvtr"]
+    assert asked[4:] == ["none", "tcr", "hatvtr"], "what changes a result is asked anew"
 
 
 def test_clips_are_read_once_for_all_methods_and_give_the_ranks_of_each_method_alone(
-    model: Path, rows: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, rows: list[CompleteSource], tmp_path: Path, reads: list[str]
 ) -> None:
-    alone = [run(job("v2t", [name]), model, rows, tmp_path, name) for name in ("none", "tcr", "dsl")]
-    reads: list[str] = []
-    sampled = queries.sampled
-
-    def counted(row: CompleteSource, *arguments: Any) -> Any:
-        reads.append(row.item_id)
-        return sampled(row, *arguments)
-
-    together = job("v2t", ["none", "tcr", "dsl"])
-    with monkeypatch.context() as patched:
-        patched.setattr(queries, "sampled", counted)
-        results, ranks, _ = run(together, model, rows, tmp_path, "together")
+    methods = ["none", "tcr", "dsl"]
+    results, ranks, _ = run(job("v2t", methods), model, rows, tmp_path, "together")
     assert sorted(reads) == sorted(2 * [row.item_id for row in rows])  # once as queries, once as the gallery of t2v
+    alone = [run(job("v2t", [name]), model, rows, tmp_path, name) for name in methods]
     assert ranks == [rank for single in alone for rank in single[1]]
     assert [row.recipe_id for row in results] == [row.recipe_id for single in alone for row in single[0]]
 
@@ -413,28 +378,22 @@ SWAPPED = {"side": "gallery", "suite": "mm_robustness", "level": "word", "pertur
 
 
 def test_a_perturbed_gallery_is_encoded_once_and_its_clean_queries_not_again(
-    model: Path, rows: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, rows: list[CompleteSource], tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Perturbed captions that say what the clean ones do give the clean ranks, also to a method that adapts."""
-    same = [perturbed_caption(name, name, accepted=True) for name in "abcde"]
-    encode, encoded, reads = galleries.encoded, [], []
-    sampled = queries.sampled
+    same = [perturbed_caption(name, name) for name in "abcde"]
+    names = ["none", "dsl", "tcr"]
+    _, clean_ranks, _ = run(job("v2t", names, [1, 2]), model, rows, tmp_path, "clean")
+    encode, encoded = galleries.encoded, []
 
     def counted(given: Any, items: Sequence[Any], *arguments: Any) -> Any:
         encoded.append([type(item).__name__ for item in items])
         return encode(given, items, *arguments)
 
-    def read(row: CompleteSource, *arguments: Any) -> Any:
-        reads.append(row.item_id)
-        return sampled(row, *arguments)
-
-    names = ["none", "dsl", "tcr"]
-    _, clean_ranks, _ = run(job("v2t", names, [1, 2]), model, rows, tmp_path, "clean")
-    with monkeypatch.context() as patched:
-        patched.setattr(galleries, "encoded", counted)
-        patched.setattr(queries, "sampled", read)
-        given = job("v2t", names, [1, 2], **SWAPPED)
-        results, ranks, _ = run(given, model, rows, tmp_path, "gallery", lambda scenario, modality: (same, modality))
+    monkeypatch.setattr(galleries, "encoded", counted)
+    reads.clear()
+    given = job("v2t", names, [1, 2], **SWAPPED)
+    results, ranks, _ = run(given, model, rows, tmp_path, "gallery", lambda scenario, modality: (same, modality))
     assert encoded == [["CompleteSource"] * 5, ["CaptionRow"] * 5, ["TextRow"] * 5]
     assert sorted(reads) == sorted(2 * [row.item_id for row in rows])  # for the clean side, and for the pixels of TCR
     assert [row.rank for row in ranks] == [row.rank for row in clean_ranks]
@@ -474,9 +433,8 @@ def test_both_sides_of_a_combination_are_perturbed(
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Project:
     """A project of which both directions were evaluated."""
-    root = tmp_path_factory.mktemp("evaluated")
     project = new_project(
-        root,
+        tmp_path_factory.mktemp("evaluated"),
         suites={
             "mlvp": {"perturbations": ["fog"], "severities": [1, 3]},
             "mm_robustness": {
@@ -506,6 +464,11 @@ def folder_of(project: Project, folder: str) -> Path:
     return model
 
 
+def changed(project: Project, **evaluated: Any) -> Project:
+    """The project with other settings of its evaluation."""
+    return Project(project.root, {**project.config, "evaluation": {**project.config["evaluation"], **evaluated}})
+
+
 def test_every_scenario_and_method_has_its_row(evaluated: Project) -> None:
     results = read_manifest(folder_of(evaluated, "manifests/tiny/adaptation") / "results.parquet")
     wanted = evaluation.scenarios(config.parse(evaluated.config), "tiny")
@@ -520,21 +483,22 @@ def test_every_scenario_and_method_has_its_row(evaluated: Project) -> None:
     assert len(ranks) == len(IDS) * len(results)
 
 
-def test_without_adapting_nothing_is_run_again(evaluated: Project) -> None:
+def test_results_without_adapting_and_the_report_run_nothing_again(evaluated: Project) -> None:
     """The jobs of all methods hold the runs without adaptation in their journals."""
     evaluated.snakemake("evaluate_tiny")
-    logs = list(evaluated.root.glob("work/logs/tiny/evaluation/**/none.log"))
+    logs = [path.read_text() for path in evaluated.root.glob("work/logs/tiny/evaluation/**/none.log")]
     assert logs
-    assert not any("batches of" in log.read_text() for log in logs)
-    assert not any("clips read" in log.read_text() for log in logs)
+    assert not any("batches of" in log or "clips read" in log for log in logs)
     results = read_manifest(folder_of(evaluated, "manifests/tiny/evaluation") / "results.parquet")
     assert set(results["method"]) == {"none"}
+    assert "rule evaluate:" not in evaluated.snakemake("report").stderr
+    page = (evaluated.root / "manifests/report.html").read_text()
+    for shown in ("mm_robustness at severity 5: R@1", "mlvp, mixed types: R@1", "20% perturbed"):
+        assert shown in page
 
 
 def test_with_another_reader_nothing_is_run_again(evaluated: Project) -> None:
-    with_decord = {**evaluated.config, "evaluation": {**evaluated.config["evaluation"], "reader": "decord"}}
-    changed = Project(evaluated.root, with_decord)
-    output = changed.snakemake("tta_tiny", "--dry-run")
+    output = changed(evaluated, reader="decord").snakemake("tta_tiny", "--dry-run")
     assert not {"evaluate", "gallery"} & {line.partition(" ")[0] for line in output.stdout.splitlines()}
 
 
@@ -542,22 +506,11 @@ def test_another_method_runs_alone(evaluated: Project) -> None:
     """The journals hold what was run before."""
     journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/low/adapted.jsonl"
     before = journal.read_text().splitlines()
-    with_one_more = {**evaluated.config["evaluation"], "methods": ["tcr", "qbnorm", "dsl"]}
-    changed = Project(evaluated.root, {**evaluated.config, "evaluation": with_one_more})
-    changed.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)), started=True)
+    project = changed(evaluated, methods=["tcr", "qbnorm", "dsl"])
+    project.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)), started=True)
     after = journal.read_text().splitlines()
     assert after[: len(before)] == before
     assert {json.loads(line)["row"]["method"] for line in after[len(before) :]} == {"dsl"}
-
-
-def test_the_report_shows_what_was_evaluated(evaluated: Project) -> None:
-    evaluated.snakemake("report")
-    page = (evaluated.root / "manifests/report.html").read_text()
-    assert "mm_robustness at severity 5: R@1" in page
-    assert "mlvp, mixed types: R@1" in page
-    assert "20% perturbed" in page
-    # Nothing was asked again for it.
-    assert "rule evaluate:" not in evaluated.snakemake("report", "--forcerun", "report").stderr
 
 
 @pytest.mark.parametrize(
@@ -567,25 +520,44 @@ def test_the_report_shows_what_was_evaluated(evaluated: Project) -> None:
         ({"calibrated": True}, {"severities": "calibrated", "corpus": "severities are calibrated"}),
         (
             {"params": '{"sigma":0.5}'},
-            {
-                "severities": "own parameters",
-                "corpus": "parameters are not the published ones: gaussian_noise",
-            },
+            {"severities": "own parameters", "corpus": "parameters are not the published ones: gaussian_noise"},
         ),
     ],
 )
 def test_results_say_whose_severities_they_have(changed: dict[str, str], facts: dict[str, str]) -> None:
-    entry = registry.get("mlvp/gaussian_noise")
-    wanted = recipe.make(entry, 3, seed=0, storage=recipe.Unstored())
+    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=recipe.Unstored())
     published = manifest_rows.expected_video(wanted, source("a"), None)
     backends = results.backends(None, [published, replace(published, **changed)])
     assert backends == {"retrieval": "demo_encoder"} | facts
 
 
 def test_an_evaluation_without_a_complete_clip_stops_with_one_message(tmp_path: Path) -> None:
-    from perturbations.evaluation.jobs import _clean
-
     rows = [SourceRow(dataset="d", split="test", item_id=name, status="quarantined", error="x") for name in "ab"]
     files.write(tmp_path / "s.parquet", SOURCES, rows)
     with pytest.raises(ManifestError, match=r"s\.parquet has no complete clip: all 2 are quarantined or missing"):
         _clean(tmp_path / "s.parquet", None)
+
+
+# --- features of other weights: those in a folder may be replaced ----------------------------------------------------
+
+
+def of_weights(sha256: str) -> Any:
+    return SimpleNamespace(sha256=sha256, model=SimpleNamespace(device=torch.device("cpu")))
+
+
+def test_a_gallery_of_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = torch.arange(12.0).reshape(2, 3, 2)
+    monkeypatch.setattr(galleries, "encoded", lambda *_: Gallery("t2v", rows))
+    path = tmp_path / "clips.safetensors"
+    galleries.write(path, of_weights("old"), scenarios.Clean([source("a")], []), "clips", 3)
+    assert torch.equal(galleries.read(path, of_weights("old"), "clips").features, rows)
+    with pytest.raises(ManifestError, match="encoded with other weights.*run snakemake again, which encodes"):
+        galleries.read(path, of_weights("new"), "clips")
+
+
+def test_features_of_other_weights_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "features.safetensors"
+    features.write(path, {"clean": features.Features(("a",), np.ones((1, 4), np.float32))}, of_weights("old"))
+    assert features.read(path, "old")["clean"].names == ("a",)
+    with pytest.raises(ManifestError, match="encoded with other weights.*run snakemake again, which encodes"):
+        features.read(path, "new")

@@ -31,7 +31,7 @@ ADAPTING = tuple(name for name in METHODS if methods()[name].adapts)
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
-    return five_clips(tmp_path_factory.mktemp("clips"), frames=3)
+    return five_clips(tmp_path_factory.mktemp("clips"))
 
 
 @pytest.fixture(scope="module")

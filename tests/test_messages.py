@@ -83,10 +83,3 @@ def test_a_terminal_without_unicode_gets_escapes(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert rb"\u89c6\u9891 is damaged" in done.stdout
-
-
-@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "soon"])
-def test_a_clip_is_not_given_up_before_it_began(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["verify", "--stall-limit", seconds])
-    assert "argument --stall-limit" in capsys.readouterr().err

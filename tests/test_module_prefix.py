@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -85,39 +83,27 @@ SETTINGS = {
 }
 
 
-def snakemake(folder: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
+def snakemake(folder: Path, *arguments: str, status: int = 0) -> str:
+    command = [*preloaded.command("snakemake"), "--cores", "2", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workflow of one's own with two modules, before its first run."""
+def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workflow of one's own with two modules, after its one run, which printed what is in `.printed`."""
     folder = tmp_path_factory.mktemp("of mine") / "project"
     videos = folder / "data" / "videos"
     videos.mkdir(parents=True)
     for name in ("video1", "video2"):
         clips.make(videos / f"{name}.mp4")
-    with (folder / "data" / "test.csv").open("w", newline="") as file:
-        lines = csv.writer(file)
-        lines.writerow(["key", "vid_key", "video_id", "sentence"])
-        lines.writerows([f"ret{n}", f"msr{n}", f"video{n}", f"a picture moves, number {n}"] for n in (1, 2))
+    lines = ["key,vid_key,video_id,sentence", *(f"ret{n},msr{n},video{n},a picture moves {n}" for n in (1, 2))]
+    (folder / "data" / "test.csv").write_text("\n".join(lines))
     (folder / "Snakefile").write_text(SNAKEFILE)
     (folder / "settings.yaml").write_text(yaml.safe_dump(SETTINGS))
+    (folder / ".printed").write_text(snakemake(folder))
     return folder
-
-
-@pytest.fixture(scope="module")
-def printed(project: Path) -> str:
-    """What the one run prints."""
-    return snakemake(project)
-
-
-@pytest.fixture
-def corpora(project: Path, printed: str) -> Path:
-    return project
 
 
 def test_every_module_makes_its_corpus_below_its_prefix(corpora: Path) -> None:
@@ -130,13 +116,12 @@ def test_every_module_makes_its_corpus_below_its_prefix(corpora: Path) -> None:
     drawn = read_manifest(corpora / "drawn/manifests/demo/mlvp/videos.parquet")
     assert all(Path(path).is_relative_to(corpora / "drawn/corpora") for path in drawn["path"])
     assert all(Path(path).is_file() for path in (*rows["path"], *drawn["path"], *drawn["source_path"]))
-
-
-def test_other_rules_work_where_snakemake_was_started(corpora: Path) -> None:
+    # Other rules work where Snakemake was started.
     assert (corpora / "mine.txt").read_text().splitlines()[0] == str(corpora)
 
 
-def test_both_checks_before_the_run_are_printed_and_no_failures_after_it(printed: str) -> None:
+def test_both_checks_before_the_run_are_printed_and_no_failures_after_it(corpora: Path) -> None:
+    printed = (corpora / ".printed").read_text()
     assert "preflight: clips of msr: 2 present" in printed
     assert "preflight: clips of demo: 1 to draw" in printed
     assert "quarantined or missing" not in printed
@@ -146,7 +131,7 @@ def test_both_checks_before_the_run_are_printed_and_no_failures_after_it(printed
 @pytest.mark.parametrize("place", ["results/real clips", "drawn"])
 def test_commands_about_a_run_work_in_the_folder(place: str, corpora: Path) -> None:
     def perturb(*arguments: str) -> str:
-        command = [sys.executable, "-m", "perturbations", *arguments]
+        command = [*preloaded.command("perturb"), *arguments]
         return subprocess.run(command, cwd=corpora / place, capture_output=True, text=True, check=True).stdout
 
     assert "The last run has ended" in perturb("status")
@@ -171,27 +156,23 @@ def test_nothing_is_made_again_also_where_the_folder_was_moved(corpora: Path, tm
 # --- the parts -------------------------------------------------------------------------------------------------------
 
 
-def prefixed(prefix: str) -> Callable[[str], str]:
-    return lambda path: prefix + path
-
-
 @pytest.mark.parametrize(
     ("prefix", "folder"),
     [("", ""), ("results/", "results"), ("a b/c/", "a b/c"), ("/scratch/x/", "/scratch/x"), ("映画/", "映画")],
 )
 def test_the_folder_of_a_prefix(prefix: str, folder: str) -> None:
-    assert workplace.of_module(prefixed(prefix)) == Path(folder)
+    assert workplace.of_module(prefix.__add__) == Path(folder)
 
 
 @pytest.mark.parametrize(
     ("modified", "reason"),
     [
-        (prefixed("perturbed_"), "a folder's name and nothing else"),
+        ("perturbed_".__add__, "a folder's name and nothing else"),
         (lambda path: path.replace("manifests/", "results/"), "must stay in one folder"),
         (lambda path: path.replace("manifests/", "results/manifests/"), "must stay in one folder"),
-        (prefixed("work/"), "its own folder of that name"),
-        (prefixed("../results/"), "absolute path"),
-        (prefixed("{dataset}/"), "wildcards"),
+        ("work/".__add__, "its own folder of that name"),
+        ("../results/".__add__, "absolute path"),
+        ("{dataset}/".__add__, "wildcards"),
     ],
 )
 def test_what_puts_paths_elsewhere_is_refused(modified: Callable[[str], str], reason: str) -> None:
@@ -276,10 +257,8 @@ def test_mistakes_stand_in_the_file_of_the_modules_user(tmp_path: Path) -> None:
         "time: 1:30\nclips:\n  datasets: {demo: {adapter: demo, clips: 010}}\n  suites:\n    mlvp: {severities: [9]}\n"
     )
     (tmp_path / "settings.yaml").write_text(settings)
-    command = [sys.executable, "-m", "snakemake", "--dry-run", "--config", "clips={shard_size: 0}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 1
-    _, _, told = (done.stdout + done.stderr).partition("the configuration of the module `clips` is not valid:\n")
+    printed = snakemake(tmp_path, "--dry-run", "--config", "clips={shard_size: 0}", status=1)
+    _, _, told = printed.partition("the configuration of the module `clips` is not valid:\n")
     assert [line.partition(": ")[::2] for line in told.splitlines()[:3]] == [
         (
             "  settings.yaml, line 3",
@@ -310,28 +289,15 @@ def test_a_configuration_that_no_file_holds_has_no_lines() -> None:
 def test_scenarios_lie_side_by_side_and_have_one_report(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(SETTINGS["drawn"]))
     (tmp_path / "scenarios.yaml").write_text("seed_0: {}\nother: {seed: 1, suites: {mlvp: {severities: [2, 3]}}}\n")
-    program = (
-        *preloaded.command("snakemake"),
-        "--snakefile",
-        perturbations.snakefile("scenarios.smk"),
-    )
-
-    def run(*arguments: str) -> str:
-        command = [*map(str, program), "--cores", "2", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    assert "preflight: clips of demo: 1 to draw" in run()
+    scenarios = ("--snakefile", str(perturbations.snakefile("scenarios.smk")))
+    assert "preflight: clips of demo: 1 to draw" in snakemake(tmp_path, *scenarios)
     rows = [
         read_manifest(tmp_path / f"results/{name}/manifests/demo/mlvp/videos.parquet") for name in ("seed_0", "other")
     ]
     assert [(set(table["seed"]), list(table["severity"])) for table in rows] == [({0}, [2]), ({1}, [2, 3])]
-    assert "Nothing to be done" in run("--dry-run", "mlvp_demo")
-    assert "Nothing to be done" in run("--dry-run", "other_mlvp_demo")
-    run("--report", "report.html")
+    assert "Nothing to be done" in snakemake(tmp_path, *scenarios, "--dry-run", "mlvp_demo", "other_mlvp_demo")
+    snakemake(tmp_path, *scenarios, "--report", "report.html")
     report = (tmp_path / "report.html").read_text()
     assert all(report.count(f'"folder": "results/{name}"') >= 2 for name in ("seed_0", "other"))
     (tmp_path / "scenarios.yaml").write_text("two words: {}\n")
-    with pytest.raises(AssertionError, match="names .* of scenarios"):
-        run("--dry-run")
+    assert re.search("names .* of scenarios", snakemake(tmp_path, *scenarios, "--dry-run", status=1))

@@ -41,14 +41,21 @@ def test_one_id_too_often_is_an_error() -> None:
         split(["a", "a", "a"], 2)
 
 
-def project(root: Path, names: list[str]) -> config.Config:
+def project(root: Path, names: list[str], rows: list[dict[str, Any]] | None = None) -> config.Config:
+    """A dataset of these clips; without rows of captions each has one, and so has a clip that is gone."""
     (root / "videos").mkdir(exist_ok=True)
     for name in names:
         (root / "videos" / f"{name}.mp4").write_bytes(b"x")
-    rows = [{"item_id": name, "caption": "c\u2028d"} for name in [*names, "gone"]]
+    rows = rows or [{"item_id": name, "caption": "c\u2028d"} for name in [*names, "gone"]]
     (root / "captions.json").write_text(json.dumps(rows))
     raw: dict[str, Any] = {"adapter": "folder", "annotations": root / "captions.json", "videos": root / "videos"}
     return config.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}, "shard_size": 2})
+
+
+def clips_of(root: Path, plan: sharding.DatasetPlan) -> list[str]:
+    """The items of all shards' lists, sorted."""
+    lists = [listed.read(sharding.list_path(root, shard), ListedClip) for shard in plan.shards]
+    return sorted(clip.item_id for members in lists for clip in members)
 
 
 def test_list_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> None:
@@ -57,8 +64,7 @@ def test_list_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> N
     files = {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()}
     assert sorted(files) == sorted(plan.shards)
     assert (plan.listed, plan.rejected) == (5, 1)
-    lines = [line for shard in plan.shards for line in listed.read(sharding.list_path(root, shard), ListedClip)]
-    assert sorted(line.item_id for line in lines) == ["a", "b", "c", "new\nline"]
+    assert clips_of(root, plan) == ["a", "b", "c", "new\nline"]
     assert [line.item_id for line in listed.read(root / "rejected.jsonl", RejectedItem)] == ["gone"]
     assert listed.read(root / "captions.jsonl", ListedCaption)[0].text == "c\u2028d"
 
@@ -86,8 +92,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path) -> None:
-    settings = project(tmp_path, list("abcdef"))
-    (tmp_path / "captions.json").write_text(json.dumps(ROWS))
+    settings = project(tmp_path, list("abcdef"), ROWS)
     root = tmp_path / "work"
     plan = sharding.make("d", settings, root)
     usable = listed.read(root / "captions.jsonl", ListedCaption)
@@ -108,12 +113,9 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
         ("f", "a caption has 100,001 characters, more than 100,000"),
     ]
     # A clip whose captions cannot be used is perturbed all the same; no id is there twice.
-    shards = [
-        clip.item_id for shard in plan.shards for clip in listed.read(sharding.list_path(root, shard), ListedClip)
-    ]
     unusable = listed.read(root / "rejected.jsonl", RejectedItem)
-    assert sorted([*shards, *(row.item_id for row in unusable)]) == ["", "a", "b", "c", "d", "e", "f"]
-    assert sorted(shards) == ["a", "b", "c"]
+    assert clips_of(root, plan) == ["a", "b", "c"]
+    assert sorted(row.item_id for row in unusable) == ["", "d", "e", "f"]
     assert next(row.error for row in unusable if not row.item_id).endswith("; 1 more entries with this id")
     assert (plan.listed, plan.rejected) == (7, 4)
     # Captions alone are listed in the same way.
@@ -196,8 +198,7 @@ def test_odd_names_take_one_line_each(tmp_path: Path) -> None:
     texts = [sharding.list_path(root, shard).read_bytes() for shard in plan.shards]
     assert b"".join(texts).count(b"\n") == len(names)
     assert all(text.isascii() and len(text.splitlines()) == text.count(b"\n") for text in texts)
-    ids = [line.item_id for shard in plan.shards for line in listed.read(sharding.list_path(root, shard), ListedClip)]
-    assert sorted(ids) == sorted(names)
+    assert clips_of(root, plan) == sorted(names)
 
 
 def slow_shards(names: list[str], shard_size: int) -> dict[str, list[str]]:
@@ -229,11 +230,8 @@ ODD_TEXTS = ["", "plain", 'quo"te', "back\\slash", "new\nline", "\u2028", "é", 
 
 def test_captions_are_listed_as_plain_json_sorted_by_id(tmp_path: Path) -> None:
     names = ["b", "a", "a#0", 'q"', "é", "z\x01"]
-    (tmp_path / "videos").mkdir()
     rows = [{"item_id": name, "caption": f".{text}{name}"} for text in ODD_TEXTS for name in names]
-    (tmp_path / "captions.json").write_text(json.dumps(rows))
-    raw = {"adapter": "folder", "annotations": tmp_path / "captions.json", "videos": tmp_path / "videos"}
-    parsed = config.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}})
+    parsed = project(tmp_path, [], rows)
     expected = [
         {"caption_id": f"{name}#{number}", "item_id": name, "text": f".{text}{name}".strip()}
         for number, text in enumerate(ODD_TEXTS)

@@ -8,21 +8,23 @@ import re
 import shutil
 import subprocess
 from collections import namedtuple
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import needs as optional
 import preloaded
 import pytest
-import yaml
-from test_workflow import IDS, REPOSITORY, Project, new_project, tiny_clip
+from test_workflow import IDS, Project, new_project, tiny_clip
 
 from perturbations.base import console
 from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
+from perturbations.config import file as config_file
+from perturbations.config import line_numbers
 from perturbations.config import sections as configuration
 from perturbations.engine import needs
-from perturbations.plan import listed, paths
+from perturbations.plan import listed, paths, recipe
 from perturbations.preflight import check as preflight
 from perturbations.preflight import readiness, survey
 from perturbations.preflight import wanted as planning
@@ -84,11 +86,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return new_project(tmp_path, shard_size=2)
 
 
-def wanted_of(raw: Any, *names: str) -> tuple[configuration.Config, planning.WantedWork]:
-    """The configuration of a file's values, and what targets want."""
-    config = configuration.parse(raw)
-    Path("config.yaml").write_text(yaml.safe_dump(raw))
-    words = [*preloaded.command("snakemake"), "--snakefile", str(REPOSITORY / "Snakefile"), "--cores", "1", "-n"]
+def wanted_of(project: Project, *names: str) -> tuple[configuration.Config, planning.WantedWork]:
+    """The project's configuration, and what targets want."""
+    config = configuration.parse(project.config)
+    project.write_config()
+    words = [*preloaded.command("snakemake"), *project.snakefile(), "--cores", "1", "-n"]
     environment = {**os.environ, console.PLAN_VARIABLE: "plan.jsonl"}
     Path("plan.jsonl").unlink(missing_ok=True)
     done = subprocess.run([*words, "--", *names], env=environment, capture_output=True, text=True)
@@ -100,13 +102,13 @@ def wanted_of(raw: Any, *names: str) -> tuple[configuration.Config, planning.Wan
 
 def test_guided_perturbations_want_their_analyses(project: Project) -> None:
     project.config["suites"]["mlvp"] = {"perturbations": ["motion_blur", "event_insertion"], "severities": [2]}
-    _, wanted = wanted_of(project.config, "mlvp_tiny")
+    _, wanted = wanted_of(project, "mlvp_tiny")
     assert {analysis for _, analysis, _ in wanted.analyses} >= {"motion", "embedding"}
 
 
 def test_an_evaluation_wants_only_the_clips_that_it_asks_with(project: Project) -> None:
     project.config["evaluation"] = {"severities": [3], "directions": ["v2t"]}
-    _, wanted = wanted_of(project.config, "evaluate_tiny")
+    _, wanted = wanted_of(project, "evaluate_tiny")
     assert {(job.perturbation, job.severity) for job in wanted.videos} == {("fog", 3), ("gaussian_noise", 3)}
     assert "evaluate" in wanted.rules
     assert not wanted.checked
@@ -117,76 +119,73 @@ def test_an_evaluation_wants_only_the_clips_that_it_asks_with(project: Project) 
 Usage = namedtuple("Usage", "total used free")
 
 
-def summary_of(project: Project, *names: str, **options: Any) -> preflight.Report:
-    config, wanted = wanted_of(project.config, *names)
-    return preflight.check(config, wanted, **options)
+def summary_of(project: Project, *names: str) -> preflight.Report:
+    return preflight.check(*wanted_of(project, *names))
 
 
 def test_the_summary_counts_clips_jobs_and_bytes(project: Project) -> None:
-    config, wanted = wanted_of(project.config, "mlvp_tiny")
+    config, wanted = wanted_of(project, "mlvp_tiny")
     shards = {job.shard for job in wanted.videos}
     assert len(wanted.videos) == 4 * len(shards)
     assert wanted.sources == {("tiny", shard) for shard in shards}
     assert wanted.checked == {"tiny"}
-    lines = preflight.check(config, wanted).text()
-    assert lines[0] == "preflight: clips of tiny: 4 present; max_failed_items allows 0"
-    assert lines[1].startswith("preflight: to make: 16 perturbed videos in ")
-    assert lines[2].startswith("preflight: disk: about ")
-    assert len(lines) == 3
+    clips, made, disk = preflight.check(config, wanted).text()
+    assert clips == "preflight: clips of tiny: 4 present; max_failed_items allows 0"
+    assert made.startswith("preflight: to make: 16 perturbed videos in ")
+    assert disk.startswith("preflight: disk: about ")
 
 
 def test_missing_and_unreadable_clips_over_max_failed_items_cannot_succeed(project: Project) -> None:
     (project.root / "videos/b.mp4").write_bytes(b"")
     project.write_captions([*IDS, "gone"])
-    summary = summary_of(project, "mlvp_tiny")
+    config, wanted = wanted_of(project, "mlvp_tiny")
+    summary = preflight.check(config, wanted)
     assert "clips of tiny: 3 present, 1 missing, 1 unreadable; max_failed_items allows 0" in summary.lines[0]
     with pytest.raises(ConfigError, match="2 clips are missing or cannot be read") as caught:
         summary.raise_errors()
     assert "'gone': missing: no gone.mp4" in str(caught.value)
     assert "videos/b.mp4: the file is empty" in str(caught.value)
-    project.config["max_failed_items"] = 2
-    summary_of(project, "mlvp_tiny").raise_errors()
+    preflight.check(configuration.parse({**project.config, "max_failed_items": 2}), wanted).raise_errors()
+    evaluated = summary_of(project, "evaluate_tiny")
+    assert not evaluated.errors
+    assert "2 clips are missing" in evaluated.warnings[0]
 
 
-def test_an_evaluation_only_warns_of_missing_clips(project: Project) -> None:
-    project.write_captions([*IDS, "gone"])
-    summary = summary_of(project, "evaluate_tiny")
-    assert not summary.errors
-    assert "1 clips are missing" in summary.warnings[0]
-
-
-@pytest.mark.parametrize(("share", "kind"), [(0.3, "error"), (0.5, "warning"), (0.9, "warning"), (1.5, "nothing")])
 def test_too_little_space_stops_the_run_and_too_tight_space_is_a_warning(
-    project: Project, monkeypatch: pytest.MonkeyPatch, share: float, kind: str
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = 4e9
-    monkeypatch.setattr(survey, "stored", lambda *_: (16, wanted, False))
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, int(share * wanted)))
-    summary = summary_of(project, "mlvp_tiny")
-    assert ["error"] * len(summary.errors) + ["warning"] * len(summary.warnings) == [kind] * (kind != "nothing")
-    for line in (*summary.errors, *summary.warnings):
-        assert "about 4.0 GB" in line
-        assert f"{share * 4:.1f} GB free" in line
+    planned = wanted_of(project, "mlvp_tiny")
+    monkeypatch.setattr(survey, "stored", lambda *_: (16, 4e9, False))
+    for share, errors, warnings in ((0.3, 1, 0), (0.5, 0, 1), (0.9, 0, 1), (1.5, 0, 0)):
+        usage = Usage(0, 0, int(share * 4e9))
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, usage=usage: usage)
+        summary = preflight.check(*planned)
+        assert (len(summary.errors), len(summary.warnings)) == (errors, warnings)
+        for line in (*summary.errors, *summary.warnings):
+            assert "about 4.0 GB" in line
+            assert f"{share * 4:.1f} GB free" in line
 
 
-@pytest.mark.parametrize("obstacle", ["file", "dangling link", "read-only"])
-def test_results_must_have_a_folder_that_can_be_written(
-    project: Project, obstacle: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_must_have_a_folder_that_can_be_written(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, wanted = wanted_of(project, "mlvp_tiny")
+    recipes = configuration.parse({**project.config, "storage": {"tier": "recipe"}})
     folder = project.root / "corpora" / "tiny"
     folder.parent.mkdir()
-    if obstacle == "file":
-        folder.write_text("not a folder")
-    elif obstacle == "dangling link":
-        folder.symlink_to("nowhere")
-    else:
-        folder.mkdir()
-        # Root may write everywhere: permissions are those of another user.
-        monkeypatch.setattr(preflight.os, "access", lambda path, mode: Path(path) != Path("corpora/tiny"))
-    what = "not writable" if obstacle == "read-only" else "no folder"
-    assert summary_of(project, "mlvp_tiny").errors == [f"disk: corpora/tiny is {what}"]
-    project.config["storage"] = {"tier": "recipe"}
-    assert not summary_of(project, "mlvp_tiny").errors, "recipes store no clips"
+
+    def is_refused(what: str) -> None:
+        assert preflight.check(config, wanted).errors == [f"disk: corpora/tiny is {what}"]
+        assert not preflight.check(recipes, wanted).errors, "recipes store no clips"
+
+    folder.write_text("not a folder")
+    is_refused("no folder")
+    folder.unlink()
+    folder.symlink_to("nowhere")
+    is_refused("no folder")
+    folder.unlink()
+    folder.mkdir()
+    # Root may write everywhere: permissions are those of another user.
+    monkeypatch.setattr(preflight.os, "access", lambda path, mode: Path(path) != Path("corpora/tiny"))
+    is_refused("not writable")
 
 
 def test_a_link_to_a_larger_disk_must_be_named(
@@ -195,16 +194,19 @@ def test_a_link_to_a_larger_disk_must_be_named(
     """Otherwise every clip would be made before the first job that reads one refuses it."""
     disk = tmp_path_factory.mktemp("larger disk")
     (project.root / "corpora").symlink_to(disk)
-    (error,) = summary_of(project, "mlvp_tiny").errors
+    planned = wanted_of(project, "mlvp_tiny")
+    (error,) = preflight.check(*planned).errors
     assert str(disk) in error
     assert "PERTURB_LINKED" in error
     monkeypatch.setenv("PERTURB_LINKED", str(disk))
-    assert summary_of(project, "mlvp_tiny").errors == []
+    assert preflight.check(*planned).errors == []
 
 
 def test_what_is_stored_follows_the_tier_the_frames_and_the_clips(project: Project) -> None:
+    _, wanted = wanted_of(project, "mlvp_tiny")
+
     def stored(**storage: Any) -> tuple[int, float, bool]:
-        config, wanted = wanted_of({**project.config, "storage": storage}, "mlvp_tiny")
+        config = configuration.parse({**project.config, "storage": storage})
         return survey.stored(config, wanted, {"tiny": survey.Collection.read("tiny", wanted)})
 
     videos, high, is_rough = stored(tier="video")
@@ -229,28 +231,18 @@ def test_without_a_clip_nothing_is_said_to_exist(project: Project) -> None:
     assert summary.lines[-1] == "to make: no clips, captions or evaluations; no clip is present"
 
 
-def with_captions(project: Project, **captions: Any) -> None:
+def test_the_check_counts_the_jobs_of_captions_and_evaluations_until_they_exist(project: Project) -> None:
+    captions = {"perturbations": ["keyboard", "ocr"], "severities": [1, 2]}
     project.config["suites"] = {"mm_robustness": {"captions": captions}}
-
-
-def test_the_check_counts_the_jobs_of_captions_and_evaluations(project: Project) -> None:
-    with_captions(project, perturbations=["keyboard", "ocr"], severities=[1, 2])
-    _, wanted = wanted_of(project.config, "text_mm_robustness_tiny")
-    assert {(job.perturbation, job.severity) for job in wanted.captions} == {
-        (name, severity) for name in ("keyboard", "ocr") for severity in (1, 2)
-    }
-    assert summary_of(project, "text_mm_robustness_tiny").lines == ["to make: perturbed captions in 4 jobs"]
     project.config["evaluation"] = {"severities": [1], "directions": ["t2v"]}
-    _, wanted = wanted_of(project.config, "evaluate_tiny")
+    config, wanted = wanted_of(project, "evaluate_tiny")
     assert {job.severity for job in wanted.captions} == {1}
     jobs = wanted.rules.count("evaluate")
     assert jobs > 1
-    assert f"to evaluate: {jobs} jobs of retrieval" in summary_of(project, "evaluate_tiny").lines
-
-
-def test_where_everything_exists_the_check_says_so(project: Project) -> None:
-    with_captions(project, perturbations=["keyboard"], severities=[1])
-    _, wanted = wanted_of(project.config, "text_mm_robustness_tiny")
+    assert f"to evaluate: {jobs} jobs of retrieval" in preflight.check(config, wanted).lines
+    config, wanted = wanted_of(project, "text_mm_robustness_tiny")
+    assert {(job.perturbation, job.severity) for job in wanted.captions} == set(product(("keyboard", "ocr"), (1, 2)))
+    assert preflight.check(config, wanted).lines == ["to make: perturbed captions in 4 jobs"]
     for job in wanted.captions:
         part = project.root / f"work/tiny/{job.suite}/captions/{job.perturbation}/{job.severity}/{job.shard}.parquet"
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -260,66 +252,69 @@ def test_where_everything_exists_the_check_says_so(project: Project) -> None:
     ]
 
 
-def test_without_the_demo_a_target_must_be_named(
-    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (project.root / "config.yaml").write_text(json.dumps(project.config))
-    monkeypatch.chdir(project.root)
+def test_without_the_demo_a_target_must_be_named(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.write_config()
     assert main(["check"]) == 1
     assert "`datasets` has no `demo`: name targets, such as mlvp_tiny" in capsys.readouterr().err
 
 
 def test_many_lines_of_one_kind_are_cut() -> None:
-    summary = preflight.Report([f"line {number}" for number in range(9)], [f"careful {number}" for number in range(9)])
-    assert len(summary.text()) == 10
-    assert summary.text()[4] == "preflight: and 5 more lines"
+    text = preflight.Report([f"line {number}" for number in range(9)], ["careful"] * 9).text()
+    assert len(text) == 10
+    assert text[4] == "preflight: and 5 more lines"
 
 
 # --- the machine -----------------------------------------------------------------------------------------------------
 
 
-def test_models_that_are_not_there_stop_an_evaluation(project: Project, tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    project.config["evaluation"] = {"pretrained": str(tmp_path / "model")}
-    assert any("it has no config.json" in line for line in summary_of(project, "evaluate_tiny").errors)
-    (tmp_path / "model/config.json").write_text("{}")
-    assert any("has no tokenizer" in line for line in summary_of(project, "evaluate_tiny").errors)
-    (tmp_path / "model/vocab.txt").touch()
+def test_models_that_are_not_there_stop_an_evaluation(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, wanted = wanted_of(project, "evaluate_tiny")
+    model = project.root / "model"
+    model.mkdir()
+
+    def errors(pretrained: str) -> list[str]:
+        config = configuration.parse({**project.config, "evaluation": {"pretrained": pretrained}})
+        return preflight.check(config, wanted).errors
+
+    assert any("it has no config.json" in line for line in errors(str(model)))
+    (model / "config.json").write_text("{}")
+    assert any("has no tokenizer" in line for line in errors(str(model)))
+    (model / "vocab.txt").touch()
     for text, words in (
         ("{", "config.json does not say what it is"),
         ("{}", "no `model_type`"),
         ('{"model_type": "clp"}', "allowed: .*clip.*; did you mean clip"),
         ('{"model_type": "clip"}', r"no \*.safetensors file"),
     ):
-        (tmp_path / "model/config.json").write_text(text)
-        (line,) = summary_of(project, "evaluate_tiny").errors
+        (model / "config.json").write_text(text)
+        (line,) = errors(str(model))
         assert re.search(words, line), line
-    (tmp_path / "model/model.safetensors").touch()
-    assert not summary_of(project, "evaluate_tiny").errors
-    project.config["evaluation"] = {"pretrained": str(tmp_path / "nothing")}
-    assert any("no such folder" in line for line in summary_of(project, "evaluate_tiny").errors)
+    (model / "model.safetensors").touch()
+    assert not errors(str(model))
+    assert any("no such folder" in line for line in errors(str(project.root / "nothing")))
+    pytest.importorskip("huggingface_hub")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert any("hf download nobody/has-this-model" in line for line in errors("nobody/has-this-model"))
+    project.config["evaluation"] = {"pretrained": str(project.root / "nothing")}
     assert not summary_of(project, "mlvp_tiny").errors, "a corpus needs no model"
 
 
-def test_weights_that_were_not_downloaded_stop_an_evaluation(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("huggingface_hub")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    project.config["evaluation"] = {"pretrained": "nobody/has-this-model"}
-    errors = summary_of(project, "evaluate_tiny").errors
-    assert any("hf download nobody/has-this-model" in line for line in errors)
-
-
-def test_a_pretrained_backend_is_looked_for_where_a_perturbation_needs_it(project: Project, tmp_path: Path) -> None:
-    project.config["backends"] = {"embedding": {"backend": "pretrained", "clip": str(tmp_path / "clip")}}
+def test_a_pretrained_backend_is_looked_for_where_a_perturbation_needs_it(project: Project) -> None:
+    folder = project.root / "clip"
+    project.config["backends"] = {"embedding": {"backend": "pretrained", "clip": str(folder)}}
     project.config["suites"]["mlvp"] = {"variant": "paper", "perturbations": ["fog"], "severities": [1]}
     assert not summary_of(project, "mlvp_tiny").errors
     project.config["suites"]["mlvp"]["perturbations"] = ["event_insertion"]
-    (line,) = (line for line in summary_of(project, "mlvp_tiny").errors if "clip" in line)
-    assert line == f"backends.embedding.clip: no such folder: {tmp_path / 'clip'}"
-    (tmp_path / "clip").mkdir()
-    (tmp_path / "clip/config.json").write_text("{}")
-    (line,) = (line for line in summary_of(project, "mlvp_tiny").errors if "clip" in line)
-    assert line == f"backends.embedding.clip: {tmp_path / 'clip'} holds no weights: no *.safetensors file"
+    planned = wanted_of(project, "mlvp_tiny")
+
+    def told() -> str:
+        (line,) = (line for line in preflight.check(*planned).errors if "clip" in line)
+        return line
+
+    assert told() == f"backends.embedding.clip: no such folder: {folder}"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    assert told() == f"backends.embedding.clip: {folder} holds no weights: no *.safetensors file"
 
 
 def test_a_folder_of_pictures_matters_where_a_perturbation_chooses_from_it(project: Project, tmp_path: Path) -> None:
@@ -354,8 +349,9 @@ def test_a_device_that_is_missing_here_is_no_matter_on_a_cluster(
 ) -> None:
     monkeypatch.setattr(needs, "_gpus", lambda devices: 0)
     project.config["evaluation"] = {"device": "cuda"}
-    assert any("has no GPUs" in line for line in summary_of(project, "evaluate_tiny").errors)
-    assert not summary_of(project, "evaluate_tiny", local=False).errors
+    planned = wanted_of(project, "evaluate_tiny")
+    assert any("has no GPUs" in line for line in preflight.check(*planned).errors)
+    assert not preflight.check(*planned, local=False).errors
 
 
 def test_an_encoder_that_is_missing_is_told_once_per_encoder(
@@ -377,9 +373,6 @@ def test_an_encoder_that_is_missing_is_told_once_per_encoder(
 def test_a_missing_path_is_told_with_the_line_of_its_key(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from perturbations.config import file as config_file
-    from perturbations.config import line_numbers
-
     path = tmp_path / "config.yaml"
     path.write_text(
         "datasets:\n  tiny:\n    adapter: folder\n    annotations: captions.json\n    videos: nowhere\n"
@@ -390,23 +383,17 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
     def parsed() -> configuration.Config:
         return configuration.parse(config_file.load([path]), line_numbers.read([path]))
 
-    with pytest.raises(ConfigError) as caught:
-        paths.plan(parsed(), "tiny")
-    assert str(caught.value).split("\n")[1:] == [
-        "  config.yaml, line 8: backends.frost.images: no such directory: no_frost"
-    ]
-    path.write_text(path.read_text().replace("no_frost", "."))
-    with pytest.raises(ConfigError) as caught:
-        paths.plan(parsed(), "tiny")
-    assert str(caught.value).split("\n")[1:] == [
-        "  config.yaml, line 5: datasets.tiny.videos: no such directory: nowhere"
-    ]
-    path.write_text(path.read_text().replace("nowhere", "videos"))
+    for key, wrong, right in (
+        ("line 8: backends.frost.images", "no_frost", "."),
+        ("line 5: datasets.tiny.videos", "nowhere", "videos"),
+    ):
+        with pytest.raises(ConfigError, match=f"\n  config.yaml, {key}: no such directory: {wrong}$") as caught:
+            paths.plan(parsed(), "tiny")
+        assert str(caught.value).count("\n") == 1
+        path.write_text(path.read_text().replace(wrong, right))
     with pytest.raises(ConfigError, match=r"config\.yaml, line 6: datasets\.tiny\.subset: not in the annotations"):
         paths.plan(parsed(), "tiny")
     with pytest.raises(ConfigError, match=r"config\.yaml, line 7: suites\.mlvp\.severity is `calibrated`: there is no"):
-        from perturbations.plan import recipe
-
         recipe.from_config(parsed(), "tiny", "mlvp", "fog", 1)
     lines = readiness.problems(parsed(), planning.WantedWork(rules=["evaluate"]), local=False)
     assert lines == ["config.yaml, line 10: evaluation.pretrained: no such folder: ./no_model"]

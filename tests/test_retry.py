@@ -96,17 +96,6 @@ def test_a_clip_that_failed_while_it_was_made_is_made_again_alone(tmp_path: Path
     assert {path: after[path] for path in before} == before
 
 
-def test_a_part_that_cannot_be_read_is_made_anew(damaged: tuple[Project, bytes]) -> None:
-    project, _ = damaged
-    part = next((project.root / "work/tiny/mlvp/fog/3").glob("*.parquet"))
-    part.write_bytes(b"")
-    asked = project.perturb("retry")
-    assert f"{part.relative_to(project.root)}: all its items: part: cannot be read" in asked.stdout
-    project.snakemake("mlvp_tiny")
-    videos = read_manifest(project.root / "manifests/tiny/mlvp/videos.parquet")
-    assert len(videos) == 3 * 4
-
-
 def test_names_that_are_not_there_are_refused(damaged: tuple[Project, bytes], tmp_path: Path) -> None:
     project, _ = damaged
     refused = project.perturb("retry", "--dataset", "tyni")
@@ -131,7 +120,7 @@ def test_nothing_is_removed_while_snakemake_runs(damaged: tuple[Project, bytes])
     assert project.perturb("retry", "--dry-run").returncode == 0
 
 
-def test_deleted_and_cut_files_are_made_again_and_no_others(damaged: tuple[Project, bytes]) -> None:
+def test_deleted_and_cut_files_and_damaged_parts_are_made_again_and_no_others(damaged: tuple[Project, bytes]) -> None:
     project, _ = damaged
     before, results = inodes(project), project.results()
     deleted, cut = (project.root / MADE / "fog" / severity / "a.mp4" for severity in ("1", "3"))
@@ -143,8 +132,11 @@ def test_deleted_and_cut_files_are_made_again_and_no_others(damaged: tuple[Proje
     assert "fog/1/a.mp4: No such file or directory" in would.stdout, would.stderr
     assert "fog/3/a.mp4 has " in would.stdout
     assert "2 files in 2 parts would be processed again" in would.stdout
-
     assert project.perturb("retry", "--files").returncode == 0
+
+    part = next((project.root / "work/tiny/mlvp/gaussian_noise/3").glob("*.parquet"))
+    part.write_bytes(b"")
+    assert f"{part.relative_to(project.root)}: all its items: part: cannot be read" in project.perturb("retry").stdout
     project.snakemake("mlvp_tiny")
     assert project.results() == results
     assert {path for path, inode in inodes(project).items() if before.get(path) != inode} == {deleted, cut}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,32 +33,6 @@ BACKBONE = Backbone(
 )
 '''
 
-SAVE = """
-import sys
-from pathlib import Path
-
-import tiny_models
-import torch
-import transformers
-
-folder = Path(sys.argv[1])
-tokenizer = tiny_models.ended_tokenizer(folder)
-ids = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
-text = tiny_models.tower(vocab_size=len(tokenizer), max_position_embeddings=12, **ids)
-groups = {"depths": [1, 1], "num_group_tokens": [4, 0], "num_output_groups": [4, 0]}
-vision = tiny_models.tower(image_size=32, patch_size=8) | groups
-torch.manual_seed(0)
-config = transformers.GroupViTConfig(
-    text_config=text, vision_config=vision, projection_dim=16, projection_intermediate_dim=32
-)
-model = transformers.GroupViTModel(config)
-for parameter in model.parameters():
-    torch.nn.init.normal_(parameter, std=0.1)
-model.save_pretrained(folder)
-size, crop = {"shortest_edge": 32}, {"height": 32, "width": 32}
-transformers.CLIPImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
-"""
-
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -71,11 +43,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_folder_of_it_is_checked_and_encodes(copy: Path) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    folder = copy / "models" / "groupvit"
-    folder.mkdir(parents=True)
-    shelves.run(copy, "-c", SAVE, str(folder))
+    tiny_models = pytest.importorskip("tiny_models")
+    folder = tiny_models.save_groupvit(copy / "groupvit")
     settings = json.dumps({"model": "clip4clip", "pretrained": str(folder), "revision": None, "num_frames": 2})
     command = ["-m", "perturbations", "rule", "check-model", "--settings", settings, "--pretrained", str(folder)]
     shelves.run(copy, *command, "--output", "checked.json")
@@ -92,14 +61,6 @@ def test_the_command_lists_it(copy: Path) -> None:
 
 
 # --- the shelf -------------------------------------------------------------------------------------------------------
-
-
-def test_backbones_are_known_without_torch() -> None:
-    program = (
-        "import sys; from perturbations.evaluation.backbones import registry; registry.backbones();"
-        "print({'torch', 'numpy', 'transformers'} & set(sys.modules))"
-    )
-    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "set()"
 
 
 @pytest.mark.parametrize("name", registry.backbones())

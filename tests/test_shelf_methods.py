@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import needs
 import pytest
+import shelves
 import yaml
 
 from perturbations.base import shelf
@@ -19,8 +16,6 @@ from perturbations.base.errors import ConfigError, ShelfError
 from perturbations.tta.methods import registry
 
 pytestmark = needs.wings("composed", "evaluation")
-
-ROOT = Path(__file__).parents[1]
 
 CENTRED = '''
 """Similarities less each gallery item's mean over the batch."""
@@ -53,23 +48,11 @@ METHOD = Method(
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository with one more file on the shelf, and a configuration that asks for it."""
-    root = tmp_path_factory.mktemp("copy")
-    for name in ("perturbations", "workflow"):
-        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("*.pyc.*"))
-    shutil.copy(ROOT / "Snakefile", root)
-    (root / "perturbations/tta/methods/centred.py").write_text(CENTRED)
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    root = shelves.copy_with(tmp_path_factory.mktemp("copy"), {"perturbations/tta/methods/centred.py": CENTRED})
+    config = yaml.safe_load((root / "config.yaml").read_text())
     config["evaluation"]["methods"] = ["tent", "centred"]
     (root / "config.yaml").write_text(yaml.safe_dump(config))
     return root
-
-
-def run(copy: Path, *arguments: str) -> str:
-    """What a Python program prints that finds the copy, and the tests' helpers."""
-    environment = {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{ROOT / 'tests'}"}
-    done = subprocess.run([sys.executable, *arguments], cwd=copy, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_the_configuration_and_its_schema_know_it(copy: Path) -> None:
@@ -81,7 +64,7 @@ def test_the_configuration_and_its_schema_know_it(copy: Path) -> None:
         "print(json.dumps(evaluation.methods(parsed, evaluation.ADAPTED)));"
         "print(json.dumps(json.loads(config.json_schema())['$defs']['Evaluation']['properties']['methods']))"
     )
-    place, by_default, schema = run(copy, "-c", program).splitlines()
+    place, by_default, schema = shelves.run(copy, "-c", program).splitlines()
     assert Path(place).is_relative_to(copy)
     assert json.loads(by_default)[:4] == ["none", "tent", "read", "centred"]
     assert json.loads(schema)["items"]["enum"][:4] == ["none", "tent", "read", "centred"]
@@ -89,7 +72,7 @@ def test_the_configuration_and_its_schema_know_it(copy: Path) -> None:
 
 
 def test_the_workflow_plans_it(copy: Path) -> None:
-    planned = run(copy, "-m", "snakemake", "--dry-run", "--printshellcmds", "--cores", "1", "tta_demo")
+    planned = shelves.run(copy, "-m", "snakemake", "--dry-run", "--printshellcmds", "--cores", "1", "tta_demo")
     jobs = [line for line in planned.splitlines() if "perturb rule evaluate " in line and "/adapted.parquet" in line]
     assert jobs
     assert all('"methods":["none","tent","centred"]' in line for line in jobs)
@@ -105,7 +88,7 @@ def test_it_adapts(copy: Path) -> None:
         "plain, centred = run('none'), run('centred');"
         "print(all(torch.equal(a - a.mean(0), b) for a, b in zip(plain, centred, strict=True)))"
     )
-    assert run(copy, "-c", program).split() == ["True"]
+    assert shelves.run(copy, "-c", program).split() == ["True"]
 
 
 def test_the_page_has_a_row_of_it(copy: Path) -> None:
@@ -116,7 +99,7 @@ def test_the_page_has_a_row_of_it(copy: Path) -> None:
         "pages.page.write(Path('page.html'), results=[path]);"
         "print(json.dumps(pages.Page(Path('page.html')).tables))"
     )
-    tables = json.loads(run(copy, "-c", program))
+    tables = json.loads(shelves.run(copy, "-c", program))
     names = [line[0][0] for line in tables["demo, videos ask for captions (v2t), unperturbed queries"][1:]]
     assert names == ["none", "READ", "Mean-centred <1>", "SAR"]
     costs = next(table for caption, table in tables.items() if "milliseconds" in caption)
@@ -124,11 +107,6 @@ def test_the_page_has_a_row_of_it(copy: Path) -> None:
 
 
 # --- the shelf -------------------------------------------------------------------------------------------------------
-
-
-def test_methods_are_known_without_torch() -> None:
-    program = "import sys; from perturbations.evaluation import planning; print({'torch', 'numpy'} & set(sys.modules))"
-    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "set()"
 
 
 def test_exactly_one_method_is_the_baseline_and_it_does_not_adapt() -> None:
@@ -161,30 +139,3 @@ def test_an_unknown_method_is_told_the_nearest() -> None:
     with pytest.raises(ConfigError, match="method 'hatvr' is unknown; allowed: none, .*; did you mean hatvtr"):
         registry.method("hatvr")
     assert (registry.title_of("gone"), registry.place_of("gone")) == ("gone", len(registry.methods()))
-
-
-# --- the documentation -----------------------------------------------------------------------------------------------
-
-HEAD = "| method | in config.yaml | paper | minimizes | lr v2t / t2v | gives | needs |"
-
-
-def rate(value: float) -> str:
-    return f"{value:.0e}".replace("e-0", "e-")
-
-
-def documented() -> str:
-    """The table of methods as the documentation must have it."""
-    lines = [HEAD, "|---|---|---|---|---|---|---|"]
-    for name, entry in registry.methods().items():
-        rates = "" if entry.rates is None else " / ".join(map(rate, entry.rates))
-        needs = ["a bank"] * entry.needs_bank + ["all queries"] * entry.needs_all_queries
-        cells = (entry.title, f"`{name}`", entry.paper, entry.minimizes, rates, entry.gives, ", ".join(needs))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines).replace("|  |", "| |").replace("|  |", "| |") + "\n"
-
-
-def test_the_documentation_has_every_method() -> None:
-    pages = [page for page in (ROOT / "docs").rglob("*.md") if HEAD in page.read_text(encoding="utf-8")]
-    assert len(pages) == 1, f"one page below docs/ must have this table of methods:\n\n{documented()}"
-    text = pages[0].read_text(encoding="utf-8")
-    assert documented() in text, f"replace the table of methods in {pages[0]} by this one:\n\n{documented()}"

@@ -38,41 +38,37 @@ def video(item_id: str, name: str = "fog", severity: int = 1, **changed: Any) ->
     return clips.video_row(wanted, **{"dataset": "d", "item_id": item_id, "bytes": 1000, **changed})
 
 
+def put(root: Path, path: str, text: str = "") -> Path:
+    """Write a file below a folder."""
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+    return root / path
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A run: 2 shards of 3 clips; one perturbation is done but for a clip, one is being made, one not begun."""
     work = tmp_path / "work" / "d"
     for shard in ("s1", "s2"):
-        (work / "shards").mkdir(parents=True, exist_ok=True)
-        (work / "shards" / f"{shard}.jsonl").write_text("{}\n" * 3)
+        put(work, f"shards/{shard}.jsonl", "{}\n" * 3)
         rows = [clips.made_up_source(f"{shard}{n}") for n in range(3)]
         files.write_part(work / "sources" / f"{shard}.parquet", SOURCES, rows)
-    (work / "rejected.jsonl").write_text('{"error":"no video file","item_id":"x","missing":true,"split":""}\n')
-    listed.write_recipes(work / "mlvp" / "recipes.jsonl", {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
-    for shard in ("s1", "s2"):
         broken = {"status": "quarantined", "stage": "video", "error": "no frame 7 of 's10'", "path": None}
         videos = [video(f"{shard}{n}", **(broken if (shard, n) == ("s1", 0) else {})) for n in range(3)]
         files.write_part(work / "mlvp" / "fog" / "1" / f"{shard}.parquet", VIDEOS, videos)
-        text = "".join(recipe_id(n) + MEASURED for n in range(3 - (shard == "s1")))
-        (work / "mlvp" / "fog" / "1" / f"{shard}.jsonl").write_text(text)
-        benchmark = tmp_path / "work" / "benchmarks" / "d" / "mlvp" / "fog" / "1" / f"{shard}.tsv"
-        benchmark.parent.mkdir(parents=True, exist_ok=True)
-        benchmark.write_text("s\th:m:s\n20.0\t0:00:20\n")
-    folder = work / "mlvp" / "fog" / "2"
-    folder.mkdir()
-    (folder / "s1.jsonl").write_text(recipe_id(1) + MEASURED + recipe_id(1) + MEASURED + recipe_id(2) + MEASURED[:30])
-    (folder / "s1.lock").write_text(f"{os.getpid()} on {platform.node()}")
+        put(work, f"mlvp/fog/1/{shard}.jsonl", "".join(recipe_id(n) + MEASURED for n in range(3 - (shard == "s1"))))
+        put(tmp_path, f"work/benchmarks/d/mlvp/fog/1/{shard}.tsv", "s\th:m:s\n20.0\t0:00:20\n")
+    put(work, "rejected.jsonl", '{"error":"no video file","item_id":"x","missing":true,"split":""}\n')
+    listed.write_recipes(work / "mlvp" / "recipes.jsonl", {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
+    put(work, "mlvp/fog/2/s1.jsonl", 2 * (recipe_id(1) + MEASURED) + recipe_id(2) + MEASURED[:30])
+    put(work, "mlvp/fog/2/s1.lock", f"{os.getpid()} on {platform.node()}")
     return tmp_path
 
 
 def running(root: Path, said: str = "2 of 30 steps (7%) done\n") -> Path:
     """The log of a run that goes on."""
-    log = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
-    log.parent.mkdir(parents=True)
-    log.write_text(f"Job stats:\n{said}")
-    (root / ".snakemake" / "locks").mkdir()
-    (root / ".snakemake" / "locks" / "0.input.lock").touch()
-    return log
+    put(root, ".snakemake/locks/0.input.lock")
+    return put(root, ".snakemake/log/2001-01-01T000000.000001.snakemake.log", f"Job stats:\n{said}")
 
 
 def stage(collected: status.RunStatus, name: str) -> status.StageCounts:
@@ -90,13 +86,9 @@ def test_clips_done_failed_and_left(root: Path) -> None:
         ("fog/2", 1, 0),
         ("fog/3", 0, 0),
     ]
-
-
-def test_the_time_left_is_what_finished_jobs_took(root: Path) -> None:
-    collected = status.collect(root)
     # 40 s for 5 clips, one job; 5 clips of fog/2 and 6 of fog/3 are left.
     assert collected.jobs == 1
-    assert stage(collected, "videos").per_minute == pytest.approx(60 / 8)
+    assert videos.per_minute == pytest.approx(60 / 8)
     assert collected.seconds_left == pytest.approx(11 * 8)
 
 
@@ -109,12 +101,21 @@ def test_a_benchmark_without_a_time_is_not_counted(root: Path, cell: str) -> Non
     assert stage(collected, "videos").per_minute is None
 
 
-def test_a_dead_process_holds_nothing(root: Path) -> None:
-    (root / "work/d/mlvp/fog/2/s1.lock").write_text(f"{2**22 + 1} on {platform.node()}")
-    assert status.collect(root).jobs == 0
-    assert status.collect(root).seconds_left is None
-    (root / "work/d/mlvp/fog/2/s1.lock").write_text("17 on another-node")
-    assert status.collect(root).jobs == 1
+@pytest.mark.parametrize(
+    ("text", "jobs"),
+    [
+        (f"{2**22 + 1} on {platform.node()}", 0),
+        ("17 on another-node", 1),
+        (processes.identity(), 1),
+        (processes.identity().replace(" on ", "1 on "), 0),  # began at another time
+    ],
+    ids=["no such process", "of another node", "this process", "a process that began at another time"],
+)
+def test_a_dead_process_holds_nothing(root: Path, text: str, jobs: int) -> None:
+    put(root, "work/d/mlvp/fog/2/s1.lock", text)
+    collected = status.collect(root)
+    assert collected.jobs == jobs
+    assert (collected.seconds_left is None) == (jobs == 0)
 
 
 def test_failures_are_grouped_by_reason(root: Path) -> None:
@@ -138,14 +139,6 @@ def test_nothing_is_written(root: Path) -> None:
     assert everything() == before
 
 
-def test_a_process_of_the_same_id_that_began_later_holds_nothing(root: Path) -> None:
-    own = processes.identity()
-    lock = root / "work/d/mlvp/fog/2/s1.lock"
-    for text, jobs in ((own, 1), (own.replace(" on ", "1 on "), 0)):
-        lock.write_text(text)
-        assert status.collect(root).jobs == jobs
-
-
 def test_a_run_whose_process_is_dead_was_killed(root: Path) -> None:
     running(root)
     before = status_text.text(status.collect(root))
@@ -154,6 +147,8 @@ def test_a_run_whose_process_is_dead_was_killed(root: Path) -> None:
     assert status_text.text(status.collect(root)) == before
     note = root / workplace.RUN
     own = note.read_text()
+    note.write_text(own.partition(" on ")[0] + " on another-node")
+    assert status_text.text(status.collect(root)) == before
     note.write_text(own.replace(" on ", "1 on "))  # the process of this id began at another time
     killed = status.collect(root)
     assert status_text.text(killed).startswith(
@@ -161,9 +156,6 @@ def test_a_run_whose_process_is_dead_was_killed(root: Path) -> None:
     )
     assert killed.run is not None
     assert (killed.run.running, killed.run.killed) == (False, True)
-    note.write_text(own.partition(" on ")[0] + " on another-node")
-    assert status_text.text(status.collect(root)) == before
-    note.write_text(own.replace(" on ", "1 on "))
     os.utime(note, (0, 0))  # of an earlier run: this one was started with --no-hooks
     assert status_text.text(status.collect(root)) == before
 
@@ -183,12 +175,6 @@ def test_damaged_missing_and_foreign_files(root: Path) -> None:
     assert stage(collected, "videos").done == 2 + 0 + 1  # the journals'
     assert stage(collected, "videos").total == 18
     assert stage(collected, "sources").failed == 1
-
-
-def test_no_run_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["status"]) == 0
-    assert "Nothing was planned here yet" in capsys.readouterr().out
 
 
 def test_only_manifests_are_left(tmp_path: Path) -> None:
@@ -222,15 +208,12 @@ def test_many_finished_parts_are_counted_in_their_manifest(root: Path, monkeypat
 def test_parts_of_captions_and_evaluations(root: Path) -> None:
     work = root / "work" / "d"
     for shard in ("s1", "s2", "s3"):
-        (work / "captions").mkdir(exist_ok=True)
-        (work / "captions" / f"{shard}.jsonl").write_text("{}\n")
+        put(work, f"captions/{shard}.jsonl", "{}\n")
     listed.write_recipes(work / "msrvtt_p" / "captions" / "recipes.jsonl", {"typos/1": "{}", "typos/2": "{}"})
-    (work / "msrvtt_p" / "captions" / "typos" / "1").mkdir(parents=True)
-    (work / "msrvtt_p" / "captions" / "typos" / "1" / "s2.parquet").touch()
+    put(work, "msrvtt_p/captions/typos/1/s2.parquet")
     parts = [f"work/d/evaluation/key/v2t/clean/clean/{name}.parquet" for name in ("none", "adapted")]
     listed.write_parts(work / "evaluation" / "key" / "adaptation.parts", [*parts, "/etc/passwd"])
-    (root / parts[0]).parent.mkdir(parents=True)
-    (root / parts[0]).touch()
+    put(root, parts[0])
     collected = status.collect(root)
     captions, adaptation = stage(collected, "captions"), stage(collected, "adaptation")
     assert (captions.suite, captions.done, captions.total, captions.unit) == ("msrvtt_p", 1, 6, "parts")
@@ -239,42 +222,34 @@ def test_parts_of_captions_and_evaluations(root: Path) -> None:
 
 def test_captions_that_cannot_be_used_are_counted_once(root: Path) -> None:
     work = root / "work" / "d"
-    (work / "captions").mkdir()
-    (work / "captions" / "s1.jsonl").write_text("{}\n")
+    put(work, "captions/s1.jsonl", "{}\n")
     rejected = [
         {"item_id": name, "split": "", "error": "the caption is empty", "missing": False} for name in ("t1", "t2")
     ]
-    (work / "rejected_captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rejected))
+    put(work, "rejected_captions.jsonl", "".join(json.dumps(line) + "\n" for line in rejected))
     before = status.collect(root).failures
     for suite in ("mm_robustness", "msrvtt_p"):
         listed.write_recipes(work / suite / "captions" / "recipes.jsonl", {"typos/1": "{}"})
-    collected = status.collect(root)
-    (failure,) = set(collected.failures) - set(before)
+    (failure,) = set(status.collect(root).failures) - set(before)
     assert (failure.dataset, failure.stage, failure.items) == ("d", "captions", ("t1", "t2"))
 
 
 def test_the_time_left_for_parts_is_that_of_finished_ones(root: Path) -> None:
     running(root)
-    folder = root / "work/d/msrvtt_p/captions"
-    listed.write_recipes(folder / "recipes.jsonl", {"typos/1": "{}", "typos/2": "{}"})
-    (root / "work/d/captions").mkdir()
+    captions = "d/msrvtt_p/captions"
+    listed.write_recipes(root / "work" / captions / "recipes.jsonl", {"typos/1": "{}", "typos/2": "{}"})
     for number in range(4):
-        (root / f"work/d/captions/s{number}.jsonl").write_text("{}\n")
-        log = root / f"work/logs/d/msrvtt_p/captions/typos/1/s{number}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.touch()  # all four were begun, and two have ended
+        put(root, f"work/d/captions/s{number}.jsonl", "{}\n")
+        put(root, f"work/logs/{captions}/typos/1/s{number}.log")  # all four were begun, and two have ended
     for number in (0, 1):
-        (folder / "typos/1").mkdir(parents=True, exist_ok=True)
-        (folder / f"typos/1/s{number}.parquet").touch()
-        benchmark = root / f"work/benchmarks/d/msrvtt_p/captions/typos/1/s{number}.tsv"
-        benchmark.parent.mkdir(parents=True, exist_ok=True)
-        benchmark.write_text(f"s\th:m:s\n{20 + 20 * number}.0\t0:00:30\n")
+        put(root, f"work/{captions}/typos/1/s{number}.parquet")
+        put(root, f"work/benchmarks/{captions}/typos/1/s{number}.tsv", f"s\th:m:s\n{20 + 20 * number}.0\t0:00:30\n")
     collected = status.collect(root)
-    captions = stage(collected, "captions")
-    assert (captions.done, captions.total, captions.jobs) == (2, 8, 2)
+    parts = stage(collected, "captions")
+    assert (parts.done, parts.total, parts.jobs) == (2, 8, 2)
     jobs = sum(each.jobs for each in collected.stages)
-    assert captions.seconds_left == pytest.approx(6 * 30 / jobs, abs=0.1)
-    assert captions.per_minute == 4  # two jobs of half a minute
+    assert parts.seconds_left == pytest.approx(6 * 30 / jobs, abs=0.1)
+    assert parts.per_minute == 4  # two jobs of half a minute
     assert collected.jobs == jobs - 2, "jobs on clips are counted alone"
     (root / ".snakemake/locks/0.input.lock").unlink()
     assert stage(status.collect(root), "captions").jobs == 0
@@ -283,14 +258,11 @@ def test_the_time_left_for_parts_is_that_of_finished_ones(root: Path) -> None:
 def test_clips_and_captions_of_an_evaluation_are_counted_without_a_plan(root: Path) -> None:
     before = stage(status.collect(root), "videos")
     (root / "work/d/mlvp/recipes.jsonl").unlink()
-    begun = stage(status.collect(root), "videos")
-    assert (begun.done, begun.failed) == (before.done, before.failed)
-    assert begun.total is None
-    (root / "work/d/captions").mkdir()
-    (root / "work/d/captions/s1.jsonl").write_text("{}\n")
-    (root / "work/d/mm_robustness/captions/ocr/5").mkdir(parents=True)
-    (root / "work/d/mm_robustness/captions/ocr/5/s1.parquet").touch()
-    captions = stage(status.collect(root), "captions")
+    put(root, "work/d/captions/s1.jsonl", "{}\n")
+    put(root, "work/d/mm_robustness/captions/ocr/5/s1.parquet")
+    collected = status.collect(root)
+    begun, captions = stage(collected, "videos"), stage(collected, "captions")
+    assert (begun.done, begun.failed, begun.total) == (before.done, before.failed, None)
     assert (captions.done, captions.total) == (1, None)
 
 
@@ -317,45 +289,39 @@ def test_planning_lists_the_parts_of_an_evaluation(tmp_path: Path, monkeypatch: 
     parts = evaluation_paths.planned_parts(parsed, "d", "adaptation")
     assert parts == evaluation_paths.result_parts(parsed, "d", "adaptation")
     for part in parts[:2]:
-        Path(part).parent.mkdir(parents=True, exist_ok=True)
-        Path(part).touch()
+        put(tmp_path, part)
     adaptation = stage(status.collect(tmp_path), "adaptation")
     assert (adaptation.done, adaptation.total) == (2, len(parts))
 
 
 def test_what_snakemake_says(root: Path) -> None:
-    log = running(
-        root,
-        "1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n\n2 of 30 steps (7%) done\n3 of 3",
-    )
+    said = "1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n\n2 of 30 steps (7%) done\n3 of 3"
+    log = running(root, said)
     (root / ".snakemake" / "locks" / "0.input.lock").unlink()
     assert status_text.text(status.collect(root)).startswith("The last run has ended, 2 of 30 steps, 1 failed job.\n")
-    (root / ".snakemake" / "locks" / "0.input.lock").touch()
+    put(root, ".snakemake/locks/0.input.lock")
     os.utime(log, (time.time(), time.time()))
-    lines = status_text.text(status.collect(root)).splitlines()
-    assert lines[0] == "Running, 2 of 30 steps, 1 failed job, 1 job on clips, about 88 s left for clips."
+    first, *_ = status_text.text(status.collect(root)).splitlines()
+    assert first == "Running, 2 of 30 steps, 1 failed job, 1 job on clips, about 88 s left for clips."
 
 
 def test_failed_jobs_are_listed_until_another_try_has_done_them(root: Path) -> None:
-    log = root / "work/logs/d/mlvp/fog/3/s2.log"
-    log.parent.mkdir(parents=True)
-    log.write_text("11:20:58 a line\nperturb: cannot write \x1b[31m x: no space\n")
-    of_job = f"    jobid: 1\n    output: OUT\n    log: {log.relative_to(root)} (check log file(s) for error details)\n"
+    log = "work/logs/d/mlvp/fog/3/s2.log"
+    put(root, log, "11:20:58 a line\nperturb: cannot write \x1b[31m x: no space\n")
+    of_job = f"    jobid: 1\n    output: OUT\n    log: {log} (check log file(s) for error details)\n"
     done, missing = ("work/d/mlvp/fog/1/s2.parquet", "work/d/mlvp/fog/3/s2.parquet")
     outputs = (done, missing, missing)
     running(root, "".join(f"Error in rule videos:\n{of_job.replace('OUT', output)}\n" for output in outputs))
     collected = status.collect(root)
     assert collected.run is not None
     (job,) = collected.run.failed
-    assert (job.rule, job.log) == ("videos", "work/logs/d/mlvp/fog/3/s2.log")
+    assert (job.rule, job.log) == ("videos", log)
     assert r"  videos: cannot write \x1b[31m x: no space" in status_text.text(collected)
 
 
 def test_sources_are_counted_in_the_logs_of_their_jobs(root: Path) -> None:
     (root / "work/d/sources/s2.parquet").unlink()
-    log = root / "work/logs/d/sources/s2.log"
-    log.parent.mkdir(parents=True)
-    log.write_text("11:20:58  67% 2/3 [01:00<00:30,  0.03 clips/s]\n")
+    put(root, "work/logs/d/sources/s2.log", "11:20:58  67% 2/3 [01:00<00:30,  0.03 clips/s]\n")
     assert stage(status.collect(root), "sources").done == 3
     running(root, "").with_name("2001-01-02T000000.000001.snakemake.log").write_text("a report was written")
     sources = stage(status.collect(root), "sources")
@@ -389,17 +355,21 @@ def test_times_in_words(seconds: float, expected: str) -> None:
 
 
 def test_a_run_s_end_lists_what_failed_and_nothing_otherwise(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(root)
     assert main(["status", "--failures"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 quarantined or missing, by reason; `perturb retry` lets the next run try them again:"
     assert "  1 x d annotation: no video file ('x')" in lines
-    (tmp_path / "empty").mkdir()
-    monkeypatch.chdir(tmp_path / "empty")
+    monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
     assert main(["status", "--failures"]) == 0
     assert capsys.readouterr().out == ""
+    assert main(["status"]) == 0
+    assert "Nothing was planned here yet" in capsys.readouterr().out
 
 
 def test_a_dry_run_leaves_out_single_jobs_and_the_second_table() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,41 +99,38 @@ def test_only_layer_norms_of_the_query_tower_learn(
     direction: str, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clip = tiny_clip()
-    seen: dict[str, Any] = {}
+    tower = clip.vision_model if direction == "v2t" else clip.text_model
+    norms = {
+        id(value) for part in tower.modules() if isinstance(part, torch.nn.LayerNorm) for value in part.parameters()
+    }
+    assert len(norms) == (12 if direction == "v2t" else 10)
     original = torch.optim.AdamW.step
+    steps: list[bool] = []
 
     def step(self: Any, *given: Any) -> Any:
-        seen["trainable"] = {name for name, parameter in clip.named_parameters() if parameter.requires_grad}
-        seen["optimized"] = {id(parameter) for group in self.param_groups for parameter in group["params"]}
-        before = {name: parameter.detach().clone() for name, parameter in clip.named_parameters()}
+        trainable = {id(parameter) for parameter in clip.parameters() if parameter.requires_grad}
+        optimized = {id(parameter) for group in self.param_groups for parameter in group["params"]}
+        before = [(parameter, parameter.detach().clone()) for parameter in clip.parameters()]
         original(self, *given)
-        seen["changed"] = {
-            name for name, parameter in clip.named_parameters() if not torch.equal(parameter, before[name])
-        }
+        changed = {id(parameter) for parameter, value in before if not torch.equal(parameter, value)}
+        steps.append(trainable == optimized == changed == norms)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", step)
     run(tta.clip4clip(clip), method, direction, [6], steps=1)
-    tower = "vision_model" if direction == "v2t" else "text_model"
-    norms = {
-        name for name, _ in clip.named_parameters() if name.startswith(tower) and "layer" in name and "norm" in name
-    }
-    norms |= {name for name, _ in clip.named_parameters() if name.startswith(tower) and "layrnorm" in name}
-    assert seen["trainable"] == norms
-    assert len(norms) == (12 if direction == "v2t" else 10)
-    assert seen["optimized"] == {id(parameter) for name, parameter in clip.named_parameters() if name in norms}
-    assert seen["changed"] == norms
+    assert steps == [True]
 
 
 @pytest.mark.parametrize("method", ADAPTING)
 def test_batches_build_on_each_other_and_scenarios_do_not(method: str) -> None:
-    model = model_of("clip4clip")
-    alone = run(model, method, "v2t", [8], parameters={"lr": 1e-2})
-    first, second = run(model, method, "v2t", [8, 8], parameters={"lr": 1e-2})
-    assert torch.equal(alone[0], first)  # the scenario before left nothing
-    fresh = next(
-        tta.adapt(model, method, [random_videos(8, seed=1)], random_texts(20), direction="v2t", parameters={"lr": 1e-2})
-    )
-    assert not torch.allclose(second, fresh, atol=1e-4)
+    """Neither on the one before, nor on one that takes turns with it."""
+    model, options = model_of("clip4clip"), {"direction": "v2t", "parameters": {"lr": 1e-2}}
+    (batch, after), gallery = queries_and_gallery("v2t", [8, 8])
+    alone = list(tta.adapt(model, method, [batch, after], gallery, **options))
+    again = tta.adapt(model, method, [batch, after], gallery, **options)
+    other = tta.adapt(model, "tcr", [after, batch], gallery, **options)
+    assert all(torch.equal(a, b) for a, (b, _) in zip(alone, zip(again, other, strict=True), strict=True))
+    (fresh,) = tta.adapt(model, method, [after], gallery, **options)
+    assert not torch.allclose(alone[1], fresh, atol=1e-4)
 
 
 @pytest.mark.parametrize("method", EVERY)
@@ -145,15 +143,8 @@ def test_repeats_bit_for_bit_whatever_the_seed(method: str) -> None:
 
 
 def test_the_seed_is_for_models_that_draw() -> None:
-    clip = tiny_clip()
-    noisy = tta.DualEncoder(
-        vision=clip.vision_model,
-        text=clip.text_model,
-        encode_frames=lambda frames: tta.clip4clip(clip).encode_frames(frames + torch.randn_like(frames)),
-        encode_texts=tta.clip4clip(clip).encode_texts,
-        pooling=None,
-        modules=(clip,),
-    )
+    plain = model_of("clip4clip")
+    noisy = replace(plain, encode_frames=lambda frames: plain.encode_frames(frames + torch.randn_like(frames)))
     same, again, other = (run(noisy, "none", "v2t", [4], seed=seed)[0] for seed in (1, 1, 2))
     assert torch.equal(same, again)
     assert not torch.equal(same, other)
@@ -168,12 +159,7 @@ def test_methods_without_adaptation_share_the_features_of_one_pass(
     alone = [torch.cat(run(model, method, direction, sizes)) for method in methods_without]
     encoded: list[int] = []
     encode = Task.encode
-
-    def counted(task: Task, batch: Any) -> Any:
-        encoded.append(1)
-        return encode(task, batch)
-
-    monkeypatch.setattr(Task, "encode", counted)
+    monkeypatch.setattr(Task, "encode", lambda task, batch: encoded.append(1) or encode(task, batch))
     shared, timings = Unadapted(), [tta.Timings() for _ in methods_without]
     for method, own, expected in zip(methods_without, timings, alone, strict=True):
         similarities = run(model, method, direction, sizes, unadapted=shared, timings=own)
@@ -182,19 +168,6 @@ def test_methods_without_adaptation_share_the_features_of_one_pass(
     assert all(own.ms["encode"] == pytest.approx(timings[0].ms["encode"]) for own in timings)
     run(model, "tent", direction, sizes, unadapted=shared)
     assert len(encoded) > len(sizes)  # an adapted model has other features
-
-
-def test_two_scenarios_may_take_turns() -> None:
-    model = model_of("clip4clip")
-    batches, gallery = queries_and_gallery("v2t", [4, 4, 4])
-    runs = [
-        tta.adapt(model, method, batches, gallery, direction="v2t", parameters={"lr": 1e-2})
-        for method in ("tcr", "hatvtr")
-    ]
-    taking_turns = list(zip(*runs, strict=True))
-    for index, method in enumerate(("tcr", "hatvtr")):
-        alone = list(tta.adapt(model, method, batches, gallery, direction="v2t", parameters={"lr": 1e-2}))
-        assert all(torch.equal(a[index], b) for a, b in zip(taking_turns, alone, strict=True))
 
 
 # --- nothing to learn from, and numbers that are none ----------------------------------------------------------------
@@ -210,9 +183,8 @@ def test_a_step_that_is_no_number_is_skipped_and_counted(method: str) -> None:
     counts = tta.Counts()
     results = list(tta.adapt(model, method, batches, random_texts(9), direction="v2t", counts=counts))
     assert counts.updates >= 6
-    assert bool(torch.isfinite(results[1]).all())
-    assert bool(torch.isfinite(results[2]).all())
-    assert bool(torch.isfinite(results[0][[0, 2, 3]]).all())
+    sound = torch.cat([results[0][[0, 2, 3]], *results[1:]])
+    assert bool(torch.isfinite(sound).all())
     assert not bool(torch.isfinite(results[0][1]).any())
     if method in ("tent", "read", "tcr", "hatvtr"):  # the others choose among the queries, and leave it out
         assert counts.non_finite + counts.empty == 3
@@ -393,39 +365,10 @@ def test_what_is_no_dual_encoder() -> None:
 # --- other encoders, precision, timings ------------------------------------------------------------------------------
 
 
-def blip() -> Any:
-    torch.manual_seed(0)
-    text = {"vocab_size": 64, "max_position_embeddings": 16, "encoder_hidden_size": 32, "hidden_size": 32}
-    common = {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    vision = {"hidden_size": 32, "image_size": 32, "patch_size": 8}
-    config = transformers.BlipConfig(
-        text_config={**text, **common}, vision_config={**vision, **common}, image_text_hidden_size=32
-    )
-    return transformers.BlipForImageTextRetrieval(config).eval()
-
-
-@pytest.mark.parametrize("method", ["none", "tent", "hatvtr"])
-@pytest.mark.parametrize("direction", tta.DIRECTIONS)
-def test_blip(direction: str, method: str) -> None:
-    model = tta.clip4clip(blip())
-    results = run(model, method, direction, [3, 2], parameters={"lr": 1e-2} if method in ADAPTING else {})
-    assert [tuple(result.shape) for result in results] == [(3, 20), (2, 20)]
-    if method == "tent":
-        assert not torch.allclose(results[1] * 0.02, run(model, "none", direction, [3, 2])[1], atol=1e-4)
-
-
 def test_an_encoder_of_whole_videos() -> None:
     """One vector per video, as of encoders with attention over time."""
-    clip = tiny_clip()
-    plain = tta.clip4clip(clip)
-    model = tta.DualEncoder(
-        vision=clip.vision_model,
-        text=clip.text_model,
-        encode_frames=lambda frames: plain.encode_frames(frames).mean(1, keepdim=True),
-        encode_texts=plain.encode_texts,
-        pooling=None,
-        modules=(clip,),
-    )
+    plain = model_of("clip4clip")
+    model = replace(plain, encode_frames=lambda frames: plain.encode_frames(frames).mean(1, keepdim=True))
     assert torch.allclose(run(model, "tcr", "v2t", [4])[0], run(plain, "tcr", "v2t", [4])[0], atol=1e-6)
     counts = tta.Counts()
     run(model, "hatvtr", "v2t", [4, 4], counts=counts)

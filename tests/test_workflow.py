@@ -142,6 +142,15 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture(scope="module")
+def finished_in_pairs(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The same, in another order, with up to two clips in a shard."""
+    project = new_project(tmp_path_factory.mktemp("pairs"), shard_size=2)
+    project.write_captions(IDS[::-1])
+    project.snakemake("mlvp_tiny", cores=1)
+    return project
+
+
+@pytest.fixture(scope="module")
 def finished_in_large_shards(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The same, with all clips in one shard."""
     project = new_project(tmp_path_factory.mktemp("large"), shard_size=7)
@@ -162,12 +171,11 @@ def project(finished: Project, tmp_path: Path) -> Project:
 
 
 def test_a_run_makes_every_video_and_every_row_checks_out(tmp_path: Path) -> None:
-    project = new_project(tmp_path)
-    project.config["suites"]["mlvp"] = {"perturbations": "all", "severities": [1, 5]}
-    project.config["shard_size"] = 50
+    project = new_project(tmp_path, shard_size=50)
+    project.config["suites"]["mlvp"] = {"perturbations": "all", "severities": [5]}
     project.snakemake("mlvp_tiny")
     videos = read_manifest(tmp_path / "manifests/tiny/mlvp/videos.parquet")
-    assert len(videos) == len(IDS) * len(registry.perturbations("mlvp", "video")) * 2
+    assert len(videos) == len(IDS) * len(registry.perturbations("mlvp", "video"))
     assert set(videos["status"]) == {"complete"}
     assert all(Path(path).is_file() for path in videos["path"])
     shorter = videos["perturbation"] == "temporal_scrambling"
@@ -179,6 +187,7 @@ def test_a_run_makes_every_video_and_every_row_checks_out(tmp_path: Path) -> Non
     assert sorted(captions["text"]) == [f"a caption of {name}" for name in IDS]
     qrels = read_manifest(tmp_path / "manifests/tiny/qrels.parquet")
     assert sorted(qrels["corpus_id"]) == IDS
+    assert (tmp_path / "manifests/tiny/mlvp/preview.png").stat().st_size > 0
     verified = project.perturb("verify", "-j", "2")
     assert verified.returncode == 0, verified.stdout + verified.stderr
     log = next((tmp_path / "work/logs/tiny/mlvp/fog/5").glob("*.log")).read_text()
@@ -202,96 +211,67 @@ def test_verify_finds_damage_and_repairs_it(project: Project) -> None:
     assert project.perturb("verify").returncode == 0
 
 
-def test_touched_files_rerun_nothing(project: Project) -> None:
+def test_touched_files_a_published_number_written_out_and_another_limit_rerun_nothing(project: Project) -> None:
     for path in [*project.root.glob("*"), *(project.root / "videos").iterdir(), *project.root.rglob("work/**/*.jsonl")]:
         os.utime(path)
     for path in [*project.root.rglob("*.parquet"), *project.root.rglob("corpora/**/*.mp4")]:
         os.utime(path)
-    before = project.results()
-    assert project.rerun("mlvp_tiny") == set()
-    assert project.results() == before
-
-
-def test_one_changed_number_reruns_its_own_shards(project: Project) -> None:
-    project.config["suites"]["mlvp"]["parameters"] = {"gaussian_noise": {3: {"sigma": 0.3}}}
-    rerun = project.rerun("mlvp_tiny")
-    assert folders(rerun) == {"tiny/mlvp/gaussian_noise/3"}
-    assert len(rerun) == len(IDS)
-    videos = read_manifest(project.root / "manifests/tiny/mlvp/videos.parquet")
-    changed = videos[(videos["perturbation"] == "gaussian_noise") & (videos["severity"] == 3)]
-    assert set(changed["params"]) == {'{"sigma":0.3}'}
-
-
-def test_the_published_number_written_out_and_another_limit_rerun_nothing(project: Project) -> None:
     project.config["suites"]["mlvp"]["parameters"] = {"gaussian_noise": {3: {"sigma": 0.18}}}
     project.config["limits"] = {"frames": 1000, "decode_mib": 999}
+    before, parts = project.results(), project.outputs()
     done = project.snakemake("mlvp_tiny")
     assert "Nothing to be done" in done.stdout + done.stderr
+    assert (project.results(), project.outputs()) == (before, parts)
 
 
-def test_limits_reach_the_jobs(tmp_path: Path) -> None:
-    project = new_project(tmp_path, limits={"frames": 6}, max_failed_items=1, shard_size=50)
-    project.config["suites"]["mlvp"] = {"perturbations": ["fog"], "severities": [1]}
-    tiny_clip(tmp_path / "videos" / "b.mp4", seed=1, frames=7)
-    project.snakemake("mlvp_tiny")
-    sources = read_manifest(tmp_path / "manifests/tiny/sources.parquet").set_index("item_id")
-    assert dict(sources["status"].value_counts()) == {"complete": 3, "quarantined": 1}
-    assert sources.loc["b", "error"] == "the file has 7 frames or more; limits.frames allows 6"
-
-
-def test_a_new_severity_or_perturbation_makes_only_itself(project: Project) -> None:
-    project.config["suites"]["mlvp"]["severities"] = [3, 2, 1]
-    assert folders(project.rerun("mlvp_tiny")) == {"tiny/mlvp/fog/2", "tiny/mlvp/gaussian_noise/2"}
-    project.config["suites"]["mlvp"] = {"perturbations": ["impulse_noise", "gaussian_noise", "fog"], "severities": [3]}
-    assert {str(Path(name).parents[1]) for name in project.rerun("mlvp_tiny")} == {"tiny/mlvp/impulse_noise"}
-
-
-def test_a_new_dataset_makes_only_itself(project: Project) -> None:
+def test_changed_numbers_and_what_is_new_make_only_themselves(project: Project) -> None:
+    """A perturbation that is left out removes nothing, and one of its severities makes only itself."""
+    mlvp = {"perturbations": ["impulse_noise", "gaussian_noise", "fog"], "severities": [3, 2, 1]}
+    project.config["suites"]["mlvp"] = {**mlvp, "parameters": {"gaussian_noise": {3: {"sigma": 0.3}}}}
+    made = project.rerun("mlvp_tiny")
+    changed = {"gaussian_noise/3", "gaussian_noise/2", "fog/2", "impulse_noise/1", "impulse_noise/2", "impulse_noise/3"}
+    assert folders(made) == {f"tiny/mlvp/{name}" for name in changed}
+    assert len(made) == len(IDS) * len(changed)
+    videos = read_manifest(project.root / "manifests/tiny/mlvp/videos.parquet")
+    noise = videos[(videos["perturbation"] == "gaussian_noise") & (videos["severity"] == 3)]
+    assert set(noise["params"]) == {'{"sigma":0.3}'}
+    project.config["suites"]["mlvp"] |= {"perturbations": ["gaussian_noise", "fog"], "severities": [3]}
     project.config["datasets"]["other"] = {**project.config["datasets"]["tiny"], "subset": ["a"]}
     assert {name.partition("/")[0] for name in project.rerun("mlvp_tiny", "mlvp_other")} == {"other"}
 
 
-def test_a_new_video_reruns_its_shard_and_keeps_the_others(tmp_path: Path) -> None:
-    project = new_project(tmp_path, shard_size=2)
-    project.config["suites"]["mlvp"]["severities"] = [3]
-    project.snakemake("mlvp_tiny")
-    shards = {path.stem: path.read_text() for path in (tmp_path / "work/tiny/shards").iterdir()}
-    corpus = {path: path.stat().st_mtime_ns for path in (tmp_path / "corpora").rglob("*.mp4")}
-    tiny_clip(tmp_path / "videos" / "z.mp4", seed=9)
+def test_a_new_video_reruns_its_shard_and_keeps_the_others(finished_in_pairs: Project, tmp_path: Path) -> None:
+    project = copy_of(finished_in_pairs, tmp_path / "project")
+    folder = project.root / "work/tiny/shards"
+    shards = {path.stem: path.read_text() for path in folder.iterdir()}
+    corpus = {path: path.stat().st_mtime_ns for path in (project.root / "corpora").rglob("*.mp4")}
+    tiny_clip(project.root / "videos" / "z.mp4", seed=9)
     project.write_captions(["z", *IDS])
-    jobs = project.rerun("mlvp_tiny")
-    rerun = {Path(name).stem for name in jobs}
-    now = {path.stem: path.read_text() for path in (tmp_path / "work/tiny/shards").iterdir()}
+    rerun = {Path(name).stem for name in project.rerun("mlvp_tiny")}
+    now = {path.stem: path.read_text() for path in folder.iterdir()}
     assert rerun == {shard for shard, text in now.items() if shards.get(shard) != text}
     assert len(set(now) - rerun) >= 1
     assert {path: path.stat().st_mtime_ns for path in corpus} == corpus, "finished clips were made again"
-    assert len(read_manifest(tmp_path / "manifests/tiny/mlvp/videos.parquet")) == 5 * 2
+    assert len(read_manifest(project.root / "manifests/tiny/mlvp/videos.parquet")) == 5 * 4
 
 
-def test_a_new_video_beside_full_shards_makes_only_itself(project: Project) -> None:
+def test_a_new_video_beside_full_shards_and_a_replaced_one_make_only_themselves(project: Project) -> None:
     tiny_clip(project.root / "videos" / "z.mp4", seed=9)
     project.write_captions([*IDS, "z"])
-    assert len({Path(name).stem for name in project.rerun("mlvp_tiny")}) == 1
-    assert project.perturb("verify").returncode == 0
-
-
-def test_a_replaced_video_is_made_again(project: Project) -> None:
     tiny_clip(project.root / "videos" / "b.mp4", seed=77, frames=9)
-    rerun = project.rerun("mlvp_tiny")
-    assert len({Path(name).stem for name in rerun}) == 1
+    made = project.rerun("mlvp_tiny")
+    assert len({Path(name).stem for name in made}) == 2
     videos = read_manifest(project.root / "manifests/tiny/mlvp/videos.parquet")
-    assert set(videos[videos["item_id"] == "b"]["frame_count"]) == {9}
+    assert videos.groupby("item_id")["frame_count"].unique().to_dict() == {
+        name: [9 if name == "b" else 6] for name in "abcdz"
+    }
     assert project.perturb("verify").returncode == 0
 
 
 def test_results_do_not_depend_on_how_the_work_is_cut(
-    finished: Project, finished_in_large_shards: Project, tmp_path: Path
+    finished: Project, finished_in_pairs: Project, finished_in_large_shards: Project
 ) -> None:
-    assert finished_in_large_shards.results() == finished.results()
-    shuffled = new_project(tmp_path, shard_size=2)
-    shuffled.write_captions(IDS[::-1])
-    shuffled.snakemake("mlvp_tiny", cores=1)
-    assert shuffled.results() == finished.results()
+    assert finished_in_pairs.results() == finished_in_large_shards.results() == finished.results()
 
 
 def test_kill_and_resume(finished: Project, tmp_path: Path) -> None:
@@ -324,52 +304,48 @@ def test_an_unfinished_shard_keeps_its_finished_clips(finished_in_large_shards: 
 
 @needs.wings("status")
 def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path) -> None:
-    project = new_project(tmp_path, shard_size=50)
+    project = new_project(tmp_path, shard_size=50, limits={"frames": 6})
     whole = (tmp_path / "videos/b.mp4").read_bytes()
     (tmp_path / "videos/b.mp4").write_bytes(whole[: len(whole) // 2])
+    tiny_clip(tmp_path / "videos/d.mp4", seed=1, frames=7)
     project.write_captions([*IDS, "gone"])
     # The check before the first job would stop for the missing clip.
     failed = project.snakemake("mlvp_tiny", check=False)
     assert failed.returncode != 0
     output = failed.stdout + failed.stderr
-    assert "2 items are quarantined or missing, max_failed_items allows 0" in output
+    assert "3 items are quarantined or missing, max_failed_items allows 0" in output
     assert "'gone': annotation: missing" in output
     assert "'b': source: " in output
     assert "Traceback (most recent" not in output
     videos = read_manifest(tmp_path / "manifests/tiny/mlvp/videos.parquet")
-    assert sorted(set(videos["item_id"])) == ["a", "c", "d"]
+    assert sorted(set(videos["item_id"])) == ["a", "c"]
     assert set(videos["status"]) == {"complete"}
-    sources = read_manifest(tmp_path / "manifests/tiny/sources.parquet")
-    assert dict(sources["status"].value_counts()) == {"complete": 3, "quarantined": 1, "missing": 1}
-    project.config["datasets"]["tiny"]["max_failed_items"] = 2
+    sources = read_manifest(tmp_path / "manifests/tiny/sources.parquet").set_index("item_id")
+    assert dict(sources["status"].value_counts()) == {"complete": 2, "quarantined": 2, "missing": 1}
+    assert sources.loc["d", "error"] == "the file has 7 frames or more; limits.frames allows 6"
+    project.config["datasets"]["tiny"]["max_failed_items"] = 3
     assert project.rerun("mlvp_tiny") == set()
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("section", "name", "key", "value"),
     [
-        (
-            {"datasets": {"tiny": {"adapter": "folder", "annotations": "nowhere.json", "videos": "videos"}}},
-            "annotations",
-        ),
-        ({"datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "nowhere"}}}, "videos"),
-        ({"suites": {"mlvp": {"perturbations": ["smoke"]}}}, "suites.mlvp.perturbations"),
+        ("datasets", "tiny", "annotations", "nowhere.json"),
+        ("datasets", "tiny", "videos", "nowhere"),
+        ("suites", "mlvp", "perturbations", ["smoke"]),
     ],
 )
-def test_a_wrong_configuration_fails_before_any_job(tmp_path: Path, change: dict[str, Any], named: str) -> None:
-    project = new_project(tmp_path, **change)
+def test_a_wrong_configuration_fails_before_any_job(
+    tmp_path: Path, section: str, name: str, key: str, value: Any
+) -> None:
+    project = new_project(tmp_path)
+    project.config[section][name][key] = value
     failed = project.snakemake("mlvp_tiny", check=False)
     output = failed.stdout + failed.stderr
     assert failed.returncode != 0
-    assert named in output
+    assert f"{section}.{name}.{key}" in output
     assert "Traceback (most recent" not in output
-    assert not (tmp_path / "work").exists() or not list((tmp_path / "work").rglob("*.parquet"))
-
-
-def test_a_broken_dataset_does_not_stop_the_others(tmp_path: Path) -> None:
-    project = new_project(tmp_path)
-    project.config["datasets"]["broken"] = {"adapter": "msrvtt", "annotations": "nowhere.csv", "videos": "videos"}
-    project.snakemake("--dry-run", "mlvp_tiny")
+    assert not list(tmp_path.rglob("work/**/*.parquet"))
 
 
 def test_odd_names_are_only_names(tmp_path: Path) -> None:
@@ -414,25 +390,31 @@ def test_a_read_only_corpus_folder_stops_the_run_with_a_reason(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("profile", ["default", "slurm"])
-def test_dry_run_with_each_profile(finished: Project, tmp_path: Path, profile: str) -> None:
+def test_dry_run_with_each_profile(tmp_path: Path, profile: str) -> None:
+    """A broken dataset does not stop the others."""
     project = new_project(tmp_path)
+    project.config["datasets"]["broken"] = {"adapter": "msrvtt", "annotations": "nowhere.csv", "videos": "videos"}
     done = project.snakemake("--dry-run", "--workflow-profile", str(PROFILES / profile), "mlvp_tiny")
     assert "videos" in done.stdout
     assert len((done.stdout + done.stderr).splitlines()) <= 40
     assert not (tmp_path / "corpora").exists()
 
 
-@pytest.mark.parametrize("view", ["--dag", "--rulegraph"])
-def test_graphs(finished: Project, view: str) -> None:
-    done = finished.snakemake("mlvp_tiny", view)
-    assert done.stdout.strip().startswith("digraph")
-    assert "videos" in done.stdout
-
-
-def test_the_menu(finished: Project) -> None:
-    done = finished.snakemake("--list-target-rules")
-    assert "mlvp_tiny" in done.stdout
-    assert "2 perturbations of mlvp x severities 1, 3 on the dataset `tiny` (folder)" in done.stdout
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["mlvp_tiny", "--dag"], "videos"),
+        (["mlvp_tiny", "--rulegraph"], "videos"),
+        (
+            ["--list-target-rules"],
+            "mlvp_tiny (2 perturbations of mlvp x severities 1, 3 on the dataset `tiny` (folder)",
+        ),
+    ],
+)
+def test_graphs_and_the_menu(finished: Project, arguments: list[str], shown: str) -> None:
+    printed = finished.snakemake(*arguments).stdout.strip()
+    assert shown in printed
+    assert printed.startswith("digraph") is (arguments[0] == "mlvp_tiny")
 
 
 @needs.wings("report")
