@@ -90,7 +90,7 @@ Files = dict[str, bytes]
 def contents(root: Path) -> Files:
     """Everything that a run wrote into a tree for people: manifests, pages, pictures, stored files."""
     paths = [path for name in ("manifests", "corpora") for path in (root / name).rglob("*")]
-    files_there = (path for path in paths if path.is_file() and path.name != "run.html")
+    files_there = filter(Path.is_file, paths)
     return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).digest() for path in files_there}
 
 
