@@ -40,8 +40,8 @@ def test_list_names_every_perturbation_on_a_line(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("entry", registry.perturbations(), ids=lambda entry: entry.key)
-def test_show_prints_the_table(entry: registry.Perturbation, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("show", entry.key) == 0
+def test_list_prints_the_table_of_one(entry: registry.Perturbation, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("list", entry.key) == 0
     shown = capsys.readouterr().out
     assert entry.source in shown
     for severity in entry.severities:
@@ -50,7 +50,7 @@ def test_show_prints_the_table(entry: registry.Perturbation, capsys: pytest.Capt
 
 
 def test_a_wrong_name_is_one_line_with_the_nearest_names(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("show", "mlvp/snwo") == 1
+    assert run("list", "mlvp/snwo") == 1
     message = capsys.readouterr().err
     assert "mlvp/snow" in message
     assert message.count("\n") == 1
@@ -83,11 +83,11 @@ SECONDS = ("0", "-1", "nan", "soon")
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        (["shoow"], "did you mean show?"),
+        (["lisst"], "did you mean list?"),
         (["rule", "merge-video"], "did you mean merge-videos"),
         (["export", "x", "--format", "vtr-tta", "-o", "y"], "did you mean vtr_tta?"),
-        (["show", "mlvp/fgo"], "did you mean mlvp/fog"),
-        (["show", "impulse_noise"], "did you mean mlvp/impulse_noise or mm_robustness/impulse_noise or"),
+        (["list", "mlvp/fgo"], "did you mean mlvp/fog"),
+        (["list", "impulse_noise"], "did you mean mlvp/impulse_noise or mm_robustness/impulse_noise or"),
         (["video", "x.mp4", "y.mp4", "-p", "mlvp/fogg", "-s", "1"], "did you mean mlvp/fog"),
         (["list", "MLPV"], "did you mean mlvp?"),
         pytest.param(["list", "backbone"], "did you mean backbones?", marks=needs.wings("evaluation")),
@@ -111,7 +111,7 @@ def test_a_mistyped_name_brings_what_it_may_have_meant(
 
 @pytest.mark.parametrize("name", ["zzzzzzz", "x" * 10_000_000, "\x1b[2J"])
 def test_a_name_like_none_brings_none(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("show", name) == 1
+    assert run("list", name) == 1
     message = capsys.readouterr().err
     assert "did you mean" not in message
     assert "See `perturb list`" in message
@@ -119,11 +119,11 @@ def test_a_name_like_none_brings_none(name: str, capsys: pytest.CaptureFixture[s
     assert "\x1b" not in message
 
 
-def test_list_and_show_print_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "mlvp", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["key"] for row in rows] == [entry.key for entry in registry.perturbations("mlvp")]
-    assert run("show", "mlvp/fog", "--json") == 0
+    assert run("list", "mlvp/fog", "--json") == 0
     shown = json.loads(capsys.readouterr().out)
     entry = registry.get("mlvp/fog")
     for form in entry.forms():
@@ -235,7 +235,7 @@ def test_verify_counts_files_that_no_row_names_by_folder(tmp_path: Path, capsys:
     [
         "with contextlib.suppress(SystemExit): main(['--help'])",
         "main(['list'])",
-        "main(['show', 'mlvp/fog'])",
+        "main(['list', 'mlvp/fog'])",
         "wings.loaded('section'), wings.loaded('targets'), registry.suites()",
         pytest.param("from perturbations.evaluation import planning", marks=needs.wings("evaluation")),
         pytest.param(

@@ -436,8 +436,8 @@ def test_jobs_run_in_the_image_that_is_named(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (["s"], {"show", "status"}),
-        (["show", "mlvp/f"], {"mlvp/fog"}),
+        (["s"], {"score", "status"}),
+        (["list", "mlvp/f"], {"mlvp/fog"}),
         (["video", "a.mp4", "b.mp4", "-p", "mlvp/s"], {"mlvp/snow", "mlvp/style_transfer"}),
         (["rule", "mi"], {"mix"}),
         (["export", "x", "--format", "vtr"], {"vtr_tta"}),

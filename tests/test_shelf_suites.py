@@ -72,7 +72,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_menus_and_the_schema_know_it(copy: Path) -> None:
     assert "novel/sweep" in run(copy, "-m", "perturbations", "list")
-    assert "thin mist" in run(copy, "-m", "perturbations", "show", "novel/mist")
+    assert "thin mist" in run(copy, "-m", "perturbations", "list", "novel/mist")
     menu = run(copy, "-m", "snakemake", "--list-target-rules")
     assert "4 perturbations of novel" in menu
     assert "text_novel_tiny" in menu

@@ -23,10 +23,10 @@ _JOBS = {"the workflow": (rules,)}
 
 def _sections() -> Mapping[str, Sequence[CommandGroup]]:
     """The modules that declare commands, by the sections of `perturb --help`."""
-    from perturbations.cli import people_clips, people_export, people_init, people_show, people_verify
+    from perturbations.cli import people_clips, people_export, people_init, people_list, people_verify
 
     sections: dict[str, list[CommandGroup]] = {
-        "start": [people_init, people_show],
+        "start": [people_init, people_list],
         "perturb one video": [people_clips],
         "before, during and after a run": [],
         "use what a run made": [people_export],

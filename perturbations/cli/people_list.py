@@ -1,4 +1,4 @@
-"""The commands that print declarations: list, show."""
+"""The command that prints declarations: list."""
 
 from __future__ import annotations
 
@@ -21,27 +21,26 @@ def _shelves() -> dict[str, Callable[[], list[tuple[str, dict[str, object]]]]]:
 
 
 def add(commands: Commands) -> None:
-    """Declare the commands of this file."""
-    parser = add_command(commands, "list", _list, "list the perturbations, or another shelf, one per line")
-    parser.add_argument("suite", nargs="?", help=f"only this suite; or {', '.join(_shelves())}")
-    add_json(parser)
-
-    parser = add_command(commands, "show", _show, "show one perturbation: its parameters, its source, its kernel")
-    parser.add_argument("perturbation", metavar="SUITE/NAME")
+    """Declare the command of this file."""
+    parser = add_command(commands, "list", _list, "list the perturbations, or print the parameters of one")
+    other = ", ".join(("a suite", *_shelves()))
+    text = f"one perturbation, for its parameters, source and kernel; or {other}"
+    parser.add_argument("name", nargs="?", metavar="SUITE/NAME", help=text)
     add_json(parser)
 
 
 def _list(options: argparse.Namespace) -> int:
     from perturbations.suites import registry
 
-    shelves = _shelves()
-    known = [*registry.suites(), *shelves]
-    if options.suite is not None and options.suite not in known:
-        meant = did_you_mean(options.suite, known)
-        raise UnknownPerturbationError(f"nothing to list: {short(options.suite)}; known: {', '.join(known)}{meant}")
-    if options.suite in shelves:
-        return _list_shelf(shelves[options.suite](), as_json=options.json)
-    entries = registry.perturbations(options.suite)
+    name, shelves, suites = options.name, _shelves(), registry.suites()
+    if name in shelves:
+        return _list_shelf(shelves[name](), as_json=options.json)
+    if name is not None and name not in suites:
+        meant = did_you_mean(name, [*suites, *shelves])
+        if meant and "/" not in name:
+            raise UnknownPerturbationError(f"nothing to list: {short(name)}{meant}")
+        return _print_declaration(registry.get(name), as_json=options.json)
+    entries = registry.perturbations(name)
     if options.json:
         print(json.dumps([_described(entry) for entry in entries], indent=2))
         return 0
@@ -64,12 +63,11 @@ def _list_shelf(described: list[tuple[str, dict[str, object]]], *, as_json: bool
     return 0
 
 
-def _show(options: argparse.Namespace) -> int:
+def _print_declaration(entry: Perturbation, *, as_json: bool) -> int:
+    """Print what one perturbation is, and its parameters at every severity."""
     from perturbations.models import registry as models
-    from perturbations.suites import registry
 
-    entry = registry.get(options.perturbation)
-    if options.json:
+    if as_json:
         variants = {form.variant: _form(form) for form in entry.forms()}
         print(json.dumps({**_described(entry), "source": entry.source, "variants": variants}, indent=2))
         return 0
