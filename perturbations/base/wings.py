@@ -27,7 +27,7 @@ class Wing:
         section: the type of its section of `config.yaml`, whose key is the wing's name.
         problems: a function of the configuration: what is wrong with the section that types do not show.
         rows: its kinds of manifests, a sequence of `Kind`.
-        commands: the modules that declare commands, by the title of their section of `perturb --help`.
+        commands: title of a section of `perturb --help` -> name of a command -> the module that declares it.
         jobs: the modules that declare commands of rules.
         targets: a function (config, plans, caption shards) that gives its targets of Snakemake.
         rules: its files of `workflow/rules`, without ending.
@@ -40,7 +40,7 @@ class Wing:
     section: str = ""
     problems: str = ""
     rows: str = ""
-    commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     jobs: tuple[str, ...] = ()
     targets: str = ""
     rules: tuple[str, ...] = ()

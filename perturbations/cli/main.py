@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import logging
 import os
@@ -15,27 +16,23 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from perturbations import __version__
 from perturbations.base import arrow, limits, shown, storage, wings
 from perturbations.base.errors import PerturbationError
-from perturbations.cli import printed, rules
+from perturbations.cli import printed
 from perturbations.cli.arguments import Command, CommandGroup, Parser, parsed
 
-_JOBS = {"the workflow": (rules,)}
 
-
-def _sections() -> Mapping[str, Sequence[CommandGroup]]:
-    """The modules that declare commands, by the sections of `perturb --help`."""
-    from perturbations.cli import people_clips, people_export, people_init, people_list, people_verify
-
-    sections: dict[str, list[CommandGroup]] = {
-        "start": [people_init, people_list],
-        "perturb one video": [people_clips],
-        "before, during and after a run": [],
-        "use what a run made": [people_export],
+def _sections() -> Mapping[str, Mapping[str, str]]:
+    """The modules that declare commands, by the sections of `perturb --help` and the commands' names."""
+    sections: dict[str, dict[str, str]] = {
+        "start": {"init": "cli.people_init", "list": "cli.people_list"},
+        "perturb one video": {"video": "cli.people_clips"},
+        "before, during and after a run": {},
+        "use what a run made": dict.fromkeys(("export", "regenerate"), "cli.people_export"),
     }
     for name, wing in wings.wings().items():
-        for title, modules in wing.commands.items():
-            sections.setdefault(title, []).extend(wings.load(name, module) for module in modules)
-    sections["before, during and after a run"].append(people_verify)
-    return {**{title: modules for title, modules in sections.items() if modules}, **_JOBS}
+        for title, commands in wing.commands.items():
+            sections.setdefault(title, {}).update({command: f"{name}.{module}" for command, module in commands.items()})
+    sections["before, during and after a run"]["verify"] = "cli.people_verify"
+    return {**sections, "the workflow": {"rule": "cli.rules"}}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no letter for an id gets its escape
         sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
-    options = parsed(parser(_JOBS if words[:1] == ["rule"] else None), words)
+    options = parsed(parser(words[0] if words else None), words)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -73,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def parser(sections: Mapping[str, Sequence[CommandGroup]] | None = None) -> Parser:
-    """The parser of all commands, or of some; a run starts thousands of jobs, and each needs those of rules only."""
+def parser(command: str | None = None) -> Parser:
+    """The parser of all commands; for a command's name, of its module alone, which is what a job waits for."""
     command_line = Parser(
         prog="perturb",
         description="Perturb videos and captions like the robustness benchmarks for video-text retrieval.",
@@ -88,11 +85,15 @@ def parser(sections: Mapping[str, Sequence[CommandGroup]] | None = None) -> Pars
     )
     printed.add(command_line)
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
+    sections = _sections()
+    known = {name: module for modules in sections.values() for name, module in modules.items()}
     listed = {}
-    for title, groups in (_sections() if sections is None else sections).items():
+    for title, modules in sections.items():
         before = len(commands._get_subactions())
-        for group in groups:
-            group.add(commands)
+        for module in dict.fromkeys(modules.values()):
+            if command not in known or known[command] == module:
+                group: CommandGroup = importlib.import_module(f"perturbations.{module}")
+                group.add(commands)
         listed[title] = commands._get_subactions()[before:]
     command_line.sections = listed
     return command_line

@@ -4,7 +4,7 @@ from perturbations.base.wings import Wing
 
 WING = Wing(
     summary="pictures and pages of corpora",
-    commands={"use what a run made": ("command",)},
+    commands={"use what a run made": {"preview": "command"}},
     jobs=("jobs",),
     rules=("report",),
     offers={"places": "layout:PLACES", "corpus_files": "report_files:CORPUS_FILES"},

@@ -4,6 +4,6 @@ from perturbations.base.wings import Wing
 
 WING = Wing(
     summary="how far a run is, and what failed",
-    commands={"before, during and after a run": ("command",)},
+    commands={"before, during and after a run": {"status": "command", "retry": "command"}},
     files=("docs/how-to/resume-and-retry.md",),
 )

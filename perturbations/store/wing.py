@@ -4,7 +4,7 @@ from perturbations.base.wings import Wing
 
 WING = Wing(
     summary="runs in an object store",
-    commands={"use what a run made": ("command",)},
+    commands={"use what a run made": {"fetch": "command"}},
     jobs=("jobs",),
     rules=("store_common", "store"),
     offers={"places": "layout:PLACES", "pack": "packs:write_beside", "unpack": "packs:unpack_brought"},
