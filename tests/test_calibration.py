@@ -429,7 +429,7 @@ def test_files_that_are_no_tables_are_refused(text: str, tmp_path: Path) -> None
 
 
 def configured(**suite: Any) -> config.Config:
-    datasets = {"x": {"adapter": "demo"}, "y": {"adapter": "demo"}}
+    datasets = {"x": clips.DATASET, "y": clips.DATASET}
     return config.parse({"datasets": datasets, "suites": {"mlvp": suite}})
 
 
@@ -481,15 +481,14 @@ def test_the_report_names_what_is_not_monotonic(table: calibration_table.TableCo
 def test_frames_of_another_size_cannot_be_calibrated(sources: Sequence[Source]) -> None:
     with pytest.raises(ConfigError, match=r"msrvtt_p/translate \(released\): frames of another size have no SSIM"):
         solver.calibrate(sources, {"msrvtt_p/translate": "released"}, dataset="data", seed=0)
-    dataset = {"adapter": "demo"}
-    asked = {"datasets": {"d": dataset}, "suites": {"msrvtt_p": {"severity": "calibrated"}}}
+    asked = {"datasets": {"d": clips.DATASET}, "suites": {"msrvtt_p": {"severity": "calibrated"}}}
     with pytest.raises(
         ConfigError, match=r"suites\.msrvtt_p\.severity: .* those of translate \(released\) have another"
     ):
         config.parse(asked)
     asked["suites"]["msrvtt_p"]["variant"] = "paper"
     assert "msrvtt_p/translate" in paths.calibrated(config.parse(asked))
-    released = {"datasets": {"d": dataset}, "suites": {"msrvtt_p": {}}}
+    released = {"datasets": {"d": clips.DATASET}, "suites": {"msrvtt_p": {}}}
     assert set(paths.calibrated(config.parse(asked))) - set(paths.calibrated(config.parse(released))) == {
         "msrvtt_p/translate"
     }

@@ -157,9 +157,9 @@ def test_original_clips_come_from_the_folder_in_which_snakemake_was_started(
 # --- planning ---------------------------------------------------------------------------------------------------------
 
 
-def parsed(**changes: object) -> config.Config:
-    datasets = {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "videos", **changes}}
-    return config.parse({"datasets": {"demo": {"adapter": "demo"}, **datasets}, "suites": {"mlvp": {}}})
+def parsed(**datasets: object) -> config.Config:
+    tiny = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}
+    return config.parse({"datasets": {"tiny": tiny, **datasets}, "suites": {"mlvp": {}}})
 
 
 def test_a_plan_survives_its_way_to_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,12 +178,14 @@ def test_a_plan_survives_its_way_to_another_machine(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("videos", ["/data/videos", "../videos"])
 def test_videos_elsewhere_are_named_before_the_first_job(videos: str) -> None:
+    elsewhere = {"adapter": "folder", "annotations": "captions.json", "videos": videos}
     with pytest.raises(ConfigError, match=rf"datasets\.tiny\.videos: {videos}.*ln -s"):
-        store.clean_packs(parsed(videos=videos), "tiny", ["s0"])
+        store.clean_packs(parsed(tiny=elsewhere), "tiny", ["s0"])
 
 
+@needs.wings("demo")
 def test_a_job_brings_the_packs_of_the_clips_that_it_reads() -> None:
-    settings = parsed()
+    settings = parsed(demo={"adapter": "demo"})
     plans = {"demo": sharding.DatasetPlan(("s0", "s1"), {"s0": frozenset(), "s1": frozenset()}, 2, 0)}.__getitem__
     fog = recipe.from_config(settings, "demo", "mlvp", "fog", 1)
     assert store.video_inputs(settings, fog, "demo", "s0", plans)["packs"] == ["work/demo/sources/s0.tar"]
