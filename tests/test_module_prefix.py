@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import clips
+import needs
 import preloaded
 import pytest
 import yaml
@@ -120,6 +121,7 @@ def test_every_module_makes_its_corpus_below_its_prefix(corpora: Path) -> None:
     assert (corpora / "mine.txt").read_text().splitlines()[0] == str(corpora)
 
 
+@needs.wings("preflight")
 def test_both_checks_before_the_run_are_printed_and_no_failures_after_it(corpora: Path) -> None:
     printed = (corpora / ".printed").read_text()
     assert "preflight: clips of msr: 2 present" in printed
@@ -286,6 +288,7 @@ def test_a_configuration_that_no_file_holds_has_no_lines() -> None:
 # --- scenarios -------------------------------------------------------------------------------------------------------
 
 
+@needs.wings("preflight")
 def test_scenarios_lie_side_by_side_and_have_one_report(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(SETTINGS["drawn"]))
     (tmp_path / "scenarios.yaml").write_text("seed_0: {}\nother: {seed: 1, suites: {mlvp: {severities: [2, 3]}}}\n")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 
 from perturbations.base.errors import AnnotationError, ConfigError
@@ -595,6 +596,7 @@ def test_an_adaptation_counts_its_runs(project: Config) -> None:
         )
 
 
+@needs.wings("calibration")
 def test_a_calibrated_corpus_without_its_table_is_an_error(project: Config) -> None:
     settings = configured(suites={"mlvp": {"severity": "calibrated", "severities": [2]}})
     with pytest.raises(ConfigError, match="`snakemake calibrate_tiny` solves the table"):
@@ -608,6 +610,7 @@ def test_a_target_of_an_adapter_asks_for_all_its_datasets(project: Config) -> No
         request(project, "msrvtt_p")
 
 
+@needs.wings("calibration")
 def test_a_broken_dataset_is_an_error_of_its_own_targets_only(project: Config) -> None:
     Path("captions.json").write_text("[")
     for name in ("mlvp_tiny", "calibrate_tiny", "evaluate_tiny"):
@@ -626,6 +629,7 @@ def test_the_default_target_needs_the_demo(project: Config) -> None:
     assert request(demo, "all") == request(demo, "mlvp_demo")
 
 
+@needs.wings("calibration")
 def test_the_menu_has_each_name_once_and_a_line_for_it() -> None:
     def menu(settings: Config) -> dict[str, str]:
         entries = list(targets.menu(settings, not_planned, lambda dataset: pytest.fail(f"{dataset} is planned")))

@@ -31,7 +31,7 @@ datasets: {mine: {adapter: folder, annotations: captions.csv, videos: videos}}
 suites: {mlvp: {perturbations: [fog, gaussian_noise], severities: [1]}}
 """
 
-DEMO = "datasets: {demo: {adapter: demo, clips: 2}}\nsuites: {mlvp: {}}\n"
+DEMO = "# Two clips.\n\ndatasets: {demo: {adapter: demo, clips: 2}}\nsuites: {mlvp: {}}\n"
 
 IMPORT_ALL = """
 import importlib, pkgutil, perturbations
@@ -78,6 +78,10 @@ def test_without_a_wing_a_run_is_planned(name: str, tmp_path: Path) -> None:
     if wings.wings()[name].section:
         (tmp_path / "config.yaml").write_text(f"{CONFIG}\n{name}: {{}}\n")
         with pytest.raises(AssertionError, match=f"{name}: unknown key"):
+            snakemake(tmp_path, copy, "--dry-run", "--", "mlvp_mine")
+    if name == "calibration":
+        (tmp_path / "config.yaml").write_text(CONFIG.replace("[1]", "[1], severity: calibrated"))
+        with pytest.raises(AssertionError, match="line 3: suites.mlvp.severity is `calibrated`: this installation has"):
             snakemake(tmp_path, copy, "--dry-run", "--", "mlvp_mine")
 
 

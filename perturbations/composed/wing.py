@@ -19,5 +19,10 @@ WING = Wing(
         "instructions": "planning:of_instructions",
         "expected_rows": "manifests:expected_rows",
     },
-    files=("perturbations/exports/composed.py", "docs/how-to/composed.md", "docs/egocvr.md"),
+    files=(
+        "perturbations/exports/composed.py",
+        "perturbations/evaluation/protocols/egocvr.py",
+        "docs/how-to/composed.md",
+        "docs/egocvr.md",
+    ),
 )

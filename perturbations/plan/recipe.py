@@ -314,18 +314,16 @@ def is_published(row: ClipRow | TextRow) -> bool:
 def _calibrated(
     config: configuration.Config, dataset: str, entry: registry.Perturbation, severity: int
 ) -> dict[str, bool | int | float | str]:
-    path = config.calibration_of(dataset, entry.suite)
+    key = "severity" if config.suites[entry.suite].calibration is None else "calibration"
+    problem = f"suites.{entry.suite}.severity is `calibrated`: "
     try:
         for solved in wings.offered("solved"):
+            path = config.calibration_of(dataset, entry.suite)
             return dict(solved(path, entry, severity))
-        raise ConfigError("this installation has no calibration")
+        problem += "this installation has no calibration"
     except ConfigError as error:
-        line = (
-            f"suites.{entry.suite}.severity is `calibrated`: {error}. `snakemake calibrate_{dataset}` solves the table "
-            f"{config.calibration_of(dataset, entry.suite)} again"
-        )
-        key = "severity" if config.suites[entry.suite].calibration is None else "calibration"
-        raise ConfigError(config.places.before(f"suites.{entry.suite}.{key}", line)) from None
+        problem += f"{error}. `snakemake calibrate_{dataset}` solves the table {path} again"
+    raise ConfigError(config.places.before(f"suites.{entry.suite}.{key}", problem))
 
 
 def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) -> bool:
