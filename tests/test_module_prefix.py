@@ -130,6 +130,7 @@ def test_both_checks_before_the_run_are_printed_and_no_failures_after_it(corpora
     assert "failed job" not in printed
 
 
+@needs.wings("status")
 @pytest.mark.parametrize("place", ["results/real clips", "drawn"])
 def test_commands_about_a_run_work_in_the_folder(place: str, corpora: Path) -> None:
     def perturb(*arguments: str) -> str:
@@ -288,7 +289,7 @@ def test_a_configuration_that_no_file_holds_has_no_lines() -> None:
 # --- scenarios -------------------------------------------------------------------------------------------------------
 
 
-@needs.wings("preflight")
+@needs.wings("preflight", "report")
 def test_scenarios_lie_side_by_side_and_have_one_report(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(SETTINGS["drawn"]))
     (tmp_path / "scenarios.yaml").write_text("seed_0: {}\nother: {seed: 1, suites: {mlvp: {severities: [2, 3]}}}\n")

@@ -536,6 +536,7 @@ def test_a_corpus_says_what_cannot_be_used(project: Config) -> None:
     assert request(project, "mlvp_tiny").sizes == (size,)
 
 
+@needs.wings("report")
 def test_main_objects_are_listed_where_a_suite_looks_for_them(project: Config) -> None:
     assert "manifests/tiny/main_object.png" in request(project, "mlvp_tiny").files
     assert "manifests/tiny/main_object.png" not in request(project, "msrvtt_p_tiny").files
