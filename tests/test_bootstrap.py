@@ -320,5 +320,5 @@ def test_clean_results_are_of_the_same_queries_and_verified(tmp_path: Path) -> N
     for own, problems in ((paired, []), (wrong, ["clean_recall_at_1 is 75.0, and the ranks give 100.0"])):
         files.write(tmp_path / "results.parquet", RESULTS, own)
         read_again = Manifest(tmp_path / "results.parquet", RESULTS)
-        found = check_results(tree.read([tmp_path / "ranks.parquet"]), read_again)
-        assert [finding.problem for finding in found] == problems
+        findings = check_results(tree.read([tmp_path / "ranks.parquet"]), read_again)
+        assert [finding.problem for finding in findings] == problems

@@ -317,9 +317,9 @@ def test_init_keeps_the_files_of_a_folder_and_refuses_one_that_no_workflow_can_r
 ) -> None:
     (tmp_path / "videos").mkdir()
     (tmp_path / "file").touch()
-    for name, said in (("file", "is a file"), ("{dataset}", "wildcards")):
+    for name, problem in (("file", "is a file"), ("{dataset}", "wildcards")):
         assert main(["init", str(tmp_path / name)]) == 1
-        assert said in capsys.readouterr().err
+        assert problem in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "videos"]
     assert main(["init", str(tmp_path)]) == 0
     assert (tmp_path / "videos").is_dir()

@@ -234,9 +234,9 @@ def test_every_storage_tier_gives_the_same_frames_or_says_why_it_gives_none(sour
         if row.path is not None:
             stored = Path(row.path)
             stored.write_bytes(stored.read_bytes() + b"x")
-            for said in ("changed since it was made", "the file is missing"):
+            for expected in ("changed since it was made", "the file is missing"):
                 (problem,) = export("vtr_tta", manifest, tmp_path / "none", num_frames=4, size=32).failed
-                assert said in str(problem)
+                assert expected in str(problem)
                 stored.unlink(missing_ok=True)
             assert not list((tmp_path / "none").rglob("*.pt"))
     assert torch.equal(videos[0], videos[1])

@@ -130,9 +130,9 @@ def test_the_summary_counts_clips_jobs_and_bytes(project: Project) -> None:
     assert len(wanted.videos) == 4 * len(shards)
     assert wanted.sources == {("tiny", shard) for shard in shards}
     assert wanted.checked == {"tiny"}
-    clips, made, disk = preflight.check(config, wanted).text()
+    clips, videos, disk = preflight.check(config, wanted).text()
     assert clips == "preflight: clips of tiny: 4 present; max_failed_items allows 0"
-    assert made.startswith("preflight: to make: 16 perturbed videos in ")
+    assert videos.startswith("preflight: to make: 16 perturbed videos in ")
     assert disk.startswith("preflight: disk: about ")
 
 

@@ -639,8 +639,8 @@ def test_a_page_of_everything_can_be_sent_by_mail(large: Page) -> None:
 def test_models_that_were_asked_other_scenarios_are_not_compared(tmp_path: Path) -> None:
     other = result("none", 45.0, model_key=B16, checkpoint_sha256=B16, **FOG | {"severity": 1})
     content = page_of(tmp_path, [*of_model(B32, {"none": 40.0}), *of_model(B16, {"none": 50.0}), other])
-    said = "The models were not asked the same scenarios of mlvp (clip4clip-b16-qs: 2; clip4clip-b32-qs: 1)"
-    assert said in content.text
+    note = "The models were not asked the same scenarios of mlvp (clip4clip-b16-qs: 2; clip4clip-b32-qs: 1)"
+    assert note in content.text
 
 
 def test_every_choice_shows_something(tmp_path: Path) -> None:

@@ -155,8 +155,8 @@ def test_it_passes_the_tests_that_the_page_names(checkout: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "add-a-suite.md").read_text()
     files = ["tests/test_registry.py", "tests/test_kernels.py"]
     assert f"pytest {' '.join(files)} " in page
-    said = run(checkout, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "novel", *files)
-    assert re.search(r"^\d+ passed", said.splitlines()[-1]), said
+    printed = run(checkout, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "novel", *files)
+    assert re.search(r"^\d+ passed", printed.splitlines()[-1]), printed
 
 
 def test_a_file_that_declares_no_suite_is_named(tmp_path: Path) -> None:

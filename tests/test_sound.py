@@ -160,9 +160,9 @@ def test_another_choice_makes_finished_clips_anew_or_gives_them_another_cell(
 @pytest.mark.parametrize("fault", ["", "file", "cell"])
 def test_a_repair_gives_the_file_that_the_row_describes(cell: str | None, fault: str, tmp_path: Path) -> None:
     source = clips.source_row(voiced(tmp_path / "clip.mp4"))
-    made = clips.made_row("mlvp/fog", VIDEO, source, tmp_path, with_sound=cell == "aac")
-    path = Path(made.path or "")
-    stored, row = path.read_bytes(), replace(made, audio=cell, path=path.name)
+    original = clips.made_row("mlvp/fog", VIDEO, source, tmp_path, with_sound=cell == "aac")
+    path = Path(original.path or "")
+    stored, row = path.read_bytes(), replace(original, audio=cell, path=path.name)
     expected = clip_rows.expected_video(recipe.parse(row.recipe), source, path.name)
     shown = replace(row, audio="mp3") if fault == "cell" else row
     if fault == "file":

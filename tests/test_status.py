@@ -65,10 +65,10 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def running(root: Path, said: str = "2 of 30 steps (7%) done\n") -> Path:
+def running(root: Path, lines: str = "2 of 30 steps (7%) done\n") -> Path:
     """The log of a run that goes on."""
     put(root, ".snakemake/locks/0.input.lock")
-    return put(root, ".snakemake/log/2001-01-01T000000.000001.snakemake.log", f"Job stats:\n{said}")
+    return put(root, ".snakemake/log/2001-01-01T000000.000001.snakemake.log", f"Job stats:\n{lines}")
 
 
 def stage(collected: status.RunStatus, name: str) -> status.StageCounts:
@@ -295,8 +295,8 @@ def test_planning_lists_the_parts_of_an_evaluation(tmp_path: Path, monkeypatch: 
 
 
 def test_what_snakemake_says(root: Path) -> None:
-    said = "1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n\n2 of 30 steps (7%) done\n3 of 3"
-    log = running(root, said)
+    lines = "1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n\n2 of 30 steps (7%) done\n3 of 3"
+    log = running(root, lines)
     (root / ".snakemake" / "locks" / "0.input.lock").unlink()
     assert status_text.text(status.collect(root)).startswith("The last run has ended, 2 of 30 steps, 1 failed job.\n")
     put(root, ".snakemake/locks/0.input.lock")

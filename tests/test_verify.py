@@ -142,12 +142,12 @@ def test_a_deleted_suite_an_edited_page_and_a_file_of_no_suite_are_found_with_th
     shutil.rmtree("manifests/tiny/mm_robustness")
     page = Path("manifests/tiny/mlvp/README.md")
     page.write_text(page.read_text() + "Comparable with everything.\n")
-    found = faults.findings(tree, fast=True)
+    findings = faults.findings(tree, fast=True)
     for name in ("videos.parquet", "captions.md", "captions.parquet"):
         command = f"`snakemake --cores 1 manifests/tiny/mm_robustness/{name}` makes it again"
-        assert any("mm_robustness" in text and command in text for text in found), name
-    assert any(f"{page}: it was changed after it was written: delete it" in text for text in found)
-    assert any("corpora/tiny/mm_robustness/pixelate/5/a.mp4: no row names this file" in text for text in found)
+        assert any("mm_robustness" in text and command in text for text in findings), name
+    assert any(f"{page}: it was changed after it was written: delete it" in text for text in findings)
+    assert any("corpora/tiny/mm_robustness/pixelate/5/a.mp4: no row names this file" in text for text in findings)
 
 
 def test_a_forged_verdict_is_found_and_taken_back(tree: Path) -> None:

@@ -227,10 +227,10 @@ def test_changed_numbers_and_what_is_new_make_only_themselves(project: Project) 
     """A perturbation that is left out removes nothing, and one of its severities makes only itself."""
     mlvp = {"perturbations": ["impulse_noise", "gaussian_noise", "fog"], "severities": [3, 2, 1]}
     project.config["suites"]["mlvp"] = {**mlvp, "parameters": {"gaussian_noise": {3: {"sigma": 0.3}}}}
-    made = project.rerun("mlvp_tiny")
+    rerun = project.rerun("mlvp_tiny")
     changed = {"gaussian_noise/3", "gaussian_noise/2", "fog/2", "impulse_noise/1", "impulse_noise/2", "impulse_noise/3"}
-    assert folders(made) == {f"tiny/mlvp/{name}" for name in changed}
-    assert len(made) == len(IDS) * len(changed)
+    assert folders(rerun) == {f"tiny/mlvp/{name}" for name in changed}
+    assert len(rerun) == len(IDS) * len(changed)
     videos = read_manifest(project.root / "manifests/tiny/mlvp/videos.parquet")
     noise = videos[(videos["perturbation"] == "gaussian_noise") & (videos["severity"] == 3)]
     assert set(noise["params"]) == {'{"sigma":0.3}'}
@@ -258,8 +258,8 @@ def test_a_new_video_beside_full_shards_and_a_replaced_one_make_only_themselves(
     tiny_clip(project.root / "videos" / "z.mp4", seed=9)
     project.write_captions([*IDS, "z"])
     tiny_clip(project.root / "videos" / "b.mp4", seed=77, frames=9)
-    made = project.rerun("mlvp_tiny")
-    assert len({Path(name).stem for name in made}) == 2
+    rerun = project.rerun("mlvp_tiny")
+    assert len({Path(name).stem for name in rerun}) == 2
     videos = read_manifest(project.root / "manifests/tiny/mlvp/videos.parquet")
     assert videos.groupby("item_id")["frame_count"].unique().to_dict() == {
         name: [9 if name == "b" else 6] for name in "abcdz"
