@@ -17,7 +17,7 @@ from test_workflow import IDS, Project, copy_of, folders, tiny_clip
 
 from perturbations import open_clip, read_manifest
 
-GUIDED = ["motion_blur", "main_object_occlusion", "style_transfer", "event_insertion"]
+GUIDED = ["motion_blur", "video_defocus", "main_object_occlusion", "style_transfer", "event_insertion"]
 FRAMES = 6
 
 
@@ -73,7 +73,7 @@ def test_rows_say_what_the_frames_depend_on(finished: Project) -> None:
     card = (finished.root / "manifests/tiny/mlvp/README.md").read_text()
     assert attributes["comparability"] in card
     assert "4 of 4 listed clips complete" in card
-    assert "40 of 40 videos" in card
+    assert "48 of 48 videos" in card
 
 
 def test_without_stand_ins_only_the_dataset_is_another_one(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_every_row_checks_out_and_can_be_repaired(project: Project) -> None:
     verified = project.perturb("verify")
     assert verified.returncode == 0, verified.stdout
     files = {path: path.read_bytes() for path in (project.root / "corpora").rglob("5/a.mp4")}
-    assert len(files) == 5
+    assert len(files) == 6
     for path in files:
         path.unlink()
     shutil.rmtree(project.root / "work")  # what a row says is enough
@@ -240,7 +240,7 @@ def test_mixes_point_at_videos_that_are_there(finished: Project) -> None:
     folder = finished.root / "manifests/tiny/mlvp"
     videos = videos_of(finished).set_index(["item_id", "perturbation", "severity"])
     severities = read_manifest(folder / "mixed_severity.parquet")
-    assert len(severities) == len(IDS) * 5
+    assert len(severities) == len(IDS) * 6
     assert not severities.duplicated(["item_id", "perturbation"]).any()
     types = read_manifest(folder / "mixed_types.parquet")
     assert sorted(set(types["share"])) == [0.2, 0.4, 0.6, 0.8]
