@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 import perturbations
 from perturbations.base import wings
@@ -63,7 +62,7 @@ def room_of(module: str) -> str:
 
 def imported(path: Path, *, at_once: bool = False) -> set[str]:
     """The modules that a file imports, less the standard library; `at_once`: outside of functions only."""
-    tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
+    tree = _tree(path)
     names: set[str] = set()
     for node in tree.body if at_once else ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -74,6 +73,11 @@ def imported(path: Path, *, at_once: bool = False) -> set[str]:
     return {name for name in names if name.split(".")[0] not in sys.stdlib_module_names}
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
+
+
 def _named(node: ast.ImportFrom) -> set[str]:
     """`from perturbations import base` imports perturbations.base, `from perturbations import __version__` not."""
     module = node.module or ""
@@ -82,25 +86,29 @@ def _named(node: ast.ImportFrom) -> set[str]:
     return {f"{module}.{alias.name}" if alias.name in FLOOR_OF else module for alias in node.names}
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_imports_go_down_only(path: Path) -> None:
-    room = OF_WINGS.get(path, path.parts[0].removesuffix(".py"))
-    ours = {room_of(name) for name in imported(path) if name.split(".")[0] == "perturbations"} - {room}
-    ours -= {*wings.wings()[room].needs} if room in wings.wings() else set()
-    wrong = sorted(other for other in ours if FLOOR_OF[other] >= FLOOR_OF[room])
-    assert not wrong, f"{path}: `{room}` imports {wrong}, which are not below it"
+def test_imports_go_down_only() -> None:
+    wrong = []
+    for path in FILES:
+        room = OF_WINGS.get(path, path.parts[0].removesuffix(".py"))
+        ours = {room_of(name) for name in imported(path) if name.split(".")[0] == "perturbations"} - {room}
+        ours -= {*wings.wings()[room].needs} if room in wings.wings() else set()
+        not_below = sorted(other for other in ours if FLOOR_OF[other] >= FLOOR_OF[room])
+        wrong += [f"{path}: `{room}` imports {not_below}, which are not below it"] if not_below else []
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.parts[0] in KERNELS], ids=str)
-def test_kernels_import_arrays_and_nothing_of_ours(path: Path) -> None:
-    room = path.parts[0]
-    # A shelf among the kernels finds its files by `shelf`.
-    ours = (
-        f"perturbations.{room}",
-        *(f"perturbations.base.{name}" for name in ("errors", "arrays", "shelf", "bounds")),
-    )
-    names = {name for name in imported(path) if not name.startswith(ours) and name != "perturbations.base"}
-    assert {name.split(".")[0] for name in names} <= KERNELS[room]
+def test_kernels_import_arrays_and_nothing_of_ours() -> None:
+    wrong = []
+    for path in (path for path in FILES if path.parts[0] in KERNELS):
+        room = path.parts[0]
+        # A shelf among the kernels finds its files by `shelf`.
+        ours = (
+            f"perturbations.{room}",
+            *(f"perturbations.base.{name}" for name in ("errors", "arrays", "shelf", "bounds")),
+        )
+        names = {name for name in imported(path) if not name.startswith(ours) and name != "perturbations.base"}
+        wrong += [f"{path}: imports {name}" for name in names if name.split(".")[0] not in KERNELS[room]]
+    assert not wrong, "\n".join(wrong)
 
 
 _HEAVY = {Path("base", f"{name}.py") for name in ("arrays", "rng", "progress")}
@@ -114,10 +122,15 @@ LIGHT_FILES = [
 ]
 
 
-@pytest.mark.parametrize("path", LIGHT_FILES, ids=str)
-def test_heavy_libraries_are_imported_when_used(path: Path) -> None:
+def test_heavy_libraries_are_imported_when_used() -> None:
     allowed = {"perturbations", "pydantic", "yaml"}
-    assert {name.split(".")[0] for name in imported(path, at_once=True)} <= allowed
+    heavy = [
+        f"{path}: imports {name} outside of a function"
+        for path in LIGHT_FILES
+        for name in imported(path, at_once=True)
+        if name.split(".")[0] not in allowed
+    ]
+    assert not heavy, "\n".join(heavy)
 
 
 def test_every_room_is_on_a_floor() -> None:
