@@ -256,19 +256,17 @@ def test_every_command_enters_the_folder() -> None:
 
 def test_mistakes_stand_in_the_file_of_the_modules_user(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
-    settings = (
-        "time: 1:30\nclips:\n  datasets: {demo: {adapter: demo, clips: 010}}\n  suites:\n    mlvp: {severities: [9]}\n"
-    )
+    settings = "clips:\n  datasets: {demo: {adapter: demo, clips: no}}\n  suites:\n    mlvp: {severities: [9]}\n"
     (tmp_path / "settings.yaml").write_text(settings)
     printed = snakemake(tmp_path, "--dry-run", "--config", "clips={shard_size: 0}", status=1)
     _, _, told = printed.partition("the configuration of the module `clips` is not valid:\n")
     assert [line.partition(": ")[::2] for line in told.splitlines()[:3]] == [
         (
-            "  settings.yaml, line 3",
-            "datasets.demo.clips: YAML reads 010 as 8: write 8 if that is meant; a text has quotes: '010'",
+            "  settings.yaml, line 2",
+            "datasets.demo.clips: Input should be a valid integer, not False",
         ),
         (
-            "  settings.yaml, line 5",
+            "  settings.yaml, line 4",
             "suites.mlvp.severities.0: Input should be less than or equal to 5, not 9",
         ),
         (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import yaml
@@ -17,9 +17,6 @@ Key = tuple[str, ...]
 COMMAND_LINE = "command line"
 _MOST_KEYS = 100_000
 """Aliases may repeat a value very often."""
-
-_MISREAD = re.compile(r"[-+]?0[0-7_]+|[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
-"""Numbers that YAML 1.1 reads in base 8 or 60: 010, 1:30."""
 
 
 @dataclass(frozen=True, order=True)
@@ -41,13 +38,11 @@ class LineOfKey:
 class LinesOfKeys:
     """The place of every key; a key of several sources stands in the last one, whose value counts.
 
-    All are equal, so that configurations that say the same are, wherever their keys stand. `misread` has the numbers
-    that YAML reads as others than a reader does: key -> the number as it is written, and as it is read. `title` is what
-    messages call the whole; `is_part` that it is a part of what the sources hold.
+    All are equal, so that configurations that say the same are, wherever their keys stand. `title` is what messages
+    call the whole; `is_part` that it is a part of what the sources hold.
     """
 
     by_key: Mapping[Key, LineOfKey] = field(compare=False)
-    misread: Mapping[Key, tuple[str, str]] = field(default_factory=dict, compare=False)
     title: str = field(default="config.yaml", compare=False)
     is_part: bool = field(default=False, compare=False)
 
@@ -77,12 +72,11 @@ def of_module(
     title = f"the configuration of the module `{cut(name)}`"
     path = _path_of(part, whole, ())
     if path is None:
-        return LinesOfKeys({}, title=title)
+        return LinesOfKeys({}, title)
     there = read(files, command_line)
     by_key = {key[len(path) :]: place for key, place in there.by_key.items() if key[: len(path)] == path}
     by_key.pop((), None)
-    misread = {key[len(path) :]: numbers for key, numbers in there.misread.items() if key[: len(path)] == path}
-    return LinesOfKeys(by_key, misread, title, is_part=True)
+    return LinesOfKeys(by_key, title, is_part=True)
 
 
 def _path_of(part: object, whole: object, path: Key) -> Key | None:
@@ -104,19 +98,14 @@ def read(files: Iterable[Path], command_line: object = None) -> LinesOfKeys:
     A file without lines that could be told (JSON with tabs) has none.
     """
     by_key: dict[Key, LineOfKey] = {}
-    misread: dict[Key, tuple[str, str]] = {}
     order = 0
     for order, file in enumerate(files):
         name = _name(file)
-        for key, line, node in _of_file(file):
+        for key, line in _of_file(file):
             by_key[key] = LineOfKey(order, line, name)
-            misread.pop(key, None)
-            if (read_as := _misread(node)) is not None:
-                misread[key] = read_as
     for key in _of_values(command_line, ()):
         by_key[key] = LineOfKey(order + 1, 0, COMMAND_LINE)
-        misread.pop(key, None)
-    return LinesOfKeys(by_key, misread)
+    return LinesOfKeys(by_key)
 
 
 def _name(file: Path) -> str:
@@ -127,29 +116,16 @@ def _name(file: Path) -> str:
         return cut(str(file))
 
 
-def _misread(node: yaml.Node) -> tuple[str, str] | None:
-    """A number as it is written and as YAML reads it, where a reader takes it for another: 010 is 8, 1:30 is 90."""
-    if not isinstance(node, yaml.ScalarNode) or not node.tag.endswith((":int", ":float")):
-        return None
-    written = node.value.replace("_", "")
-    if not _MISREAD.fullmatch(node.value) or (written.lstrip("+-").isdecimal() and int(written) == int(written, 8)):
-        return None
-    return cut(node.value, 40), cut(_as_python(node), 40)
-
-
-def _of_file(file: Path) -> Iterator[tuple[Key, int, yaml.Node]]:
-    """Each key of a file, its line, and its value."""
+def _of_file(file: Path) -> Iterator[tuple[Key, int]]:
+    """Each key of a file and its line."""
     try:
         node = yaml.compose(file.read_text(encoding="utf-8-sig"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (OSError, ValueError, yaml.YAMLError):
         return
-    for number, entry in enumerate(_of_node(node, ())):
-        if number == _MOST_KEYS:
-            return
-        yield entry
+    yield from islice(_of_node(node, ()), _MOST_KEYS)
 
 
-def _of_node(node: yaml.Node | None, key: Key) -> Iterator[tuple[Key, int, yaml.Node]]:
+def _of_node(node: yaml.Node | None, key: Key) -> Iterator[tuple[Key, int]]:
     if isinstance(node, yaml.MappingNode):
         merged = [value for name, value in node.value if name.tag == "tag:yaml.org,2002:merge"]
         for value in reversed(merged):  # what is written out replaces what is merged in
@@ -158,12 +134,12 @@ def _of_node(node: yaml.Node | None, key: Key) -> Iterator[tuple[Key, int, yaml.
         for name, value in node.value:
             if isinstance(name, yaml.ScalarNode) and name.tag != "tag:yaml.org,2002:merge":
                 inner = (*key, _as_python(name))
-                yield inner, name.start_mark.line + 1, value
+                yield inner, name.start_mark.line + 1
                 yield from _of_node(value, inner)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             inner = (*key, str(index))
-            yield inner, value.start_mark.line + 1, value
+            yield inner, value.start_mark.line + 1
             yield from _of_node(value, inner)
 
 

@@ -67,23 +67,6 @@ def unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
     return f"{what} {short(value)}; known: {', '.join(names) or 'none'}{hint}"
 
 
-def of_numbers(raw: object, places: LinesOfKeys) -> list[Problem]:
-    """Numbers that YAML reads as others than a reader does. Other numbers of the files are not the workflow's."""
-    return [
-        Problem(key, f"YAML reads {written} as {value}: write {value} if that is meant; a text has quotes: '{written}'")
-        for key, (written, value) in places.misread.items()
-        if str(_value(raw, key)) == value
-    ]
-
-
-def _value(raw: object, key: Key) -> object:
-    """The value at a key's path; None where there is none."""
-    for part in key:
-        members = raw.items() if isinstance(raw, Mapping) else enumerate(raw) if isinstance(raw, list) else ()
-        raw = next((value for name, value in members if str(name) == part), None)
-    return raw
-
-
 def of_datasets(config: Config) -> list[Problem]:
     """Names that are taken, and paths that an adapter needs or does not take."""
     problems = []

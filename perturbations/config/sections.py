@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import (
+    AliasChoices,
     Field,
     PrivateAttr,
     ValidationError,
@@ -22,7 +23,7 @@ from pydantic.config import JsonDict
 
 from perturbations.base import limits, settings, wings
 from perturbations.base.settings import MOST_ITEMS, AnySeverity, Device, KeySeverity, Seed, Strict, Whole, distinct
-from perturbations.config import problems, renamed
+from perturbations.config import problems
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
@@ -222,17 +223,24 @@ class _Config(Strict):
     storage: StorageSettings = Field(default_factory=lambda: StorageSettings(tier="video"))
     shard_size: Whole = Field(100, ge=1, le=100_000, description="the most items per job; it never changes a result")
     max_failed_items: Whole = Field(
-        0, ge=0, le=MOST_ITEMS, description="how many items of a dataset may fail before the run does"
+        0,
+        ge=0,
+        le=MOST_ITEMS,
+        validation_alias=AliasChoices("max_failed_items", "max_quarantine"),
+        description="how many items of a dataset may fail before the run does",
     )
     timeout_s: Whole = Field(
-        120, ge=1, le=86_400, description="timeout in s: an item whose decoder gives no frame for this time is stopped"
+        120,
+        ge=1,
+        le=86_400,
+        validation_alias=AliasChoices("timeout_s", "stall_limit_s"),
+        description="timeout in s: an item whose decoder gives no frame for this time is stopped",
     )
     limits: LimitsSection = Field(
         default_factory=LimitsSection, description="what one file may ask for before its item is refused"
     )
     _places: LinesOfKeys = PrivateAttr(NOWHERE)
     _workplace: Path = PrivateAttr(Path())
-    _old_names: str = PrivateAttr("")
 
     def at(self, path: str | Path) -> Path:
         """Where planning finds a path that begins where jobs work: in the working directory, or below a prefix."""
@@ -242,11 +250,6 @@ class _Config(Strict):
     def places(self) -> LinesOfKeys:
         """Where its keys stand, for messages about what a key names."""
         return self._places
-
-    @property
-    def old_names(self) -> str:
-        """A message about keys that are written by names of earlier versions; empty without any."""
-        return self._old_names
 
     @model_validator(mode="before")
     @classmethod
@@ -313,13 +316,11 @@ def parse(raw: dict[str, Any], places: LinesOfKeys = NOWHERE, place: Path = Path
     Raises `ConfigError` with one line per mistake, each naming its place and key: first all values of wrong types and
     unknown keys; where there are none, all names and numbers that do not fit each other.
     """
-    raw, places, mistakes, old_names = renamed.with_new_names(raw, places)
-    mistakes += problems.of_numbers(raw, places)
     try:
         config = Config.model_validate(raw, context=settings.ABSOLUTE if place.parts else None)
     except ValidationError as error:
         wrong = problems.of_types(error, Config.model_json_schema, places)
-        problems.raise_all([*wrong, *mistakes], places=places)
+        problems.raise_all(wrong, places=places)
         raise AssertionError("an invalid configuration has a problem") from error
     wrong = [
         *problems.of_suites(config.suites),
@@ -328,10 +329,9 @@ def parse(raw: dict[str, Any], places: LinesOfKeys = NOWHERE, place: Path = Path
         *problems.of_backends(config),
         *(problem for of_section in wings.loaded("problems").values() for problem in of_section(config)),
     ]
-    problems.raise_all([*wrong, *mistakes], places=places)
+    problems.raise_all(wrong, places=places)
     config._places = places
     config._workplace = place
-    config._old_names = old_names
     return config
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, Union
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import AliasChoices, Discriminator, Field, Tag, field_validator
 from pydantic.config import JsonDict
 
 from perturbations.base import shelf
@@ -80,6 +80,7 @@ class Dataset(Strict):
         None,
         ge=0,
         le=MOST_ITEMS,
+        validation_alias=AliasChoices("max_failed_items", "max_quarantine"),
         description="how many items may fail before the run does; the default is the global value",
     )
 
