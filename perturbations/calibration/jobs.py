@@ -18,7 +18,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--variants", nargs="+", required=True, metavar="SUITE=VARIANT")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("-o", "--output", type=Path, required=True, help="the table to write, .json")
-    parser.add_argument("--picture", type=Path, required=True, help="the plot to write, .png")
     parser.add_argument("--report", type=Path, required=True, help="the report to write, .md")
 
 
@@ -40,5 +39,4 @@ def _calibrate(options: argparse.Namespace) -> int:
     table = solver.calibrate(sources, wanted, dataset=dataset, seed=options.seed)
     calibration_table.write(options.output, table)
     storage.write_text(options.report, solved_page.text(table))
-    solved_page.draw(table, options.picture)
     return 0

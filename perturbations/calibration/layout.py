@@ -3,5 +3,4 @@
 PLACES = {
     "calibration_table": "manifests/{dataset}/calibration.json",
     "calibration_page": "manifests/{dataset}/calibration.md",
-    "calibration_picture": "manifests/{dataset}/calibration.png",
 }

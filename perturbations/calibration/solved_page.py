@@ -1,17 +1,14 @@
-"""What a calibration found, as text and as a picture: published and solved severities side by side."""
+"""What a calibration found, as text: published and solved severities side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from perturbations.base import shown
-from perturbations.base.storage import atomic_path
 from perturbations.calibration.solver import TOLERANCE, rises
 from perturbations.calibration.table import TableContent
 
-_COLUMNS = 8
 _COARSE = 2 * TOLERANCE
 
 
@@ -96,55 +93,3 @@ def _parameters(entry: TableContent) -> str:
     tables: list[dict[str, Any]] = [entry["severities"][key]["params"] for key in sorted(entry["severities"])]
     moving = [name for name in sorted(tables[0]) if len({str(table[name]) for table in tables}) > 1]
     return "; ".join(f"{name} {' '.join(str(table[name]) for table in tables)}" for name in moving)
-
-
-def draw(table: TableContent, path: Path) -> None:
-    """Write a PNG: for each perturbation the SSIM of its published and of its solved severities.
-
-    Published ones are hollow squares on a dashed line, solved ones dots on a full line; where a published severity is
-    milder than the one before, the step is thick and the panel is framed.
-    """
-    from matplotlib.figure import Figure  # late: it takes a second to load
-
-    entries, targets = dict(sorted(table["perturbations"].items())), table["targets"]
-    rows = -(-(len(entries) + 1) // _COLUMNS)
-    figure = Figure(figsize=(2 * _COLUMNS, 1.75 * rows + 0.9), dpi=90, layout="constrained")
-    axes = figure.subplots(rows, _COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
-    lowest = axes[max(0, len(entries) - _COLUMNS) : len(entries)]
-    severities = range(1, len(targets) + 1)
-    for panel, (key, entry) in zip(axes[: len(entries)], entries.items(), strict=True):
-        before, after = published(entry), attained(entry)
-        inverted = rises(before)
-        panel.plot(
-            range(1, len(before) + 1), before, "s--", color="#c05000", mfc="white", ms=4, lw=1, label="published"
-        )
-        for severity in inverted:
-            panel.plot([severity - 1, severity], before[severity - 2 : severity], "-", color="#c05000", lw=3.5)
-        panel.plot(severities, after, "o-", color="#1f4e9c", ms=3.5, lw=1, label="calibrated")
-        suite, _, name = key.partition("/")
-        panel.set_title(f"{suite}\n{name}", fontsize=7.5, fontweight="bold" if inverted else "normal", pad=3)
-        notes = [*(["not monotonic"] if inverted else []), *(["limited"] if entry["limited"] else [])]
-        panel.text(0.04, 0.05, ", ".join(notes), transform=panel.transAxes, fontsize=7)
-        for side in panel.spines.values():
-            side.set_linewidth(2.2 if inverted else 0.5)
-        panel.grid(True, lw=0.3)
-        panel.tick_params(labelsize=7, labelbottom=panel in lowest)
-        panel.set_ylim(0, 1.03)
-        panel.set_xticks(list(severities))
-    legend, *unused = axes[len(entries) :]
-    for panel in (legend, *unused):
-        panel.set_axis_off()
-    if len(entries):
-        legend.legend(*axes[0].get_legend_handles_labels(), loc="upper left", fontsize=8, frameon=False)
-    legend.text(
-        0.04, 0.3, "thick line, heavy frame:\npublished severity milder\nthan the one before", fontsize=7.5, va="center"
-    )
-    figure.supxlabel("severity", fontsize=9)
-    figure.supylabel("mean SSIM against the clean clip", fontsize=9)
-    figure.suptitle(
-        f"Published and calibrated severities on {shown.line(table['dataset'])} ({len(table['sample'])} clips)",
-        fontsize=11,
-        parse_math=False,
-    )
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, pil_kwargs={"optimize": True})

@@ -19,6 +19,6 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
 
 
 def table(dataset: str, plans: Plans) -> TargetWork:
-    """A dataset's calibration table, with its plot and its report."""
+    """A dataset's calibration table, with its report."""
     plans(dataset)
-    return TargetWork([layout.at(f"calibration_{kind}", dataset=dataset) for kind in ("table", "picture", "page")])
+    return TargetWork([layout.at(f"calibration_{kind}", dataset=dataset) for kind in ("table", "page")])

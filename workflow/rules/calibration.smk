@@ -6,11 +6,6 @@ rule calibration:
         packs=lambda wildcards: in_store("refuse", "a calibration"),
     output:
         table=layout.pattern("calibration_table"),
-        picture=report(
-            layout.pattern("calibration_picture"),
-            category="calibration",
-            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "SSIM by severity"},
-        ),
         report=layout.pattern("calibration_page"),
     log:
         layout.at("log", job="{dataset}/calibration"),
@@ -32,5 +27,5 @@ rule calibration:
     shell:
         command(
             "perturb rule calibrate --sources {input.sources:q} --perturbations {params.perturbations:q} --variants {params.variants:q}"
-            " --seed {params.seed:q} --output {output.table:q} --picture {output.picture:q} --report {output.report:q} 2> {log:q}"
+            " --seed {params.seed:q} --output {output.table:q} --report {output.report:q} 2> {log:q}"
         )
