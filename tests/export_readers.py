@@ -18,7 +18,7 @@ FORMATS = ["hub", "webdataset", "mteb", "croissant"]
 
 def export(name: str, manifest: Path, output: Path, what: str = "videos", **fields: Any) -> Any:
     """Write a manifest in a format, as the command does."""
-    return getattr(registry.get(name), f"write_{what}")(Request(manifest=manifest, output=output, **fields))
+    return registry.get(name).write(what, Request(manifest=manifest, output=output, **fields))
 
 
 def contents(output: Path) -> dict[str, str]:

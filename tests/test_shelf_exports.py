@@ -133,7 +133,7 @@ def test_a_format_that_is_not_there_is_refused_with_those_that_are() -> None:
 def test_a_format_of_captions_alone_refuses_videos() -> None:
     export = Export(name="texts", summary="", refuses="", captions=lambda request: 1)
     with pytest.raises(ConfigError, match="texts takes captions only, not videos"):
-        export.write_videos(Request(manifest=Path("m"), output=Path("o")))
+        export.write("videos", Request(manifest=Path("m"), output=Path("o")))
     both = Export(
         name="both", summary="", refuses="", captions=lambda request: 1, videos=lambda request: Exported(1, 0)
     )

@@ -53,16 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for unpack in wings.offered("unpack"):
                 unpack()
         return command(options)
-    except PerturbationError as error:
-        print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)
-        return 1
     except MemoryError:
         print("perturb: memory ran out: give the job more (mem_mb); finished items are kept", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of the output has ended, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
+    except (PerturbationError, OSError) as error:
         print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

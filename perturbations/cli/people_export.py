@@ -10,7 +10,7 @@ from perturbations.base import shown
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.cli.common import need_models
 from perturbations.exports import registry
-from perturbations.exports.writing.requests import MEGABYTE, Request, Terms
+from perturbations.exports.writing.requests import MEGABYTE, Exported, Request, Terms
 from perturbations.manifest.kind import RowKind
 
 
@@ -105,13 +105,13 @@ def _write(export: registry.Export, request: Request, kind: RowKind[Any]) -> int
     from perturbations.manifest.kinds import MULTIMODAL, TEXTS
 
     if kind.name == "composed_queries":  # of a wing
-        for path in export.write_splits(request):
+        for path in export.write("splits", request):
             print(f"{path}: {path.stat().st_size:,} bytes")
         return 0
     if kind == TEXTS:
-        print(f"{request.output}: {export.write_captions(request):,} lists of captions")
+        print(f"{request.output}: {export.write('captions', request):,} lists of captions")
         return 0
-    result = export.write_pairs(request) if kind == MULTIMODAL else export.write_videos(request)
+    result: Exported = export.write("pairs" if kind == MULTIMODAL else "videos", request)
     for finding in (*result.quarantined, *result.failed):
         print(f"  {shown.line(str(finding))}")
     print(

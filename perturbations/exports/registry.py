@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from perturbations.base import shelf
 from perturbations.base.errors import ConfigError, did_you_mean, short
@@ -47,42 +48,19 @@ class Export:
     @property
     def takes(self) -> tuple[str, ...]:
         """The kinds of corpus that the format accepts: "videos", "captions", "pairs", "splits"."""
-        functions = {
-            "videos": self.videos,
-            "captions": self.captions,
-            "pairs": self.pairs,
-            "splits": self.splits,
-        }
-        return tuple(kind for kind, function in functions.items() if function is not None)
+        return tuple(kind for kind in ("videos", "captions", "pairs", "splits") if getattr(self, kind) is not None)
 
     def describe(self) -> str:
         """A sentence for menus."""
         return f"{self.name}: {self.summary}; takes {' and '.join(self.takes)}, refuses {self.refuses}."
 
-    def write_videos(self, request: Request) -> Exported:
-        """Write a corpus of clips. Raises `ConfigError` where the format has no videos."""
-        if self.videos is None:
-            raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not videos")
-        return self.videos(request)
-
-    def write_captions(self, request: Request) -> int:
-        """Write perturbed captions; returns the number of files. Raises `ConfigError` for a format without captions."""
-        if self.captions is None:
-            raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not captions")
-        return self.captions(request)
-
-    def write_pairs(self, request: Request) -> Exported:
-        """Write perturbed videos with perturbed captions. Raises `ConfigError` for a format without such pairs."""
-        if self.pairs is None:
+    def write(self, kind: str, request: Request) -> Any:
+        """What the function of this kind of corpus returns. Raises `ConfigError` where the format has none."""
+        if kind not in self.takes:
             instead = ": export videos.parquet and captions.parquet" if {"videos", "captions"} <= {*self.takes} else ""
-            raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not pairs of both{instead}")
-        return self.pairs(request)
-
-    def write_splits(self, request: Request) -> list[Path]:
-        """Write a split for composed retrieval; returns the files. Raises `ConfigError` for a format without splits."""
-        if self.splits is None:
-            raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not splits")
-        return self.splits(request)
+            refused = f"pairs of both{instead}" if kind == "pairs" else kind
+            raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not {refused}")
+        return getattr(self, kind)(request)
 
 
 @cache

@@ -140,7 +140,7 @@ def of_caption(row: TextRow | CaptionRow) -> CaptionColumns:
     return CaptionColumns(**_columns(CaptionColumns, row, own))
 
 
-def schema(kind: type[Columns]) -> pa.Schema:
+def schema(kind: type[Columns | PairedText]) -> pa.Schema:
     """The Parquet schema of clips, captions or pairs."""
     hints = get_type_hints(kind)
     return pa.schema([(field.name, _TYPES[_plain(hints[field.name])]) for field in fields(kind)])

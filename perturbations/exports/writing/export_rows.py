@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.api.functions import typed_row
-from perturbations.base.errors import ManifestError, short
+from perturbations.base.errors import ManifestError
 from perturbations.exports.writing import export_layout, output_folder, stored_clips
 from perturbations.exports.writing.requests import Request
 from perturbations.exports.writing.stored_clips import ListedRow, UsableRow
@@ -159,19 +159,12 @@ def _clips(path: Path, rows: Sequence[UsableRow], captions: Sequence[CaptionRow]
         assert isinstance(opened, ClipRow | CompleteSource)
         scenario = export_layout.scenario(row, with_suite=several)
         members.append(ExportedClip(row, opened, scenario, names[row.item_id], texts.get(row.item_id, ())))
-    check_twice(path, [(clip.scenario, clip.row.item_id) for clip in members])
+    stored_clips.check_twice(path, [(clip.scenario, clip.row.item_id) for clip in members])
     return tuple(sorted(members, key=_place))
 
 
 def _place(clip: ExportedClip) -> tuple[bool, str, str]:
     return clip.scenario == export_layout.CLEAN, clip.scenario, clip.row.item_id
-
-
-def check_twice(path: Path, names: Iterable[tuple[str, str]]) -> None:
-    """Raise `ManifestError` where a scenario has one id more than once; `names` are scenarios and ids."""
-    twice = [f"{short(item_id)} in {name}" for (name, item_id), count in Counter(names).items() if count > 1]
-    if twice:
-        raise ManifestError(f"{path} has complete rows more than once: {', '.join(twice[:5])}")
 
 
 @dataclass(frozen=True)
@@ -212,7 +205,7 @@ def read_texts(request: Request, *, clean_clips: bool = False) -> ExportedTexts:
     rows: dict[str, list[TextRow | CaptionRow]] = defaultdict(list)
     for row in accepted:
         rows[export_layout.scenario(row, with_suite=several)].append(row)
-    check_twice(path, [(name, row.caption_id) for name, members in rows.items() for row in members])
+    stored_clips.check_twice(path, [(name, row.caption_id) for name, members in rows.items() for row in members])
     if request.clean:
         rows[export_layout.CLEAN] += _required(path, CAPTIONS)
     sources: list[SourceRow] = _required(path, SOURCES) if clean_clips or request.clean else []

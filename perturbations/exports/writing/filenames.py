@@ -10,54 +10,31 @@ import io
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import OutputError
-from perturbations.base.storage import output_errors, temporary_path
 from perturbations.manifest.kinds import ClipRow, SourceRow, TextRow
 
 NAMES = "names.csv"
 """A file next to the files of a scenario: it lists the ids that could not be used as file names."""
 
 _LONGEST_NAME = 230  # bytes; file systems allow 255, and the temporary name needs some
-# Names that the export itself uses: for ids without a usable name, and for files that are being written.
-_OWN_NAMES = re.compile(r"~[0-9a-f]{32}|\..*\.part-[0-9a-f]{12}", re.DOTALL)
+_HASHED = re.compile(r"~[0-9a-f]{32}")
+"""Names of the export itself, of ids without a usable name."""
 
 
 def _is_file_name(name: str) -> bool:
     """Whether a file can have this name plus a suffix, and no other file of an export uses it."""
     usable = "\0" not in name and "/" not in name and 0 < len(name.encode()) <= _LONGEST_NAME
-    return usable and not _OWN_NAMES.fullmatch(name)
-
-
-def one_file_for(folder: Path, names: Iterable[str]) -> Callable[[str], str]:
-    """A function that maps two names to the same text where the file system of `folder` treats them as one file.
-
-    The file system is tested only when some names differ only in case or in the encoding of their accents.
-    Raises `OutputError` when the folder cannot be written to.
-    """
-    different = set(names)
-    if len({_folded(name) for name in different}) == len(different) or not _folds(folder):
-        return str
-    return _folded
+    return usable and not _HASHED.fullmatch(name) and not storage.is_leftover(Path(name))
 
 
 def _folded(name: str) -> str:
+    """The same text for names that some file system takes for one: of other case, or with other codes of accents."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
-
-
-def _folds(folder: Path) -> bool:
-    probe = temporary_path(folder / "case")
-    with output_errors(probe):
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-    try:
-        return probe.with_name(probe.name.upper()).exists()
-    finally:
-        probe.unlink()
 
 
 def for_spreadsheets(text: str) -> str:
@@ -83,12 +60,11 @@ def files_in(folder: Path, looked_for: Mapping[str, str], suffix: str) -> dict[s
     another id's content. Writes a table of the ids whose file has another name, and deletes leftovers of interrupted
     writes.
     """
-    same_file = one_file_for(folder, looked_for.values())
-    shared = Counter(map(same_file, looked_for.values()))
+    shared = Counter(map(_folded, looked_for.values()))
     files = {}
     table = io.StringIO()
     for item_id, name in sorted(looked_for.items()):
-        is_usable = shared[same_file(name)] == 1 and _is_file_name(name)
+        is_usable = shared[_folded(name)] == 1 and _is_file_name(name)
         stem = name if is_usable else "~" + storage.sha256_of(item_id.encode())[:32]
         files[item_id] = folder / f"{stem}{suffix}"
         if stem != item_id:
@@ -107,7 +83,7 @@ def _remove_leftovers(folder: Path, suffix: str) -> None:
     """Delete the leftovers of interrupted writes in one pass: a folder may hold thousands of files."""
     with suppress(FileNotFoundError, NotADirectoryError):
         for file in list(folder.iterdir()):
-            if re.fullmatch(r"\..*\.part-[0-9a-f]{12}" + re.escape(suffix), file.name, re.DOTALL):
+            if storage.is_leftover(file) and file.suffix == suffix:
                 file.unlink(missing_ok=True)
 
 

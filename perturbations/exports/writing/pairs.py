@@ -75,7 +75,7 @@ def _captions(
         if caption.item_id in complete:
             texts[complete[caption.item_id]].append(_clean(caption.caption_id, caption.text))
     titled = [(f"{' '.join(identity)} with {scenario(text)}", text) for identity in texts for text in texts[identity]]
-    export_rows.check_twice(request.manifest, [(name, text.caption_id) for name, text in titled])
+    stored_clips.check_twice(request.manifest, [(name, text.caption_id) for name, text in titled])
     for members in texts.values():
         members.sort(key=lambda text: (scenario(text), numbered(text.caption_id)))
     return dict(texts)

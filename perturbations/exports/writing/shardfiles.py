@@ -9,9 +9,11 @@ import io
 import json
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
+
+import pyarrow as pa
 
 from perturbations.base import storage
 from perturbations.exports.writing import (
@@ -213,12 +215,10 @@ def _features(kind: type[Columns]) -> list[dict[str, Any]]:
 
 
 def _struct(kind: type[Columns | PairedText]) -> list[dict[str, Any]]:
-    hints = get_type_hints(kind)
-    return [_feature(field.name, hints[field.name]) for field in fields(kind)]
+    return [_feature(column) for column in export_columns.schema(kind)]
 
 
-def _feature(name: str, hint: Any) -> dict[str, str]:
-    if hint == tuple[str, ...]:
-        return {"name": name, "list": "string"}
-    plain = next((part for part in (str, int, float, bool) if part in (hint, *getattr(hint, "__args__", ()))), str)
-    return {"name": name, "dtype": {str: "string", int: "int64", float: "float64", bool: "bool"}[plain]}
+def _feature(column: pa.Field) -> dict[str, str]:
+    if pa.types.is_list(column.type):
+        return {"name": column.name, "list": str(column.type.value_type)}
+    return {"name": column.name, "dtype": "float64" if column.type == pa.float64() else str(column.type)}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from perturbations.api.functions import open_clip
 from perturbations.base import storage
-from perturbations.base.errors import ManifestError, MediaError
+from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
 from perturbations.engine import supervise
 from perturbations.exports.writing.filenames import scenario
@@ -44,13 +44,16 @@ def complete(rows: Iterable[ListedRow]) -> list[UsableRow]:
     return [row for row in rows if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE]
 
 
-def check_rows(path: Path, rows: Iterable[UsableRow], num_frames: int, names: Mapping[str, str]) -> None:
-    """Raise `ManifestError` for two rows of one id and scenario, and for another number of stored frames."""
-    rows = list(rows)
-    counted = Counter((scenario(row, names), row.item_id) for row in rows)
-    twice = [f"{item_id!r} in {name}" for (name, item_id), count in counted.items() if count > 1]
+def check_twice(path: Path, names: Iterable[tuple[str, str]]) -> None:
+    """Raise `ManifestError` where a scenario has one id more than once; `names` are scenarios and ids."""
+    twice = [f"{short(item_id)} in {name}" for (name, item_id), count in Counter(names).items() if count > 1]
     if twice:
         raise ManifestError(f"{path} has complete rows more than once: {', '.join(twice[:5])}")
+
+
+def check_rows(path: Path, rows: Sequence[UsableRow], num_frames: int, names: Mapping[str, str]) -> None:
+    """Raise `ManifestError` for two rows of one id and scenario, and for another number of stored frames."""
+    check_twice(path, [(scenario(row, names), row.item_id) for row in rows])
     stored = {row.storage for row in rows if isinstance(row, ClipRow) and row.storage.startswith("frames/")}
     if other := stored - {f"frames/{num_frames}"}:
         raise ManifestError(f"{path} stores {', '.join(sorted(other))} only, not {num_frames} frames")
