@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from perturbations.base import shown
 from perturbations.captions import caption_page, caption_rows
 from perturbations.plan import caption_recipes
 from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
-from perturbations.text import tables
 
+SENTENCES = Path(__file__).with_name("caption_examples.txt").read_text(encoding="utf-8").splitlines()
 PAIRS = 3
 """Example pairs per perturbation."""
 
@@ -17,7 +19,7 @@ def page() -> str:
     """The catalogue of every suite on the package's own example sentences. Raises `BackendError`."""
     listed = [
         ListedCaption(caption_id=f"example-{number:02}", item_id=f"example-{number:02}", text=text)
-        for number, text in enumerate(tables.phrases("examples"))
+        for number, text in enumerate(SENTENCES)
     ]
     lines = [
         "# Caption perturbations",

@@ -1,40 +1,52 @@
 """A kernel whose results change must raise its version, or finished corpora stay as they were, and nobody notices.
 
-`kernel_versions.json` holds the version of every perturbation and analysis, with a hash of what it makes of a small
-clip or of a few captions. `python tests/test_kernel_versions.py --update` brings it up to date; it refuses where
-results changed and the version did not. Where another version of a library changes results, raise their versions, too.
+`kernel_versions.json` holds the version of all that makes pixels or words, with a hash of the constants and word lists
+that it draws from, and a hash of what it makes of a small clip or of a few captions.
+`python tests/test_kernel_versions.py --update` records them; it refuses where one changed and the version did not.
+Where another version of a library changes results, raise their versions, too.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
+import re
+import shutil
 import sys
 import tempfile
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import clips
+import kernel_data
 import numpy as np
 import pytest
 from test_bit_exactness import clip
 
 from perturbations.api import functions as api
+from perturbations.base import wings
 from perturbations.base.errors import BackendError, ToolError
 from perturbations.base.tools import tool_versions
-from perturbations.captions import pipeline
+from perturbations.captions import gate, pipeline, similarities
 from perturbations.config import sections as config
 from perturbations.engine import rendering, shards
 from perturbations.guides import registry as guides
 from perturbations.manifest import machine
+from perturbations.models import language_model
+from perturbations.models import registry as models
 from perturbations.plan import paths
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import Unstored, make
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
+from perturbations.video import procedural_styles
 
+PROJECT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("kernel_versions.json")
 UPDATE = "python tests/test_kernel_versions.py --update"
 SEVERITY = 4
@@ -44,13 +56,76 @@ CAPTIONS = (
     "The children were told a funny story by their grandmother yesterday evening.",
     "a woman explains how her new phone can be connected to the television",
 )
-FORMS = {
-    f"{form.key} {form.variant}": form
-    for kind in ("video", "text")
-    for entry in registry.perturbations(kind=kind)
-    for form in entry.forms()
-}
-ANALYSES = [name for name in guides.analyses() if guides.analysis(name).after is None]
+LIBRARIES = ("numpy", "opencv-python-headless", "av", "pyarrow", "lemminflect", "textblob", "onnxruntime", "tokenizers")
+"""What results depend on beside the package: names in `envs/constraints.txt`."""
+CONFIG = config.parse({"datasets": {"d": clips.DATASET}, "suites": {"mlvp": {}}})
+
+
+@dataclass(frozen=True)
+class Versioned:
+    """What makes pixels or words, and has a version.
+
+    Attributes:
+        version: of recipes or rows.
+        where: the file that declares it.
+        code: the functions and classes in which everything begins that it draws from.
+        result: makes something small with it; None where that takes weights, or another entry does.
+    """
+
+    version: int | str
+    where: str
+    code: tuple[Any, ...]
+    result: Callable[[], bytes] | None = None
+
+
+def versioned() -> dict[str, Versioned]:
+    """Name -> perturbations in each form, analyses, guides that have a version of their own, and composed queries."""
+    entries = {
+        f"{form.key} {form.variant}": of_form(form)
+        for kind in ("video", "text")
+        for entry in registry.perturbations(kind=kind)
+        for form in entry.forms()
+    }
+    for guide in guides.guides().values():
+        module = importlib.import_module(guide.recipe.__module__)
+        where, code = f"{module.__name__.replace('.', '/')}.py", (guide.find, guide.make)
+        for analysis in guide.analyses:
+            version = paths.analysis_recipe(CONFIG, analysis.name).version
+            result = None if analysis.after else partial(result_of_analysis, analysis.name)
+            entries[analysis.name] = Versioned(version, where, (analysis.run, *code), result)
+        if "version" in guide.recipe.model_fields:
+            pictures = style_pictures if guide.name == "style" else None
+            entries[f"{guide.name} guide"] = Versioned(vars(module)["_VERSION"], where, code, pictures)
+    return {**entries, **of_composed()}
+
+
+def of_form(form: Perturbation) -> Versioned:
+    names = (form.kernel, form.realization, form.sampled, form.shape, form.damage)
+    code = [registry.resolve(name) for name in names if name]
+    if form.kind == "text":
+        code += [pipeline._result, *(model.load for role in form.players for model in models.roles()[role].values())]
+    if "similarity" in form.players:
+        code += [pipeline.perturb_captions, gate.first_accepted, similarities.Similarities]
+    where = f"perturbations/suites/{'kernels' if form.kind == 'video' else form.suite}.py"
+    return Versioned(form.version, where, tuple(code), partial(result_of, form))
+
+
+def of_composed() -> dict[str, Versioned]:
+    """The rules by which queries are written, and the split, which they and a language model write."""
+    if "composed" not in wings.wings():
+        return {}
+    # By name: `conftest.py` leaves out a file that imports a wing where that is cut off.
+    names = ("labels", "instructions", "builder", "language", "planning")
+    modules = (importlib.import_module(f"perturbations.composed.{name}") for name in names)
+    labels, instructions, builder, language, planning = modules
+    room = "perturbations/composed"
+    version = json.loads(planning.split_settings(CONFIG, "d"))["version"]
+    code = (labels.kind_of, builder.build, language.rewritten, language_model.load)
+    return {
+        "composed labels": Versioned(labels.SOURCE, f"{room}/labels.py", (labels.kind_of,)),
+        "composed instructions": Versioned(instructions.SOURCE, f"{room}/instructions.py", (builder.build,)),
+        "composed split": Versioned(version, f"{room}/planning.py", code),
+    }
 
 
 def result_of(form: Perturbation) -> bytes:
@@ -75,22 +150,35 @@ def result_of(form: Perturbation) -> bytes:
     return bytes(str(frames.shape).encode()) + frames.tobytes()
 
 
-def result_of_analysis(analysis: str, folder: Path) -> tuple[int, bytes]:
-    """An analysis's version, and what it finds in the clip."""
-    recipe = paths.analysis_recipe(config.parse({"datasets": {"d": clips.DATASET}, "suites": {"mlvp": {}}}), analysis)
-    source = clips.source_row(clips.write_scene(folder / "clip.mp4", clip()))
-    (row,) = clips.analysed(recipe, [source], folder)
+def result_of_analysis(analysis: str) -> bytes:
+    """What an analysis finds in the clip."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = clips.source_row(clips.write_scene(Path(folder) / "clip.mp4", clip()))
+        (row,) = clips.analysed(paths.analysis_recipe(CONFIG, analysis), [source], Path(folder))
     assert row.status == "complete", row.error
-    return recipe.version, f"{row.result} {row.vector} {row.sha256}".encode()
+    return f"{row.result} {row.vector} {row.sha256}".encode()
 
 
-def entry_of(version: int, result: bytes) -> dict[str, Any]:
-    return {"version": version, "sha256": hashlib.sha256(result).hexdigest()}
+def style_pictures() -> bytes:
+    """The pictures in whose style clips are painted where the user has none."""
+    return b"".join(name.encode() + procedural_styles.image(name).tobytes() for name in procedural_styles.names())
+
+
+ENTRIES = versioned()
+
+
+def hash_of(result: bytes) -> dict[str, str]:
+    return {"sha256": hashlib.sha256(result).hexdigest()}
+
+
+def hash_of_data(data: Mapping[str, str]) -> dict[str, str]:
+    """Of the values alone: a constant may move, and get another name."""
+    return {"data": hashlib.sha256(" ".join(sorted(data.values())).encode()).hexdigest()}
 
 
 def tools() -> dict[str, str]:
     """The libraries that results depend on."""
-    return {**tool_versions(), "lemminflect": metadata.version("lemminflect")}
+    return {name: metadata.version(name) for name in LIBRARIES} | {"libavcodec": tool_versions()["libavcodec"]}
 
 
 @cache
@@ -99,24 +187,28 @@ def table() -> dict[str, Any]:
     return document
 
 
-def compare(name: str, current: dict[str, Any], recorded: dict[str, Any] | None) -> str:
+def problem_of(name: str, version: int | str, hashed: Mapping[str, str], data: Mapping[str, str] | None = None) -> str:
     """What is wrong with an entry of the table, and what to do; empty where it is right."""
+    recorded = table()["versions"].get(name)
     if recorded is None:
         return f"{name} is not in {TABLE.name}: {UPDATE}"
-    if current == recorded:
+    if version != recorded["version"]:
+        return f"{name} has version {version}, {TABLE.name} has {recorded['version']}: {UPDATE}"
+    if hashed.items() <= recorded.items():
         return ""
-    if current["version"] == recorded["version"]:
-        return (
-            f"{name} gives other results than its version {recorded['version']} gave. Corpora that it made would stay "
-            f"as they were. If the change is meant, raise its `version` to {recorded['version'] + 1} where it is "
-            f"declared, say so in CHANGELOG.md, and run: {UPDATE}"
-        )
-    return f"{name} has version {current['version']}, {TABLE.name} has {recorded['version']}: {UPDATE}"
+    following = re.sub(r"\d+", lambda number: str(int(number[0]) + 1), str(version))
+    changed = ", ".join(key for key, sha256 in (data or {}).items() if table()["data"].get(key) != sha256)
+    return (
+        f"{name} {f'draws from {changed}, which changed, and so ' if changed else ''}gives other results than its "
+        f"version {version} gave. Corpora that it made would stay as they were. If the change is meant, raise the "
+        f"version to {following} in {ENTRIES[name].where}, say so in CHANGELOG.md, and run: {UPDATE}"
+    )
 
 
-def check(name: str, version: int, result: bytes) -> None:
-    problem = compare(name, entry_of(version, result), table()["results"].get(name))
-    assert not problem, problem
+def problem_of_data(name: str) -> str:
+    """As `problem_of`, of what an entry draws from."""
+    data = kernel_data.data_of(ENTRIES[name].code)
+    return problem_of(name, ENTRIES[name].version, hash_of_data(data), data)
 
 
 def need_the_same_libraries(name: str) -> None:
@@ -129,52 +221,116 @@ def need_the_same_libraries(name: str) -> None:
         pytest.skip(note)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.result])
 def test_a_perturbation_gives_what_its_version_gave(name: str) -> None:
     need_the_same_libraries(name)
+    entry = ENTRIES[name]
+    assert entry.result is not None
     try:
-        result = result_of(FORMS[name])
+        result = entry.result()
     except (BackendError, ToolError) as error:
         pytest.skip(f"needs what is not installed: {error}")
-    check(name, FORMS[name].version, result)
+    problem = problem_of(name, entry.version, hash_of(result))
+    assert not problem, problem
 
 
-@pytest.mark.parametrize("analysis", ANALYSES)
-def test_an_analysis_finds_what_its_version_found(analysis: str, tmp_path: Path) -> None:
-    need_the_same_libraries(analysis)
-    check(analysis, *result_of_analysis(analysis, tmp_path))
+def test_a_perturbation_draws_from_what_its_version_drew_from() -> None:
+    problems = list(filter(None, map(problem_of_data, ENTRIES)))
+    assert not problems, "\n".join(problems)
 
 
-def test_the_table_has_no_others() -> None:
-    assert set(table()["results"]) == {*FORMS, *ANALYSES}, UPDATE
+def test_the_table_has_no_others_and_misses_none() -> None:
+    here = ENTRIES.keys() | {"composed labels", "composed instructions", "composed split"}  # with that wing
+    assert table()["versions"].keys() == here, UPDATE
+    data = {key for entry in ENTRIES.values() for key in kernel_data.data_of(entry.code)}
+    assert {str(path) for path in kernel_data.FILES} <= data, "a word list from which nothing draws"
+    assert data <= table()["data"].keys(), UPDATE
 
 
-def test_messages_say_what_to_do() -> None:
-    old, changed, raised = entry_of(1, b"a"), entry_of(1, b"b"), entry_of(2, b"b")
-    assert compare("mlvp/fog", old, old) == ""
-    assert "raise its `version` to 2" in compare("mlvp/fog", changed, old)
-    assert "--update" in compare("mlvp/fog", raised, old)
-    assert "is not in kernel_versions.json" in compare("mlvp/fog", old, None)
+def test_the_table_was_made_with_the_pinned_libraries() -> None:
+    """Otherwise the comparison of results would be skipped from the next pin on."""
+    lines = (PROJECT / "envs/constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if "==" in line)
+    assert {name: pins[name] for name in LIBRARIES}.items() <= table()["tools"].items(), UPDATE
+
+
+def another(value: Any) -> Any:
+    """A value of the same type in which one entry, or one letter, is another."""
+    if isinstance(value, str):
+        return f"{value[:-1]}~"
+    if isinstance(value, dict):
+        return dict(list(value.items())[:-1])
+    if isinstance(value, set | frozenset):
+        return value | {"~"}
+    if isinstance(value, list | tuple):
+        return [*value[:-1], another(value[-1])]
+    return re.compile(value.pattern + "~") if isinstance(value, re.Pattern) else value + 1
+
+
+def test_another_entry_of_any_table_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    data = {name: kernel_data.data_of(entry.code) for name, entry in ENTRIES.items()}
+    drawing = {key: name for name in sorted(data, key=lambda name: -len(data[name])) for key in data[name]}
+    for number, (key, name) in enumerate(drawing.items()):
+        with monkeypatch.context() as change:
+            if "/" in key:
+                changed = tmp_path / str(number) / key
+                shutil.copytree(kernel_data.PACKAGE / Path(key).parent, changed.parent)
+                *lines, last = changed.read_text(encoding="utf-8").splitlines()
+                changed.write_text("\n".join([*lines, another(last)]), encoding="utf-8")
+                change.setattr(kernel_data, "PACKAGE", tmp_path / str(number))
+            else:
+                module, _, constant = f"perturbations.{key}".rpartition(".")
+                change.setattr(sys.modules[module], constant, another(kernel_data.value_of(key)))
+            problem = problem_of_data(name)
+        assert f"{name} draws from {key}, which changed" in problem, key
+        assert f"in {ENTRIES[name].where}" in problem
+
+
+def test_another_grey_level_of_a_style_picture_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    need_the_same_libraries("style guide")
+    pictures = {name: procedural_styles.image(name) for name in procedural_styles.names()}
+    monkeypatch.setattr(procedural_styles, "image", pictures.__getitem__)
+    for style, picture in pictures.items():
+        picture[255, 255, 1] ^= 1
+        problem = problem_of("style guide", 1, hash_of(style_pictures()))
+        assert "raise the version to 2 in perturbations/guides/style.py" in problem, style
+        picture[255, 255, 1] ^= 1
+    assert not problem_of("style guide", 1, hash_of(style_pictures()))
+
+
+def test_messages_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = {"mlvp/fog released": {"version": 1, **hash_of(b"a")}, "composed labels": {"version": "rule 1"}}
+    monkeypatch.setitem(table(), "versions", recorded)
+    assert problem_of("mlvp/fog released", 1, hash_of(b"a")) == ""
+    assert "raise the version to 2" in problem_of("mlvp/fog released", 1, hash_of(b"b"))
+    assert "raise the version to rule 2" in problem_of("composed labels", "rule 1", hash_of(b"b"))
+    assert "--update" in problem_of("mlvp/fog released", 2, hash_of(b"b"))
+    assert "is not in kernel_versions.json" in problem_of("mlvp/rain released", 1, hash_of(b"a"))
 
 
 def update() -> int:
-    """Write the table; refuse entries whose results changed without their version."""
-    recorded = json.loads(TABLE.read_text(encoding="utf-8"))["results"] if TABLE.exists() else {}
-    current = {name: entry_of(form.version, result_of(form)) for name, form in FORMS.items()}
-    for analysis in ANALYSES:
-        with tempfile.TemporaryDirectory() as folder:
-            current[analysis] = entry_of(*result_of_analysis(analysis, Path(folder)))
-    refused = [
-        problem
-        for name, entry in current.items()
-        if recorded.get(name, {}).get("version") == entry["version"]
-        and (problem := compare(name, entry, recorded[name]))
-    ]
-    if refused:
-        print("\n".join(refused), file=sys.stderr)
+    """Write the table; refuse entries of which something changed, but not their version."""
+    known = table()["versions"] if TABLE.exists() else {}
+    versions, problems, every = {}, [], dict[str, str]()
+    for name, entry in ENTRIES.items():
+        data = kernel_data.data_of(entry.code)
+        every |= data
+        hashed = hash_of_data(data)
+        try:
+            hashed |= hash_of(entry.result()) if entry.result else {}
+        except (BackendError, ToolError) as error:
+            if not {"version": entry.version, **hashed}.items() <= known.get(name, {}).items():
+                problems.append(f"{name} cannot be made here: {error}")
+            hashed = {**known.get(name, {}), **hashed}
+        if known.get(name, {}).get("version") == entry.version:
+            problems.append(problem_of(name, entry.version, hashed, data))
+        versions[name] = {"version": entry.version, **hashed}
+    if any(problems):
+        print("\n".join(filter(None, problems)), file=sys.stderr)
         return 1
-    document = {"tools": tools(), "cpu_features": machine.cpu_features(), "results": dict(sorted(current.items()))}
-    TABLE.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    document = {"tools": tools(), "cpu_features": machine.cpu_features()}
+    document |= {"versions": dict(sorted(versions.items())), "data": dict(sorted(every.items()))}
+    TABLE.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

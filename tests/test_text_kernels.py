@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from caption_examples import SENTENCES
 from text_support import ENTRIES, GIRL, PERSON, generator, kernel, outcomes, role
 
 import perturbations
@@ -209,7 +210,7 @@ def test_keyboard_errors_are_next_to_the_key() -> None:
 def test_keyboard_errors_have_the_cases_and_symbols_of_nlpaug() -> None:
     """nlpaug's replacements on MSR-VTT's captions: 39 % upper case, 14 % symbols, 9 % digits, 39 % lower case."""
     kinds: Counter[str] = Counter()
-    for seed, text in enumerate(tables.phrases("examples") * 10):
+    for seed, text in enumerate(SENTENCES * 10):
         after = kernel("mm_robustness/keyboard", 4)(text, generator(seed))
         for new in (new for old, new in zip(text, after, strict=True) if old != new):
             kinds["digit" if new.isdigit() else "symbol" if not new.isalpha() else "AZ"[new.islower()]] += 1

@@ -19,6 +19,7 @@ _Tagger = Callable[[list[str]], list[str]]
 
 _BE = frozenset(("am", "is", "are", "was", "were", "be", "been", "being", "'s", "s"))
 _HAVE = frozenset(("has", "have", "had"))
+_BETWEEN = frozenset(("not", "also", "now", "just"))  # an auxiliary and its verb, beside adverbs in -ly
 _FINITE = ("VBZ", "VBP", "VBD", "MD")
 _OPENERS = ("DT", "PRP$", "PRP", "CD", "TO", "IN", "RB", "RP", "JJ")
 
@@ -129,7 +130,7 @@ def _find_instruction(words: Sequence[str], tags: list[str], verbs: _Verbs) -> N
 
 def _helped(words: Sequence[str], at: int, helpers: frozenset[str]) -> bool:
     before = at - 1
-    if before > 0 and (words[before].endswith("ly") or words[before] in ("not", "also", "now", "just")):
+    if before > 0 and (words[before].endswith("ly") or words[before] in _BETWEEN):
         before -= 1
     return before >= 0 and words[before] in helpers
 

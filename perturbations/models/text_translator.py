@@ -32,11 +32,6 @@ _MOST_NEW_TOKENS = 200
 # A hundred times what Apertium takes for as many captions as the pipeline gives it at a time.
 _LIMIT_S = 120.0
 
-_MISSING = (
-    "offline back-translation needs Apertium and one of its pairs with English: "
-    "`apt-get install apertium apertium-eng-spa`"
-)
-
 # Apertium's pairs that go from English and back: Spanish, Catalan, Galician, Esperanto.
 _PIVOTS = (("eng-spa", "spa-eng"), ("eng-cat", "cat-eng"), ("en-gl", "gl-en"), ("en-eo", "eo-en"))
 
@@ -101,7 +96,12 @@ class BackTranslator:
 
 def _missing_apertium() -> str | None:
     """What to install where Apertium or all of its pairs are not installed; None where one is."""
-    return None if _installed() else _MISSING
+    if _installed():
+        return None
+    return (
+        "offline back-translation needs Apertium and one of its pairs with English: "
+        "`apt-get install apertium apertium-eng-spa`"
+    )
 
 
 def _installed() -> list[tuple[str, str]]:

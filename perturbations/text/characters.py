@@ -16,6 +16,7 @@ import numpy as np
 from perturbations.text import tables
 from perturbations.text.tokens import core, parts, rebuild
 
+_END_MARKS = ("...", ".", ",", ";")
 _BRACKETS = (('"', '"'), ("{", "}"), ("[", "]"), ("(", ")"), ("`", "`"), ("【", "】"))
 
 _Generator = np.random.Generator
@@ -172,7 +173,7 @@ def spelling_error(text: str, rng: _Generator, *, share: float) -> str:
 def punctuation(text: str, rng: _Generator) -> str:
     """The caption in a pair of brackets, with an end mark of its own (Schiappa et al., App. A.2)."""
     left, right = _pick(_BRACKETS, rng)
-    mark = _pick(("...", ".", ",", ";"), rng)
+    mark = _pick(_END_MARKS, rng)
     return f"{left} {text.strip().rstrip('.,;:!?').rstrip()}{mark} {right}" if text.strip() else text
 
 

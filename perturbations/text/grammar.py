@@ -38,6 +38,9 @@ _OTHER_AUXILIARY |= {"would": "will", "wasn't": "isn't", "weren't": "aren't"}
 _AUXILIARIES = frozenset([*_OTHER_AUXILIARY, "be", "been", "being"])
 _CONJUNCTIONS = ("and", "or", "then")
 _NOT = ("not", "n't", "never")
+_SUBORDINATORS = ("that", "while", "as", "if", "because")
+_SOMETHING = ("someone", "somebody", "something")
+_PRESENT = {"had": ("has", "have"), "did": ("does", "do")}  # singular, plural
 # Verbs that bare verbs depend on: "let it cool", "help them carry and load".
 _GOVERN = frozenset(("let", "lets", "letting", "make", "makes", "making", "help", "helps", "helping", "see", "watch"))
 
@@ -140,8 +143,8 @@ def _in_other_tense(words: Sequence[str], tags: Sequence[str], at: int, inflecto
     verb, tag = words[at], tags[at]
     subject = [place for place in range(at) if tags[place][:2] in ("NN", "PR")]
     plural = bool(subject) and (tags[subject[-1]] in ("NNS", "NNPS") or words[subject[-1]] in _PLURAL_PRONOUNS)
-    if verb in ("had", "did"):
-        return {"had": ("has", "have"), "did": ("does", "do")}[verb][plural]
+    if verb in _PRESENT:
+        return _PRESENT[verb][plural]
     if verb in _OTHER_AUXILIARY:
         return _OTHER_AUXILIARY[verb]
     if tag == "VBD":
@@ -291,7 +294,7 @@ def _phrase(words: Sequence[str], tags: Sequence[str], start: int) -> int:
 def _noun_phrase(words: Sequence[str], tags: Sequence[str], start: int) -> int:
     """The end of the noun phrase from `start`; `start` itself when there is none."""
     at = start
-    if at < len(words) and (tags[at] == "PRP" or core(words[at]) in ("someone", "somebody", "something")):
+    if at < len(words) and (tags[at] == "PRP" or core(words[at]) in _SOMETHING):
         return at + 1
     while at < len(words) and (tags[at] in ("DT", "PRP$", "CD", "PDT", "VBN") or tags[at].startswith("JJ")):
         if tags[at] == "VBN" and at == start:
@@ -320,7 +323,7 @@ def _clause_ends(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
     return (
         (tags[at] in ("IN", "TO") or _adverb(words, tags, at))
         and not (tags[at] == "TO" and tags[at + 1 : at + 2] == ["VB"])
-        and core(words[at]) not in ("that", "while", "as", "if", "because")
+        and core(words[at]) not in _SUBORDINATORS
         and not any(tag.startswith(("VB", "CC", "W", "MD")) for tag in tags[at:])
     )
 

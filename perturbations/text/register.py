@@ -26,6 +26,7 @@ _NUMERALS = {"1": "one", "2": "two", "3": "three", "4": "four", "5": "five", "6"
 _NUMERALS["9"] = "nine"
 _PLURALS = ("people", "children", "men", "women")
 _MUCH = "a large amount of"
+_ONE = ("1", "one", "a", "half", "1/2", "1/3", "1/4", "3/4")
 _ONE_UNIT = {"tablespoons": "tablespoon", "teaspoons": "teaspoon"}
 
 
@@ -133,7 +134,7 @@ def _spelled_out(text: str) -> str:
         )
         if alone:
             result[at] = _NUMERALS[word]
-        if word in _ONE_UNIT and at and words[at - 1] in ("1", "one", "a", "half", "1/2", "1/3", "1/4", "3/4"):
+        if word in _ONE_UNIT and at and words[at - 1] in _ONE:
             result[at] = _ONE_UNIT[word]
     return " ".join(result)
 

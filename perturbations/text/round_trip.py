@@ -16,6 +16,7 @@ from perturbations.text.tokens import core, parts, put, rebuild
 
 _PLAIN_VERBS = frozenset(("is", "am", "are", "was", "were", "has", "have", "had", "do", "does", "did"))
 _SPEAK = frozenset(("talk", "speak"))
+_PREPOSITIONS = frozenset(("in", "on", "to", "into", "onto", "from"))
 _PUT = frozenset(("add", "pour", "put", "place", "crack", "break", "drop", "throw"))
 
 
@@ -153,7 +154,7 @@ def _takes_article(old: Sequence[str], tags: Sequence[str], before: int, after: 
     if not old:
         begins = before < 0 or tags[before] in ("VB", "VBZ", "VBP", "VBD", "VBG")
         return begins and tags[after] in ("NN", "NNS", "JJ")
-    return len(old) == 1 and old[0] in ("in", "on", "to", "into", "onto", "from") and tags[after] == "NN"
+    return len(old) == 1 and old[0] in _PREPOSITIONS and tags[after] == "NN"
 
 
 def _assembled(
