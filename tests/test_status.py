@@ -6,31 +6,36 @@ import io
 import json
 import logging
 import os
-import platform
-import time
+import shutil
+import signal
+import subprocess
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import clips
+import preloaded
 import pytest
+from snakemake.benchmark import BenchmarkRecord, write_benchmark_records
+from test_workflow import new_project
+from waiting import wait_for
 
-from perturbations.base import console, processes
+from perturbations.base import console, locking, processes, progress, shown
 from perturbations.cli.main import main
 from perturbations.config import sections as config
+from perturbations.engine import journal
 from perturbations.evaluation import paths as evaluation_paths
-from perturbations.manifest import files
-from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS, QuarantineRow, VideoRow
-from perturbations.plan import listed, recipe, workplace
-from perturbations.status import run_files as status_files
+from perturbations.manifest import files, layout
+from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, VideoRow
+from perturbations.plan import listed, recipe, runs
 from perturbations.status import status
 from perturbations.status import text as status_text
 from perturbations.suites import registry
 
-MEASURED = '{"frame_count":4,"stored_frames":4,"bytes":1000,"sha256":"ab"}\n'
-
-
-def recipe_id(number: int) -> str:
-    return f"{number:032x}"
+MEASURED = journal.Measured(frame_count=4, stored_frames=4, bytes=1000, sha256="ab")
+SHARDS = {"s1": ["s10", "s11", "s12"], "s2": ["s20", "s21", "s22"]}
+CAPTION = ("s10#0", "s10", "a dog")
 
 
 def video(item_id: str, name: str = "fog", severity: int = 1, **changed: Any) -> VideoRow:
@@ -38,37 +43,119 @@ def video(item_id: str, name: str = "fog", severity: int = 1, **changed: Any) ->
     return clips.video_row(wanted, **{"dataset": "d", "item_id": item_id, "bytes": 1000, **changed})
 
 
-def put(root: Path, path: str, text: str = "") -> Path:
-    """Write a file below a folder."""
-    (root / path).parent.mkdir(parents=True, exist_ok=True)
-    (root / path).write_text(text)
-    return root / path
+def broken(reason: str) -> dict[str, Any]:
+    return {"status": "quarantined", "stage": "video", "error": reason, "path": None}
+
+
+def place(root: Path, kind: str, /, **fields: object) -> Path:
+    """Where a run in a folder has a file, whose folder is made."""
+    path = root / layout.at(kind, **{"dataset": "d", "suite": "mlvp", "perturbation": "fog", **fields})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def part(root: Path, severity: int, shard: str) -> Path:
+    return place(root, "video_part", severity=severity, shard=shard)
+
+
+def write_part(root: Path, severity: int, shard: str, **first: Any) -> None:
+    """The part of a shard; `first` are columns of its first row."""
+    rows = [video(item, severity=severity) for item in SHARDS[shard]]
+    files.write_part(part(root, severity, shard), VIDEOS, [replace(rows[0], **first), *rows[1:]])
+
+
+def write_journal(root: Path, severity: int, shard: str, items: int) -> Path:
+    path = part(root, severity, shard).with_suffix(".jsonl")
+    names = [f"{number:032x}" for number in range(items)]
+    record = journal.Journal(path, journal.Measured, names)
+    for name in names:
+        record.add(name, MEASURED)
+    return path
+
+
+def file_of_job(root: Path, kind: str, written: Path) -> Path:
+    return place(root, kind, job=written.relative_to(root / "work").with_suffix("").as_posix())
+
+
+def write_benchmark(root: Path, written: Path, seconds: float) -> None:
+    path = file_of_job(root, "benchmark", written)
+    write_benchmark_records([BenchmarkRecord(running_time=seconds)], str(path), False)
+
+
+def write_log(root: Path, written: Path, *, done: int = 0, seconds: float = 0, error: str = "") -> Path:
+    """The log of a job that works on a file, or failed."""
+    path = file_of_job(root, "log", written)
+    handler = logging.FileHandler(path)
+    handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    logger = logging.getLogger("perturbations")
+    logger.addHandler(handler)
+    times = iter([0, *(seconds * number / max(1, done) for number in range(1, done + 2))])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress.time, "monotonic", lambda: next(times))
+        patch.setattr(logger, "level", logging.INFO)
+        list(islice(progress.logged(range(done + 1), done + 1, "clips"), done))
+    logger.removeHandler(handler)
+    handler.close()
+    if error:
+        with path.open("a") as file:
+            print(progress.error_line(error), file=file)
+    return path
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A run: 2 shards of 3 clips; one perturbation is done but for a clip, one is being made, one not begun."""
-    work = tmp_path / "work" / "d"
-    for shard in ("s1", "s2"):
-        put(work, f"shards/{shard}.jsonl", "{}\n" * 3)
-        rows = [clips.made_up_source(f"{shard}{n}") for n in range(3)]
-        files.write_part(work / "sources" / f"{shard}.parquet", SOURCES, rows)
-        broken = {"status": "quarantined", "stage": "video", "error": "no frame 7 of 's10'", "path": None}
-        videos = [video(f"{shard}{n}", **(broken if (shard, n) == ("s1", 0) else {})) for n in range(3)]
-        files.write_part(work / "mlvp" / "fog" / "1" / f"{shard}.parquet", VIDEOS, videos)
-        put(work, f"mlvp/fog/1/{shard}.jsonl", "".join(recipe_id(n) + MEASURED for n in range(3 - (shard == "s1"))))
-        put(tmp_path, f"work/benchmarks/d/mlvp/fog/1/{shard}.tsv", "s\th:m:s\n20.0\t0:00:20\n")
-    put(work, "rejected.jsonl", '{"error":"no video file","item_id":"x","missing":true,"split":""}\n')
-    listed.write_recipes(work / "mlvp" / "recipes.jsonl", {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
-    put(work, "mlvp/fog/2/s1.jsonl", 2 * (recipe_id(1) + MEASURED) + recipe_id(2) + MEASURED[:30])
-    put(work, "mlvp/fog/2/s1.lock", f"{os.getpid()} on {platform.node()}")
+    clip = listed.ListedClip(item_id="", source_video_id="v", path="v.mp4")
+    for shard, items in SHARDS.items():
+        listed.write(place(tmp_path, "shard_list", shard=shard), [replace(clip, item_id=item) for item in items])
+        rows = [clips.made_up_source(item) for item in items]
+        files.write_part(place(tmp_path, "source_part", shard=shard), SOURCES, rows)
+        write_part(tmp_path, 1, shard, **(broken("no frame 7 of 's10'") if shard == "s1" else {}))
+        write_journal(tmp_path, 1, shard, 2 if shard == "s1" else 3)
+        write_benchmark(tmp_path, part(tmp_path, 1, shard), 20)
+    rejected = listed.RejectedItem(item_id="x", split="", error="no video file", missing=True)
+    listed.write(place(tmp_path, "rejected"), [rejected])
+    listed.write_recipes(place(tmp_path, "video_recipes"), {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
+    record = write_journal(tmp_path, 2, "s1", 1)
+    whole = record.read_bytes()
+    record.write_bytes(2 * whole + whole[:60])
     return tmp_path
 
 
-def running(root: Path, lines: str = "2 of 30 steps (7%) done\n") -> Path:
-    """The log of a run that goes on."""
-    put(root, ".snakemake/locks/0.input.lock")
-    return put(root, ".snakemake/log/2001-01-01T000000.000001.snakemake.log", f"Job stats:\n{lines}")
+WORKFLOW = """
+rule all:
+    input: "finished", "work/d/mlvp/fog/3/s2.parquet"
+rule other:
+    output: "finished"
+    shell: "touch finished"
+rule videos:
+    input: "finished"
+    output: "work/d/mlvp/fog/3/s2.parquet"
+    log: "work/logs/d/mlvp/fog/3/s2.log"
+    shell: "cp error {log}; false"
+"""
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Snakemake leaves of a run in which a job has failed twice."""
+    folder = tmp_path_factory.mktemp("ended")
+    (folder / "Snakefile").write_text(WORKFLOW)
+    write_log(folder, folder / "work/x", error="cannot write \x1b[31m x: no space").rename(folder / "error")
+    command = [*preloaded.command("snakemake"), "--cores", "1", "--retries", "1", "--directory", str(folder)]
+    subprocess.run([*command, "--snakefile", str(folder / "Snakefile")], capture_output=True, cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def running(root: Path, ended: Path) -> Path:
+    """The same folder as `root`, in which a run goes on, whose job of the last shard works."""
+    shutil.copytree(ended / ".snakemake" / "log", root / ".snakemake" / "log")
+    shutil.copytree(ended / "work/logs", root / "work/logs", dirs_exist_ok=True)
+    (root / ".snakemake" / "locks").mkdir()
+    (root / ".snakemake/locks/0.input.lock").touch()
+    write_log(root, part(root, 2, "s1"), done=1, seconds=8)
+    return root
 
 
 def stage(collected: status.RunStatus, name: str) -> status.StageCounts:
@@ -76,201 +163,217 @@ def stage(collected: status.RunStatus, name: str) -> status.StageCounts:
     return only
 
 
-def test_clips_done_failed_and_left(root: Path) -> None:
-    collected = status.collect(root)
+def first_line(root: Path) -> str:
+    return status_text.text(status.collect(root)).splitlines()[0]
+
+
+def test_a_killed_run_s_unfinished_shard_is_counted(tmp_path: Path) -> None:
+    names = [f"c{number:02}" for number in range(24)]
+    project = new_project(tmp_path, shard_size=50, suites={"mlvp": {"perturbations": ["fog"], "severities": [1]}})
+    for name in names:
+        shutil.copy(tmp_path / "videos/a.mp4", tmp_path / f"videos/{name}.mp4")
+    project.write_captions(names)
+    project.snakemake("--until", "sources", "--", "mlvp_tiny")
+    (source,) = (tmp_path / "work/tiny/sources").glob("s*.parquet")
+    written = tmp_path / layout.at(
+        "video_part", dataset="tiny", suite="mlvp", perturbation="fog", severity=1, shard=source.stem
+    )
+    record = written.with_suffix(".jsonl")
+    command = [*project.command(), "--cores", "1", "mlvp_tiny"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True) as run:
+        wait_for(lambda: journal.count(record)[0] >= 2)
+        os.killpg(run.pid, signal.SIGKILL)
+    with locking.one_job(record):  # its worker is gone, too
+        assert not written.exists()
+    done = len(record.read_bytes().splitlines())
+    made = sorted(path for path in (tmp_path / "corpora").rglob("*.mp4") if path.name[0] != ".")
+    collected = status.collect(tmp_path)
+    videos = stage(collected, "videos")
+    assert 2 <= done == videos.done < videos.total == len(names)
+    assert videos.bytes == sum(path.stat().st_size for path in made[:done])
+    assert status_text.text(collected).startswith("The last run was killed")
+
+
+def test_clips_done_failed_and_left(running: Path) -> None:
+    collected = status.collect(running)
     sources, videos = stage(collected, "sources"), stage(collected, "videos")
     assert (sources.done, sources.failed, sources.total) == (6, 1, 7)
     assert (videos.done, videos.failed, videos.total, videos.bytes) == (5 + 1, 1, 18, 5000 + 1000)
-    assert [(entry.name, entry.done, entry.failed) for entry in videos.scenarios] == [
-        ("fog/1", 5, 1),
-        ("fog/2", 1, 0),
-        ("fog/3", 0, 0),
-    ]
-    # 40 s for 5 clips, one job; 5 clips of fog/2 and 6 of fog/3 are left.
+    # 40 s for 5 clips, 8 for one, one job; 5 clips of fog/2 and 6 of fog/3 are left.
     assert collected.jobs == 1
     assert videos.per_minute == pytest.approx(60 / 8)
     assert collected.seconds_left == pytest.approx(11 * 8)
+    expected = "Running, 1 of 3 steps, 1 failed job, 1 job on clips, about 88 s left for clips."
+    assert first_line(running) == expected
 
 
 @pytest.mark.parametrize("cell", ["nan", "inf", "-1", "x", ""])
 def test_a_benchmark_without_a_time_is_not_counted(root: Path, cell: str) -> None:
     for path in (root / "work/benchmarks").rglob("*.tsv"):
-        path.write_text(f"s\th:m:s\n{cell}\t0:00:20\n")
+        path.write_text(path.read_text().replace("20.0000\t", f"{cell}\t").replace("20\t", f"{cell}\t"))
     collected = status.collect(root)
     assert collected.seconds_left is None
     assert stage(collected, "videos").per_minute is None
 
 
-@pytest.mark.parametrize(
-    ("text", "jobs"),
-    [
-        (f"{2**22 + 1} on {platform.node()}", 0),
-        ("17 on another-node", 1),
-        (processes.identity(), 1),
-        (processes.identity().replace(" on ", "1 on "), 0),  # began at another time
-    ],
-    ids=["no such process", "of another node", "this process", "a process that began at another time"],
-)
-def test_a_dead_process_holds_nothing(root: Path, text: str, jobs: int) -> None:
-    put(root, "work/d/mlvp/fog/2/s1.lock", text)
-    collected = status.collect(root)
-    assert collected.jobs == jobs
-    assert (collected.seconds_left is None) == (jobs == 0)
-
-
 def test_failures_are_grouped_by_reason(root: Path) -> None:
-    assert {
+    failures = {
         (each.dataset, each.stage, each.reason, each.count, each.items) for each in status.collect(root).failures
-    } == {
+    }
+    assert failures == {
         ("d", "annotation", "no video file", 1, ("x",)),
         ("d", "video", "no frame 7 of 's10'", 1, ("s10",)),
     }
-    rows = [video(f"s2{n}", status="quarantined", stage="video", error=f"no frame {n} of 's2{n}'") for n in range(3)]
-    files.write_part(root / "work/d/mlvp/fog/1/s2.parquet", VIDEOS, rows)
+    rows = [video(item, **broken(f"no frame {item[-1]} of '{item}'")) for item in SHARDS["s2"]]
+    files.write_part(part(root, 1, "s2"), VIDEOS, rows)
     assert [failure.count for failure in status.collect(root).failures] == [4, 1]
 
 
-def test_nothing_is_written(root: Path) -> None:
+def test_nothing_is_written(running: Path) -> None:
     def everything() -> dict[Path, tuple[int, int]]:
-        return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
+        return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in running.rglob("*")}
 
     before = everything()
-    status_text.text(status.collect(root))
+    status_text.text(status.collect(running))
     assert everything() == before
 
 
-def test_a_run_whose_process_is_dead_was_killed(root: Path) -> None:
-    running(root)
-    before = status_text.text(status.collect(root))
-    assert before.startswith("Running, 2 of 30 steps")
-    workplace.note_run(root)
-    assert status_text.text(status.collect(root)) == before
-    note = root / workplace.RUN
-    own = note.read_text()
-    note.write_text(own.partition(" on ")[0] + " on another-node")
-    assert status_text.text(status.collect(root)) == before
-    note.write_text(own.replace(" on ", "1 on "))  # the process of this id began at another time
-    killed = status.collect(root)
-    assert status_text.text(killed).startswith(
-        "The last run was killed, 2 of 30 steps: `snakemake --unlock`, and start it again.\n"
-    )
+def test_a_run_whose_process_is_dead_was_killed(running: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = first_line(running)
+    assert before.startswith("Running, 1 of 3 steps")
+    runs.note(running)
+    assert first_line(running) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(processes.platform, "node", lambda: "another-node")
+        runs.note(running)
+    assert first_line(running) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "_start", lambda process: "1")  # the process of this id began at another time
+        runs.note(running)
+    killed = status.collect(running)
+    told = "The last run was killed, 1 of 3 steps, 1 failed job: `snakemake --unlock`, and start it again."
+    assert first_line(running) == told
     assert killed.run is not None
-    assert (killed.run.running, killed.run.killed) == (False, True)
-    os.utime(note, (0, 0))  # of an earlier run: this one was started with --no-hooks
-    assert status_text.text(status.collect(root)) == before
+    assert (killed.run.running, killed.run.killed, killed.jobs) == (False, True, 0)
+    (lock,) = runs.locks(running)
+    later = lock.stat().st_mtime + 60
+    os.utime(lock, (later, later))  # the note is of an earlier run: this one was started with --no-hooks
+    assert first_line(running).startswith("Running")
 
 
 def test_damaged_missing_and_foreign_files(root: Path) -> None:
-    fog = root / "work/d/mlvp/fog"
-    (fog / "1" / "s1.parquet").write_bytes(b"PAR1 no manifest PAR1")
-    (fog / "1" / "s2.parquet").write_bytes(b"")
-    (fog / "1" / "s2.jsonl").write_bytes(os.urandom(999))
-    (fog / "2" / "s1.lock").write_bytes(b"\xff\xfe what")
-    (fog / "notes.txt").write_text("mine")
-    (fog / "2" / "s9.parquet").mkdir()
-    (root / "work" / "d" / "rejected.jsonl").write_text("[")
+    part(root, 1, "s1").write_bytes(b"PAR1 no manifest PAR1")
+    part(root, 1, "s2").write_bytes(b"")
+    part(root, 1, "s2").with_suffix(".jsonl").write_bytes(os.urandom(999))
+    part(root, 2, "s2").with_suffix(".jsonl").symlink_to("/dev/zero")
+    (part(root, 1, "s1").parent / "notes.txt").write_text("mine")
+    part(root, 2, "s9").mkdir()
+    place(root, "rejected").write_text("[")
     (root / "work" / "my files").mkdir()
-    (root / "work" / "d" / "mlvp" / "recipes.jsonl").open("a").write('["../../x/1","{}"]\n[1]\nnull\n3\n{')
     collected = status.collect(root)
-    assert stage(collected, "videos").done == 2 + 0 + 1  # the journals'
-    assert stage(collected, "videos").total == 18
+    videos = stage(collected, "videos")
+    assert (videos.done, videos.total) == (2 + 0 + 1, 18)  # the journals'
     assert stage(collected, "sources").failed == 1
+    damaged = {each.items: each.reason for each in collected.failures if each.stage == "videos"}
+    assert damaged.keys() == {(f"work/d/mlvp/fog/1/{shard}.parquet",) for shard in SHARDS}
+    assert all("delete it" in reason for reason in damaged.values())
+    with place(root, "video_recipes").open("a") as file:
+        file.write('["../../x/1","{}"]\n')
+    assert stage(status.collect(root), "videos") == videos
+    with place(root, "video_recipes").open("a") as file:
+        file.write("{")
+    assert (stage(status.collect(root), "videos").done, stage(status.collect(root), "videos").total) == (3, None)
 
 
 def test_only_manifests_are_left(tmp_path: Path) -> None:
-    folder = tmp_path / "manifests" / "d"
-    broken: dict[str, Any] = {"status": "quarantined", "stage": "video", "error": "no frames"}
-    files.write(folder / "sources.parquet", SOURCES, [clips.made_up_source("a"), clips.made_up_source("b")])
-    files.write(folder / "mlvp" / "videos.parquet", VIDEOS, [video("a"), video("b", **broken, bytes=None)])
-    row = QuarantineRow(dataset="d", item_id="b", **broken)
-    files.write(folder / "mlvp" / "quarantine.parquet", QUARANTINE, [row])
+    lost = {**broken("no frames"), "bytes": None}
+    files.write(place(tmp_path, "sources"), SOURCES, [clips.made_up_source("a"), clips.made_up_source("b")])
+    files.write(place(tmp_path, "videos"), VIDEOS, [video("a"), video("b", **lost)])
     collected = status.collect(tmp_path)
+    assert stage(collected, "sources").done == 2
     videos = stage(collected, "videos")
     assert (videos.done, videos.failed, videos.total, videos.bytes) == (1, 1, 2, 1000)
     assert collected.failures == (status.Failure("d", "mlvp", "video", "no frames", 1, ("b",)),)
 
 
-def test_many_finished_parts_are_counted_in_their_manifest(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_parts_are_counted_in_their_manifest(root: Path) -> None:
     for severity in (2, 3):
-        folder = root / "work/d/mlvp/fog" / str(severity)
-        for shard in ("s1", "s2"):
-            rows = [video(f"{shard}{n}", severity=severity) for n in range(3)]
-            files.write_part(folder / f"{shard}.parquet", VIDEOS, rows)
-    rows = [video(f"s{shard}{n}", severity=severity) for shard in (1, 2) for n in range(3) for severity in (1, 2, 3)]
-    manifest = root / "manifests" / "d" / "mlvp" / "videos.parquet"
-    files.write(manifest, VIDEOS, rows)
-    monkeypatch.setattr(status, "_MOST_PARTS", 1)
+        for shard in SHARDS:
+            write_part(root, severity, shard)
+    items = [item for members in SHARDS.values() for item in members]
+    merged = place(root, "videos")
+    files.write(merged, VIDEOS, [video(item, severity=severity) for item in items for severity in (1, 2, 3)])
     assert stage(status.collect(root), "videos").done == 18
-    os.utime(manifest, (0, 0))  # a part is newer
+    os.utime(merged, (0, 0))  # a part is newer
     assert stage(status.collect(root), "videos").done == 17
 
 
 def test_parts_of_captions_and_evaluations(root: Path) -> None:
-    work = root / "work" / "d"
     for shard in ("s1", "s2", "s3"):
-        put(work, f"captions/{shard}.jsonl", "{}\n")
-    listed.write_recipes(work / "msrvtt_p" / "captions" / "recipes.jsonl", {"typos/1": "{}", "typos/2": "{}"})
-    put(work, "msrvtt_p/captions/typos/1/s2.parquet")
+        listed.write_captions(place(root, "caption_list", shard=shard), [CAPTION])
+    recipes = place(root, "text_recipes", suite="msrvtt_p")
+    listed.write_recipes(recipes, {"typos/1": "{}", "typos/2": "{}"})
+    fields = {"suite": "msrvtt_p", "perturbation": "typos", "severity": 1, "shard": "s2"}
+    files.write_part(place(root, "text_part", **fields), TEXTS, [])
     parts = [f"work/d/evaluation/key/v2t/clean/clean/{name}.parquet" for name in ("none", "adapted")]
-    listed.write_parts(work / "evaluation" / "key" / "adaptation.parts", [*parts, "/etc/passwd"])
-    put(root, parts[0])
+    plan = place(root, "evaluation_parts", model="key", kind="adaptation")
+    listed.write_parts(plan, parts)
+    (root / parts[0]).parent.mkdir(parents=True, exist_ok=True)
+    (root / parts[0]).touch()
     collected = status.collect(root)
     captions, adaptation = stage(collected, "captions"), stage(collected, "adaptation")
     assert (captions.suite, captions.done, captions.total, captions.unit) == ("msrvtt_p", 1, 6, "parts")
     assert (adaptation.suite, adaptation.done, adaptation.total) == ("key", 1, 2)
+    recipes.unlink()
+    captions = stage(status.collect(root), "captions")
+    assert (captions.done, captions.total) == (1, None), "an evaluation makes captions without a plan"
+    listed.write_parts(plan, ["/etc/passwd"])
+    assert "lists /etc/passw" in status_text.failures(status.collect(root))
 
 
 def test_captions_that_cannot_be_used_are_counted_once(root: Path) -> None:
-    work = root / "work" / "d"
-    put(work, "captions/s1.jsonl", "{}\n")
-    rejected = [
-        {"item_id": name, "split": "", "error": "the caption is empty", "missing": False} for name in ("t1", "t2")
-    ]
-    put(work, "rejected_captions.jsonl", "".join(json.dumps(line) + "\n" for line in rejected))
+    listed.write_captions(place(root, "caption_list", shard="s1"), [CAPTION])
+    rejected = listed.RejectedItem(item_id="t1", split="", error="the caption is empty", missing=False)
+    listed.write(place(root, "rejected_captions"), [rejected, replace(rejected, item_id="t2")])
     before = status.collect(root).failures
     for suite in ("mm_robustness", "msrvtt_p"):
-        listed.write_recipes(work / suite / "captions" / "recipes.jsonl", {"typos/1": "{}"})
+        listed.write_recipes(place(root, "text_recipes", suite=suite), {"typos/1": "{}"})
     (failure,) = set(status.collect(root).failures) - set(before)
     assert (failure.dataset, failure.stage, failure.items) == ("d", "captions", ("t1", "t2"))
 
 
-def test_the_time_left_for_parts_is_that_of_finished_ones(root: Path) -> None:
-    running(root)
-    captions = "d/msrvtt_p/captions"
-    listed.write_recipes(root / "work" / captions / "recipes.jsonl", {"typos/1": "{}", "typos/2": "{}"})
+def test_the_time_left_for_parts_is_that_of_finished_ones(running: Path) -> None:
+    listed.write_recipes(place(running, "text_recipes"), {"typos/1": "{}", "typos/2": "{}"})
     for number in range(4):
-        put(root, f"work/d/captions/s{number}.jsonl", "{}\n")
-        put(root, f"work/logs/{captions}/typos/1/s{number}.log")  # all four were begun, and two have ended
-    for number in (0, 1):
-        put(root, f"work/{captions}/typos/1/s{number}.parquet")
-        put(root, f"work/benchmarks/{captions}/typos/1/s{number}.tsv", f"s\th:m:s\n{20 + 20 * number}.0\t0:00:30\n")
-    collected = status.collect(root)
+        listed.write_captions(place(running, "caption_list", shard=f"s{number}"), [CAPTION])
+        written = place(running, "text_part", perturbation="typos", severity=1, shard=f"s{number}")
+        write_log(running, written)  # all four were begun, and two have ended
+        if number < 2:
+            files.write_part(written, TEXTS, [])
+            write_benchmark(running, written, 20 + 20 * number)
+    collected = status.collect(running)
     parts = stage(collected, "captions")
     assert (parts.done, parts.total, parts.jobs) == (2, 8, 2)
     jobs = sum(each.jobs for each in collected.stages)
     assert parts.seconds_left == pytest.approx(6 * 30 / jobs, abs=0.1)
     assert parts.per_minute == 4  # two jobs of half a minute
     assert collected.jobs == jobs - 2, "jobs on clips are counted alone"
-    (root / ".snakemake/locks/0.input.lock").unlink()
-    assert stage(status.collect(root), "captions").jobs == 0
+    for lock in runs.locks(running):
+        lock.unlink()
+    assert stage(status.collect(running), "captions").jobs == 0
 
 
-def test_clips_and_captions_of_an_evaluation_are_counted_without_a_plan(root: Path) -> None:
+def test_clips_of_an_evaluation_are_counted_without_a_plan(root: Path) -> None:
     before = stage(status.collect(root), "videos")
-    (root / "work/d/mlvp/recipes.jsonl").unlink()
-    put(root, "work/d/captions/s1.jsonl", "{}\n")
-    put(root, "work/d/mm_robustness/captions/ocr/5/s1.parquet")
-    collected = status.collect(root)
-    begun, captions = stage(collected, "videos"), stage(collected, "captions")
+    place(root, "video_recipes").unlink()
+    begun = stage(status.collect(root), "videos")
     assert (begun.done, begun.failed, begun.total) == (before.done, before.failed, None)
-    assert (captions.done, captions.total) == (1, None)
 
 
-def test_a_damaged_part_is_named(root: Path) -> None:
-    (root / "work/d/mlvp/fog/1/s2.parquet").write_bytes(b"garbage")
-    (failure,) = (each for each in status.collect(root).failures if "damaged" in each.reason)
-    assert failure.items == ("work/d/mlvp/fog/1/s2.parquet",)
-    assert "delete it" in failure.reason
+@pytest.mark.parametrize("name", ["models", "logs2", "demo_encoder"])
+def test_any_dataset_s_name_is_counted(root: Path, name: str) -> None:
+    (root / "work" / "d").rename(root / "work" / name)
+    assert {each.dataset for each in status.collect(root).stages} == {name}
 
 
 def test_datasets_that_the_configuration_does_not_name_are_told(
@@ -288,62 +391,43 @@ def test_planning_lists_the_parts_of_an_evaluation(tmp_path: Path, monkeypatch: 
     parsed = config.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"mlvp": {}}})
     parts = evaluation_paths.planned_parts(parsed, "d", "adaptation")
     assert parts == evaluation_paths.result_parts(parsed, "d", "adaptation")
-    for part in parts[:2]:
-        put(tmp_path, part)
+    for path in map(Path, parts[:2]):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     adaptation = stage(status.collect(tmp_path), "adaptation")
     assert (adaptation.done, adaptation.total) == (2, len(parts))
 
 
-def test_what_snakemake_says(root: Path) -> None:
-    lines = "1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n\n2 of 30 steps (7%) done\n3 of 3"
-    log = running(root, lines)
-    (root / ".snakemake" / "locks" / "0.input.lock").unlink()
-    assert status_text.text(status.collect(root)).startswith("The last run has ended, 2 of 30 steps, 1 failed job.\n")
-    put(root, ".snakemake/locks/0.input.lock")
-    os.utime(log, (time.time(), time.time()))
-    first, *_ = status_text.text(status.collect(root)).splitlines()
-    assert first == "Running, 2 of 30 steps, 1 failed job, 1 job on clips, about 88 s left for clips."
-
-
-def test_failed_jobs_are_listed_until_another_try_has_done_them(root: Path) -> None:
-    log = "work/logs/d/mlvp/fog/3/s2.log"
-    put(root, log, "11:20:58 a line\nperturb: cannot write \x1b[31m x: no space\n")
-    of_job = f"    jobid: 1\n    output: OUT\n    log: {log} (check log file(s) for error details)\n"
-    done, missing = ("work/d/mlvp/fog/1/s2.parquet", "work/d/mlvp/fog/3/s2.parquet")
-    outputs = (done, missing, missing)
-    running(root, "".join(f"Error in rule videos:\n{of_job.replace('OUT', output)}\n" for output in outputs))
-    collected = status.collect(root)
+def test_a_failed_job_is_listed_until_another_try_has_done_it(running: Path) -> None:
+    collected = status.collect(running)
     assert collected.run is not None
     (job,) = collected.run.failed
-    assert (job.rule, job.log) == ("videos", log)
+    assert (job.rule, job.log) == ("videos", "work/logs/d/mlvp/fog/3/s2.log")
     assert r"  videos: cannot write \x1b[31m x: no space" in status_text.text(collected)
+    for lock in runs.locks(running):
+        lock.unlink()
+    assert first_line(running) == "The last run has ended, 1 of 3 steps, 1 failed job."
+    write_part(running, 3, "s2")
+    assert first_line(running) == "The last run has ended, 1 of 3 steps."
 
 
-def test_sources_are_counted_in_the_logs_of_their_jobs(root: Path) -> None:
-    (root / "work/d/sources/s2.parquet").unlink()
-    put(root, "work/logs/d/sources/s2.log", "11:20:58  67% 2/3 [01:00<00:30,  0.03 clips/s]\n")
-    assert stage(status.collect(root), "sources").done == 3
-    running(root, "").with_name("2001-01-02T000000.000001.snakemake.log").write_text("a report was written")
-    sources = stage(status.collect(root), "sources")
-    assert (sources.done, sources.jobs, sources.per_minute) == (5, 1, 2.0)
+def test_sources_are_counted_in_the_logs_of_their_jobs(running: Path) -> None:
+    written = place(running, "source_part", shard="s2")
+    written.unlink()
+    assert stage(status.collect(running), "sources").done == 3
+    log = write_log(running, written, done=2, seconds=60)
+    (running / ".snakemake/log/9999-01-01T000000.000001.snakemake.log").write_text("a report was written")
+    sources = stage(status.collect(running), "sources")
+    assert (sources.done, sources.jobs, sources.per_minute) == (5, 1, 2.0), log.read_text()
 
 
 def test_json_is_a_document(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(root)
     assert main(["status", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["version"] == 1
+    assert document["version"] == 2
     assert set(document) == {"version", "run", "stages", "failures", "jobs", "seconds_left"}
     assert {stage["stage"]: stage["done"] for stage in document["stages"]} == {"sources": 6, "videos": 6}
-
-
-def test_a_part_says_its_statuses_in_its_last_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "s1.parquet"
-    statuses = {"a": "complete", "b": "complete", "c": "quarantined"}
-    files.write_part(path, SOURCES, [clips.made_up_source(name, status=status) for name, status in statuses.items()])
-    assert status_files.statuses(str(path)) == {"complete": 2, "quarantined": 1}
-    path.write_bytes(path.read_bytes()[:-1])
-    assert status_files.statuses(str(path)) is None
 
 
 @pytest.mark.parametrize(

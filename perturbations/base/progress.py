@@ -1,13 +1,18 @@
-"""How far a job is: one log line now and then, with rate and estimate; and signs of life for the supervisor."""
+"""How far a job is: the lines of its log that say so, written and read; and signs of life for the supervisor."""
 
 from __future__ import annotations
 
 import logging
+import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from perturbations.base import shown
 
 _T = TypeVar("_T")
 Tick = Callable[[], None]
@@ -15,6 +20,50 @@ Tick = Callable[[], None]
 _log = logging.getLogger("perturbations")
 
 _EVERY_S = 5.0
+_TAIL = 64 * 1024
+
+_DONE = re.compile(r"(\d+)/\d+ \[(?:(\d+):)?(\d+):(\d+)<")  # tqdm's
+_KEPT = "%d of %d were finished before and are kept"
+_KEPT_LINE = re.compile(_KEPT.replace("%d", r"(\d+)"))
+_ERROR = "perturb: "
+
+
+class JobLog(NamedTuple):
+    """What a job's log says: the items that it passed, those of them that were finished before, its seconds, and why
+    it failed: its error, or its last line.
+    """
+
+    done: int
+    kept: int
+    seconds: int
+    reason: str
+
+
+def read(path: Path) -> JobLog:
+    """What the end of a log says, also while its job writes it; a log that cannot be read says nothing."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        text = ""
+    *_, (done, hours, minutes, seconds) = [("0",) * 4, *_DONE.findall(text)]
+    *_, (kept, _) = [("0", "0"), *_KEPT_LINE.findall(text)]
+    lines = [line for line in text.splitlines() if line.strip()]
+    errors = [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]
+    reason = (errors or lines or ["no line in its log"])[-1]
+    return JobLog(int(done), int(kept), 3600 * int(hours or 0) + 60 * int(minutes) + int(seconds), reason)
+
+
+def error_line(error: object) -> str:
+    """The line with which a command ends that has failed."""
+    return _ERROR + shown.lines(str(error))
+
+
+def log_kept(kept: int, total: int) -> None:
+    """Log how many items of a job were finished before."""
+    if kept:
+        _log.info(_KEPT, kept, total)
 
 
 def logged(things: Iterable[_T], total: int, unit: str) -> Iterator[_T]:

@@ -14,7 +14,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from perturbations import __version__
-from perturbations.base import arrow, limits, shown, storage, wings
+from perturbations.base import arrow, limits, progress, shown, storage, wings
 from perturbations.base.errors import PerturbationError
 from perturbations.cli import printed
 from perturbations.cli.arguments import Command, CommandGroup, Parser, parsed
@@ -53,18 +53,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for unpack in wings.offered("unpack"):
                 unpack()
         return command(options)
-    except MemoryError:
-        print("perturb: memory ran out: give the job more (mem_mb); finished items are kept", file=sys.stderr)
-        return 1
     except BrokenPipeError:  # the reader of the output has ended, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (PerturbationError, OSError) as error:
-        print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)
-        return 1
+        return _failed(error)
+    except MemoryError:
+        return _failed("memory ran out: give the job more (mem_mb); finished items are kept")
     except KeyboardInterrupt:
-        print("perturb: interrupted; finished items are kept", file=sys.stderr)
-        return 130
+        return _failed("interrupted; finished items are kept", 130)
+
+
+def _failed(error: object, status: int = 1) -> int:
+    print(progress.error_line(error), file=sys.stderr)
+    return status
 
 
 def parser(command: str | None = None) -> Parser:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -17,10 +19,15 @@ from typing import Generic, TypeVar
 from pydantic import ConfigDict, ValidationError
 
 from perturbations.base import jsontext, storage
+from perturbations.base.errors import OutputError
 from perturbations.base.records import DIGEST_LENGTH, Record, digest
 from perturbations.guides.registry import Analysed
 
 _log = logging.getLogger("perturbations")
+
+_LINE = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})([0-9a-f]{{8}})(\{{.*\}})")
+"""The recipe's id, the hash of the columns, and what was measured."""
+_BYTES = re.compile(r'"bytes":(\d+)')
 
 
 class Measured(Record):
@@ -75,7 +82,7 @@ class Journal(Generic[_Finished]):
             if storage.is_leftover(journal):
                 continue  # another shard's, which is being written
             self._finished.update(self._whole_lines(journal, recipe_ids))
-        # Written anew, so that the next line is not appended to a line that a kill cut short.
+        # Written again, so that the next line is not appended to a line that a kill cut short.
         storage.write_text(path, "".join(_line(name, item) for name, item in self._finished.items()))
 
     def find(self, recipe_id: str, file: Path | None) -> _Finished | None:
@@ -88,7 +95,7 @@ class Journal(Generic[_Finished]):
         return finished
 
     def forget(self, is_outdated: Callable[[_Finished], bool]) -> None:
-        """Make finished items anew that are not as they should be now."""
+        """Make finished items again that are not as they should be now."""
         self._finished = {name: item for name, item in self._finished.items() if not is_outdated(item)}
 
     def add(self, recipe_id: str, finished: _Finished) -> None:
@@ -102,19 +109,32 @@ class Journal(Generic[_Finished]):
     def _whole_lines(self, path: Path, recipe_ids: Collection[str]) -> Iterator[tuple[str, _Finished]]:
         others = 0
         for line in jsontext.lines(path):
-            # The id comes first, so that other shards' lines need not be parsed.
-            recipe_id, text = line[:DIGEST_LENGTH], line[DIGEST_LENGTH:]
-            if recipe_id in recipe_ids:
-                columns, start, text = text.partition("{")
-                if columns != _columns(self._record):
-                    others += 1
-                    continue
-                try:
-                    yield recipe_id, self._record.model_validate_json(start + text)
-                except (ValidationError, RecursionError):
-                    _log.warning("a line of %s is cut short or damaged: its item is made again", path)
+            if line[:DIGEST_LENGTH] not in recipe_ids:
+                continue  # of another shard: not parsed
+            match = _LINE.fullmatch(line)
+            if match is None or match[2] != _columns(self._record):
+                others += 1
+                continue
+            try:
+                yield match[1], self._record.model_validate_json(match[3])
+            except (ValidationError, RecursionError):
+                _log.warning("a line of %s is damaged: its item is made again", path)
         if others:
-            _log.warning("%d lines of %s are of another version or damaged: their items are made again", others, path)
+            _log.warning("%d lines of %s are of another version or cut short: their items are made again", others, path)
+
+
+def count(path: Path) -> tuple[int, int]:
+    """The number of finished items of a journal, and the bytes of their files, of a job that may be writing it.
+
+    An item that was made twice counts once. What was measured is not parsed: a run may have a million lines. A journal
+    that cannot be read has none.
+    """
+    sizes = {}
+    with suppress(OSError, OutputError):
+        for match in filter(None, map(_LINE.fullmatch, jsontext.lines(path))):
+            size = _BYTES.search(match[3])
+            sizes[match[1]] = int(size[1]) if size else 0
+    return len(sizes), sum(sizes.values())
 
 
 def _line(recipe_id: str, finished: Measured | Analysed) -> str:

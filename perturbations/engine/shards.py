@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from perturbations.base import locking, storage
 from perturbations.base.errors import MediaError
-from perturbations.base.progress import Tick, no_tick, ticking
+from perturbations.base.progress import Tick, log_kept, no_tick, ticking
 from perturbations.engine import clip_rows, guided, render_clip, rendering, supervise
 from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, Source, source_of
@@ -253,8 +253,7 @@ def _resumed(
             todo.append(row)
         else:
             yield row, done
-    if len(todo) < len(expected):
-        _log.info("%d of %d were finished before and are kept", len(expected) - len(todo), len(expected))
+    log_kept(len(expected) - len(todo), len(expected))
     tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
 
     def kept(task: Sequence[_Item], tick: Tick) -> list[_Finished | str]:

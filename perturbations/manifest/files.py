@@ -18,7 +18,7 @@ from perturbations.base import jsontext, locking, storage, sums
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import file_limits, locations
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, RowKind, RowT
+from perturbations.manifest.kinds import COMPLETE, KINDS, SOURCE_STORAGE, SOURCES, TEXTS, RowKind, RowT
 from perturbations.manifest.schemas import column_problem, completed
 from perturbations.manifest.schemas import schema_of as schema_of
 
@@ -31,6 +31,7 @@ METADATA_HASH = "metadata_sha256"
 UNRECORDED = "unrecorded"
 """In metadata: the columns that parts of earlier versions did not have."""
 LISTED = "listed_in"
+_STATUSES = "statuses"
 
 _About = Mapping[str, object]
 """The metadata of a manifest's file."""
@@ -155,7 +156,7 @@ def describe(kind: RowKind[RowT], table: pa.Table) -> dict[str, object]:
         "content_sha256": _sha256_of(table, table.column_names),
     }
     if "status" in table.column_names:
-        described["statuses"] = dict(sorted(Counter(table["status"].to_pylist()).items()))
+        described[_STATUSES] = dict(sorted(Counter(table["status"].to_pylist()).items()))
     return described
 
 
@@ -359,6 +360,38 @@ def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
 def columns_in(path: Path) -> list[str]:
     """The columns that a manifest's file has. One of an earlier version may lack some that may be empty."""
     return list(_read_schema(path).names)
+
+
+def read_columns(path: Path, *names: str) -> pa.Table:
+    """Some columns of a manifest or a part, as they are stored; what it says of itself is not checked.
+
+    Raises `ManifestError`.
+    """
+    with _opened(path) as file:
+        try:
+            file_limits.check(path, file.metadata)
+            return file.read(columns=list(names)).select(list(names))
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error
+
+
+def stored_bytes(path: Path) -> int:
+    """The bytes of the files that a manifest lists. Raises `ManifestError`."""
+    return pc.sum(read_columns(path, "bytes")["bytes"]).as_py() or 0
+
+
+def failed_rows(path: Path) -> list[dict[str, str | None]]:
+    """The items of a manifest or a part that are not complete: `item_id`, `stage`, `error`. Raises `ManifestError`."""
+    table = read_columns(path, "item_id", "stage", "error", "status")
+    rows: list[dict[str, str | None]] = table.filter(pc.not_equal(table["status"], COMPLETE)).to_pylist()
+    return rows
+
+
+def counts(path: Path) -> tuple[int, int]:
+    """The number of complete and of other rows of a manifest or a part, from its metadata. Raises `ManifestError`."""
+    statuses: dict[str, int] = read_metadata(path).get(_STATUSES, {})
+    complete = statuses.get(COMPLETE, 0)
+    return complete, sum(statuses.values()) - complete
 
 
 def unrecorded(paths: Iterable[Path], kind: RowKind[Any]) -> list[str]:

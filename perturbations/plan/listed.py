@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import TypeVar, get_args, get_type_hints
 
 from perturbations.base import jsontext, storage
-from perturbations.base.errors import ManifestError
+from perturbations.base.errors import ManifestError, cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,23 @@ class RejectedItem:
 _Line = TypeVar("_Line", ListedClip, ListedCaption, RejectedItem)
 
 
+def write(path: Path, lines: Iterable[_Line]) -> None:
+    """Write a list file, unless it holds these lines already."""
+    rows = ({name: getattr(line, name) for name in _TYPES[type(line)]} for line in lines)
+    # ASCII only: names may contain characters that some readers treat as line ends.
+    texts = (json.dumps(row, sort_keys=True, separators=(",", ":")) for row in rows)
+    storage.write_text_if_changed(path, "".join(f"{text}\n" for text in texts))
+
+
+def write_captions(path: Path, captions: Iterable[tuple[str, str, str]]) -> None:
+    """Write a list of captions by their ids, items' ids and texts, as `write` does, ten times as fast."""
+    encoded = (map(encode_basestring_ascii, caption) for caption in captions)
+    lines = (
+        f'{{"caption_id":{caption_id},"item_id":{item_id},"text":{text}}}\n' for caption_id, item_id, text in encoded
+    )
+    storage.write_text_if_changed(path, "".join(lines))
+
+
 def read(path: Path, line: type[_Line]) -> list[_Line]:
     """The lines of a list file. Raises `ManifestError` for a file that planning did not write."""
     try:
@@ -68,7 +86,7 @@ def read(path: Path, line: type[_Line]) -> list[_Line]:
             records.append(_line(line, jsontext.parse(text)))
         except (ValueError, TypeError) as error:
             raise ManifestError(
-                f"{path}, line {number}, lists no item: run snakemake again, which writes it anew ({str(error)[:200]})"
+                f"{path}, line {number}, lists no item: run snakemake again, which writes it again ({str(error)[:200]})"
             ) from None
     return records
 
@@ -76,6 +94,11 @@ def read(path: Path, line: type[_Line]) -> list[_Line]:
 def shards(folder: Path) -> list[str]:
     """The shards whose list files a folder holds, sorted; not those that another process is writing."""
     return sorted(path.stem for path in folder.glob("*.jsonl") if not storage.is_leftover(path))
+
+
+def counts(folder: Path) -> dict[str, int]:
+    """The number of lines of every list file of a folder, by shard; they are not parsed."""
+    return {shard: (folder / f"{shard}.jsonl").read_bytes().count(b"\n") for shard in shards(folder)}
 
 
 def read_folder(folder: Path, line: type[_Line]) -> dict[str, list[_Line]]:
@@ -124,10 +147,23 @@ def read_recipes(path: Path) -> Recipes:
         pairs = [jsontext.parse(line) for line in path.read_bytes().splitlines()]
         recipes = {str(pair[0]): str(pair[1]) for pair in pairs if isinstance(pair, list)}
     except (OSError, ValueError, TypeError, IndexError) as error:
-        raise ManifestError(f"{path} holds no recipes: {error}; snakemake writes it anew when it plans") from None
+        raise ManifestError(f"{path} holds no recipes: {error}; snakemake writes it again when it plans") from None
     return recipes
+
+
+def is_plan(kind: str) -> bool:
+    """Whether a kind of file of the layout is a list of parts that `write_parts` wrote."""
+    return kind.endswith("_parts")
 
 
 def write_parts(path: Path, parts: Sequence[str]) -> None:
     """Write the paths of parts that jobs will write, one per line, unless the file holds them already."""
     storage.write_text_if_changed(path, "".join(f"{part}\n" for part in parts))
+
+
+def read_parts(path: Path) -> list[str]:
+    """What `write_parts` wrote; nothing where there is no such file. Raises `ManifestError` for a path elsewhere."""
+    parts = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
+    if wrong := [part for part in parts if not part.startswith("work/") or ".." in part or "\0" in part]:
+        raise ManifestError(f"{path} lists {cut(wrong[0])}: snakemake writes it again when it plans")
+    return parts

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from perturbations.base import confinement, processes, storage
+from perturbations.base import confinement
 from perturbations.base.errors import ConfigError, OutputError, cut
 from perturbations.manifest.layout import TOP as TOP
 
@@ -41,15 +41,6 @@ def of_module(modified: Callable[[str], str]) -> Path:
     if ".." in folder.parts:
         raise ConfigError(f"the module's `prefix`: {cut(str(folder))} leads out of this folder: give its absolute path")
     return folder
-
-
-RUN = Path("work", "run.txt")
-"""What a run of Snakemake notes of its process when it starts."""
-
-
-def note_run(place: Path) -> None:
-    """Note the process that runs Snakemake in `place`, so that `perturb status` sees when it has died."""
-    storage.write_text(place / RUN, processes.identity())
 
 
 def check_links(paths: Iterable[Path]) -> None:

@@ -12,13 +12,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
 from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import file_limits, files, layout
+from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS
 from perturbations.report import pages
 
@@ -56,7 +52,7 @@ def write(root: Path) -> Path:
             if kind == QUARANTINE.name:
                 lacking += _lacking(path, output)
             if section := _SECTIONS.get(kind, _RESULTS if kind.endswith("results") else None):
-                size = _bytes_of(path) if kind == VIDEOS.name else 0
+                size = files.stored_bytes(path) if kind == VIDEOS.name else 0
                 beside = _beside(path, kind, lying)
                 sections[section].append(_entry(path, about, size, beside, output))
                 linked |= {path, *beside}
@@ -87,16 +83,6 @@ def _files(folder: Path) -> Iterator[Path]:
 def _link(path: Path, output: Path) -> tuple[str, str]:
     """A file's path below `manifests/`, and its link."""
     return path.relative_to(output.parent).as_posix(), pages.href(path, output)
-
-
-def _bytes_of(path: Path) -> int:
-    """The bytes of a corpus's stored videos. Raises `ManifestError`."""
-    try:
-        with pq.ParquetFile(path) as file:
-            file_limits.check(path, file.metadata)
-            return pc.sum(file.read(columns=["bytes"])["bytes"]).as_py() or 0
-    except (KeyError, ValueError, pa.ArrowException) as error:
-        raise ManifestError(f"{path} cannot be read: {error}") from error
 
 
 def _beside(path: Path, kind: str, lying: list[Path]) -> list[Path]:

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-
-
-@dataclass(frozen=True)
-class _Scenario:
-    """Items of one perturbation at one severity; `name` is PERTURBATION/SEVERITY."""
-
-    name: str
-    done: int
-    failed: int
-    total: int
 
 
 @dataclass(frozen=True)
@@ -32,7 +21,6 @@ class StageCounts:
     jobs: int  # that work on it now
     per_minute: float | None  # what these jobs finish; None where nothing was measured
     seconds_left: float | None  # at the number of all jobs that run now; None without a job or a measurement
-    scenarios: tuple[_Scenario, ...]  # of videos
 
 
 @dataclass(frozen=True)
@@ -57,7 +45,12 @@ class Count:
     jobs: int = 0
     seconds: float = 0.0  # of jobs, and the items that they finished in this time
     items: int = 0
-    complete: dict[str, int] = field(default_factory=dict)  # finished items per shard
+
+    def add_time(self, seconds: float | None, items: int) -> None:
+        """Count what a job took for items."""
+        if seconds and items > 0:
+            self.seconds += seconds
+            self.items += items
 
     @property
     def rest(self) -> int:
@@ -66,7 +59,7 @@ class Count:
 
     def cost(self, otherwise: float | None = None) -> float | None:
         """Seconds of one job per item; None where nothing was measured."""
-        return self.seconds / self.items if self.items and self.seconds else otherwise
+        return self.seconds / self.items if self.items else otherwise
 
 
 @dataclass
@@ -77,43 +70,42 @@ class Counted:
     suite: str | None
     stage: str
     unit: Literal["clips", "parts"]
-    counts: Mapping[str, Count]
+    counts: list[Count] = field(default_factory=list)  # per scenario
     failures: list[Failed] = field(default_factory=list)
     planned: bool = True
+
+    def new_count(self) -> Count:
+        """A count of one more scenario."""
+        self.counts.append(Count())
+        return self.counts[-1]
+
+    def add_failure(self, item_id: str, reason: str, stage: str | None = None) -> None:
+        """Keep an item that failed."""
+        self.failures.append(Failed(self.dataset, self.suite, stage or self.stage, item_id, reason))
 
     @property
     def jobs(self) -> int:
         """Jobs that work on the stage now."""
-        return sum(count.jobs for count in self.counts.values())
+        return sum(count.jobs for count in self.counts)
 
     def finished(self, jobs: int) -> StageCounts:
         """What is reported; `jobs` are all that work now, which may take up this stage's work."""
-        counts = self.counts.values()
-        seconds, items = sum(count.seconds for count in counts), sum(count.items for count in counts)
-        mean = seconds / items if items and seconds else None
-        work = [(count.rest, count.cost(mean)) for count in counts if count.rest]
+        items = sum(count.items for count in self.counts)
+        mean = sum(count.seconds for count in self.counts) / items if items else None
+        work = [(count.rest, count.cost(mean)) for count in self.counts if count.rest]
         known = all(cost is not None for _, cost in work)
         left = sum(rest * (cost or 0.0) for rest, cost in work) / jobs if known and jobs else None
-        speeds = [60 * count.jobs / cost for count in counts if count.jobs and (cost := count.cost(mean))]
+        speeds = [60 * count.jobs / cost for count in self.counts if count.jobs and (cost := count.cost(mean))]
         return StageCounts(
             dataset=self.dataset,
             suite=self.suite,
             stage=self.stage,
             unit=self.unit,
-            done=sum(count.done for count in counts),
-            failed=sum(count.failed for count in counts),
-            total=sum(count.total for count in counts) if self.planned else None,
-            bytes=sum(count.bytes for count in counts),
+            done=sum(count.done for count in self.counts),
+            failed=sum(count.failed for count in self.counts),
+            total=sum(count.total for count in self.counts) if self.planned else None,
+            bytes=sum(count.bytes for count in self.counts),
             jobs=self.jobs,
             per_minute=round(sum(speeds), 2) if speeds else None,
             seconds_left=round(left, 1) if left is not None else 0.0 if not work and self.planned else None,
-            scenarios=tuple(
-                _Scenario(name, count.done, count.failed, count.total) for name, count in self.counts.items() if name
-            ),
         )
-
-
-def of_statuses(statuses: Mapping[str, int], size: int = 0) -> Count:
-    """The counts of a merged manifest's rows; `size` are the bytes of their files."""
-    total, complete = sum(statuses.values()), statuses.get("complete", 0)
-    return Count(done=complete, failed=total - complete, total=total, bytes=size)

@@ -11,14 +11,13 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from perturbations.base import storage
-from perturbations.base.errors import ConfigError, did_you_mean
+from perturbations.base.errors import ConfigError, ManifestError, did_you_mean
+from perturbations.manifest import files as manifests
 from perturbations.manifest import layout
+from perturbations.manifest.kinds import COMPLETE
+from perturbations.plan import runs
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def forget(root: Path, rows: Collection[_RetriedRow]) -> None:
 
     Raises `ConfigError` while Snakemake works in `root`, or was killed there and left its lock.
     """
-    if any((root / ".snakemake" / "locks").glob("*.lock")):
+    if runs.locks(root):
         raise ConfigError("Snakemake is running here, or was killed: wait for it, or run `snakemake --unlock` first")
     for path in sorted({path for row in rows for path in (row.part.path, row.part.manifest)}):
         with storage.output_errors(path):
@@ -125,15 +124,15 @@ def _rows(part: _Part, root: Path, *, files: bool) -> list[_RetriedRow]:
     try:
         if files:
             return list(_without_file(part, root))
-        rows = _columns(part, ["item_id", "stage", "error"], "quarantined")
+        rows = manifests.failed_rows(part.path)
         return [_RetriedRow(part, row["item_id"], row["stage"] or "", row["error"] or "") for row in rows]
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        return [_RetriedRow(part, None, "part", f"cannot be read: {' '.join(str(error).split())[:200]}")]
+    except ManifestError:
+        return [_RetriedRow(part, None, "part", "cannot be read")]
 
 
 def _without_file(part: _Part, root: Path) -> Iterator[_RetriedRow]:
-    for row in _columns(part, ["item_id", "path", "bytes"], "complete"):
-        if row["path"] is None:
+    for row in manifests.read_columns(part.path, "item_id", "path", "bytes", "status").to_pylist():
+        if row["path"] is None or row["status"] != COMPLETE:
             continue
         try:
             size = (root / row["path"]).stat().st_size
@@ -142,9 +141,3 @@ def _without_file(part: _Part, root: Path) -> Iterator[_RetriedRow]:
             continue
         if size != row["bytes"]:
             yield _RetriedRow(part, row["item_id"], "file", f"{row['path']} has {size} bytes, not {row['bytes']}")
-
-
-def _columns(part: _Part, names: list[str], status: str) -> list[dict[str, Any]]:
-    table = pq.read_table(part.path, partitioning=None, columns=names, filters=[("status", "==", status)])
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows

@@ -1,28 +1,28 @@
 """How far a run is: per dataset, suite and stage, from the files in the workflow's folder. Read only; no locks.
 
-It reads the list files that planning writes, the parts and journals of jobs, and merged manifests where the parts are
+It counts the list files that planning writes, the parts and journals of jobs, and merged manifests where the parts are
 gone or older. Files of a run that another configuration asked for count as long as their lists are there.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perturbations.manifest import layout
-from perturbations.status import run_files as run_files
-from perturbations.status.counts import Count, Counted, Failed, of_statuses
+from perturbations.base import progress
+from perturbations.base.errors import ManifestError
+from perturbations.engine import journal
+from perturbations.manifest import files, layout
+from perturbations.plan import listed, runs, sharding
+from perturbations.status.counts import Count, Counted, Failed
 from perturbations.status.counts import StageCounts as StageCounts
 
-_VERSION = 1
+_VERSION = 2
 """Of the JSON document; it changes when a key changes its meaning or goes."""
 
 _MOST_ITEMS = 3
-_MOST_PARTS = 5000
-"""Parts that are read one by one, although a manifest holds their rows: loading a Parquet library takes as long."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RunStatus:
     """The state of a workflow's folder."""
 
     version: int
-    run: run_files.RecordedRun | None
+    run: runs.RecordedRun | None
     stages: tuple[StageCounts, ...]  # in the order of work
     failures: tuple[Failure, ...]  # the most frequent first
     jobs: int  # clip jobs that work now
@@ -51,8 +51,8 @@ class RunStatus:
 
 def collect(root: Path) -> RunStatus:
     """The state of the workflow in the folder `root`; a folder without any run has no stages."""
-    run = run_files.snakemake(root)
-    counted = [stage for collection in _collections(root) for stage in _Collection(root, collection, run).stages()]
+    run = runs.newest(root)
+    counted = [stage for name in _collections(root) for stage in _Collection(root, name, run).stages()]
     jobs = sum(stage.jobs for stage in counted)
     stages = tuple(stage.finished(jobs) for stage in counted)
     of_clips = [stage for stage in stages if stage.unit == "clips"]
@@ -63,7 +63,6 @@ def collect(root: Path) -> RunStatus:
     return RunStatus(_VERSION, run, stages, failures, clip_jobs, None if unknown or not left else sum(left))
 
 
-_DAMAGED = "the file is damaged: delete it, and the next run makes it again"
 _DIGITS = re.compile(r"\d+")
 
 
@@ -80,215 +79,199 @@ def _grouped(failed: Iterator[Failed]) -> tuple[Failure, ...]:
     return tuple(sorted(failures, key=lambda failure: (-failure.count, failure.dataset, failure.reason)))
 
 
-_ID = re.compile(r"[a-z][a-z0-9_]*")
+_Fields = Mapping[str, str]
+_ANY = {**dict.fromkeys(("analysis", "suite", "perturbation", "severity", "model", "kind"), "*"), "shard": "s0"}
 
 
 def _collections(root: Path) -> list[str]:
-    """The datasets of `work` and `manifests`, and what is made of each beside its clips."""
-    places = [root / "work", root / "manifests"]
-    names = {name for place in places for name in run_files.folders(place) if _ID.fullmatch(name)}
-    return [
-        name + ending
-        for name in sorted(names - {"logs", "benchmarks", "models", "demo_encoder"})
-        for ending in ("", "/whole", "/composed")
-        if any((place / (name + ending)).is_dir() for place in places)
-    ]
+    """What may be a dataset, by its folder, and what is made of each beside its clips."""
+    folders = [root / layout.WORK, root / layout.MANIFESTS]
+    names = {path.name for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_dir()}
+    datasets = [name for name in sorted(names) if layout.place_of(layout.at("sources", dataset=name))]
+    return [each for name in datasets for each in (name, sharding.whole(name), sharding.composed(name))]
 
 
 class _Collection:
-    def __init__(self, root: Path, name: str, run: run_files.RecordedRun | None) -> None:
+    """The files of a collection."""
+
+    def __init__(self, root: Path, name: str, run: runs.RecordedRun | None) -> None:
         self._root = root
         self._name = name
         self._run = run
-        self._began = run_files.began(run)
-        self._work, self._manifests = root / "work" / name, root / "manifests" / name
+        self._shards = listed.counts(self._path("shard_list", shard="s0").parent)
+
+    def _path(self, kind: str, /, **fields: object) -> Path:
+        return self._root / layout.at(kind, **{"dataset": self._name, **fields})
+
+    def _fields(self, kind: str, /, **fields: str) -> list[_Fields]:
+        """The fields of the files of a kind that are there; of parts, those of their folders."""
+        wanted = self._path(kind, **{**_ANY, **fields})
+        is_part = "{shard}" in layout.pattern(kind)
+        paths = self._root.glob((wanted.parent if is_part else wanted).relative_to(self._root).as_posix())
+        names = ((path / wanted.name if is_part else path).relative_to(self._root).as_posix() for path in sorted(paths))
+        places = [place for place in map(layout.place_of, names) if place is not None and place.kind == kind]
+        return [{name: text for name, text in place.fields.items() if name != "shard"} for place in places]
 
     def stages(self) -> Iterator[Counted]:
-        shards = run_files.listed(self._work / "shards")
-        sources = self._sources(shards)
-        complete = {shard: sources.counts[""].complete.get(shard, count) for shard, count in shards.items()}
-        if shards or sources.counts[""].total:
+        """Every stage of which there are files, in the order of work."""
+        sources = Counted(self._name, None, "sources", "clips")
+        usable = sum(self._shards.values())
+        self._add_clips(sources, self._path("sources"), "source_part", [{}], usable)
+        if self._shards:
+            usable -= sources.counts[0].failed
+            rejected = self._add_rejected(sources, "rejected", "annotation")
+            sources.counts[0].failed += rejected
+            sources.counts[0].total += rejected
+        if any(count.total for count in sources.counts):
             yield sources
-        for analysis in run_files.folders(self._work / "analyses"):
-            yield self._of_clips(None, analysis, {"": self._work / "analyses" / analysis}, complete)
-        suites = sorted({*run_files.folders(self._work), *run_files.folders(self._manifests)})
-        for suite in filter(_ID.fullmatch, suites):
-            recipes = self._work / suite / "recipes.jsonl"
-            planned = recipes.is_file() or (self._manifests / suite / "videos.parquet").is_file()
-            names = run_files.scenarios(recipes) if planned else run_files.begun(self._work / suite)
-            if planned or names:
-                places = {name: self._work / suite / name for name in names}
-                counted = self._of_clips(suite, "videos", places, complete)
-                counted.planned = planned
-                yield counted
-        of_captions = [counted for suite in filter(_ID.fullmatch, suites) for counted in self._captions(suite)]
-        if of_captions:
-            of_captions[0].failures += self._rejected("rejected_captions.jsonl", "captions")
-        yield from of_captions
-        yield from self._evaluations()
+        for fields in self._fields("analysis_part"):
+            stage = Counted(self._name, None, fields["analysis"], "clips")
+            self._add_clips(stage, self._path("analyses", **fields), "analysis_part", [fields], usable)
+            yield stage
+        kinds = ("video_recipes", "video_part", "videos", "text_recipes", "text_part")
+        suites = sorted({fields["suite"] for kind in kinds for fields in self._fields(kind)})
+        for suite in suites:
+            yield from self._videos(suite, usable)
+        captions = [stage for suite in suites for stage in self._captions(suite)]
+        if captions:
+            self._add_rejected(captions[0], "rejected_captions", "captions")
+        yield from captions
+        for kind in filter(listed.is_plan, layout.patterns()):
+            for fields in self._fields(kind):
+                yield self._planned(kind, fields)
+
+    def _scenarios(self, suite: str, recipes: str, part: str) -> tuple[list[_Fields], bool]:
+        """The fields of a suite's scenarios, and whether they are planned: an evaluation makes clips without a plan."""
+        try:
+            planned = listed.read_recipes(self._path(recipes, suite=suite))
+        except ManifestError:
+            return self._fields(part, suite=suite), False
+        scenarios = [name.partition("/") for name in planned]
+        fields = [{"suite": suite, "perturbation": name, "severity": severity} for name, _, severity in scenarios]
+        return [each for each in fields if layout.place_of(layout.at("clips", dataset="d", **each))], True
 
     # --- clips --------------------------------------------------------------------------------------------------------
 
-    def _sources(self, shards: Mapping[str, int]) -> Counted:
-        manifest = self._manifests / "sources.parquet"
-        counted = Counted(self._name, None, "sources", "clips", {"": Count()})
-        if not shards:
-            if held := run_files.statuses(str(manifest)):
-                counted.counts = {"": of_statuses(held)}
-                counted.failures += self._failures(None, "sources", manifest)
-            return counted
-        count = self._count(counted, self._work / "sources", shards)
-        rejected = self._rejected("rejected.jsonl", "annotation")
-        count.failed += len(rejected)
-        count.total += len(rejected)
-        counted.failures += rejected
-        counted.counts = {"": count}
-        return counted
+    def _videos(self, suite: str, usable: int) -> Iterator[Counted]:
+        scenarios, planned = self._scenarios(suite, "video_recipes", "video_part")
+        merged = self._path("videos", suite=suite)
+        if scenarios or merged.is_file():
+            stage = Counted(self._name, suite, "videos", "clips", planned=planned or merged.is_file())
+            self._add_clips(stage, merged, "video_part", scenarios, usable)
+            yield stage
 
-    def _rejected(self, name: str, stage: str) -> list[Failed]:
-        """The items of a list that planning wrote of those that cannot be used."""
-        rejected = []
-        for line in filter(bytes.strip, run_files.lines(self._work / name)):
-            try:
-                item = json.loads(line)
-                item_id, reason = str(item["item_id"]), str(item["error"])
-            except (ValueError, KeyError, TypeError, RecursionError):
-                item_id, reason = "", "the list of rejected items is damaged"
-            rejected.append(Failed(self._name, None, stage, item_id, reason))
-        return rejected
+    def _add_clips(self, stage: Counted, merged: Path, kind: str, scenarios: Sequence[_Fields], total: int) -> None:
+        """Count the parts of every scenario; the merged manifest where they are gone, or all are older than it."""
+        parts = [[self._path(kind, shard=shard, **fields) for shard in self._shards] for fields in scenarios]
+        is_merged = kind != "source_part" or not self._shards
+        if is_merged and _is_newest(merged, [part for paths in parts for part in paths]):
+            count = stage.new_count()
+            if self._add_rows(stage, count, merged):
+                count.total = count.done + count.failed
+                count.bytes = files.stored_bytes(merged) if kind != "source_part" else 0
+                return
+        for paths in parts:
+            count = stage.new_count()
+            count.total = total
+            for part in paths:
+                self._add_shard(stage, count, part)
 
-    def _of_clips(
-        self, suite: str | None, stage: str, places: Mapping[str, Path], shards: Mapping[str, int]
-    ) -> Counted:
-        counted = Counted(self._name, suite, stage, "clips", {})
-        manifest = self._manifests / suite / "videos.parquet" if suite else self._manifests / f"{stage}.parquet"
-        if self._is_merged(manifest, places, shards) and (held := run_files.statuses(str(manifest))):
-            counted.counts = {"": of_statuses(held, run_files.bytes_of(manifest))}
-            if counted.counts[""].failed:
-                counted.failures += self._failures(suite, stage, manifest)
-            return counted
-        counted.counts = {name: self._count(counted, place, shards) for name, place in places.items()}
-        return counted
-
-    def _is_merged(self, manifest: Path, places: Mapping[str, Path], shards: Mapping[str, int]) -> bool:
-        """Whether to count a manifest's rows: there are no lists of parts, or many parts, all older than it."""
-        if shards and len(places) * len(shards) < _MOST_PARTS:
+    def _add_rows(self, stage: Counted, count: Count, path: Path) -> bool:
+        """Count the rows of a part or a manifest; without them where it cannot be read."""
+        try:
+            complete, failed = files.counts(path)
+            rows = files.failed_rows(path) if failed else []
+        except ManifestError as error:
+            stage.add_failure(str(path.relative_to(self._root)), str(error))
             return False
-        merged = run_files.entries(manifest.parent).get(manifest.name)
-        return merged is not None and all(
-            (part := parts.get(f"{shard}.parquet")) is not None and part.changed <= merged.changed
-            for parts in map(run_files.entries, places.values())
-            for shard in shards
-        )
+        for row in rows:
+            stage.add_failure(row["item_id"] or "", row["error"] or "", row["stage"])
+        count.done += complete
+        count.failed += failed
+        return True
 
-    def _count(self, counted: Counted, place: Path, shards: Mapping[str, int]) -> Count:
-        count = Count(total=sum(shards.values()))
-        held = run_files.entries(place)
-        relative = place.relative_to(self._root / "work")
-        logs, benchmarks = (self._root / "work" / name / relative for name in ("logs", "benchmarks"))
-        for shard, listed in shards.items():
-            part, journal = held.get(f"{shard}.parquet"), held.get(f"{shard}.jsonl")
-            statuses = run_files.statuses(part.path) if part else None
-            lines, size = run_files.journal(journal.path) if journal else (0, 0)
-            count.bytes += size
-            if part is not None and statuses is None:
-                name = str(Path(part.path).relative_to(self._root))
-                counted.failures.append(Failed(self._name, counted.suite, counted.stage, name, _DAMAGED))
-            if part is None or statuses is None:
-                self._add_unfinished(counted, count, logs / f"{shard}.log", held.get(f"{shard}.lock"), listed, lines)
-                continue
-            complete = statuses.get("complete", 0)
-            count.complete[shard] = complete
-            count.done += complete
-            count.failed += sum(statuses.values()) - complete
-            seconds = run_files.benchmark_seconds(f"{benchmarks}/{shard}.tsv")
-            if seconds is not None:
-                count.seconds += seconds
-                count.items += complete
-            if complete < sum(statuses.values()):
-                counted.failures += self._failures(counted.suite, counted.stage, Path(part.path))
-        return count
-
-    def _add_unfinished(
-        self, counted: Counted, count: Count, log: Path, lock: run_files.Entry | None, listed: int, lines: int
-    ) -> None:
-        """Count a shard that has no part: from its journal, and from the log of the job that works on it."""
-        count.done += min(lines, listed)
-        is_held = run_files.is_held(lock)
-        running = self._run is not None and self._run.running
-        if not is_held and not (counted.stage == "sources" and running and self._is_new(log)):
+    def _add_shard(self, stage: Counted, count: Count, part: Path) -> None:
+        """Count a shard: its part, or where it has none its journal, and the log of the job that works on it."""
+        finished, size = journal.count(part.with_suffix(".jsonl"))
+        count.bytes += size
+        before = count.done
+        log, benchmark = self._files_of_job(part)
+        if part.exists() and self._add_rows(stage, count, part):
+            count.add_time(runs.benchmark_seconds(benchmark), count.done - before)
             return
-        count.jobs += 1
-        done, kept, seconds = run_files.log(log)
-        if counted.stage == "sources":
-            count.done += min(done, listed)  # it has no journal
-        if done > kept and seconds:
-            count.seconds += seconds
-            count.items += done - kept
+        count.done += finished
+        if self._is_at_work(log):
+            count.jobs += 1
+            job = progress.read(log)
+            count.done += job.done if stage.stage == "sources" else 0  # it has no journal
+            count.add_time(job.seconds, job.done - job.kept)
 
-    def _failures(self, suite: str | None, stage: str, path: Path) -> list[Failed]:
-        return [
-            Failed(self._name, suite, place or stage, item_id, reason)
-            for item_id, place, reason in run_files.quarantined(path)
-        ]
+    def _add_rejected(self, stage: Counted, kind: str, name: str) -> int:
+        """Add the failures of a list that planning wrote of items that cannot be used, and return their number."""
+        path = self._path(kind)
+        try:
+            items = listed.read(path, listed.RejectedItem) if path.is_file() else []
+        except ManifestError as error:
+            stage.add_failure("", str(error), name)
+            return 1
+        for item in items:
+            stage.add_failure(item.item_id, item.error, name)
+        return len(items)
 
     # --- captions and evaluations: parts done of all -----------------------------------------------------------------
 
     def _captions(self, suite: str) -> Iterator[Counted]:
-        folder = self._work / suite / "captions"
-        planned = run_files.scenarios(folder / "recipes.jsonl")
-        names = planned or run_files.begun(folder)
-        if not names:
-            return
-        lists = run_files.entries(self._work / "captions")
-        shards = [name.removesuffix(".jsonl") for name in lists if name.endswith(".jsonl") and name[0] == "s"]
-        counts = {}
-        for name in names:
-            held = run_files.entries(folder / name)
-            counts[name] = Count(total=len(shards))
-            for shard in shards:
-                self._add_part(counts[name], folder / name / shard, is_there=f"{shard}.parquet" in held)
-        yield Counted(self._name, suite, "captions", "parts", counts, planned=bool(planned))
+        scenarios, planned = self._scenarios(suite, "text_recipes", "text_part")
+        shards = listed.shards(self._path("caption_list", shard="s0").parent)
+        if scenarios:
+            stage = Counted(self._name, suite, "captions", "parts", planned=planned)
+            for fields in scenarios:
+                self._add_parts(stage, [self._path("text_part", shard=shard, **fields) for shard in shards])
+            yield stage
 
-    def _evaluations(self) -> Iterator[Counted]:
-        for key in run_files.folders(self._work / "evaluation"):
-            for kind in ("adaptation", "evaluation"):
-                plan = self._work / "evaluation" / key / f"{kind}.parts"
-                yield from self._of_plan(key, kind, plan)
-        yield from self._of_plan(None, "composed", self._work / "results.parts")
-
-    def _of_plan(self, suite: str | None, stage: str, plan: Path) -> Iterator[Counted]:
-        """Count the files that a list names; the list lies in `work`, and so do they."""
-        names = [line.decode(errors="replace") for line in run_files.lines(plan)]
-        names = [name for name in names if name.startswith("work/") and ".." not in name and "\0" not in name]
-        if names:
-            count = Count(total=len(names))
-            for name in names:
-                part = self._root / name
-                self._add_part(count, part.with_suffix(""), is_there=part.is_file())
-            yield Counted(self._name, suite, stage, "parts", {"": count})
-
-    def _add_part(self, count: Count, part: Path, *, is_there: bool) -> None:
-        """Count a file of a job, without its suffix: with the job's time where it is done, or as a job that works."""
-        relative = part.relative_to(self._root / "work")
-        if not is_there:
-            count.jobs += self._works(layout.at("log", job=relative))
-            return
-        count.done += 1
-        seconds = run_files.benchmark_seconds(str(self._root / "work" / "benchmarks" / f"{relative}.tsv"))
-        if seconds is not None:
-            count.seconds += seconds
-            count.items += 1
-
-    def _works(self, log: str) -> bool:
-        """Whether a job without a lock works: the present run began its log, and does not call it failed."""
-        if self._run is None or not self._run.running or log in {job.log for job in self._run.failed}:
-            return False
-        return self._is_new(self._root / log)
-
-    def _is_new(self, log: Path) -> bool:
-        """Whether a log was written since the present run began."""
+    def _planned(self, kind: str, fields: _Fields) -> Counted:
+        """The stage of a list of parts, which a wing planned."""
+        stage = Counted(self._name, fields.get("model"), fields.get("kind", kind.partition("_")[0]), "parts")
         try:
-            return log.stat().st_mtime >= self._began
-        except OSError:
+            self._add_parts(stage, [self._root / part for part in listed.read_parts(self._path(kind, **fields))])
+        except ManifestError as error:
+            stage.add_failure("", str(error))
+        return stage
+
+    def _add_parts(self, stage: Counted, parts: Sequence[Path]) -> None:
+        count = stage.new_count()
+        count.total = len(parts)
+        for part in parts:
+            log, benchmark = self._files_of_job(part)
+            if part.is_file():
+                count.done += 1
+                count.add_time(runs.benchmark_seconds(benchmark), 1)
+            elif self._is_at_work(log):
+                count.jobs += 1
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    def _files_of_job(self, part: Path) -> tuple[Path, Path]:
+        """The log and the benchmark of the job that writes a part."""
+        job = part.relative_to(self._root / layout.WORK).with_suffix("").as_posix()
+        return self._path("log", job=job), self._path("benchmark", job=job)
+
+    def _is_at_work(self, log: Path) -> bool:
+        """Whether a job works: the present run began its log, and does not call it failed."""
+        run = self._run
+        if run is None or not run.running or str(log.relative_to(self._root)) in {job.log for job in run.failed}:
             return False
+        return _changed(log) >= run.began
+
+
+def _is_newest(merged: Path, parts: Sequence[Path]) -> bool:
+    """Whether a manifest is there, and so are its parts, none of them newer; or none is left."""
+    return merged.is_file() and all(0 < _changed(part) <= _changed(merged) for part in parts)
+
+
+def _changed(path: Path) -> float:
+    """When a file was changed, in seconds since 1970; 0 where there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

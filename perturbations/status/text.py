@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from perturbations.base import shown
 from perturbations.base.console import duration
-from perturbations.status.run_files import FailedJob
+from perturbations.plan.runs import FailedJob
 from perturbations.status.status import Failure, RunStatus, StageCounts
 
 _MOST_FAILURES = 10
