@@ -69,27 +69,6 @@ def as_number(cell: str) -> str | float:
     return float(cell) if re.fullmatch(r"-?[\d.]+(e-?\d+)?", cell) else cell
 
 
-# The captions' page is written elsewhere.
-ELSEWHERE = {"../catalogue_text.md"}
-
-
-@each_page
-def test_links_lead_somewhere(name: str) -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", (FOLDER / name).read_text("utf-8")):
-        path, _, anchor = target.partition("#")
-        if target in ELSEWHERE:
-            continue
-        assert (FOLDER / (path or name)).is_file(), target
-        if anchor:
-            assert headings(FOLDER / (path or name)).count(anchor) == 1, target
-
-
-def headings(path: Path) -> list[str]:
-    """A page's anchors, as GitHub makes them."""
-    titles = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
-    return [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
-
-
 @each_page
 def test_tables_have_as_many_cells_in_every_line(name: str) -> None:
     lines = (FOLDER / name).read_text("utf-8").splitlines()

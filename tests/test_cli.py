@@ -242,27 +242,38 @@ def test_verify_counts_files_that_no_row_names_by_folder(tmp_path: Path, capsys:
     assert len(list(folder.iterdir())) == 50
 
 
+HEAVY = {"numpy", "cv2", "av", "pandas", "pyarrow", "scipy"}
+MODELS = {"torch", "transformers", "textblob", "nltk", "tokenizers", "spacy", "ultralytics", "huggingface_hub"}
+PLANNING = (
+    "from perturbations.config import sections; from perturbations.plan import paths, recipe, sharding, targets;"
+    "from perturbations.base import wings; from perturbations.suites import registry;"
+)
+LOOK_UPS = (
+    "from perturbations.models import registry as models; from perturbations.suites import registry;"
+    "from perturbations.base import checkpoints; from perturbations.exports import registry as exports;"
+    "models.models(), models.roles(), registry.perturbations(), exports.exports()"
+)
+CAPTION = "import perturbations; perturbations.perturb_text('a man', 'mm_robustness/ocr', seed=0, item_id='c')"
+BACKBONES = "from perturbations.evaluation.backbones import registry as shelf; shelf.backbones()"
+
+
 @pytest.mark.parametrize(
-    "program",
+    ("program", "heavy"),
     [
-        "with contextlib.suppress(SystemExit): main(['--help'])",
-        "main(['list'])",
-        "main(['list', 'mlvp/fog'])",
-        "wings.loaded('section'), wings.loaded('targets'), registry.suites()",
-        pytest.param("from perturbations.evaluation import planning", marks=needs.wings("evaluation")),
-        pytest.param(
-            "from perturbations.evaluation.backbones import registry as shelf; shelf.backbones()",
-            marks=needs.wings("evaluation"),
-        ),
-        pytest.param("from perturbations.demo import film; film.items(9)", marks=needs.wings("demo")),
+        ("import contextlib\nwith contextlib.suppress(SystemExit): main(['--help'])", HEAVY | MODELS),
+        ("main(['list']), main(['list', 'mlvp/fog'])", HEAVY | MODELS),
+        (f"{PLANNING} wings.loaded('section'), wings.loaded('targets'), registry.suites()", HEAVY | MODELS),
+        (LOOK_UPS, HEAVY | MODELS | {"pydantic", "snakemake"}),
+        (CAPTION, MODELS),
+        ("import perturbations.retrieval", {"torch", "pandas", "cv2"}),
+        pytest.param("from perturbations.evaluation import planning", HEAVY | MODELS, marks=needs.wings("evaluation")),
+        pytest.param(BACKBONES, HEAVY | MODELS, marks=needs.wings("evaluation")),
+        pytest.param("from perturbations.demo import film; film.items(9)", HEAVY | MODELS, marks=needs.wings("demo")),
     ],
 )
-def test_light_commands_and_planning_import_nothing_heavy(program: str) -> None:
-    imports = "import contextlib, sys; from perturbations.base import wings; from perturbations.cli.main import main;"
-    imports += "from perturbations.config import sections; from perturbations.plan import paths, recipe, sharding;"
-    imports += "from perturbations.plan import targets; from perturbations.suites import registry"
-    heavy = {"numpy", "cv2", "av", "pandas", "pyarrow", "torch", "transformers", "scipy"}
-    ending = f"assert not {heavy} & set(sys.modules), sys.modules"
+def test_what_starts_often_or_needs_no_model_imports_nothing_heavy(program: str, heavy: set[str]) -> None:
+    imports = "import sys; from perturbations.cli.main import main" if "main(" in program else "import sys"
+    ending = f"assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
     command = [sys.executable, "-c", "\n".join((imports, program, ending))]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -17,8 +17,8 @@ import yaml
 
 from perturbations.base import wings
 from perturbations.base.errors import ConfigError
-from perturbations.config import advice, line_numbers
 from perturbations.config import file as config_file
+from perturbations.config import line_numbers
 from perturbations.config import sections as config
 from perturbations.plan import recipe
 
@@ -155,16 +155,6 @@ def test_values_of_wrong_types_are_told_first_and_then_what_does_not_fit_in_the_
     assert of_meaning == sorted(of_meaning)
     assert sorted(of_types + of_meaning) == [number for number, *_ in WRONG]
     assert len(WRONG) >= 20
-
-
-@OF_WINGS
-@pytest.mark.parametrize(("number", "wrong", "key", "words"), WRONG, ids=[key for _, _, key, _ in WRONG])
-def test_each_mistake_alone_is_told_likewise(number: int, wrong: str, key: str, words: str, tmp_path: Path) -> None:
-    lines = [line[0] for line in LINES]
-    lines[number - 1] = wrong
-    (line,) = told(tmp_path, "\n".join(lines))
-    assert line.startswith(f"config.yaml, line {number}: {key}: ")
-    assert re.search(words, line), line
 
 
 MINE = "adapter: folder, annotations: a.csv, videos: v"
@@ -344,7 +334,7 @@ def mutation(text: str, generator: random.Random) -> str:
     return text
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_no_file_gives_anything_but_a_configuration_or_its_mistakes(seed: int, tmp_path: Path) -> None:
     generator = random.Random(seed)
     original = "\n".join(line[0] for line in LINES)
@@ -362,7 +352,7 @@ def test_no_file_gives_anything_but_a_configuration_or_its_mistakes(seed: int, t
 VALUES: list[Any] = [None, True, -1, 1.5, 10**30, "", "x", "$X", [], [[]], {}, {"x": {"y": 1}}, [None], {3: 4}, "all"]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_any_value_anywhere_is_told_or_taken(seed: int, tmp_path: Path) -> None:
     generator = random.Random(seed)
     original = yaml.safe_load("\n".join(line[0] for line in LINES))
@@ -416,12 +406,3 @@ def test_a_severity_called_yes_is_not_1(key: str, place: str) -> None:
     body = place + ": {" + key + ": {}}" + "}" * place.count("{")
     with pytest.raises(ConfigError, match="a severity is a whole number; YAML reads yes and on as true"):
         config.parse(yaml.safe_load(PLAIN.replace("mlvp: {}", f"mlvp: {{{body}}}")))
-
-
-def test_of_many_unknown_keys_few_are_compared_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[str] = []
-    monkeypatch.setattr(advice, "nearest", lambda word, known, **_: compared.append(word) or [])
-    unknown = {f"frame_pixel_{number}": 1 for number in range(3_000)}
-    with pytest.raises(ConfigError, match="and 2900 more"):
-        config.parse({"datasets": {"d": clips.DATASET}, "suites": {"mlvp": {}}, "limits": unknown})
-    assert len(compared) <= 1_000

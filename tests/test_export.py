@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from PIL import Image
 torch = pytest.importorskip("torch")
 
 from perturbations import open_clip, read_manifest
+from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.engine import clip_rows as manifest_rows
@@ -243,22 +245,13 @@ def test_every_storage_tier_gives_the_same_frames_or_says_why_it_gives_none(sour
     assert torch.equal(videos[0], videos[2])
 
 
-ODD_NAMES = [
-    "plain",
-    "a/b",
-    "a_b",
-    "..",
-    ".",
-    "../../up",
-    "l\nine",
-    "q\"u,o'te",
-    "影片",
-    "-rf",
-    "$(x)",
-    "nul\0",
-    "x" * 300,
-]
-LOOKED_FOR = {"plain", "..", ".", ".._.._up", "l\nine", "q\"u,o'te", "影片", "-rf", "$(x)"}
+FILE_NAMES = ["plain", "..", ".", "l\nine", "q\"u,o'te", "影片", "-rf", "$(x)"]
+RENAMED = {"../../up": ".._.._up", "=cmd|' /C calc'!A0": "=cmd|' _C calc'!A0", "@SUM(1/2)": "@SUM(1_2)"}
+"""Names that the loaders look for with another one."""
+OF_OTHER_CASE = ["Clip", "clip", "caf\u00e9", "cafe\u0301"]  # one file to some file systems
+TAKEN = ["~" + storage.sha256_of(b"a/b")[:32], ".x.part-0123456789ab"]  # by the export itself
+HASHED = ["a/b", "a_b", "nul\0", "x" * 300, "", *OF_OTHER_CASE, *TAKEN]
+ODD_NAMES = [*FILE_NAMES, *RENAMED, *HASHED]
 
 
 def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -> None:
@@ -270,20 +263,16 @@ def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -
     assert {file.parent for file in tmp_path.rglob("*") if file.is_file()} == {clean}
     with (clean / filenames.NAMES).open(newline="", encoding="utf-8") as file:
         table = {line["video_id"]: line for line in csv.DictReader(file)}
-    for name in ODD_NAMES:
-        file = clean / (table[name]["file"] if name in table else f"{name}.pt")
-        assert torch.load(str(file), weights_only=True)["video_id"] == name
-    assert {name for name, line in table.items() if line["found_by_loader"] == "no"} == {
-        "a/b",
-        "a_b",
-        "nul\0",
-        "x" * 300,
-    }
-    assert {name for name, line in table.items() if line["found_by_loader"] == "yes"} == {"../../up"}
-    assert {file.name for file in clean.iterdir() if not file.name.startswith("~")} == {
-        *(f"{name}.pt" for name in LOOKED_FOR),
-        filenames.NAMES,
-    }
+    shown = {name: filenames.for_spreadsheets(name) for name in ODD_NAMES}
+    held = {torch.load(file, weights_only=True)["video_id"]: file.name for file in clean.glob("*.pt")}
+    held |= {torch.load(file, weights_only=True)["video_id"]: file.name for file in clean.glob(".*.pt")}
+    assert held.keys() == set(ODD_NAMES)
+    assert all(held[name] == f"{name}.pt" for name in FILE_NAMES)
+    assert all(held[name] == f"{RENAMED[name]}.pt" for name in RENAMED)
+    assert len({held[name] for name in HASHED if re.fullmatch(r"~[0-9a-f]{32}\.pt", held[name])}) == len(HASHED)
+    assert not any(re.match(r"[=+@-]", cell) for line in table.values() for cell in line.values())
+    for found, names in (("yes", RENAMED), ("no", HASHED)):
+        assert {name for name, line in table.items() if line["found_by_loader"] == found} == {shown[n] for n in names}
     assert export("vtr_tta", path, out, num_frames=1, size=8).kept == len(ODD_NAMES)
 
 

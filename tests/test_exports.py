@@ -89,13 +89,6 @@ def test_datasets_loads_rows_captions_and_videos(outputs: Path, small: Path, dat
         np.testing.assert_array_equal(clips.images(path), wanted)
 
 
-def test_datasets_loads_a_scenario_by_its_name(outputs: Path, datasets: ModuleType) -> None:
-    loaded = datasets.load_dataset(str(outputs / "hub/videos"), "gaussian_noise_3", split="test")
-    rows = undecoded(datasets, loaded)
-    assert {(row["perturbation"], row["severity"]) for row in rows} == {("gaussian_noise", 3)}
-    assert sorted(row["item"] for row in rows) == sorted(ITEMS)
-
-
 def test_datasets_loads_mixes_and_captions_with_their_clips(outputs: Path, datasets: ModuleType) -> None:
     rows = undecoded(datasets, datasets.load_dataset(str(outputs / "hub/mixes"), split="test"))
     assert len(rows) == len(ITEMS) * 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -20,7 +19,7 @@ from waiting import PATIENCE_S, is_gone, wait_for
 
 from perturbations.base import locking, processes
 from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
-from perturbations.engine import shards, supervise
+from perturbations.engine import shards
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import probing, program
 from perturbations.media.clip import Frame
@@ -161,66 +160,6 @@ def test_a_file_that_asks_for_too_much_memory_is_at_fault_itself(
     monkeypatch.setattr(processes, "memory_is_left", lambda: False)
     with pytest.raises(MemoryError):
         probing.probe(path)
-
-
-# --- a hundred kills -------------------------------------------------------------------------------------------------
-
-
-class Killer:
-    """Kills a task's process now and then, at most twice a task; remembers in files, which outlive the workers."""
-
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder = folder
-        self.seed = seed
-        folder.mkdir()
-
-    def wants(self, task: int) -> int | None:
-        """The signal to send now, if any."""
-        tries = len(list(self.folder.glob(f"{task}-*")))
-        if tries == 2:
-            return None
-        (self.folder / f"{task}-{tries}").touch()
-        return random.Random(f"{self.seed} {task} {tries}").choice([signal.SIGKILL, signal.SIGTERM])
-
-    def kills(self) -> int:
-        return len(list(self.folder.iterdir()))
-
-
-def test_eighty_killed_workers_cost_nothing(tmp_path: Path) -> None:
-    tasks = list(range(40))
-    killer = Killer(tmp_path / "kills", 1)
-
-    def work(task: int, tick: supervise.Tick) -> list[int]:
-        numbers = []
-        number = killer.wants(task)
-        at = random.Random(f"{task} {number}").randrange(50)
-        for step in range(50):
-            tick()
-            numbers.append(task * step)
-            if number is not None and step == at:
-                os.kill(os.getpid(), number)
-                signal.pause()
-        return numbers
-
-    outcomes = list(supervise.run(work, tasks, stall_limit_s=PATIENCE_S))
-    assert killer.kills() == 80
-    assert outcomes == [supervise.TaskOutcome(task, [task * step for step in range(50)], None) for task in tasks]
-
-
-def test_twenty_killed_ffmpegs_cost_nothing(tmp_path: Path) -> None:
-    tasks = list(range(10))
-    killer = Killer(tmp_path / "kills", 2)
-    undisturbed = {task: encoded(tmp_path / f"{task}.mp4", timed(noise(60, seed=task))) for task in tasks}
-
-    def work(task: int, tick: supervise.Tick) -> bytes:
-        number = killer.wants(task)
-        frames = timed(noise(60, seed=task))
-        at = random.Random(f"{task} {number}").randrange(60)
-        return encoded(tmp_path / "made.mp4", frames if number is None else hit(number, frames, at))
-
-    outcomes = list(supervise.run(work, tasks, stall_limit_s=PATIENCE_S))
-    assert killer.kills() == 20
-    assert {outcome.task: outcome.result for outcome in outcomes} == undisturbed
 
 
 # --- nothing goes on after its job -----------------------------------------------------------------------------------

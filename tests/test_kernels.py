@@ -195,7 +195,7 @@ def test_the_severities_differ(entry: Perturbation) -> None:
     assert on_some_clip(all_differ, 48, 64)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("entry", GROWING, ids=form_key)
 def test_distortion_never_falls(entry: Perturbation, seed: int) -> None:
     frames = scene(4, 60, 80, seed)
@@ -433,18 +433,6 @@ def test_snow_is_made_in_bands_that_leave_no_seam(severity: int, monkeypatch: py
         assert np.array_equal(weather.snow_curtain(flakes, rows, 40, **parameters), curtain)
 
 
-def test_snow_falls_three_rows_a_frame() -> None:
-    entry = registry.get("mlvp/snow")
-    grey = np.full((2, 60, 40, 3), 30, np.uint8)
-    apply = weather.snow_layer(60, 40, blend=0.8, grey=weather.GREY, rounded=False)
-    flakes = drawn(entry, 2, 60, 40)
-    curtain = weather.snow_curtain(flakes, 63, 40, **of_flakes(entry, 1))
-    result = perturbed(entry, 1, grey)
-    assert np.array_equal(result[0], apply(grey[0], curtain[:60]))
-    assert np.array_equal(result[1], apply(grey[1], curtain[3:]))
-    assert not np.array_equal(result[0], result[1])
-
-
 def test_all_severities_see_the_middle_of_one_canvas() -> None:
     """At the middle of the canvas every zoom shows the same flake."""
     rows, columns = 121, 81
@@ -524,19 +512,6 @@ def test_elastic_distortion(severity: int, size: tuple[int, int]) -> None:
             moved = ndimage.map_coordinates(tilted, wobble, order=1, mode="reflect")
             out[..., channel] = np.floor(moved + 1e-7)
     assert_close(perturbed(entry, severity, frames), exact, 0.98)
-
-
-@pytest.mark.parametrize("level", [0, 1, 77, 254, 255])
-@each_severity
-def test_flat_frames_stay_flat(severity: int, level: int) -> None:
-    frames = np.full((2, 45, 61, 3), level, np.uint8)
-    assert np.array_equal(perturbed(registry.get("mlvp/elastic_distortion"), severity, frames), frames)
-
-
-def test_the_channels_move_together() -> None:
-    frames = np.repeat(scene(2, 45, 61)[..., :1], 3, axis=3)
-    result = perturbed(registry.get("mlvp/elastic_distortion"), 2, frames)
-    assert (result == result[..., :1]).all()
 
 
 @pytest.mark.parametrize("sigma", [0.4, 2.44, 19.52, 170.8])

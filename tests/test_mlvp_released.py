@@ -212,9 +212,3 @@ def test_snow_falls_row_by_row_between_sampled_frames() -> None:
     changes = [index for index in range(1, 288) if not np.array_equal(frames[index - 1], frames[index])]
     assert len(changes) == 33
     assert set(np.diff(changes)) <= {7, 8, 9}
-
-
-@pytest.mark.parametrize("size", [(1, 1), (2, 3)])
-@pytest.mark.parametrize("num_frames", [1, 2, 13])
-def test_snow_on_tiny_frames(num_frames: int, size: tuple[int, int]) -> None:
-    assert snowfall(num_frames, *size).shape == (num_frames, *size, 3)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -112,37 +110,3 @@ def test_entries_by_suite_and_kind() -> None:
 
 
 # --- start-up --------------------------------------------------------------------------------------------------------
-
-
-def test_listing_the_suites_and_models_is_light() -> None:
-    """Snakemake and `perturb --help` do it on every start."""
-    script = (
-        "import sys\n"
-        "from perturbations.suites import registry\n"
-        "from perturbations.models import registry as models\n"
-        "from perturbations.base import checkpoints\n"
-        "assert registry.perturbations() and models.models() and models.roles()\n"
-        "print(*sorted({name.split('.')[0] for name in sys.modules}))\n"
-    )
-    loaded = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
-    )
-    heavy = {
-        "textblob",
-        "nltk",
-        "spacy",
-        "transformers",
-        "ultralytics",
-        "huggingface_hub",
-        "numpy",
-        "cv2",
-        "pandas",
-        "pyarrow",
-        "torch",
-        "scipy",
-        "av",
-        "pydantic",
-        "snakemake",
-    }
-    assert not heavy & set(loaded.stdout.split())
-    assert "perturbations" in loaded.stdout

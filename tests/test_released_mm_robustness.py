@@ -27,32 +27,10 @@ ROUNDED = (
     "contrast",
     "elastic_transform",
 )
-RELEASED = [
-    form
-    for entry in registry.perturbations("mm_robustness", "video")
-    if (form := entry.in_variant("released")).kernel != entry.kernel and form.shape is None
-]
 
 
 def released(name: str) -> Perturbation:
     return registry.get(f"mm_robustness/{name}", "released")
-
-
-@pytest.mark.parametrize("form", RELEASED, ids=lambda form: form.name)
-@pytest.mark.parametrize("size", [*SIZES, (3, 300)], ids=str)
-def test_any_frame(form: Perturbation, size: tuple[int, int]) -> None:
-    """Read only, part of a larger array, in any order; every result is an array of its own."""
-    frames = scene(2, size[0] + 2, size[1] + 3)[:, 1:-1, 2:-1]
-    frames.flags.writeable = False
-    for severity in (1, 5):
-        apply = bound(form, severity, drawn(form, *frames.shape[:3]), frames.shape)
-        last, first = apply(frames[1], 1), apply(frames[0], 0)
-        assert (first.shape, first.dtype) == (last.shape, np.uint8) == ((*size, 3), np.uint8)
-        kept = first.copy()
-        assert np.array_equal(apply(frames[1], 1), last)
-        assert np.array_equal(first, kept)
-        assert first.flags.c_contiguous
-        assert first.flags.writeable
 
 
 # --- rounding --------------------------------------------------------------------------------------------------------

@@ -113,18 +113,6 @@ def test_a_corpus_that_the_format_does_not_take_is_refused(house: Path) -> None:
     assert not (house / "texts").exists()
 
 
-def test_a_file_without_a_format_is_named(house: Path) -> None:
-    path = house / "perturbations/exports/unfinished.py"
-    path.write_text("", encoding="utf-8")
-    try:
-        result = perturb(house, "export", "sources.parquet", "--format", "file_list", "-o", "none")
-    finally:
-        path.unlink()
-    assert result.returncode != 0
-    assert "unfinished.py" in result.stderr
-    assert "must define EXPORT" in result.stderr
-
-
 def test_a_format_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(ConfigError, match="no format 'csv'.*known: .*vtr_tta"):
         registry.get("csv")
@@ -144,12 +132,3 @@ def test_a_format_of_captions_alone_refuses_videos() -> None:
 def test_a_format_is_called_as_its_file_and_takes_something(name: str) -> None:
     assert (PACKAGE / "exports" / f"{name}.py").is_file()
     assert registry.get(name).takes
-
-
-def test_listing_the_formats_imports_no_array_library() -> None:
-    code = (
-        "import sys; from perturbations.exports import registry; registry.exports(); "
-        "print({'numpy', 'cv2', 'torch', 'pyarrow', 'pandas', 'av'} & set(sys.modules))"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "set()"

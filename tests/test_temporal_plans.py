@@ -71,12 +71,6 @@ def test_the_draw_is_the_keys_alone(entry: Perturbation, num_frames: int, seed: 
 
 
 @each_entry
-def test_a_clip_of_one_frame_stays(entry: Perturbation) -> None:
-    for severity in entry.severities:
-        assert planned(entry, severity, 1, variant="paper").tolist() == [0]
-
-
-@each_entry
 def test_no_plan_leaves_a_clip_as_it_is(entry: Perturbation) -> None:
     for variant in registry.suite("msrvtt_p").variants:
         for severity in entry.severities:

@@ -134,11 +134,6 @@ def test_an_unfinished_analysis_keeps_its_finished_clips(project: Project) -> No
     assert project.results() == before
 
 
-def test_one_changed_number_reruns_its_own_shards(project: Project) -> None:
-    project.config["suites"]["mlvp"]["parameters"] = {"event_insertion": {5: {"share": 0.8}}}
-    assert folders(project.rerun("mlvp_tiny")) == {"tiny/mlvp/event_insertion/5"}
-
-
 def test_the_variant_reruns_what_differs_in_it(project: Project) -> None:
     before = {path: path.stat().st_ino for path in (project.root / "corpora").rglob("*.mp4")}
     project.config["suites"]["mlvp"].update(variant="paper", severities=[5])

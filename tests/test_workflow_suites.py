@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import cv2
-import needs
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +15,6 @@ from test_kernels import scene
 from test_workflow import Project, copy_of, folders, tiny_clip
 
 from perturbations import perturb, read_manifest
-from perturbations.base import console
 from perturbations.engine import rendering
 from perturbations.plan import recipe
 from perturbations.suites import registry
@@ -77,36 +74,6 @@ def test_both_suites_are_made_and_check_out(finished: Project) -> None:
     comparability = videos_of(finished).attrs["comparability"]
     assert "frost (frost)" in comparability
     assert "stylize (style)" in comparability
-
-
-OF_MANIFEST = ["check_quarantine", "corpus_page", "mixes", "preview", "videos_manifest"]
-
-
-@needs.wings("preflight", "report")
-@pytest.mark.parametrize(
-    ("suite", "section", "jobs"),
-    [
-        ("msrvtt_p", {"parameters": {"shot_noise": {5: {"strength": 14.0}}}}, ["videos", *OF_MANIFEST]),
-        (
-            "mm_robustness",
-            {"captions": {**CAPTIONS, "parameters": {"char_swap": {1: {"ratio": 0.06}}}}},
-            ["texts", "texts_manifest"],
-        ),
-        ("mm_robustness", {"parameters": {"brightness": {5: {"added": 0.4}}}}, ["videos", *OF_MANIFEST]),
-    ],
-)
-def test_a_changed_number_reruns_the_jobs_of_its_own_rows(
-    suite: str, section: dict[str, Any], jobs: list[str], project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert "Nothing to be done" in project.snakemake(*TARGETS, "--dry-run").stdout
-    project.config["suites"][suite] |= section
-    monkeypatch.setenv(console.PLAN_VARIABLE, str(project.root / "plan.jsonl"))
-    printed = project.snakemake(*TARGETS, "--dry-run").stdout
-    planned = [json.loads(line) for line in (project.root / "plan.jsonl").read_text().splitlines()]
-    of_suite = [job for job in planned if isinstance(job, dict) and job["rule"] not in TARGETS]
-    assert re.search(rf"Reasons:\n(.*\n)+.*triggered jobs: {jobs[0]}\n", printed), "says why"
-    assert sorted(job["rule"] for job in of_suite) == sorted(jobs)
-    assert {job["wildcards"]["suite"] for job in of_suite} == {suite}
 
 
 def test_draws_by_the_frame_remake_what_is_drawn(project: Project) -> None:

@@ -244,15 +244,10 @@ def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]], pl
         source = getattr(places.of(key), "source", None)
         if (len(key) > 1 or places.is_part) and isinstance(item["input"], str) and source == COMMAND_LINE:
             hints[key] = _TEXTS_ONLY
-        if len(hints) < _MOST_HINTS:
-            hints[key] = hints.get(key) or _hint(item, known, first=key[:-1] not in explained)
+        hints[key] = hints.get(key) or _hint(item, known, first=key[:-1] not in explained)
         if item["type"] == "extra_forbidden":
             explained.add(key[:-1])  # the known keys are listed once per object
     return [Problem(key, _joined(list(dict.fromkeys(lines))) + hints.get(key, "")) for key, lines in texts.items()]
-
-
-_MOST_HINTS = 10 * MOST_PROBLEMS
-"""A name is compared with all known ones: of 50,000 unknown keys, most are not shown."""
 
 
 def _joined(lines: list[str]) -> str:
