@@ -11,7 +11,6 @@ from clips import MPEG4, RATE, VP9, X264_B, decoded, ffmpeg, has_encoder, make
 
 from perturbations.base.errors import MediaError
 from perturbations.media import probing
-from perturbations.media.containers import structure
 
 MJPEG = ("-c:v", "mjpeg", "-pix_fmt", "yuvj420p")
 MPEG1, MPEG2 = ("-c:v", "mpeg1video", "-bf", "2"), ("-c:v", "mpeg2video", "-bf", "2", "-q:v", "3")
@@ -46,17 +45,19 @@ CONTAINERS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 }
 # A writer that cannot go back leaves AVI and MP4 without their index.
 STREAMED = [name for name in CONTAINERS if not name.endswith((".mov", "h264.mp4"))]
+# Only libav reports damage in these: it may read on behind it, and misses an end of less than a second.
+REPORTED = ["flv1.flv", "h264.flv", "wmv2.wmv", "picture.apng"]
 # Not what ends at a place where it could have ended: fragments, and bytes that fill up a sector or a packet.
-CUTS = [name for name in CONTAINERS if name != "fragments.mp4"]
+CUTS = [name for name in CONTAINERS if name not in ("fragments.mp4", *REPORTED)]
 
 
-def whole(folder: Path, name: str, *, sound: bool = False) -> Path:
-    """A sound file of 24 frames."""
+def whole(folder: Path, name: str, *, sound: bool = False, frames: int = 24) -> Path:
+    """A sound file."""
     container, video, audio = CONTAINERS[name]
     if not has_encoder(video[1]):
         pytest.skip(f"this ffmpeg has no encoder {video[1]}")
     inputs, audio = (SOUND, audio) if sound else ((), ("-an",))
-    return make(folder / name, *video, *audio, "-f", container, frames=24, inputs=inputs)
+    return make(folder / name, *video, *audio, "-f", container, frames=frames, inputs=inputs)
 
 
 def changed(path: Path, change: Callable[[bytes], bytes]) -> Path:
@@ -131,6 +132,13 @@ def test_what_is_cut_filled_with_zeros_or_lacks_a_block_does_not_pass_for_a_clip
         assert not shorter(path)
 
 
+@pytest.mark.parametrize("name", REPORTED)
+def test_a_part_of_a_file_is_refused(name: str, tmp_path: Path) -> None:
+    path = whole(tmp_path, name, sound=name == "h264.flv", frames=75)
+    for percent in (11, 33, 55):
+        refused(changed(path, lambda data, percent=percent: data[: len(data) * percent // 100]))  # type: ignore[misc]
+
+
 def test_a_span_that_reaches_the_end_of_a_cut_file_is_refused(tmp_path: Path) -> None:
     path = changed(whole(tmp_path, "theora.ogv"), lambda data: data[: len(data) // 2])
     with pytest.raises(MediaError, match="the file ends early"):
@@ -184,7 +192,7 @@ def test_a_gif_whose_image_swallows_the_next_is_refused(tmp_path: Path) -> None:
     assert refused(path) == "the file is damaged: not all of its images can be reached"
 
 
-# --- Matroska, MP4, ASF, MPEG ----------------------------------------------------------------------------------------
+# --- Matroska, MP4, ASF, FLV, MPEG -----------------------------------------------------------------------------------
 
 
 def test_a_matroska_file_with_another_bit_is_refused(tmp_path: Path) -> None:
@@ -202,21 +210,10 @@ def test_a_cluster_that_is_not_whole_is_refused(tmp_path: Path) -> None:
         refused(changed(path, lambda data, end=end: data[:end]))  # type: ignore[misc]
 
 
-def test_an_mp4_with_more_times_than_samples_is_refused(tmp_path: Path) -> None:
-    path = whole(tmp_path, "mpeg4.mov")
-    at = path.read_bytes().index(b"stsz") + 12
-    fewer = changed(path, lambda data: data[:at] + (20).to_bytes(4, "big") + data[at + 4 :])
-    assert refused(fewer) == "the file is damaged: 20 samples have a size, 24 have a time"
-
-
-@pytest.mark.parametrize("value", [0x7F00000C, 3])
-def test_a_fragment_whose_table_does_not_fit_is_refused(value: int, tmp_path: Path) -> None:
+def test_a_fragment_that_is_cut_in_its_description_is_refused(tmp_path: Path) -> None:
     path = whole(tmp_path, "fragments.mp4")
-    at = path.read_bytes().index(b"trun") + 8
-    other = changed(path, lambda data: data[:at] + value.to_bytes(4, "big") + data[at + 4 :])
-    with pytest.raises(MediaError, match="the file is damaged at byte"):
-        structure.check_structure(other, "mov,mp4,m4a,3gp,3g2,mj2")
-    refused(other)
+    at = path.read_bytes().rindex(b"moof")
+    assert "the file ends early" in refused(changed(path, lambda data: data[: at + 20]))
 
 
 def test_an_asf_file_says_how_long_it_is(tmp_path: Path) -> None:
@@ -224,6 +221,12 @@ def test_an_asf_file_says_how_long_it_is(tmp_path: Path) -> None:
     size = path.stat().st_size
     shorter = changed(path, lambda data: data[:-1])
     assert refused(shorter) == f"the file ends early: {size - 1} of {size} declared bytes"
+
+
+def test_a_stream_that_begins_within_the_file_is_refused(tmp_path: Path) -> None:
+    other = whole(tmp_path, "flv1.flv").read_bytes()
+    path = whole(tmp_path, "h264.flv", sound=True, frames=75)  # longer than what libav looks at in advance
+    assert "another stream begins" in refused(changed(path, lambda data: data + other[13:]))
 
 
 @pytest.mark.parametrize("lost", [1, 7, 187, 188, 189])
@@ -242,7 +245,7 @@ def test_a_packet_of_a_program_stream_is_whole(tmp_path: Path) -> None:
 # --- codecs ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["mjpeg.avi", "mpeg1.mpg", "mpeg2.vob", "flv1.flv", "wmv2.wmv"])
+@pytest.mark.parametrize("name", ["mjpeg.avi", "mpeg1.mpg", "mpeg2.vob", "flv1.flv"])
 def test_a_decoder_that_makes_up_pixels_says_so(name: str, tmp_path: Path) -> None:
     """Overwritten in the middle, a file of these has a place where its bits mean nothing."""
     path = whole(tmp_path, name)

@@ -162,21 +162,26 @@ class _CountedPackets:
         indexed = sum(entry.size > 0 for entry in stream.index_entries) if self._format == "avi" else 0
         self._indexed = indexed if indexed > 1 else 0  # without an index there is an entry for the first packet
         self._declared = self._indexed or opening.declared_frames(stream)
+        self._duration_s = opening.declared_duration_s(stream)
+        self._beside: list[av.stream.Stream] = []
+        if self._format == "flv" and container.duration:  # it has one duration for all of its streams
+            self._duration_s = container.duration / av.time_base
+            self._beside = [other for other in container.streams if other.index != stream.index]
         self._discarded = 0
         self._count = 0
         self._end_s = 0.0
 
     def frames(self) -> Iterator[av.VideoFrame]:
-        for packet in opening.packets(self._container, self._stream):
+        for packet in opening.packets(self._container, self._stream, *self._beside):
             if packet.size:
                 if packet.is_corrupt:
                     raise MediaError("a part of the file is damaged or missing")
-                self._count += 1
-                self._discarded += packet.is_discard
                 if packet.pts is not None and packet.time_base is not None:
                     self._end_s = max(self._end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
-            elif packet.pts is not None:
+            if packet.stream_index != self._stream.index or (not packet.size and packet.pts is not None):
                 continue  # in Theora, the last frame stays; PyAV would treat this packet as an error
+            self._count += packet.size > 0
+            self._discarded += packet.is_discard
             yield from packet.decode()
 
     def check_structure(self) -> None:
@@ -192,9 +197,8 @@ class _CountedPackets:
         # Each packet of VP9 shows one frame; its decoder silently skips packets that it cannot read.
         if self._stream.codec_context.name.endswith("vp9") and decoded < self._count - self._discarded:
             raise MediaError(f"the file is damaged: {decoded} of {self._count} frames can be decoded")
-        duration = opening.declared_duration_s(self._stream)
-        if "mp4" not in self._format and duration is not None and self._end_s < duration - 1.0:
-            raise MediaError(f"the file ends early: {self._end_s:.2f} of {duration:.2f} declared seconds")
+        if "mp4" not in self._format and self._end_s < (self._duration_s or 0.0) - 1.0:
+            raise MediaError(f"the file ends early: {self._end_s:.2f} of {self._duration_s:.2f} declared seconds")
 
 
 def frame_times(clip: MediaClip, num_frames: int) -> list[float]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import av.error
@@ -28,6 +29,8 @@ _DEMUXERS = (
     *("mov", "matroska", "avi", "mpeg", "mpegts", "mpegvideo", "asf", "flv", "ogg", "gif", "apng", "mxf", "nut"),
     *("yuv4mpegpipe", "dv", "ivf", "h264", "hevc", "m4v", "obu", "wtv", "rm"),
 )
+_PICTURES = re.compile("avi[fs]|hei[cxms]|m[is]f1")
+"""Brands of ISO/IEC 23008-12 and of AVIF."""
 _INPUT_OPTIONS = {"protocol_whitelist": "file", "format_whitelist": ",".join(_DEMUXERS)}
 
 
@@ -50,6 +53,8 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
                 "not a video: a picture, a text, a list of other files, or of a format that is not read"
             ) from error
         with container:
+            if _PICTURES.search(container.metadata.get("compatible_brands", "")):  # libav shows only the first picture
+                raise MediaError("not a video: a picture, or an animation of pictures (AVIF, HEIF)")
             yield container
     except FileNotFoundError as error:
         raise MediaError("no such file") from error
@@ -106,20 +111,33 @@ def _check_limits(stream: av.video.stream.VideoStream) -> None:
 
 
 def packets(
-    container: av.container.InputContainer, stream: av.video.stream.VideoStream
+    container: av.container.InputContainer, stream: av.video.stream.VideoStream, *beside: av.stream.Stream
 ) -> Iterator[av.Packet[av.VideoStream]]:
-    """A stream's packets. Raises `MediaError` when their number or their time goes beyond the limits."""
+    """The packets of a stream and of those `beside` it.
+
+    Raises `MediaError` when the number or the time of the stream's own packets goes beyond the limits.
+    """
     allowed = limits.current()
     time_base = stream.time_base or Fraction(1, 1000)
     last = (stream.start_time or 0) + allowed.seconds / time_base
     count = 0
-    for packet in container.demux(stream):
+    for packet in _demuxed(container, stream, *beside):
+        if packet.stream_index != stream.index:
+            yield packet
+            continue
         count += packet.size > 0
         if count > allowed.frames:
             limits.check_frames(count)
         if packet.pts is not None and packet.pts > last:
             limits.check_seconds(float((packet.pts - (stream.start_time or 0)) * time_base))
         yield packet
+
+
+def _demuxed(container: av.container.InputContainer, *streams: av.stream.Stream) -> Iterator[av.Packet[Any]]:
+    try:
+        yield from container.demux(*streams)
+    except IndexError as error:  # PyAV lists the streams of a file when it opens it
+        raise MediaError("the file is damaged: another stream begins within it") from error
 
 
 def frame_rate(stream: av.video.stream.VideoStream) -> Fraction | None:

@@ -72,7 +72,7 @@ def shell_prefix(python: Path) -> str:
 def options(inputs: Mapping[str, str | Sequence[str]]) -> list[str]:
     """Inputs as a command's options, word by word: `--name` and its paths; a name without paths is left out.
 
-    Packs are no option: a command unpacks those that were brought to it (`engine.packs`).
+    Packs are no option: a command unpacks those that were brought to it (`store.packs`).
     """
     words = []
     for name, paths in inputs.items():

@@ -2,7 +2,7 @@
 
 libav reads the intact part of a shortened or damaged file and does not report the rest. Standard library only.
 Sources: ISO/IEC 14496-12 (MP4), RFC 8794 and 9559 (Matroska), RFC 3533 (Ogg), ISO/IEC 11172-1 and 13818-1 (MPEG), the
-specifications of GIF89a, Advanced Systems Format 1.2, Flash Video 10.1 and Portable Network Graphics.
+specifications of GIF89a and Advanced Systems Format 1.2.
 """
 
 from __future__ import annotations
@@ -22,12 +22,8 @@ _ENDS: dict[bytes, Callable[[BinaryIO, int], int]] = {
 }
 # By libav's name, because it also recognizes files whose first bytes are damaged.
 _CHECKS: dict[str, Callable[[BinaryIO, int], None]] = {
-    "apng": boxes.check_png,
-    "asf": boxes.check_asf,
-    "flv": boxes.check_flv,
     "gif": streams.check_gif,
     "matroska,webm": boxes.check_matroska,
-    "mov,mp4,m4a,3gp,3g2,mj2": boxes.check_mp4,
     "mpeg": streams.check_program_stream,
     "mpegts": streams.check_transport_stream,
     "ogg": streams.check_ogg,
