@@ -16,7 +16,16 @@ FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 ROLES = {"command", "jobs", "layout", "paths", "planning", "rows", "runner", "score_command", "section", "targets"}
 ROLES |= {"readiness", "registry", "verifying", "wing"}
 # Files here are named by the thing that they declare, which has a kernel, a suite or a page of the same name.
-SHELVES = {"datasets", "exports", "guides", "suites", "evaluation/backbones", "evaluation/protocols", "tta/methods"}
+SHELVES = {
+    "datasets",
+    "exports",
+    "guides",
+    "manifest/kinds",
+    "suites",
+    "evaluation/backbones",
+    "evaluation/protocols",
+    "tta/methods",
+}
 
 
 def types(path: Path) -> list[str]:
@@ -54,7 +63,7 @@ def test_a_module_s_name_stands_for_one_module() -> None:
 
 
 def test_a_role_is_played_once_in_a_room() -> None:
-    rooms = {*wings.wings(), "plan", "manifest", *(shelf for shelf in SHELVES), "models"}
+    rooms = {*wings.wings(), "base", "plan", "manifest", *(shelf for shelf in SHELVES), "models"}
     for path in FILES:
         if path.stem in ROLES:
             assert path.parent.as_posix() in rooms, path

@@ -8,12 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from perturbations.base import layout
 from perturbations.base.errors import OutputError
 
-OWN_FOLDERS = ("work", "manifests", "corpora")
-"""The folders in which all lies that runs make."""
-
-_MAY_BE_LINKS = ("work", "manifests")
+_MAY_BE_LINKS = (layout.WORK, layout.MANIFESTS)
 
 LINKED_VARIABLE = "PERTURB_LINKED"
 """The environment variable with folders that `corpora/` may link to, written as in PATH."""
@@ -40,7 +38,7 @@ def check_written(path: Path) -> None:
         relative = Path(os.path.abspath(path)).relative_to(here)
     except ValueError:
         return
-    if len(relative.parts) < 2 or relative.parts[0] not in OWN_FOLDERS:
+    if len(relative.parts) < 2 or relative.parts[0] not in layout.TOP:
         return
     top = here / relative.parts[0]
     try:

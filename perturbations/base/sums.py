@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from perturbations.base import layout
+
 NAME = "SHA256SUMS"
 STORE_VARIABLE = "PERTURB_STORE"
 """The environment variable of jobs of a run in an object store: the folder in which Snakemake was started."""
@@ -25,13 +27,8 @@ _LARGEST = 10_000_000  # bytes
 
 def list_of(path: Path) -> Path | None:
     """The list that a file belongs to; None for a file that does not lie below a folder `manifests`."""
-    parts = path.parts
-    if parts[:1] != ("manifests",):  # of a job, whose paths begin in its working directory
-        parts = Path(os.path.abspath(path)).parts
-    if "manifests" not in parts[:-1]:
-        return None
-    top = parts.index("manifests") if parts[0] == "manifests" else len(parts) - 1 - parts[::-1].index("manifests")
-    return Path(*parts[: top + 1], *parts[top + 1 : -1][:1], NAME)
+    root, below = layout.in_tree(path) or (path, Path())
+    return root.joinpath(*below.parts[:-1][:2], NAME) if len(below.parts) > 1 else None
 
 
 def is_listed(path: Path) -> bool:

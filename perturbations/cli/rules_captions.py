@@ -56,7 +56,7 @@ def add(commands: Commands) -> None:
 
 def _captions(options: argparse.Namespace) -> int:
     from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import CAPTIONS, COMPLETE, QRELS, SOURCES, CaptionRow, QrelRow
+    from perturbations.manifest.kinds import CAPTIONS, QRELS, SOURCES, CaptionRow, qrels
     from perturbations.plan import listed
 
     captions = [
@@ -64,15 +64,9 @@ def _captions(options: argparse.Namespace) -> int:
         for line in listed.read(options.captions, listed.ListedCaption)
     ]
     sources = sets.read_part(options.sources, SOURCES)
-    complete = {row.item_id for row in sources if row.status == COMPLETE}
-    qrels = [
-        QrelRow(query_id=caption.caption_id, corpus_id=caption.item_id, score=1)
-        for caption in captions
-        if caption.item_id in complete
-    ]
     about = {"dataset": options.dataset, "set": sets.of_sources(sources).columns()}
     files.write(options.output, CAPTIONS, captions, {**provenance(options.output), **about})
-    files.write(options.qrels, QRELS, qrels, {**provenance(options.qrels), **about})
+    files.write(options.qrels, QRELS, qrels.of_captions(captions, sources), {**provenance(options.qrels), **about})
     return 0
 
 
@@ -147,7 +141,6 @@ def _combine(options: argparse.Namespace) -> int:
     texts = sets.read_part(options.texts, TEXTS)
     described = files.read_metadata(options.videos)
     combined = registry.suite(described["suite"]).combined
-    rows = [] if combined is None else list(mixes.multimodal(videos, texts, combined))
     about = {name: described[name] for name in ("dataset", "suite", "set")}
     about |= provenance(options.output)
     about["comparability"] = comparability(videos, texts, adapter=str(described.get("adapter", "")))
@@ -155,5 +148,5 @@ def _combine(options: argparse.Namespace) -> int:
         entries = skipped.of_manifest(files.read_metadata(options.texts))
         left_out = [entry for entry in entries if entry.perturbation in combined.text]
         about["set"] = {**about["set"], "skipped": skipped.columns(left_out)}
-    files.write(options.output, MULTIMODAL, rows, about)
+    files.write(options.output, MULTIMODAL, mixes.combinations(videos, texts), about)
     return 0

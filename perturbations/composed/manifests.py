@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from perturbations.base import jsontext
 from perturbations.base.errors import ManifestError
@@ -18,9 +17,6 @@ from perturbations.composed.gallery_sets import ComposedGallery, gallery, is_glo
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split, distinct, stored
 from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, ComposedQueryRow, GalleryRow, PoolRow
 from perturbations.manifest.kinds import QRELS, QrelRow
-
-if TYPE_CHECKING:
-    from perturbations.verify.tree import Manifest, Tree
 
 NAMES = ("queries", "qrels", "galleries", "pool")
 """The manifests of a split, in one folder."""
@@ -131,14 +127,6 @@ def qrels(rows: Iterable[ComposedQueryRow]) -> list[QrelRow]:
         for row in rows
         for name in distinct(_query(row).targets)
     ]
-
-
-def expected_rows(tree: Tree, manifest: Manifest[object]) -> Sequence[QrelRow] | None:
-    """What `perturb verify` expects of the qrels beside a manifest of queries; None for every other manifest."""
-    if manifest.kind.name != QRELS.name:
-        return None
-    queries = tree.neighbour(manifest.path.with_name("queries.parquet"), COMPOSED_QUERIES)
-    return None if queries is None else qrels(queries.rows)
 
 
 def _gallery_rows(split: Split, dataset: str, name: str, members: ComposedGallery) -> Iterator[GalleryRow]:

@@ -1,11 +1,15 @@
-"""The rows of manifests of composed retrieval; `manifest.kinds` declares the manifests. Standard library only."""
+"""The manifests of composed retrieval. Standard library only."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from perturbations.manifest.kind import RowKind
+from perturbations.evaluation.rows import RANKS, RESULTS
+from perturbations.manifest.kind import ManifestFile, RowKind
+from perturbations.manifest.kinds.qrels import KIND as QRELS
+
+_FOLDER = "manifests/{dataset}/composed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,44 @@ class GalleryRow:
     included: bool
 
 
-POOL = RowKind("pool", PoolRow, ("row",))
-COMPOSED_QUERIES = RowKind("composed_queries", ComposedQueryRow, ("query_id",))
-GALLERIES = RowKind("galleries", GalleryRow, ("gallery", "query_id", "first_row"))
-KINDS = (POOL, COMPOSED_QUERIES, GALLERIES)
+POOL = RowKind(
+    "pool",
+    PoolRow,
+    ("row",),
+    files={"composed_pool": ManifestFile(path=f"{_FOLDER}/pool.parquet", beside=("composed_galleries",))},
+)
+COMPOSED_QUERIES = RowKind(
+    "composed_queries",
+    ComposedQueryRow,
+    ("query_id",),
+    files={"composed_queries": ManifestFile(path=f"{_FOLDER}/queries.parquet", beside=("composed_pool",))},
+)
+GALLERIES = RowKind(
+    "galleries",
+    GalleryRow,
+    ("gallery", "query_id", "first_row"),
+    files={"composed_galleries": ManifestFile(path=f"{_FOLDER}/galleries.parquet", beside=("composed_qrels",))},
+)
+_ANSWERS = replace(
+    QRELS,
+    files={
+        "composed_qrels": ManifestFile(
+            path=f"{_FOLDER}/qrels.parquet", made_from=("composed_queries",), rows="composed.manifests:qrels"
+        )
+    },
+)
+_RESULTS = replace(
+    RESULTS,
+    files={
+        "composed_results": ManifestFile(
+            path=f"{_FOLDER}/results.parquet",
+            beside=("composed_ranks", "composed_queries"),
+            check="evaluation.verifying:check_results",
+        )
+    },
+)
+_RANKS = replace(
+    RANKS,
+    files={"composed_ranks": ManifestFile(path=f"{_FOLDER}/ranks.parquet", beside=("composed_results",))},
+)
+KINDS = (POOL, COMPOSED_QUERIES, GALLERIES, _ANSWERS, _RESULTS, _RANKS)

@@ -17,7 +17,6 @@ WING = Wing(
         "readiness": "readiness:problems",
         "work": "readiness:work",
         "instructions": "planning:of_instructions",
-        "expected_rows": "manifests:expected_rows",
     },
     files=(
         "perturbations/exports/composed.py",

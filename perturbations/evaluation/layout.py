@@ -11,7 +11,10 @@ PLACES = {
     "evaluation_ranks": "work/{dataset}/evaluation/{model}/" + _JOB + ".ranks.parquet",
     "evaluation_pictures": "work/{dataset}/evaluation/{model}/" + _JOB + ".pictures.json",
     "evaluation_parts": "work/{dataset}/evaluation/{model}/{kind}.parts",
-    "results": "manifests/{dataset}/{kind}/{model}/results.parquet",
-    "ranks": "manifests/{dataset}/{kind}/{model}/ranks.parquet",
     "results_page": "manifests/report.html",
 }
+
+KINDS = ("adaptation", "evaluation")
+"""What `tta_<dataset>` and `evaluate_<dataset>` make; an adaptation includes the model without adaptation."""
+
+FIELDS = {"kind": "|".join(KINDS), "model": "[A-Za-z0-9_.-]+"}

@@ -9,6 +9,7 @@ from pathlib import Path
 from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation.layout import KINDS as KINDS
 from perturbations.evaluation.layout import PLACES
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.manifest import layout
@@ -18,9 +19,6 @@ from perturbations.plan.paths import CaptionShards, Inputs, Plans, options, with
 
 DEMO_ENCODER = PLACES["demo_encoder"]
 """The encoder that the workflow trains when no pretrained model is configured."""
-
-KINDS = ("adaptation", "evaluation")
-"""What `tta_<dataset>` and `evaluate_<dataset>` make; an adaptation includes the model without adaptation."""
 
 
 def group_of(kind: str) -> str:

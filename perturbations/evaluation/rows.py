@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from perturbations.manifest.kind import RowKind
+from perturbations.manifest.kind import ManifestFile, RowKind
 
 _Side = Literal["none", "query", "gallery", "both"]
 """What is perturbed: nothing (clean results), the queries, the gallery, or both."""
@@ -104,6 +104,28 @@ _SCENARIO_KEY = (
     *("model", "method", "seed"),
 )
 _RENAMED = {"level": "category", **{f"r{k}": f"recall_at_{k}" for k in (1, 5, 10, 50, 100)}}
-RESULTS = RowKind("results", ResultRow, _SCENARIO_KEY, renamed=_RENAMED)
-RANKS = RowKind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"))
+RESULTS = RowKind(
+    "results",
+    ResultRow,
+    _SCENARIO_KEY,
+    renamed=_RENAMED,
+    files={
+        "results": ManifestFile(
+            path="manifests/{dataset}/{kind}/{model}/results.parquet",
+            beside=("ranks",),
+            check="evaluation.verifying:check_results",
+        )
+    },
+)
+RANKS = RowKind(
+    "ranks",
+    RankRow,
+    (*_SCENARIO_KEY, "query_id"),
+    files={
+        "ranks": ManifestFile(
+            path="manifests/{dataset}/{kind}/{model}/ranks.parquet",
+            beside=("results",),
+        )
+    },
+)
 KINDS = (RESULTS, RANKS)

@@ -11,18 +11,20 @@ from typing import Any
 import numpy as np
 
 from perturbations.evaluation.result_sets import RANDOM, RECALLS, run_of, with_clean
-from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
+from perturbations.evaluation.rows import RANKS, RankRow, ResultRow
+from perturbations.manifest import layout
 from perturbations.verify.derived import doubled
 from perturbations.verify.findings import Finding, name_of, values
-from perturbations.verify.tree import Manifest, Tree
+from perturbations.verify.manifest_check import ManifestCheck
 
 _TOP = (1, 5, 10, 50, 100)
 
 
-def check_results(tree: Tree, manifest: Manifest[ResultRow]) -> Iterator[Finding]:
+def check_results(task: ManifestCheck[ResultRow]) -> Iterator[Finding]:
     """Results, compared with the ranks manifest: recall, ranks and the number of queries."""
+    manifest = task.manifest
     yield from doubled(manifest)
-    ranks = tree.neighbour(manifest.path.with_name("ranks.parquet"), RANKS)
+    ranks = task.tree.neighbour(manifest.path.with_name(layout.name(RANKS.name)), RANKS)
     if ranks is None:
         return
     names = manifest.kind.key
@@ -56,10 +58,3 @@ def check_results(tree: Tree, manifest: Manifest[ResultRow]) -> Iterator[Finding
             yield Finding(ranks.path, subject, f"a rank is not within 1 and {result.gallery}")
     for key in by_run:
         yield Finding(ranks.path, " ".join(map(str, key)), "ranks of no result")
-
-
-def _check_ranks(tree: Tree, manifest: Manifest[RankRow]) -> Iterator[Finding]:
-    yield from doubled(manifest)
-
-
-CHECKS = {RESULTS.name: check_results, RANKS.name: _check_ranks}

@@ -14,10 +14,10 @@ WING = Wing(
     rules=("evaluation_common", "evaluation"),
     offers={
         "places": "layout:PLACES",
+        "fields": "layout:FIELDS",
         "complete": "protocols.registry:applied",
         "readiness": "readiness:problems",
         "work": "readiness:work",
-        "checks": "verifying:CHECKS",
         "shelves": "shelves:SHELVES",
     },
 )

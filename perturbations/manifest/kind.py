@@ -1,4 +1,4 @@
-"""What a kind of manifest is; `manifest.kinds` has them all. Standard library only."""
+"""What a kind of manifest is. `manifest.kinds` has one file per kind, wings have theirs. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,8 +8,36 @@ from typing import Generic, Literal, TypeVar
 
 RowStatus = Literal["complete", "quarantined", "missing"]
 COMPLETE: RowStatus = "complete"
+QUARANTINED: RowStatus = "quarantined"
+MISSING: RowStatus = "missing"
+"""Listed, but there is no video file: known before any job."""
+
+QuarantineStage = Literal["annotation", "source", "analysis", "video"]
 
 RowT = TypeVar("RowT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestFile:
+    """A manifest of a kind: where it lies, and what it is made from. Names of code are `package.module:name`.
+
+    Attributes:
+        path: its path, with its fields in braces.
+        made_from: the names of the manifests that its rows follow from; `whole/NAME` is that of the whole videos.
+        rows: the function of the rows of these, in their order, that gives its rows; "" where a job measures them.
+        check: the function that `perturb verify` calls, where its rows do not follow from others alone.
+        twin: the manifest that the same rule writes with the same metadata.
+        beside: the other manifests that are there wherever this one is, besides its twin and what it is made from.
+        exported: whether it belongs to a published corpus.
+    """
+
+    path: str
+    made_from: tuple[str, ...] = ()
+    rows: str = ""
+    check: str = ""
+    twin: str = ""
+    beside: tuple[str, ...] = ()
+    exported: bool = False
 
 
 @dataclass(frozen=True)
@@ -22,6 +50,7 @@ class RowKind(Generic[RowT]):
         key: the columns that identify a row and order them.
         complete: the type of its complete rows, where those have more columns filled.
         renamed: columns that an earlier version wrote under other names: that name -> today's.
+        files: the manifests of this kind, by the names that they have in `manifest.layout`.
     """
 
     name: str
@@ -29,6 +58,7 @@ class RowKind(Generic[RowT]):
     key: tuple[str, ...]
     complete: type[RowT] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict, hash=False)
+    files: Mapping[str, ManifestFile] = field(default_factory=dict, hash=False)
 
     def type_of(self, status: object) -> type[RowT]:
         """The type of a row of that status."""

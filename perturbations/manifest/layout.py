@@ -6,16 +6,19 @@ Snakemake's rules take the patterns as they are, with their fields as wildcards.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path, PurePosixPath
 
 from perturbations.base import wings
-
-WORK, MANIFESTS, CORPORA = "work", "manifests", "corpora"
-TOP = (WORK, MANIFESTS, CORPORA)
-"""The folders in which all lies that runs make."""
+from perturbations.base.layout import CORPORA as CORPORA
+from perturbations.base.layout import MANIFESTS as MANIFESTS
+from perturbations.base.layout import TOP as TOP
+from perturbations.base.layout import WORK as WORK
+from perturbations.base.layout import in_tree as in_tree
 
 _PATTERNS = {
     # what planning writes
@@ -35,19 +38,7 @@ _PATTERNS = {
     "similarities": "work/{dataset}/similarities/{shard}",
     "videos_checked": "work/{dataset}/{suite}/checked.txt",
     "captions_checked": "work/{dataset}/captions_checked.txt",
-    # manifests
-    "sources": "manifests/{dataset}/sources.parquet",
-    "captions": "manifests/{dataset}/captions.parquet",
-    "qrels": "manifests/{dataset}/qrels.parquet",
-    "captions_quarantine": "manifests/{dataset}/captions_quarantine.parquet",
-    "analyses": "manifests/{dataset}/{analysis}.parquet",
-    "videos": "manifests/{dataset}/{suite}/videos.parquet",
-    "quarantine": "manifests/{dataset}/{suite}/quarantine.parquet",
-    "mixed_severity": "manifests/{dataset}/{suite}/mixed_severity.parquet",
-    "mixed_types": "manifests/{dataset}/{suite}/mixed_types.parquet",
-    "multimodal": "manifests/{dataset}/{suite}/multimodal.parquet",
-    "texts": "manifests/{dataset}/{suite}/captions.parquet",
-    "text_statistics": "manifests/{dataset}/{suite}/caption_statistics.parquet",
+    # pages beside manifests, which `manifest.kinds` declares
     "card": "manifests/{dataset}/{suite}/README.md",
     "caption_page": "manifests/{dataset}/{suite}/captions.md",
     # clips
@@ -57,16 +48,18 @@ _PATTERNS = {
     "benchmark": "work/benchmarks/{job}.tsv",
 }
 
-_NAME = "[a-z][a-z0-9_]*"
+WHOLE, COMPOSED = "whole", "composed"
+"""Below a dataset's folder: what is made of its whole videos, and its queries of a clip and an instruction."""
+
+NAME = "[a-z][a-z0-9_]*"
 _FIELDS = {
-    "dataset": f"{_NAME}(?:/whole|/composed)?",
+    "dataset": f"{NAME}(?:/{WHOLE}|/{COMPOSED})?",
     "perturbation": "[A-Za-z0-9_]+",
     "severity": "[1-9][0-9]*",
     "shard": "s[0-9a-f]+",
     "job": r"[A-Za-z0-9_./-]+",
-    "model": r"[A-Za-z0-9_.-]+",
 }
-"""What the fields may hold; every other one is a name."""
+"""What the fields may hold, besides those of wings; every other one is a `NAME`."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +72,11 @@ class Place:
 
 @cache
 def patterns() -> dict[str, str]:
-    """Kind -> its path with fields in braces: those of the spine, then those of the wings."""
-    return _PATTERNS | {kind: text for of_wing in wings.offered("places") for kind, text in of_wing.items()}
+    """Kind -> its path with fields in braces: those of the spine, of the wings, and of all manifests."""
+    from perturbations.manifest.kinds import FILES
+
+    of_wings = {kind: text for places in wings.offered("places") for kind, text in places.items()}
+    return _PATTERNS | of_wings | {name: file.path for name, file in FILES.items()}
 
 
 def pattern(kind: str) -> str:
@@ -98,10 +94,33 @@ def at(kind: str, /, **fields: object) -> str:
     return path_of(Place(kind, {name: str(value) for name, value in fields.items()}))
 
 
+def name(kind: str, /, **fields: object) -> str:
+    """The name of a kind of file, without its folder."""
+    return pattern(kind).rpartition("/")[2].format_map(fields)
+
+
+def glob(kind: str, /, **fields: object) -> str:
+    """The paths of a kind of file with these fields, as a pattern in which each other field is `*`."""
+    names = re.findall(r"\{(\w+)\}", pattern(kind))
+    return pattern(kind).format_map(dict.fromkeys(names, "*") | fields)
+
+
 def folder(kind: str, /, **fields: object) -> str:
     """The folder that holds a kind of file; without fields, with wildcards."""
     text = pattern(kind).rpartition("/")[0]
     return text.format_map(fields) if fields else text
+
+
+def beside(path: Path, kind: str, other: str, /, **fields: object) -> Path:
+    """Where the file `other` lies for a file of a kind at `path`, wherever its folders lie now.
+
+    `whole/NAME` is that of the dataset's whole videos. `fields` are those that only the other one has.
+    """
+    below, _, named = other.rpartition("/")
+    own, wanted = PurePosixPath(pattern(kind)), PurePosixPath(pattern(named))
+    common = PurePosixPath(os.path.commonpath([own.parent, wanted.parent]))
+    top = Path(*path.parts[: -len(own.relative_to(common).parts)])
+    return top.joinpath(below, wanted.relative_to(common).as_posix().format_map(fields))
 
 
 def place_of(path: str) -> Place | None:
@@ -112,14 +131,29 @@ def place_of(path: str) -> Place | None:
     return None
 
 
+def manifest_at(path: Path) -> Place | None:
+    """The place of a manifest, or of one taken out of its tree, as its last folders say it; None for other files."""
+    from perturbations.manifest.kinds import FILES
+    from perturbations.suites import registry
+
+    # As it is named first, because `manifests` may be a link to another disk; then as it lies.
+    trees = [tree[1].as_posix() for tree in map(in_tree, (path, path.resolve())) if tree is not None]
+    tails = ["/".join([MANIFESTS, "any", *path.parts[-size:]]) for size in (3, 2, 1)]
+    for place in map(place_of, [*trees, *tails]):
+        if place is not None and place.kind in FILES and place.fields.get("suite") in (None, *registry.suites()):
+            return place
+    return None
+
+
 @cache
 def _compiled() -> list[tuple[str, re.Pattern[str]]]:
     ordered = sorted(patterns().items(), key=lambda item: (item[1].count("{"), -len(item[1])))
-    return [(kind, re.compile(_expression(text))) for kind, text in ordered]
+    fields = _FIELDS | {name: text for of_wing in wings.offered("fields") for name, text in of_wing.items()}
+    return [(kind, re.compile(_expression(text, fields))) for kind, text in ordered]
 
 
-def _expression(text: str) -> str:
+def _expression(text: str, fields: Mapping[str, str]) -> str:
     parts = re.split(r"\{(\w+)\}", text)
     parts[::2] = map(re.escape, parts[::2])
-    parts[1::2] = [f"(?P<{name}>{_FIELDS.get(name, _NAME)})" for name in parts[1::2]]
+    parts[1::2] = [f"(?P<{name}>{fields.get(name, NAME)})" for name in parts[1::2]]
     return "".join(parts)

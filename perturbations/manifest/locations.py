@@ -16,10 +16,10 @@ from typing import TypeVar
 
 from perturbations.base.confinement import LINKED_VARIABLE, outside
 from perturbations.base.errors import ManifestError
+from perturbations.base.layout import MANIFESTS, WORK
 from perturbations.manifest.kinds import SOURCE_STORAGE, AnalysisRow, ClipRow, SourceRow
 
-_MANIFESTS = "manifests"
-_TOP_FOLDERS = (_MANIFESTS, "work")
+_TOP_FOLDERS = (MANIFESTS, WORK)
 
 
 def root_of(path: Path, described: Mapping[str, object]) -> Path:
@@ -48,7 +48,7 @@ def lying(path: Path) -> Path:
     A path whose own folders say where it lies is given back as it is named: `manifests` may be a link to another disk.
     """
     named, real = Path(os.path.abspath(path)), Path(path).resolve()
-    return real if _MANIFESTS in real.parts and _MANIFESTS not in named.parts else path
+    return real if MANIFESTS in real.parts and MANIFESTS not in named.parts else path
 
 
 def confined(root: Path, relative: str) -> Path:

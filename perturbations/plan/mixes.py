@@ -20,6 +20,7 @@ from perturbations.manifest.kinds import (
     TextRow,
     VideoRow,
 )
+from perturbations.suites import registry
 from perturbations.suites.registry import Combined
 
 SHARES = (0.2, 0.4, 0.6, 0.8)
@@ -70,6 +71,12 @@ def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow]) -> Ite
                 yield _extended(MixRow, row, mix="mixed_types", share=share)
             else:
                 yield _clean_row(share, row, clean[item_id])
+
+
+def combinations(videos: Sequence[VideoRow], captions: Sequence[TextRow]) -> list[MultimodalRow]:
+    """`multimodal` of the suite's own combinations; no rows of a suite that has none."""
+    combined = registry.suite(videos[0].suite).combined if videos else None
+    return [] if combined is None else list(multimodal(videos, captions, combined))
 
 
 def multimodal(videos: Sequence[VideoRow], captions: Sequence[TextRow], combined: Combined) -> Iterator[MultimodalRow]:

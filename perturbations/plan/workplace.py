@@ -14,9 +14,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from perturbations.base import confinement
+from perturbations.base import confinement, layout
 from perturbations.base.errors import ConfigError, OutputError, cut
-from perturbations.manifest.layout import TOP as TOP
 
 _PROBE = "/probe"
 
@@ -27,7 +26,7 @@ def of_module(modified: Callable[[str], str]) -> Path:
     `modified` is what Snakemake makes of a path of the module. Raises `ConfigError` where paths would be put into
     several folders, or into one that has another meaning.
     """
-    places = {modified(top + _PROBE).removesuffix(top + _PROBE) for top in confinement.OWN_FOLDERS}
+    places = {modified(top + _PROBE).removesuffix(top + _PROBE) for top in layout.TOP}
     if len(places) > 1 or not all(place == "" or place.endswith("/") for place in places):
         raise ConfigError(
             "the module's `prefix` or `replace_prefix`: work/, manifests/ and corpora/ must stay in one folder; give "
@@ -36,7 +35,7 @@ def of_module(modified: Callable[[str], str]) -> Path:
     folder = Path(places.pop())
     if set("{}") & set(str(folder)):
         raise ConfigError(f"the module's `prefix`: rename {cut(str(folder))}; Snakemake takes the braces for wildcards")
-    if folder.parts and folder.parts[0] in confinement.OWN_FOLDERS:
+    if folder.parts and folder.parts[0] in layout.TOP:
         raise ConfigError(f"the module's `prefix`: {cut(str(folder))}: the workflow has its own folder of that name")
     if ".." in folder.parts:
         raise ConfigError(f"the module's `prefix`: {cut(str(folder))} leads out of this folder: give its absolute path")

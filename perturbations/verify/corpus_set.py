@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,8 +32,7 @@ class VerifiedCorpus:
         self._tree = tree
         self.manifest = manifest
         self.rows = manifest.rows
-        self.dataset_folder = manifest.path.parent.parent
-        neighbour = tree.neighbour(self.dataset_folder / "sources.parquet", SOURCES)
+        neighbour = tree.near(manifest, SOURCES)
         self.sources: list[SourceRow] | None = None if neighbour is None else neighbour.rows
         self.findings: list[Finding] = []
         self._folders: dict[str, str] = {}
@@ -72,7 +69,7 @@ class VerifiedCorpus:
         for path in sorted({path for recipe in self.recipes.values() for path in self._analyses_of(recipe)}):
             if not path.is_file():
                 self.findings.append(Finding(path, "", "the manifest is missing"))
-        place = (self.manifest.path.parent.name, self._dataset_name())
+        place = (self.manifest.path.parent.name, self._dataset())
         if (about.get("suite"), about.get("dataset")) != place:
             problem = (
                 f"its metadata says {about.get('suite')} on {about.get('dataset')}, but its folder is that of {place}"
@@ -81,19 +78,14 @@ class VerifiedCorpus:
 
     def _analyses_of(self, recipe: VideoRecipe) -> list[Path]:
         """The manifests of analyses that the workflow makes together with videos of a recipe."""
-        if self._collection() is None:
+        if self.manifest.collection is None or recipe.donors is None:
             return []
-        if recipe.donors is not None:
-            dataset, analysis = recipe.donors
-            return [self.manifest.root / "manifests" / dataset / f"{analysis}.parquet"]
-        pictured = guides.get(recipe.guide.kind).pictured if recipe.guide else None
-        # One target requests both.
-        is_whole_target = (self.manifest.path.parent / "preview.png").is_file()
-        return [self.dataset_folder / f"{pictured}.parquet"] if pictured and is_whole_target else []
+        dataset, analysis = recipe.donors
+        return [self.manifest.root / layout.at(ANALYSES.name, dataset=dataset, analysis=analysis)]
 
-    def _dataset_name(self) -> str:
-        folder = self.dataset_folder
-        return folder.parent.name if folder.name == "whole" else folder.name
+    def _dataset(self) -> str:
+        folder = self.manifest.path.parent.parent
+        return folder.parent.name if folder.name == layout.WHOLE else folder.name
 
     def tasks(self, *, fast: bool, repair: bool, rewrite: bool) -> list[ClipCheck]:
         """Every existing or missing row, with its expected content. Unexpected rows become findings."""
@@ -165,7 +157,7 @@ class VerifiedCorpus:
     def _expecting(self, recipe: VideoRecipe) -> Callable[[CompleteSource, VideoRow | None], VideoRow]:
         known = self._known(recipe)
         cuts = self._cuts() if recipe.whole_videos else None
-        collection = self._collection()
+        collection = self.manifest.collection
         kind = guides.get(recipe.guide.kind) if recipe.guide else None
         suffix = render_clip.extension(recipe)
         names = {"suite": recipe.suite, "perturbation": recipe.perturbation, "severity": recipe.severity}
@@ -197,21 +189,21 @@ class VerifiedCorpus:
         if recipe.analysis is None:
             # A folder of images may have changed since; the row's own facts name the image that was used.
             return None if recipe.guide.chooses_files() else clip_rows.NOTHING_KNOWN
-        own = self._analysis(self.dataset_folder, recipe.analysis.analysis)
+        own = self._analysis(self.manifest.beside(ANALYSES.name, analysis=recipe.analysis.analysis))
         if own is None:
             return None
         if recipe.donors is None:
             return Known(own)
         dataset, analysis = recipe.donors
-        donors = self._analysis(self.manifest.root / "manifests" / dataset, analysis)
+        donors = self._analysis(self.manifest.root / layout.at(ANALYSES.name, dataset=dataset, analysis=analysis))
         return None if donors is None else Known(own, [row for row in donors.values() if row.status == COMPLETE])
 
-    def _analysis(self, folder: Path, name: str) -> Mapping[str, AnalysisRow] | None:
-        manifest = self._tree.neighbour(folder / f"{name}.parquet", ANALYSES)
+    def _analysis(self, path: Path) -> Mapping[str, AnalysisRow] | None:
+        manifest = self._tree.neighbour(path, ANALYSES)
         return None if manifest is None else {row.item_id: row for row in manifest.rows}
 
     def _cuts(self) -> Cuts | None:
-        manifest = self._tree.neighbour(self.dataset_folder / "whole" / "sources.parquet", SOURCES)
+        manifest = self._tree.near(self.manifest, SOURCES, f"{layout.WHOLE}/{SOURCES.name}")
         if manifest is None:
             return None
         return Cuts([locations.located(row, manifest.root) for row in manifest.rows])
@@ -220,15 +212,6 @@ class VerifiedCorpus:
         if cuts is not None:
             return cuts.of(source)
         return None if row is None else parse_cut(row.cut)
-
-    def _collection(self) -> Path | None:
-        """The folder below `corpora` that holds the files; None where the manifest lies outside a workflow's folder."""
-        # As it is named first, because `manifests` may be a link to another disk; then as it lies.
-        for path in (Path(os.path.abspath(self.manifest.path)), self.manifest.path.resolve()):
-            with suppress(ValueError):
-                parts = path.relative_to(self.manifest.root / "manifests").parts
-                return Path(*parts[:-2]) if len(parts) > 2 else None
-        return None
 
 
 def _source_from(row: VideoRow) -> CompleteSource:

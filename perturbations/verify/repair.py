@@ -13,8 +13,7 @@ from pathlib import Path
 from perturbations.base import storage, sums
 from perturbations.base.errors import ManifestError, UnknownPerturbationError
 from perturbations.engine.comparability import comparability
-from perturbations.guides import registry as guides
-from perturbations.manifest import files, sets
+from perturbations.manifest import files, layout, sets
 from perturbations.manifest.kinds import (
     MIXES,
     MULTIMODAL,
@@ -29,40 +28,7 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.verify.tree import Manifest, Tree, from_root
 
-_BESIDE = {
-    "quarantine": ("videos",),
-    "mixes": ("videos",),
-    "multimodal": ("videos", "captions"),
-    "text_statistics": ("captions",),
-    "qrels": ("captions", "queries"),
-}
-_ABOVE = {
-    "videos": ("sources", *guides.analyses(), "whole/sources"),  # whole videos, where clips are cut from them
-    "texts": ("captions",),
-    "quarantine": ("sources",),
-    "mixes": ("sources",),
-}
-
-_TWINS = {
-    "videos": "quarantine",
-    "quarantine": "videos",
-    "texts": "caption_statistics",
-    "text_statistics": "captions",
-    "captions": "qrels",
-    "qrels": "captions",
-}
-"""The manifests that one rule writes with the same metadata, by kind: the other's name."""
 _OWN = ("kind", "schema_version", "rows", "statuses", "keys_sha256", "content_sha256", files.METADATA_HASH)
-
-
-def parents(manifest: Manifest[object]) -> list[Path]:
-    """The manifests that the rows of another follow from, as far as they exist."""
-    folder, kind = manifest.path.parent, manifest.kind.name
-    names = [folder / f"{name}.parquet" for name in _BESIDE.get(kind, ())]
-    if kind in ("captions", "qrels", "analyses"):
-        names.append(folder / "sources.parquet")
-    names += [folder.parent / f"{name}.parquet" for name in _ABOVE.get(kind, ())]
-    return [path for path in names if path.is_file() and path != manifest.path]
 
 
 def metadata(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> dict[str, object]:
@@ -71,7 +37,7 @@ def metadata(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> 
     Where it was changed, the rest is that of the manifest which the same rule wrote.
     """
     about = {name: value for name, value in manifest.about.items() if name not in ("statuses", "rows")}
-    twin = tree.at(manifest.path.with_name(f"{_TWINS.get(manifest.kind.name, '')}.parquet"))
+    twin = tree.at(manifest.beside(manifest.declared.twin)) if manifest.declared.twin else None
     if twin is not None and files.METADATA_HASH in about and about[files.METADATA_HASH] != _hashed(manifest):
         own = {name: manifest.about.get(name) for name in _OWN}
         about = {**{name: value for name, value in twin.about.items() if name not in _OWN}, **own}
@@ -80,8 +46,7 @@ def metadata(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> 
         about["dataset"] = datasets.pop()
     if manifest.kind.name == SOURCES.name:
         about["set"] = sets.of_sources([row for row in rows if isinstance(row, SourceRow)]).columns()
-    sources = tree.neighbour(manifest.path.parent.parent / "sources.parquet", SOURCES)
-    if manifest.kind.name == VIDEOS.name and sources is not None:
+    if manifest.kind.name == VIDEOS.name and (sources := tree.near(manifest, SOURCES)) is not None:
         videos = [row for row in rows if isinstance(row, VideoRow)]
         scenarios = len({(row.perturbation, row.severity) for row in videos})
         about["set"] = sets.of_corpus(sources.rows, videos, scenarios).columns()
@@ -97,9 +62,11 @@ def _hashed(manifest: Manifest[object]) -> str:
 
 
 def _comparability(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> str | None:
-    kind, folder = manifest.kind.name, manifest.path.parent
-    videos = tree.neighbour(folder / "videos.parquet", VIDEOS)
-    texts = tree.neighbour(folder / "captions.parquet", TEXTS)
+    kind = manifest.kind.name
+    videos, texts = (
+        tree.neighbour(manifest.path.with_name(layout.name(VIDEOS.name)), VIDEOS),
+        tree.neighbour(manifest.path.with_name(layout.name(TEXTS.name)), TEXTS),
+    )
     clips = None if videos is None else videos.rows
     captions = None if texts is None else texts.rows
     if kind == VIDEOS.name:

@@ -13,67 +13,9 @@ from typing import Generic, TypeVar, cast
 from perturbations.base import storage, sums
 from perturbations.base.errors import ManifestError
 from perturbations.guides import registry as guides
-from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import (
-    ANALYSES,
-    CAPTIONS,
-    KINDS,
-    MIXES,
-    MULTIMODAL,
-    QRELS,
-    QUARANTINE,
-    SOURCES,
-    TEXT_STATISTICS,
-    TEXTS,
-    VIDEOS,
-    RowKind,
-    RowT,
-)
-from perturbations.suites import registry
+from perturbations.manifest import files, layout, locations
+from perturbations.manifest.kinds import ANALYSES, FILES, KIND_OF, KINDS, VIDEOS, ManifestFile, RowKind, RowT
 from perturbations.verify.findings import Finding
-
-# The kinds of the manifests that the workflow writes, by the file's name.
-_DATASET_FILES = {
-    "sources": SOURCES.name,
-    "captions": CAPTIONS.name,
-    "qrels": QRELS.name,
-    "captions_quarantine": QUARANTINE.name,
-    **dict.fromkeys(guides.analyses(), ANALYSES.name),
-}
-_SUITE_FILES = {
-    "videos": VIDEOS.name,
-    "quarantine": QUARANTINE.name,
-    "mixed_severity": MIXES.name,
-    "mixed_types": MIXES.name,
-    "captions": TEXTS.name,
-    "caption_statistics": TEXT_STATISTICS.name,
-    "multimodal": MULTIMODAL.name,
-}
-# Those of wings, by their names in `manifest.kinds.KINDS`.
-_RESULT_FILES = {"results": "results", "ranks": "ranks"}
-_COMPOSED_FILES = {
-    "queries": "composed_queries",
-    "qrels": QRELS.name,
-    "galleries": "galleries",
-    "pool": "pool",
-    **_RESULT_FILES,
-}
-_COMPOSED_FOLDER = "composed"
-_RESULT_FOLDERS = ("evaluation", "adaptation")
-
-# Where a manifest exists, its siblings exist too: one rule writes both, or one target requests both.
-_SIBLINGS = {
-    "videos": ("quarantine",),
-    "quarantine": ("videos",),
-    "mixed_severity": ("mixed_types", "videos"),
-    "mixed_types": ("mixed_severity", "videos"),
-    "captions": ("caption_statistics",),
-    "caption_statistics": ("captions",),
-    "multimodal": ("videos", "captions"),
-    "results": ("ranks",),
-    "ranks": ("results",),
-}
-
 
 LEFTOVER = "what an interrupted write left"
 UNNAMED = "no row names this file"
@@ -91,6 +33,38 @@ class Manifest(Generic[_RowType]):
 
     path: Path
     kind: RowKind[_RowType]
+
+    @cached_property
+    def name(self) -> str:
+        """Its name in `manifest.layout`; of a file that lies where no run writes one, that of its kind."""
+        place = layout.manifest_at(self.path)
+        return place.kind if place and KIND_OF[place.kind].name == self.kind.name else next(iter(self.kind.files))
+
+    @property
+    def declared(self) -> ManifestFile:
+        """What its kind says of it."""
+        return FILES[self.name]
+
+    @cached_property
+    def collection(self) -> str | None:
+        """The dataset, or what is made of it, whose suite has this manifest; None where it lies in no tree."""
+        # As it is named first, because `manifests` may be a link to another disk; then as it lies.
+        for tree in filter(None, map(layout.in_tree, (self.path, self.path.resolve()))):
+            return "/".join(tree[1].parent.parent.parts[1:]) or None
+        return None
+
+    def beside(self, other: str, **fields: object) -> Path:
+        """Where another manifest lies, by its name."""
+        return layout.beside(self.path, self.name, other, **fields)
+
+    def parents(self) -> list[Path]:
+        """The manifests that its rows follow from, as far as they exist."""
+        every = [
+            self.beside(parent, analysis=analysis)
+            for parent in self.declared.made_from
+            for analysis in (guides.analyses() if parent == ANALYSES.name else [""])
+        ]
+        return [path for path in every if path.is_file() and path != self.path]
 
     @cached_property
     def about(self) -> Mapping[str, object]:
@@ -142,6 +116,12 @@ class Tree:
                 self._known[path] = None
         return cast("Manifest[RowT] | None", self._known[path])
 
+    def near(
+        self, manifest: Manifest[object], kind: RowKind[RowT], other: str = "", **fields: object
+    ) -> Manifest[RowT] | None:
+        """The manifest of a kind that lies near another one; `other` is its name, where that is not the kind's."""
+        return self.neighbour(manifest.beside(other or kind.name, **fields), kind)
+
     def at(self, path: Path) -> Manifest[object] | None:
         """The manifest at a path, of any kind; None where it does not exist or cannot be read."""
         try:
@@ -182,9 +162,10 @@ def read(paths: Sequence[Path]) -> Tree:
 
 def _add(tree: Tree, path: Path, *, strict: bool) -> None:
     try:
-        expected = _kind_at(path)
+        place = layout.manifest_at(path)
         kind = KINDS.get(str(files.read_metadata(path).get("kind")))
-        if kind is None or (expected is None and not strict) or (expected not in (None, kind.name)):
+        is_other = not strict if place is None or _is_unknown(place) else kind != KIND_OF[place.kind]
+        if kind is None or is_other:
             problem = f"not a manifest that the workflow writes there: it is of the kind {kind.name if kind else None}"
             tree.findings.append(Finding(path, "", problem))
             return
@@ -195,51 +176,25 @@ def _add(tree: Tree, path: Path, *, strict: bool) -> None:
         tree.findings.append(Finding(path, "", str(error).removeprefix(f"{path} ")))
 
 
-def _kind_at(path: Path) -> str | None:
-    """The kind of manifest that the workflow writes at a path; None where it writes none."""
-    name, folder = path.stem, path.parent.name
-    if _holds_results(path.parent):
-        return _RESULT_FILES.get(name)
-    if folder == _COMPOSED_FOLDER:
-        return _COMPOSED_FILES.get(name)
-    if folder in registry.suites():
-        return _SUITE_FILES.get(name)
-    return _DATASET_FILES.get(name)
-
-
-def _holds_results(folder: Path) -> bool:
-    """Whether a folder holds the results of one model."""
-    return folder.parent.name in _RESULT_FOLDERS
+def _is_unknown(place: layout.Place) -> bool:
+    return place.fields.get("analysis") not in (None, *guides.analyses())
 
 
 def _absent(folder: Path) -> Iterator[Finding]:
     """Missing manifests, where files that are always made together with them exist."""
-    for place in sorted({path.parent for path in folder.rglob("*") if path.is_file()} | {folder}):
-        present = {path.stem for path in place.glob("*.parquet")}
-        is_paired = place.name in (*registry.suites(), _COMPOSED_FOLDER) or _holds_results(place)
-        wanted = {sibling for name in present for sibling in _SIBLINGS.get(name, ()) if is_paired}
-        if place.name in registry.suites() and (place / "preview.png").is_file():
-            is_whole = place.parent.name == "whole"
-            wanted |= {"videos", "quarantine"} | (set() if is_whole else {"mixed_severity", "mixed_types"})
-        if place.name == _COMPOSED_FOLDER and present:
-            wanted |= {*_COMPOSED_FILES} - {*_RESULT_FILES}
-        for name in sorted(wanted - present):
-            yield Finding(place / f"{name}.parquet", "", "the manifest is missing")
-        if place.name in registry.suites() and present:
-            dataset = place.parent
-            names = ["sources"] if dataset.name == "whole" else ["sources", "captions", "qrels"]
-            if not present & {"videos", "quarantine", "mixed_severity", "mixed_types"}:
-                continue
-            if present & {"mixed_severity", "mixed_types"} or (place / "preview.png").is_file():
-                yield from _missing(dataset, names)
-            else:
-                yield from _missing(dataset, ["sources"])
-
-
-def _missing(dataset: Path, names: Sequence[str]) -> Iterator[Finding]:
-    for name in names:
-        if not (dataset / f"{name}.parquet").is_file():
-            yield Finding(dataset / f"{name}.parquet", "", "the manifest is missing")
+    places = {path: layout.manifest_at(path) for path in folder.rglob("*.parquet")}
+    waiting = [(path, place.kind) for path, place in places.items() if place is not None]
+    wanted = dict(waiting)
+    while waiting:
+        path, name = waiting.pop()
+        file = FILES[name]
+        for other in dict.fromkeys((*file.beside, *filter(None, [file.twin]), *(file.made_from if file.rows else ()))):
+            if (near := layout.beside(path, name, other)) not in wanted:
+                wanted[near] = other
+                waiting.append((near, other))
+    for path in sorted(wanted):
+        if not path.is_file():
+            yield Finding(path, "", "the manifest is missing")
 
 
 def listed(tree: Tree) -> Iterator[Finding]:
@@ -265,8 +220,7 @@ def listed(tree: Tree) -> Iterator[Finding]:
 
 def from_root(path: Path) -> str:
     """A path below `manifests` as Snakemake's targets name it."""
-    parts = Path(os.path.abspath(path)).parts
-    return "/".join(parts[len(parts) - 1 - parts[::-1].index("manifests") :]) if "manifests" in parts else str(path)
+    return str((layout.in_tree(path) or (None, path))[1])
 
 
 def strangers(tree: Tree) -> list[Finding]:
@@ -275,10 +229,9 @@ def strangers(tree: Tree) -> list[Finding]:
     findings = []
     for chosen in tree.chosen:
         manifest = chosen.of(VIDEOS)
-        collection = _collection_of(chosen.path)
-        if manifest is None or collection is None:
+        if manifest is None or manifest.collection is None:
             continue
-        place = Path("corpora", collection, manifest.path.parent.name)
+        place = Path(layout.CORPORA, manifest.collection, manifest.path.parent.name)
         try:
             folder = locations.confined(manifest.root, str(place))
         except ManifestError as error:
@@ -304,23 +257,11 @@ def _files_below(folder: Path) -> Iterator[str]:
 
 def _corpora_of(folder: Path) -> Path | None:
     """The folder of all corpora whose manifests lie below a folder; None for one that is not of a workflow."""
-    parts = Path(os.path.abspath(folder)).parts
-    if "manifests" not in parts:
+    tree = layout.in_tree(Path(os.path.abspath(folder)))
+    if tree is None:
         return None
-    top = len(parts) - 1 - parts[::-1].index("manifests")
     try:
-        own = locations.confined(Path(*parts[:top]), "/".join(["corpora", *parts[top + 1 :]]))
+        own = locations.confined(tree[0], "/".join([layout.CORPORA, *tree[1].parts[1:]]))
     except ManifestError:
         return None  # behind a link to elsewhere, where nothing is looked for
     return own if own.is_dir() else None
-
-
-def _collection_of(path: Path) -> Path | None:
-    """The collection of a suite's manifest (a dataset, or its whole videos): the folders below `manifests`."""
-    # As it is named first, because `manifests` may be a link to another disk; then as it lies.
-    for folder in (Path(os.path.abspath(path)).parent, path.resolve().parent):
-        parts = folder.parts
-        if "manifests" in parts:
-            below = parts[len(parts) - parts[::-1].index("manifests") :]
-            return Path(*below[:-1]) if len(below) > 1 else None
-    return None

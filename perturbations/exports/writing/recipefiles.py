@@ -33,6 +33,7 @@ from perturbations.exports.writing.requests import Exported, Request
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
     COMPLETE,
+    FILES,
     SOURCE_STORAGE,
     VIDEOS,
     ClipRow,
@@ -45,8 +46,6 @@ from perturbations.plan.recipe import parse
 from perturbations.verify.findings import Finding
 
 _FORMAT = "recipe"
-_OF_DATASET = ("sources", "captions", "qrels")
-_OF_SUITE = ("videos", "quarantine", "mixed_severity", "mixed_types", "captions", "caption_statistics", "multimodal")
 _SLICE = 64  # clips that one process makes, after which another one may take over
 
 
@@ -63,11 +62,11 @@ class _Table:
         files.write(path, self.kind, rows_of, {**kept, "root": root})
 
 
-def _tables(place: Path, above: Path) -> dict[str, _Table]:
-    """The manifests in the folders of a suite and of its dataset, by their place below the latter."""
-    named = {name: above / f"{name}.parquet" for name in _OF_DATASET}
-    named |= {f"{place.name}/{name}": place / f"{name}.parquet" for name in _OF_SUITE}
-    return {name: _table(path) for name, path in named.items() if path.is_file()}
+def _tables(videos: Path) -> dict[str, _Table]:
+    """The published manifests near a manifest of videos, by their place below the dataset's folder, without ending."""
+    paths = [layout.beside(videos, VIDEOS.name, name) for name, file in FILES.items() if file.exported]
+    top = videos.parents[1]
+    return {path.relative_to(top).with_suffix("").as_posix(): _table(path) for path in paths if path.is_file()}
 
 
 def _table(path: Path) -> _Table:
@@ -87,9 +86,8 @@ def write(request: Request) -> Exported:
     listed = stored_clips.read(request.manifest, (VIDEOS,))
     exported = export_rows.recipes_of(request, listed)
     output_folder.claim(request.output, _FORMAT, request.manifest, export_rows.identity(exported), ())
-    place = locations.lying(request.manifest).absolute().parent
     root = locations.root_of(request.manifest, files.read_metadata(request.manifest))
-    tables = _tables(place, place.parent)
+    tables = _tables(locations.lying(request.manifest).absolute())
     every = [path for table in tables.values() for row in table.rows for path in _sources(row)]
     top = os.path.commonpath([os.path.dirname(os.path.normpath(root / path)) for path in every]) if every else root
 
@@ -222,7 +220,7 @@ def _published(folder_of: Path) -> tuple[str, dict[str, _Table]]:
     found = sorted((folder_of / output_folder.DATA).glob("*/videos.parquet"))
     if len(found) != 1:
         raise ManifestError(f"{folder_of} has {len(found)} manifests of videos, not one")
-    tables = _tables(found[0].parent, folder_of / output_folder.DATA)
+    tables = _tables(found[0])
     suite = found[0].parent.name
     described = tables[f"{suite}/videos"].about
     dataset = str(described.get("dataset"))

@@ -1,0 +1,23 @@
+"""The folders in which all lies that runs make; `manifest.layout` has the files in them. Standard library only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+WORK, MANIFESTS, CORPORA = "work", "manifests", "corpora"
+TOP = (WORK, MANIFESTS, CORPORA)
+
+
+def in_tree(path: Path) -> tuple[Path, Path] | None:
+    """The root of the tree that a path lies in, and the path from there: `manifests/...`. None for any other path.
+
+    Of several folders `manifests` the last one counts. A job's paths begin in its working directory, `Path()`.
+    """
+    if path.parts[:1] == (MANIFESTS,):
+        return Path(), path
+    parts = Path(os.path.abspath(path)).parts
+    if MANIFESTS not in parts:
+        return None
+    top = len(parts) - 1 - parts[::-1].index(MANIFESTS)
+    return Path(*parts[:top]), Path(*parts[top:])

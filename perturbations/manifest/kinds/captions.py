@@ -1,0 +1,33 @@
+"""The manifest of listed captions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perturbations.manifest.kind import ManifestFile, RowKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptionRow:
+    """A listed caption."""
+
+    dataset: str
+    caption_id: str
+    item_id: str
+    text: str
+
+
+CAPTIONS = KIND = RowKind(
+    "captions",
+    CaptionRow,
+    ("caption_id",),
+    files={
+        "captions": ManifestFile(
+            path="manifests/{dataset}/captions.parquet",
+            made_from=("sources",),
+            twin="qrels",
+            check="verify.caption_checks:check_captions",
+            exported=True,
+        )
+    },
+)

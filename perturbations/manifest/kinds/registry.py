@@ -1,0 +1,22 @@
+"""All kinds of manifests, and all manifests: those of this shelf, and those of the wings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perturbations.base import shelf, wings
+from perturbations.manifest.kind import ManifestFile, RowKind
+
+_DECLARED: list[RowKind[Any]] = [
+    *shelf.things("perturbations.manifest.kinds", "KIND", RowKind).values(),
+    *(kind for kinds in wings.loaded("rows").values() for kind in kinds),
+]
+
+KINDS: dict[str, RowKind[Any]] = {kind.name: kind for kind in reversed(_DECLARED)}
+"""By name. A wing declares further files of a kind of others."""
+
+FILES: dict[str, ManifestFile] = {name: file for kind in _DECLARED for name, file in kind.files.items()}
+"""Every manifest, by its name in `manifest.layout`."""
+
+KIND_OF: dict[str, RowKind[Any]] = {name: KINDS[kind.name] for kind in _DECLARED for name in kind.files}
+"""The kind of every manifest."""

@@ -1,0 +1,98 @@
+"""Kinds of manifests: declared once, in one file; whoever lists manifests knows them from there."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import shelves
+
+from perturbations.manifest.kinds import FILES
+from perturbations.verify import derived
+
+NEW = '''
+"""The names of clips."""
+from dataclasses import dataclass
+
+from perturbations.manifest.kind import ManifestFile, RowKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TitleRow:
+    """A clip's name."""
+
+    item_id: str
+    title: str | None = None
+
+
+def of_sources(sources):
+    """A name for each clip."""
+    return [TitleRow(item_id=row.item_id, title=f"the clip {row.item_id}") for row in sources]
+
+
+KIND = RowKind(
+    "titles",
+    TitleRow,
+    ("item_id",),
+    files={
+        "titles": ManifestFile(
+            path="manifests/{dataset}/titles.parquet",
+            made_from=("sources",),
+            rows="manifest.kinds.titles:of_sources",
+            exported=True,
+        )
+    },
+)
+'''
+
+USED = """
+from pathlib import Path
+from perturbations.exports.writing import recipefiles
+from perturbations.manifest import files, layout
+from perturbations.manifest.kinds import KINDS, SOURCES, SourceRow
+from perturbations.manifest.kinds.titles import KIND, TitleRow
+from perturbations.verify import run
+
+
+def problems(*paths):
+    options = run.Options(fast=True)
+    return [str(finding) for summary in run.verify(paths, options) for finding in summary.findings]
+
+
+path = Path(layout.at("titles", dataset="d"))
+sources = path.with_name(layout.name("sources"))
+assert layout.place_of(str(path)) == layout.Place("titles", {"dataset": "d"})
+assert files.schema_of(KINDS["titles"]).names == ["item_id", "title"]
+rows = [SourceRow(dataset="d", split="", item_id=name, status="missing") for name in "ab"]
+files.write(sources, SOURCES, rows, {"root": "../.."})
+files.write(path, KIND, [TitleRow(item_id="a", title="the clip a"), TitleRow(item_id="c")], {"root": "../.."})
+assert problems(path) == [f"{path}: b: the row is missing", f"{path}: c: the row is unexpected"]
+assert "titles" in recipefiles._tables(path.parent / "mlvp" / layout.name("videos"))
+sources.unlink()
+assert f"{sources}: the manifest is missing" in problems(Path(layout.MANIFESTS))
+print("known")
+"""
+
+
+def test_a_new_kind_of_manifest_is_one_file(tmp_path: Path) -> None:
+    root = shelves.copy_with(tmp_path / "copy", {"perturbations/manifest/kinds/titles.py": NEW})
+    (folder := tmp_path / "run").mkdir()
+    assert shelves.run(root, "-c", USED, folder=folder) == "known\n"
+
+
+def test_what_a_manifest_names_is_there() -> None:
+    for name, file in FILES.items():
+        assert {*file.beside, *filter(None, [file.twin])} | {
+            parent.rpartition("/")[2] for parent in file.made_from
+        } <= {*FILES}
+        assert not file.twin or FILES[file.twin].twin == name
+        for code in filter(None, [file.check, file.rows]):
+            parameters = inspect.signature(derived.load(code)).parameters
+            assert len(parameters) == (1 if code == file.check else len(file.made_from)), (name, code)
+        assert not (file.check and file.rows), f"{name}: rows that follow from others need no other check"
+
+
+def test_every_manifest_is_explained() -> None:
+    page = (shelves.ROOT / "manifests/README.md").read_text(encoding="utf-8")
+    names = {Path(file.path).name for file in FILES.values()} - {"{analysis}.parquet"}
+    assert not [name for name in names if name not in page and f"`{Path(name).stem}`" not in page]
