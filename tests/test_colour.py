@@ -95,7 +95,7 @@ def made(name: str, tier: recipe.Storage = UNSTORED) -> recipe.VideoRecipe:
 
 
 def encoded(name: str, source: Path, path: Path) -> Image:
-    rendering.encode_stream(made(name), source_of(clips.source_row(source)), path, no_tick)
+    rendering.planned_clip(made(name), source_of(clips.source_row(source))).write_stream(path, no_tick)
     return clips.images(path)
 
 

@@ -138,10 +138,10 @@ def result_of(form: Perturbation) -> bytes:
     frames = clip()
     severity = min(SEVERITY, max(form.severities))
     recipe = make(form, severity, seed=3, storage=Unstored())
-    if rendering.needs_file(recipe):
+    if form.takes_file(recipe.params):
         with tempfile.TemporaryDirectory() as folder:
             source = shards.source_of(clips.source_row(clips.write_scene(Path(folder) / "clip.mp4", frames)))
-            frames = np.stack([frame.image for frame in rendering.render(recipe, source)])
+            frames = np.stack([frame.image for frame in rendering.planned_clip(recipe, source).frames()])
             return bytes(str(frames.shape).encode()) + frames.tobytes()
     donors = [frames[::-1].copy()]
     frames = api.perturb(

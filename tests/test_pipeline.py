@@ -210,13 +210,11 @@ def test_a_clip_of_which_nothing_is_left_is_quarantined(severity: int, tmp_path:
 @pytest.mark.parametrize("key", [entry.key for entry in ENTRIES if entry.sampled])
 def test_twelve_stored_frames_are_those_that_the_papers_models_read(key: str, num_frames: int, tmp_path: Path) -> None:
     path = clips.write_scene(tmp_path / "clip.mp4", clean := scene(num_frames, 24, 32))
-    entry = registry.get(key)
     whole = made_row(key, 4, RECIPE, path, tmp_path / "whole")
     row = made_row(key, 4, recipe.StoredFrames(num_frames=12), path, tmp_path / "frames")
-    guide = (len(donor_frames()), 1.0) if entry.guide else None
     stored = perturbations.open_clip(row)
     assert (row.frame_count, row.duration_s, row.stored_frames) == (whole.frame_count, whole.duration_s, 12)
-    plan = rendering.plan(recipe.parse(row.recipe), "data", "it", num_frames, guide)
+    plan = rendering.planned_clip(recipe.parse(row.recipe), shards.source_of(row)).order
     assert len(plan) == len(stored) == 12
     donor = [fitted(frame, (32, 24), antialiased=False) for frame in donor_frames()]
     assert np.array_equal(stored, np.stack([clean[place] if place >= 0 else donor[~place] for place in plan]))

@@ -184,7 +184,7 @@ def rendered(row: CompleteSource, name: str, severity: int, variant: str, **repl
     entry = registry.get(f"transmission/{name}", variant)
     wanted = recipe.make(entry, severity, seed=0, storage=recipe.Unstored(), replaced=replaced or None)
     source = shards.source_of(row)
-    return list(rendering.render(wanted, replace(source, facts=guided.facts_now(wanted, source))))
+    return list(rendering.planned_clip(wanted, replace(source, facts=guided.facts_now(wanted, source))).frames())
 
 
 def test_bytes_are_replaced_as_the_filter_says(uneven: CompleteSource) -> None:
@@ -288,7 +288,7 @@ def test_stronger_severities_need_fewer_bits(name: str, tmp_path: Path) -> None:
     for severity in (1, 3, 5):
         wanted = recipe.make(registry.get(f"transmission/{name}"), severity, seed=0, storage=recipe.Unstored())
         path = tmp_path / f"{severity}.mp4"
-        rendering.encode_stream(wanted, source, path, no_tick)
+        rendering.planned_clip(wanted, source).write_stream(path, no_tick)
         sizes.append(path.stat().st_size)
     assert sizes == sorted(sizes, reverse=True)
     assert len(set(sizes)) == 3

@@ -24,7 +24,7 @@ from perturbations.base.errors import MediaError
 from perturbations.config import sections as config
 from perturbations.engine import frame_orders, rendering
 from perturbations.engine.source import Cut, Source, cut_of, source_of
-from perturbations.media import decoding
+from perturbations.media import decoding, program
 from perturbations.media.clip import Image, MediaClip, uniform_indices
 from perturbations.plan import recipe, sharding
 from perturbations.suites import registry
@@ -227,7 +227,7 @@ def long_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_rendered(wanted: recipe.VideoRecipe, source: Source, expected: list[Image], only: set[int] | None) -> None:
-    frames = list(rendering.render(wanted, source, only=only))
+    frames = list(rendering.planned_clip(wanted, source).frames(only=only))
     assert [frame.position for frame in frames] == sorted(range(len(expected)) if only is None else only)
     assert all(np.array_equal(expected[frame.position], frame.image) for frame in frames)
 
@@ -240,7 +240,7 @@ def test_memory_changes_no_frame(
     """Few frames held, key frames taken for near: what goes back and forth, and what goes through a scratch file."""
     source = source_of(clips.source_row(long_clip))
     wanted = recipe.make(entry, 2, variant="paper", seed=1, storage=recipe.Unstored())
-    expected = [frame.image for frame in rendering.render(wanted, source)]
+    expected = [frame.image for frame in rendering.planned_clip(wanted, source).frames()]
     monkeypatch.setattr(frame_orders, "_HELD_BYTES", held * source.height * source.width * 3)
     for key_frames in (1, 12):
         monkeypatch.setattr(frame_orders, "_KEY_FRAMES", key_frames)
@@ -261,7 +261,7 @@ def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: p
             yield frame
 
     monkeypatch.setattr(decoding, "decode", counted)
-    assert len(list(rendering.render(wanted, source))) == 200
+    assert len(list(rendering.planned_clip(wanted, source).frames())) == 200
     assert decoded == list(range(200))
 
 
@@ -270,13 +270,13 @@ def test_a_few_frames_of_a_short_clip_are_read_without_a_copy(
 ) -> None:
     short = source_of(clips.source_row(clips.make(tmp_path / "short.mp4", *GOP, frames=72)))
     wanted = recipe.make(registry.get("mlvp/temporal_scrambling"), 5, seed=1, storage=recipe.Unstored())
-    expected = [frame.image for frame in rendering.render(wanted, short)]
+    expected = [frame.image for frame in rendering.planned_clip(wanted, short).frames()]
     monkeypatch.setattr(frame_orders, "scratch_file", lambda *arguments: pytest.fail("the clip was copied"))
     only = {0, len(expected) // 3, len(expected) - 1}
     assert_rendered(wanted, short, expected, only)
     with pytest.raises(pytest.fail.Exception):  # far from the start of a long one, a copy is cheaper
         monkeypatch.setattr(frame_orders, "_HELD_BYTES", 1)
-        list(rendering.render(wanted, source_of(clips.source_row(long_clip))))
+        list(rendering.planned_clip(wanted, source_of(clips.source_row(long_clip))).frames())
 
 
 def test_clips_of_one_video_share_what_was_made_of_it(
@@ -284,14 +284,14 @@ def test_clips_of_one_video_share_what_was_made_of_it(
 ) -> None:
     wanted = recipe.make(registry.get("msrvtt_p/mpeg2"), 1, seed=0, storage=recipe.Unstored(), whole_videos=True)
     encoded = []
-    encode = rendering.encode_stream
-    monkeypatch.setattr(rendering, "encode_stream", lambda *args: encoded.append(1) or encode(*args))
+    encode = program.encode_with_ffmpeg
+    monkeypatch.setattr(program, "encode_with_ffmpeg", lambda *args, **kept: encoded.append(1) or encode(*args, **kept))
     whole = source_of(clips.source_row(long_clip))
     for first in (0, 31, 150):
         cut = Cut(video_id="it", first=first, num_frames=200)
         clip = MediaClip(long_clip, first / 25, (first + 20) / 25)
         source = replace(whole, clip=clip, num_frames=20, cut=cut, scratch=tmp_path)
-        assert len(list(rendering.render(wanted, source))) == 20
+        assert len(list(rendering.planned_clip(wanted, source).frames())) == 20
     assert len(encoded) == 1
     assert len(list(tmp_path.iterdir())) == 1
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import clips
 import cv2
 import numpy as np
 import pandas as pd
@@ -15,7 +17,9 @@ from test_kernels import scene
 from test_workflow import Project, copy_of, folders, tiny_clip
 
 from perturbations import perturb, read_manifest
-from perturbations.engine import rendering
+from perturbations.engine import guided, rendering
+from perturbations.engine.source import Source
+from perturbations.media.clip import Frame, MediaClip
 from perturbations.plan import recipe
 from perturbations.suites import registry
 
@@ -171,9 +175,10 @@ DRAWN = [
 def test_mm_robustness_draws_by_the_clip_or_by_the_frame(key: str) -> None:
     def changed(draw: registry.Draw | None, num_frames: int = 4) -> list[bytes]:
         wanted = recipe.make(registry.get(key), 3, seed=0, storage=recipe.Unstored(), draw=draw)
-        guide = (None,) if wanted.guide is not None else ()
-        apply = rendering.applier(wanted, "data", "it", num_frames, 48, 64, *guide)
-        return [apply(FRAMES[0], index).tobytes() for index in range(num_frames)]
+        source = Source("data", "it", MediaClip(Path()), "", num_frames, 64, 48, clips.TIMING)
+        planned = rendering.planned_clip(wanted, replace(source, facts=guided.facts_now(wanted, source)))
+        frames = [Frame(FRAMES[0], index, index) for index in range(num_frames)]
+        return [image.tobytes() for _, image in planned.changed(lambda _: iter(frames))]
 
     assert len(set(changed(None))) == 1
     assert changed("clip") == changed(None)

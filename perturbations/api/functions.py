@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from operator import index
@@ -33,7 +33,6 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.media import decoding, decord_reader, encoding, framefile
 from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
-from perturbations.media.footage import Span
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import Unstored, VideoRecipe, make, parse
 from perturbations.suites import registry
@@ -95,51 +94,30 @@ def perturb(
         return frames.copy()
     recipe = make(entry, severity, seed=seed, storage=Unstored())
     frames = np.ascontiguousarray(frames)
-    if entry.method == "codec":
+    if entry.encodes:
         return _through_codec(frames, recipe, dataset, item_id, fps)
-    clip = _ArrayClip(frames, dataset, item_id, fps)
-    others = [_ArrayClip(donor, "donors", f"{number:06d}", fps) for number, donor in enumerate(donors)]
+    clip = _array_clip(frames, dataset, item_id, fps)
+    others = [_array_clip(donor, "donors", f"{number:06d}", fps) for number, donor in enumerate(donors)]
     if recipe.donors and all(other.frames_sha256 == clip.frames_sha256 for other in others):
         raise ValueError(f"{recipe.key} takes a segment of another clip: give `donors`")
     facts = guided.facts_now(recipe, clip, others)
-    guide = guided.guide_of(recipe, facts, clip)
-    if entry.method == "temporal":
-        plan = rendering.plan(recipe, dataset, item_id, len(frames), guide)
-        rendering.check_length(recipe, len(plan))
-        size = frames.shape[2], frames.shape[1]
-        chosen = facts.other_item() if facts else None
-        other = next((donor.images for donor in others if donor.item_id == chosen), frames)
-        fit = partial(fitted, size=size, antialiased=recipe.antialiases_donors)
-        return np.stack([frames[place] if place >= 0 else fit(other[~place]) for place in plan])
-    num_frames, height, width, _ = frames.shape
-    kernel = rendering.applier(recipe, dataset, item_id, num_frames, height, width, guide)
-    kept = rendering.reshaped(recipe, dataset, item_id, num_frames, height, width).kept
-    return np.stack([image for _, image in rendering.changed(kernel, guide, clip.frames, only=kept)])
+    planned = rendering.planned_clip(recipe, replace(clip, facts=facts))
+    chosen = facts.other_item() if facts else None
+    other = next((donor.images for donor in others if donor.item_id == chosen), frames)
+    fit = partial(fitted, size=clip.size, antialiased=recipe.antialiases_donors)
+
+    def clean(only: Collection[int] | None) -> Iterator[Frame]:
+        for position in range(len(frames)) if planned.order is None else planned.order:
+            yield Frame(frames[position] if position >= 0 else fit(other[~position]), position, position)
+
+    return np.stack([image for _, image in planned.changed(clean)])
 
 
-@dataclass(frozen=True)
-class _ArrayClip:
-    """A clip in memory, with the interface that guides expect: T x H x W x 3, RGB uint8."""
+@dataclass(frozen=True, kw_only=True)
+class _ArrayClip(Source):
+    """A clip in memory, T x H x W x 3, RGB uint8. It has no file."""
 
     images: Frames
-    dataset: str
-    item_id: str
-    fps: float
-
-    @property
-    def num_frames(self) -> int:
-        """T."""
-        return len(self.images)
-
-    @property
-    def height(self) -> int:
-        """H."""
-        return int(self.images.shape[1])
-
-    @property
-    def width(self) -> int:
-        """W."""
-        return int(self.images.shape[2])
 
     @cached_property
     def frames_sha256(self) -> str:
@@ -147,24 +125,29 @@ class _ArrayClip:
         return storage.sha256_of(repr(self.images.shape).encode() + np.ascontiguousarray(self.images).tobytes())
 
     @property
-    def sha256(self) -> str:
-        """The same hash: the clip has no file."""
-        return self.frames_sha256
-
-    @property
     def place(self) -> str:
         """Empty: the clip has no file."""
         return ""
-
-    @property
-    def span(self) -> Span:
-        """(None, None): from the beginning to the end."""
-        return None, None
 
     def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
         """The clip's frames in order; with `only`, those at these positions."""
         for position in range(len(self.images)) if only is None else sorted(only):
             yield Frame(self.images[position], position, position)
+
+
+def _array_clip(images: Frames, dataset: str, item_id: str, fps: float) -> _ArrayClip:
+    num_frames, height, width, _ = images.shape
+    return _ArrayClip(
+        dataset=dataset,
+        item_id=item_id,
+        clip=MediaClip(Path()),
+        sha256=f"{dataset}/{item_id} in memory",
+        num_frames=num_frames,
+        width=width,
+        height=height,
+        timing=Timing(1 / Fraction(fps), Fraction(fps)),
+        images=images,
+    )
 
 
 def perturb_text(
@@ -226,7 +209,7 @@ def _check_clip(frames: Frames, fps: float) -> None:
 
 
 def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: str, fps: float) -> Frames:
-    if rendering.needs_file(recipe):
+    if recipe.entry.takes_file(recipe.params):
         raise ValueError(f"{recipe.key} as '{recipe.variant}' makes it takes a video file's own stream or bitrate")
     rate = plain_rate(Fraction(fps))
     timing = Timing(1 / rate, rate)
@@ -236,7 +219,7 @@ def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: s
         encoding.encode(pictures, path, storage.PROFILES["lossless"], timing)
         num_frames, height, width = frames.shape[:3]
         source = Source(dataset, item_id, MediaClip(path), "", num_frames, width, height, timing)
-        return np.stack([frame.image for frame in rendering.render(recipe, source)])
+        return np.stack([frame.image for frame in rendering.planned_clip(recipe, source).frames()])
 
 
 def open_clip(row: object, indices: Iterable[int] | None = None, reader: Reader = "pyav") -> Frames:
@@ -301,7 +284,7 @@ def _frames_of(clip: ClipRow | SourceRow, indices: Sequence[int] | None, reader:
         return _collect(_decoded(MediaClip(path), only, reader, clip), indices)
     if not isinstance(clip, VideoRow):
         raise ManifestError(f"{clip.item_id!r} has no frames: its storage is {clip.storage!r}")
-    return _collect(rendering.render(parse(clip.recipe), source_of(clip), only=only), indices)
+    return _collect(rendering.planned_clip(parse(clip.recipe), source_of(clip)).frames(only=only), indices)
 
 
 def _decoded(clip: MediaClip, only: set[int] | None, reader: Reader, row: ClipRow | SourceRow) -> Iterator[Frame]:

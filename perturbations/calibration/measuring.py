@@ -5,13 +5,14 @@ from __future__ import annotations
 import statistics
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ConfigError, MediaError
-from perturbations.base.progress import no_tick
 from perturbations.engine import guided, rendering
 from perturbations.engine.frame_orders import fitted
+from perturbations.engine.planned import PlannedClip
 from perturbations.engine.render_clip import MEASURED_FRAMES
 from perturbations.engine.source import Source
 from perturbations.guides import registry as guides
@@ -48,40 +49,37 @@ class Held:
         self._frames = {frame.position: frame for frame in source.frames(self._places)}
         self._clean = [self._frames[place].image for place in self._places]
         self._facts: dict[str, Facts | None] = {}
-        self._guides: dict[str, object] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="perturb-")
         self._kept: dict[str, Path] = {}
 
     def measure(self, recipes: Sequence[VideoRecipe]) -> list[float]:
         """The SSIM of each of one perturbation's recipes, against the clean frames."""
-        method = rendering.method(recipes[0])
-        if method == "temporal":
+        entry = recipes[0].entry
+        if entry.moves_frames:
             return self._rearranged(recipes)
-        images: Callable[[VideoRecipe], Iterable[Image]] = self._encoded if method == "codec" else self._changed
+        images: Callable[[VideoRecipe], Iterable[Image]] = self._encoded if entry.encodes else self._changed
         return [_mean_ssim(zip(self._clean, images(recipe), strict=True)) for recipe in recipes]
 
     def _changed(self, recipe: VideoRecipe) -> Iterator[Image]:
-        source, guide = self.source, self._guide(recipe)
-        kernel = rendering.applier(
-            recipe, source.dataset, source.item_id, source.num_frames, source.height, source.width, guide
-        )
-        frames = rendering.changed(kernel, guide, self._held, only=self._places, tick=no_tick)
-        return (image for _, image in frames)
+        return (image for _, image in self._planned(recipe).changed(self._held, self._places))
 
     def _held(self, only: Iterable[int] | None) -> Iterator[Frame]:
         """The frames that are held; a guide that must see others gets its analysis from a file."""
         return (self._frames[place] for place in sorted(only or self._places))
 
     def _encoded(self, recipe: VideoRecipe) -> Iterator[Image]:
-        return (frame.image for frame in rendering.render(recipe, self.source, only=set(self._places)))
+        return (frame.image for frame in self._planned(recipe).frames(only=set(self._places)))
+
+    def _planned(self, recipe: VideoRecipe) -> PlannedClip:
+        source = replace(self.source, facts=self._facts_of(recipe), kept=self._kept_by(recipe))
+        return rendering.planned_clip(recipe, source)
 
     def _rearranged(self, recipes: Sequence[VideoRecipe]) -> list[float]:
         """Temporal recipes make no pixels: one pass compares all pairs of frames that any of them needs."""
         shown = []
         for recipe in recipes:
-            source = self.source
-            plan = rendering.plan(recipe, source.dataset, source.item_id, source.num_frames, self._guide(recipe))
-            rendering.check_length(recipe, len(plan))
+            plan = self._planned(recipe).order
+            assert plan is not None
             clean_of = dict(zip(uniform_indices(MEASURED_FRAMES, len(plan)), self._sampled, strict=True))
             shown.append([(clean, plan[place]) for place, clean in clean_of.items()])
         compared: dict[int, set[int]] = {}
@@ -102,13 +100,6 @@ class Held:
         if others := {~position for position in positions if position < 0}:
             for frame in decoding.decode(guided.other_clip(recipe, self._facts_of(recipe)), only=others):
                 yield ~frame.position, fitted(frame.image, self.source.size, antialiased=recipe.antialiases_donors)
-
-    def _guide(self, recipe: VideoRecipe) -> object:
-        """What the kernel takes, the same for all severities."""
-        if recipe.key not in self._guides:
-            facts = self._facts_of(recipe)
-            self._guides[recipe.key] = guided.guide_of(recipe, facts, self.source, self._kept_by(recipe))
-        return self._guides[recipe.key]
 
     def _facts_of(self, recipe: VideoRecipe) -> Facts | None:
         if recipe.key not in self._facts:

@@ -191,7 +191,7 @@ class _Search:
 
     def first(self) -> list[float | int]:
         """Every published severity (whole numbers), and even strengths."""
-        grid = _TEMPORAL_GRID if self.entry.method == "temporal" else _GRID
+        grid = _TEMPORAL_GRID if self.entry.moves_frames else _GRID
         even = [float(strength) for strength in np.linspace(0, 1, grid)]
         return [*self.entry.severities, *self._new(even)]
 

@@ -104,10 +104,10 @@ def parse_facts(recipe: VideoRecipe, text: str | None) -> Facts | None:
     return parse_record(registry.get(kind).facts, text, f"the facts of the guide '{kind}'")
 
 
-def guide_of(recipe: VideoRecipe, facts: Facts | None, clip: CleanClip, kept: Path | None = None) -> object:
-    """What the kernel takes; None where the recipe is not guided. `kept` is the file of the clip's analysis."""
+def arguments(recipe: VideoRecipe, facts: Facts | None, clip: CleanClip, kept: Path | None) -> tuple[object, ...]:
+    """The guide, which a guided kernel takes beside the others; `kept` is the file of the clip's analysis."""
     if recipe.guide is None:
-        return None
+        return ()
     assert facts is not None
     shape = ClipShape(
         num_frames=clip.num_frames,
@@ -117,7 +117,12 @@ def guide_of(recipe: VideoRecipe, facts: Facts | None, clip: CleanClip, kept: Pa
         times=partial(times_of, clip),
         kept=kept,
     )
-    return registry.get(recipe.guide.kind).make(recipe.guide, facts, shape)
+    return (registry.get(recipe.guide.kind).make(recipe.guide, facts, shape),)
+
+
+def keeps_times(recipe: VideoRecipe) -> bool:
+    """Whether a temporal kernel is given the clip's times, and so changes none of them."""
+    return recipe.guide is not None and registry.get(recipe.guide.kind).keeps_times
 
 
 def other_clip(recipe: VideoRecipe, facts: Facts | None) -> MediaClip:

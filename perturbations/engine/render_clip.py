@@ -15,17 +15,8 @@ from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.engine.journal import Measured
-from perturbations.engine.rendering import (
-    encode_stream,
-    full_length,
-    is_aligned,
-    is_stream,
-    length,
-    method,
-    render,
-    shape_of,
-    timing,
-)
+from perturbations.engine.planned import PlannedClip, Seen
+from perturbations.engine.rendering import planned_clip
 from perturbations.engine.source import Source
 from perturbations.media import decoding, encoding, framefile, probing, quality, sound
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
@@ -35,8 +26,6 @@ MEASURED_FRAMES = 12
 """PSNR and SSIM against the clean clip are computed on this many uniformly sampled frames."""
 
 _KEPT_BYTES = 256 * 2**20
-
-_Seen = Callable[[Frame, Image], None]
 
 
 def produce(
@@ -60,7 +49,7 @@ def produce(
         return work.make_frames(recipe.storage.num_frames)
     if not isinstance(recipe.storage, StoredVideo):
         return work.make_nothing()
-    if work.is_stream:
+    if work.planned.stores_stream:
         return work.make_stream(check)
     return work.make_video(recipe.storage.profile, check)
 
@@ -79,7 +68,7 @@ def measure(
     if not isinstance(recipe.storage, StoredVideo):
         return work.make_nothing()
     work.check_sound()
-    if work.is_stream:
+    if work.planned.stores_stream:
         return work.measure_stream(target)
     return work.measure_video(target, work.intended(keep=False))
 
@@ -106,39 +95,32 @@ class _Work:
     """The production of one clip by one recipe."""
 
     def __init__(self, recipe: VideoRecipe, source: Source, target: Path, tick: Tick, *, with_sound: bool) -> None:
-        self._recipe = recipe
+        self.planned = planned_clip(recipe, source)
         self._source = source
         self._target = target
         self._tick = tick
-        self._num_frames = length(recipe, source)
-        self._shape = shape_of(recipe, source)
+        self._num_frames = self.planned.num_frames
         self._audio: str | None = None if with_sound else sound.UNWANTED
-        if method(recipe) == "temporal" or not is_aligned(recipe, source):
+        if not self.planned.keeps_sound:
             self._audio = sound.TIMES
-        self._sees_clean = method(recipe) == "pixel" and is_aligned(recipe, source)
-        same_size = (self._shape.width, self._shape.height) == source.size
-        self._distortion = _Distortion(source, recipe, self._num_frames if same_size else None)
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the encoder's stream is stored as it is."""
-        return is_stream(self._recipe) and self._source.cut is None
+        self._distortion = _Distortion(self.planned)
 
     def intended(self, *, keep: bool) -> _Twice:
         """The perturbed frames, which can be iterated twice; the first iteration measures them."""
-        size = self._num_frames * self._shape.height * self._shape.width * 3
+        size = self._num_frames * self.planned.height * self.planned.width * 3
         return _Twice(self._rendered, self._distortion.see, keep=keep and size <= _KEPT_BYTES)
 
-    def _rendered(self, seen: _Seen | None) -> Iterator[Frame]:
-        if self._sees_clean:
-            return render(self._recipe, self._source, tick=self._tick, seen=seen)
-        frames = render(self._recipe, self._source, tick=self._tick)
-        return frames if seen is None else self._distortion.against_clean(frames, self._tick)
+    def _rendered(self, seen: Seen | None, only: Collection[int] | None = None) -> Iterator[Frame]:
+        """The perturbed frames, or those at `only`; measured where `seen` is given."""
+        frames = self.planned.frames(only=only, tick=self._tick, seen=seen)
+        if seen is None or self.planned.sees_clean:
+            return frames
+        return self._distortion.against_clean(frames, self._tick)
 
     def make_video(self, profile: str, check: bool) -> Measured:
         intended = self.intended(keep=check)
         with storage.atomic_path(self._target) as temporary:
-            clock = timing(self._recipe, self._source)
+            clock = self.planned.timing
             settings = storage.PROFILES[profile]
             keys = set(uniform_indices(settings.key_frames, self._num_frames)) if settings.key_frames else ()
             aspect = self._source.sample_aspect
@@ -159,7 +141,7 @@ class _Work:
 
     def make_stream(self, check: bool) -> Measured:
         with storage.atomic_path(self._target) as temporary:
-            encode_stream(self._recipe, self._source, temporary, self._tick)
+            self.planned.write_stream(temporary, self._tick)
             self._add_sound(temporary)
             if check:
                 return self.measure_stream(temporary)
@@ -206,7 +188,7 @@ class _Work:
 
     def _sampled(self, num_frames: int) -> Image:
         indices = uniform_indices(num_frames, self._num_frames)
-        images = {frame.position: frame.image for frame in self._rendered_and_measured(set(indices))}
+        images = {frame.position: frame.image for frame in self._rendered(self._distortion.see, set(indices))}
         _expect(len(images), len(set(indices)))
         return np.stack([images[index] for index in indices])
 
@@ -223,14 +205,8 @@ class _Work:
 
     def make_nothing(self) -> Measured:
         """Measure a clip that is not stored but rendered on demand."""
-        hashed = self._hash_of(self._rendered_and_measured(None), self._num_frames)
+        hashed = self._hash_of(self._rendered(self._distortion.see), self._num_frames)
         return self._measured(0, {"frames_sha256": hashed, "storage_psnr_db": math.inf})
-
-    def _rendered_and_measured(self, only: Collection[int] | None) -> Iterator[Frame]:
-        recipe, source, tick = self._recipe, self._source, self._tick
-        if self._sees_clean:
-            return render(recipe, source, only=only, tick=tick, seen=self._distortion.see)
-        return self._distortion.against_clean(render(recipe, source, only=only, tick=tick), tick)
 
     def _hash_of(self, frames: Iterable[Frame], expected: int) -> str:
         digest = hashlib.sha256()
@@ -242,16 +218,15 @@ class _Work:
         return digest.hexdigest()
 
     def _measured(self, stored_frames: int, described: dict[str, object]) -> Measured:
-        num_frames = full_length(self._recipe, self._source)
-        is_even = not is_aligned(self._recipe, self._source)
-        size = {"width": self._shape.width, "height": self._shape.height} if self._recipe.entry.shape else {}
+        planned, recipe = self.planned, self.planned.recipe
+        size = {"width": planned.width, "height": planned.height} if recipe.entry.shape else {}
         return Measured.model_validate(
             {
-                "frame_count": num_frames,
-                "duration_s": num_frames / self._source.fps if is_even else None,
+                "frame_count": planned.full_length,
+                "duration_s": None if planned.is_aligned else planned.full_length / self._source.fps,
                 **size,
                 "stored_frames": stored_frames,
-                "audio": self._audio if isinstance(self._recipe.storage, StoredVideo) else None,
+                "audio": self._audio if isinstance(recipe.storage, StoredVideo) else None,
                 "psnr_db": self._distortion.psnr_db,
                 "ssim": self._distortion.ssim,
                 **described,
@@ -262,17 +237,17 @@ class _Work:
 class _Distortion:
     """Distortion against the clean clip over uniformly sampled frames of both, as evaluators sample them.
 
-    `num_frames` are the perturbed clip's; None where its frames have another size, and nothing can be compared.
+    Nothing is compared where the perturbed frames have another size.
     """
 
-    def __init__(self, source: Source, recipe: VideoRecipe, num_frames: int | None) -> None:
-        stored = recipe.storage
+    def __init__(self, planned: PlannedClip) -> None:
+        stored = planned.recipe.storage
         sampled = stored.num_frames if isinstance(stored, StoredFrames) else MEASURED_FRAMES
-        self._source = source
+        self._source = planned.source
         self._clean_of: dict[int, int] = {}
-        if num_frames is not None:
-            clean = uniform_indices(sampled, source.num_frames)
-            self._clean_of = dict(zip(uniform_indices(sampled, num_frames), clean, strict=True))
+        if (planned.width, planned.height) == self._source.size:
+            clean = uniform_indices(sampled, self._source.num_frames)
+            self._clean_of = dict(zip(uniform_indices(sampled, planned.num_frames), clean, strict=True))
         self._distortion = quality.Distortion(structural=True)
 
     def see(self, clean: Frame, image: Image) -> None:
@@ -304,7 +279,7 @@ class _Distortion:
 class _Twice:
     """Frames that are iterated twice: kept in memory where they fit, otherwise rendered again."""
 
-    def __init__(self, rendered: Callable[[_Seen | None], Iterator[Frame]], seen: _Seen, *, keep: bool) -> None:
+    def __init__(self, rendered: Callable[[Seen | None], Iterator[Frame]], seen: Seen, *, keep: bool) -> None:
         self._rendered = rendered
         self._seen = seen
         self._kept: list[Frame] | None = [] if keep else None
@@ -345,8 +320,3 @@ def _file_columns(path: Path) -> dict[str, object]:
         "pix_fmt": info.pix_fmt,
         "bitrate_bps": None if math.isnan(bitrate) else bitrate,
     }
-
-
-def stored_indices(storage: StoredFrames, num_frames: int) -> list[int]:
-    """Which frames of the full-length clip the `frames` tier keeps."""
-    return uniform_indices(storage.num_frames, num_frames)

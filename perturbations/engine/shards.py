@@ -12,12 +12,12 @@ from typing import TypeVar
 from perturbations.base import locking, storage
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, log_kept, no_tick, ticking
-from perturbations.engine import clip_rows, guided, render_clip, rendering, supervise
+from perturbations.engine import clip_rows, guided, render_clip, supervise
 from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, Source, source_of
 from perturbations.guides.registry import Analysed, AnalysisRecipe, Known, Work, analysis
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, QuarantineStage, SourceRow, VideoRow
-from perturbations.media import decoding, probing, sound
+from perturbations.media import decoding, probing, program, sound
 from perturbations.media.clip import Frame, MediaClip
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import VideoRecipe
@@ -107,7 +107,8 @@ def run_videos(
     it stopped. Paths in rows are relative to `root`. `known` holds what guided recipes need of the clips. `videos` are
     the rows of the whole videos, where clips are cut from those. Stored videos have the sources' sound `with_sound`.
     """
-    rendering.check_tools(recipe)
+    if encoder := recipe.entry.encoder(recipe.params):
+        program.check_ffmpeg(encoder)
     expected: list[VideoRow] = []
     failed: list[VideoRow] = []
     targets: list[Path] = []

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -72,7 +73,7 @@ class Source:
     scratch: Path | None = None
     hashed_frames: str | None = None
 
-    @property
+    @cached_property
     def whole(self) -> Source:
         """The video that is perturbed: the clip itself, or the video that it is cut from."""
         if self.cut is None:

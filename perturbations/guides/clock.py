@@ -47,4 +47,5 @@ GUIDE = Guide(
     find=_find,
     make=_make,
     players=lambda recipe, row: "{}",
+    keeps_times=True,
 )

@@ -293,6 +293,7 @@ class Guide:
         roles: the keys of `backends` that it adds.
         problems: the function (settings) -> combinations that the configuration must not have, one line per mistake.
         other: the function (facts) -> the other clip whose frames are used; None where there is no such clip.
+        keeps_times: whether the kernel is given the clip's times, at which the perturbed frames are shown too.
         on_the_fly: whether the kernel works without the analysis, because the guide watches the frames.
         pictured: the analysis whose results people look at: a corpus includes its manifest and a picture of it.
     """
@@ -309,6 +310,7 @@ class Guide:
     roles: tuple[Role, ...] = ()
     problems: Callable[[GuideSettings], list[str]] = lambda settings: []
     other: Callable[[Facts], MediaClip] | None = None
+    keeps_times: bool = False
     on_the_fly: bool = False
     pictured: str | None = None
 

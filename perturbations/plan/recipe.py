@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -119,7 +119,7 @@ class VideoRecipe(Record):
         """`suite/perturbation`."""
         return f"{self.suite}/{self.perturbation}"
 
-    @property
+    @cached_property
     def entry(self) -> registry.Perturbation:
         """The declaration, as the recipe's variant makes it."""
         return registry.get(self.key, self.variant)
@@ -245,7 +245,7 @@ def make(
             value = float(value)
         parameters[name] = value
     tier = storage
-    if whole_videos and perturbation.method == "codec" and isinstance(storage, StoredVideo):
+    if whole_videos and perturbation.encodes and isinstance(storage, StoredVideo):
         # A clip that is cut from an encoder's stream must not be compressed with loss a second time.
         tier = stored_video("lossless")
     guide = None

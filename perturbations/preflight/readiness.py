@@ -98,11 +98,10 @@ def _of_encoders(config: configuration.Config, wanted: WantedWork) -> Iterator[s
     encoders: dict[str, str] = {}
     for collection, suite, name, severity in wanted.scenarios:
         entry = registry.get(f"{suite}/{name}", config.suites[suite].variant)
-        if entry.method == "codec":
+        if entry.encodes:
             job = recipe.from_config(config, collection, suite, name, severity)
-            encoder = str(registry.resolve(entry.kernel)(**job.params)["vcodec"])
-            if encoder != "copy":
-                encoders.setdefault(encoder, entry.key)
+            if needed := entry.encoder(job.params):
+                encoders.setdefault(needed, entry.key)
     for encoder, key in encoders.items():
         if reason := _missing_in_ffmpeg(encoder):
             yield f"{key}: {reason}"

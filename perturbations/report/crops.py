@@ -78,7 +78,7 @@ def strips(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> Iterat
 def _is_temporal(key: str) -> bool:
     """Whether a perturbation moves frames; one that is not installed here is shown by one frame."""
     try:
-        return registry.get(key).method == "temporal"
+        return registry.get(key).moves_frames
     except UnknownPerturbationError:
         return False
 

@@ -13,7 +13,7 @@ from perturbations.api import functions as api
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
-from perturbations.engine import render_clip, rendering, shards
+from perturbations.engine import rendering, shards
 from perturbations.guides import registry as guides
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, CompleteSource, VideoRow
@@ -68,7 +68,7 @@ def images_of(
     `row` and `donors` are rows of a sources manifest. Images are RGB uint8, of about the clip's size.
     """
     clip = MediaClip(Path(row.path), row.start_s, row.end_s)
-    temporal = entry.method == "temporal"
+    temporal = entry.moves_frames
     if temporal:
         images = [_tiled(_decoded(clip, row.frame_count))]
     else:
@@ -76,9 +76,10 @@ def images_of(
     for severity in severities:
         video = recipe.make(entry, severity, seed=seed, storage=recipe.Unstored(), donors="--donors")
         source = shards.source_with_facts(video, row, donors)
-        length = rendering.length(video, source)
+        planned = rendering.planned_clip(video, source)
+        length = planned.num_frames
         positions = uniform_indices(_ROWS * _COLUMNS, length) if temporal else [length // 2]
-        frames = {frame.position: frame.image for frame in rendering.render(video, source, only=set(positions))}
+        frames = {frame.position: frame.image for frame in planned.frames(only=set(positions))}
         shown = [frames[position] for position in positions]
         images.append(_tiled(shown) if temporal else shown[0])
     return images
@@ -118,7 +119,7 @@ def from_manifest(
     clean = clean_middle(chosen[0])
     lines = []
     for name in sorted(by_name, key=in_order.index):
-        temporal = registry.get(f"{first.suite}/{name}").method == "temporal"
+        temporal = registry.get(f"{first.suite}/{name}").moves_frames
         of_row = several if temporal else middle
         images = [of_row(by_name[name][severity]) if severity in by_name[name] else None for severity in shown]
         lines.append((name, [several_clean(chosen[0]) if temporal else clean, *images]))
@@ -172,6 +173,6 @@ def clean_middle(row: VideoRow) -> Image:
     stored = recipe.parse(row.recipe).storage
     position = row.source_frame_count // 2
     if isinstance(stored, recipe.StoredFrames):
-        sampled = render_clip.stored_indices(stored, row.source_frame_count)
+        sampled = uniform_indices(stored.num_frames, row.source_frame_count)
         position = sampled[len(sampled) // 2]
     return next(iter(decoding.decode(_source_clip(row), only={position}))).image

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cache
 from typing import Any, Literal
 
@@ -105,6 +106,40 @@ class Perturbation:
     def key(self) -> str:
         """`suite/name`, the perturbation's identity."""
         return f"{self.suite}/{self.name}"
+
+    @property
+    def moves_frames(self) -> bool:
+        """Whether frames are put in another order and no pixel changes: one frame does not show what was done."""
+        return self.method == "temporal"
+
+    @property
+    def encodes(self) -> bool:
+        """Whether an encoder's stream is the perturbed video."""
+        return self.method == "codec"
+
+    @property
+    def changed_columns(self) -> frozenset[str]:
+        """The columns of length and size that a perturbed clip's row may have otherwise than its source's."""
+        length = {"frame_count", "duration_s"} if self.moves_frames or self.shape else set()
+        return frozenset(length | ({"width", "height"} if self.shape else set()))
+
+    def encoding(self, parameters: Mapping[str, object]) -> dict[str, str | int | Fraction]:
+        """The encoder's arguments, of ffmpeg's output; none where nothing is encoded.
+
+        A fraction is a share of the bitrate of the source's file.
+        """
+        arguments: dict[str, str | int | Fraction] = resolve(self.kernel)(**parameters) if self.encodes else {}
+        return arguments
+
+    def encoder(self, parameters: Mapping[str, object]) -> str | None:
+        """ffmpeg's encoder; None where none is needed."""
+        name = self.encoding(parameters).get("vcodec", "copy")
+        return None if name == "copy" else str(name)
+
+    def takes_file(self, parameters: Mapping[str, object]) -> bool:
+        """Whether the source's file counts, and not its frames alone: its bitrate, or its own stream."""
+        arguments = self.encoding(parameters)
+        return "bsf" in arguments or any(isinstance(value, Fraction) for value in arguments.values())
 
     @property
     def players(self) -> tuple[str, ...]:

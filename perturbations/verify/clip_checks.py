@@ -122,10 +122,7 @@ def check_video(task: ClipCheck, tick: Tick) -> Checked:
 
 def _with_measured(expected: VideoRow, row: VideoRow) -> VideoRow:
     """The expected row with the measured columns of the manifest's row."""
-    entry = parse(expected.recipe).entry
-    names = set(_MEASURED)
-    names |= {"frame_count", "duration_s"} if entry.method == "temporal" or entry.shape else set()
-    names |= {"width", "height"} if entry.shape else set()
+    names = _MEASURED | parse(expected.recipe).entry.changed_columns
     return replace(expected, **{name: getattr(row, name) for name in names}, stage=None, error=None)
 
 

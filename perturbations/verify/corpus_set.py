@@ -150,9 +150,7 @@ class VerifiedCorpus:
     def _tells_the_source(self, row: VideoRow) -> int:
         """How much of its source a row describes: perturbations may change the length, or also the size."""
         recipe = self.recipes.get((row.perturbation, row.severity))
-        if recipe is None or recipe.entry.shape:
-            return 0
-        return 1 if recipe.entry.method == "temporal" else 2
+        return -4 if recipe is None else -len(recipe.entry.changed_columns)
 
     def _expecting(self, recipe: VideoRecipe) -> Callable[[CompleteSource, VideoRow | None], VideoRow]:
         known = self._known(recipe)

@@ -152,8 +152,9 @@ def _encode(row: UsableRow, target: Path, tick: Tick, known: KnownFiles | None) 
         frames, timing = ticking(source.frames(), tick), source.timing
     else:
         assert isinstance(row, VideoRow)
-        recipe, source = parse(row.recipe), source_of(row)
-        frames, timing = rendering.render(recipe, source, tick=tick), rendering.timing(recipe, source)
+        source = source_of(row)
+        planned = rendering.planned_clip(parse(row.recipe), source)
+        frames, timing = planned.frames(tick=tick), planned.timing
     with storage.atomic_path(target) as temporary:
         encoding.encode(frames, temporary, _LOSSLESS, timing, sample_aspect=source.sample_aspect)
         hashed, _ = render_clip.frames_sha256(temporary, tick)

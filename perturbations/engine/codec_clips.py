@@ -1,0 +1,138 @@
+"""Clips that an encoder makes: its stream, or what a player shows of the stream when it arrives damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+from perturbations.base.progress import Tick, no_tick, ticking
+from perturbations.base.records import digest
+from perturbations.base.storage import output_errors
+from perturbations.engine.frame_orders import frames_at
+from perturbations.engine.planned import PlannedClip, Realizations, Seen
+from perturbations.engine.source import Source, even, scratch_file
+from perturbations.media import decoding, pixels, probing, program, received
+from perturbations.media.clip import Frame, MediaClip
+from perturbations.media.footage import times_of
+from perturbations.plan.recipe import VideoRecipe
+from perturbations.suites import registry
+
+
+def codec_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
+    """The plan of a clip whose frames are an encoder's."""
+    encoding = recipe.entry.encoding(recipe.params)
+    return _CodecClip(
+        recipe=recipe,
+        source=source,
+        drawn=Realizations(recipe, source),
+        height=source.height,
+        width=source.width,
+        num_frames=source.num_frames,
+        full_length=source.num_frames,
+        stores_stream=recipe.entry.damage is None and "bsf" not in encoding and source.cut is None,
+        encoding=encoding,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CodecClip(PlannedClip):
+    """A clip that an encoder makes: its stream is the perturbed video, unless the stream arrives damaged.
+
+    `encoding` are the encoder's arguments.
+    """
+
+    encoding: Mapping[str, str | int | Fraction]
+
+    def frames(
+        self, *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
+    ) -> Iterator[Frame]:
+        recipe, source, whole = self.recipe, self.source, self.source.whole
+        if (damage := self.encoding.get("bsf")) is not None:
+            yield from at_clean_times(_received(source.clip.path, source, only, tick, damage=str(damage)), source)
+            return
+        name = digest([recipe.text, whole.sha256, whole.clip.start_s, whole.clip.end_s])
+        with scratch_file(whole, name, lambda path: self.write_stream(path, tick)) as path:
+            if recipe.entry.damage is not None:
+                yield from at_clean_times(_received(path, source, only, tick), source)
+                return
+            if source.cut is None:
+                frames = ticking(decoding.decode(MediaClip(path), only=only), tick)
+                yield from _in_ticks(frames, probing.probe(path).time_base, source.timing.time_base)
+                return
+            places = range(source.num_frames) if only is None else sorted(only)
+            stream = replace(whole, clip=MediaClip(path), sha256=name)
+            frames = frames_at(stream, [source.first + place for place in places], tick)
+            in_clip = (frame._replace(position=frame.position - source.first) for frame in frames)
+            yield from at_clean_times(in_clip, source)
+
+    def write_stream(self, path: Path, tick: Tick) -> None:
+        """Write the stream: the encoder's own output for the whole video, damaged if the recipe says so.
+
+        Whatever the file holds, the encoder gets the frames that decoding gives: so an array, or another file of the
+        same frames, has the same result, but where bitrates are shares of the file's.
+        """
+        recipe, source = self.recipe, self.source.whole
+        arguments = {name: _of_file(value, source.clip.path) for name, value in self.encoding.items()}
+        arguments["pix_fmt"] = pixels.storable_pix_fmt(str(arguments["pix_fmt"]), source.width, source.height)
+        info = probing.probe(source.clip.path)
+        arguments |= pixels.tagged_bt601(info.primaries, info.transfer)
+        frames = ticking(decoding.decode(source.clip), tick)
+        fed = "rgb24"
+        if arguments["pix_fmt"] == "yuv420p":
+            fed, to_planes = "yuv420p", pixels.to_planes()
+            frames = (frame._replace(image=to_planes(frame.image)) for frame in frames)
+        clock = source.timing
+        if probing.is_constant_rate(source.clip.path) or arguments.get("fps_mode") == "cfr":
+            # Frames are counted instead of ticks: the container's time base must not influence the rate control.
+            clock = even(clock)
+            frames = (frame._replace(pts=frame.position) for frame in frames)
+        aspect = source.sample_aspect
+        program.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments, sample_aspect=aspect)
+        if recipe.entry.damage is not None:
+            damage = registry.resolve(recipe.entry.damage)
+            with output_errors(path):
+                path.write_bytes(damage(self.drawn.of_clip, path.read_bytes(), **recipe.params))
+
+
+def at_clean_times(frames: Iterable[Frame], source: Source) -> Iterator[Frame]:
+    """Frames whose `position` is a place in the clip, at the times of its clean frames."""
+    times = times_of(source.whole)
+    for frame in frames:
+        seconds = times[source.first + frame.position] - times[source.first]
+        yield frame._replace(pts=round(seconds / source.timing.time_base))
+
+
+def _in_ticks(frames: Iterable[Frame], from_base: Fraction, to_base: Fraction) -> Iterator[Frame]:
+    """Frames at the same times on another clock, of which no two may be at one tick."""
+    previous = -1
+    for frame in frames:
+        previous = max(previous + 1, round(frame.pts * from_base / to_base))
+        yield frame._replace(pts=previous)
+
+
+def _received(
+    path: Path, source: Source, only: Collection[int] | None, tick: Tick, *, damage: str | None = None
+) -> Iterator[Frame]:
+    """What a player shows of a damaged stream; of the source's own, to which `damage` is done while it is read."""
+    whole = source.whole
+    places = range(source.num_frames) if only is None else only
+    wanted = {source.first + place for place in places}
+    if damage is None:
+        shown = received.shown(path, whole.num_frames, whole.timing.frame_rate, only=wanted)
+    else:
+        shown = received.shown_of_source(path, times_of(whole), damage, only=wanted)
+    for frame in ticking(shown, tick):
+        yield frame._replace(position=frame.position - source.first)
+
+
+_LEAST_BITRATE = 1_000
+"""Bits per second: x264 counts in thousands."""
+
+
+def _of_file(value: str | int | Fraction, path: Path) -> str | int:
+    """An encoder's argument; of a share, the bitrate that is this share of the file's."""
+    if not isinstance(value, Fraction):
+        return value
+    return max(_LEAST_BITRATE, int(value * probing.file_bitrate(path)))
