@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -57,24 +56,16 @@ def test_files_that_are_surely_no_videos(tmp_path: Path) -> None:
     }
 
 
-def test_a_sample_tells_how_much_video_there_is(tmp_path: Path) -> None:
+def test_a_sample_tells_how_much_is_stored_per_clip(tmp_path: Path) -> None:
     for index in range(30):
         tiny_clip(tmp_path / f"{index}.mp4", seed=index, frames=20, size=(48, 64))
     clips = [clip_of(path) for path in sorted(tmp_path.glob("*.mp4"))]
-    look = survey.look(clips)
-    assert look is not None
-    assert survey.look(clips[::-1]) == look
-    total = sum(look.pixels(clip, None) for clip in clips)
-    assert total == pytest.approx(30 * 20 * 48 * 64, rel=0.05)
-    half = clip_of(tmp_path / "0.mp4", start_s=0.5, end_s=1.5)
-    assert look.pixels(half, None) == pytest.approx(10 * 48 * 64, rel=0.05)
-    assert look.pixels(half, 12) == 12 * 48 * 64
-
-
-def test_without_a_clip_that_opens_there_is_no_sample(tmp_path: Path) -> None:
+    assert survey.mean_pixels(clips, None) == survey.mean_pixels(clips[::-1], None) == 20 * 48 * 64
+    assert survey.mean_pixels([clip_of(tmp_path / "0.mp4", start_s=0.5, end_s=1.5)], None) == 10 * 48 * 64
+    assert survey.mean_pixels(clips, 12) == 12 * 48 * 64
     (tmp_path / "clip.mp4").write_bytes(b"\0\0\0\x20ftypisom" + bytes(200))
-    assert survey.look([clip_of(tmp_path / "clip.mp4")]) is None
-    assert survey.look([]) is None
+    assert survey.mean_pixels([clip_of(tmp_path / "clip.mp4")], None) is None
+    assert survey.mean_pixels([], None) is None
 
 
 # --- what is wanted --------------------------------------------------------------------------------------------------
@@ -96,8 +87,7 @@ def wanted_of(project: Project, *names: str) -> tuple[configuration.Config, plan
     done = subprocess.run([*words, "--", *names], env=environment, capture_output=True, text=True)
     if done.returncode:
         raise ConfigError(done.stdout + done.stderr)
-    entries = [json.loads(line) for line in Path("plan.jsonl").read_text().splitlines()]
-    return config, planning.of_jobs((entry["rule"], entry["wildcards"]) for entry in entries if type(entry) is dict)
+    return config, planning.of_jobs(console.read_plan(Path("plan.jsonl"))[1])
 
 
 def test_guided_perturbations_want_their_analyses(project: Project) -> None:
@@ -161,7 +151,7 @@ def test_too_little_space_stops_the_run_and_too_tight_space_is_a_warning(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = wanted_of(project, "mlvp_tiny")
-    monkeypatch.setattr(survey, "stored", lambda *_: (16, 4e9, False))
+    monkeypatch.setattr(survey, "stored", lambda *_: (16, 4e9))
     for share, errors, warnings in ((0.3, 1, 0), (0.5, 0, 1), (0.9, 0, 1), (1.5, 0, 0)):
         usage = Usage(0, 0, int(share * 4e9))
         monkeypatch.setattr(shutil, "disk_usage", lambda path, usage=usage: usage)
@@ -211,19 +201,20 @@ def test_a_link_to_a_larger_disk_must_be_named(
 def test_what_is_stored_follows_the_tier_the_frames_and_the_clips(project: Project) -> None:
     _, wanted = wanted_of(project, "mlvp_tiny")
 
-    def stored(**storage: Any) -> tuple[int, float, bool]:
+    def stored(**storage: Any) -> tuple[int, float | None]:
         config = configuration.parse({**project.config, "storage": storage})
         return survey.stored(config, wanted, {"tiny": survey.Collection.read("tiny", wanted)})
 
-    videos, high, is_rough = stored(tier="video")
-    assert (videos, is_rough) == (16, False)
-    assert 0 < 4 * stored(tier="video", profile="compatible")[1] < high
-    assert stored(tier="recipe")[1] == 0
+    videos, high = stored(tier="video")
+    assert videos == 16
+    assert 0 < 4 * (stored(tier="video", profile="compatible")[1] or 0) < (high or 0)
+    assert stored(tier="recipe") == (16, 0)
     twelve, four = (stored(tier="frames", num_frames=number)[1] for number in (12, 4))
-    assert twelve == pytest.approx(3 * four)
+    assert twelve == pytest.approx(3 * (four or 0))
     for path in (project.root / "videos").iterdir():
         path.write_bytes(b"\0\0\0\x20ftypisom" + bytes(path.stat().st_size - 12))
-    assert stored(tier="video")[2]
+    assert stored(tier="video") == (16, None)
+    assert stored(tier="recipe") == (16, 0)
     (project.root / "videos/b.mp4").write_bytes(b"")
     assert stored(tier="video")[0] == 12
 

@@ -53,6 +53,13 @@ class PlanRecord(logging.Handler):
             print(json.dumps(entry), file=file)
 
 
+def read_plan(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
+    """What a `PlanRecord` wrote: the lines of planning, and the rule and the wildcards of each job."""
+    entries = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    lines = [entry for entry in entries if isinstance(entry, str)]
+    return lines, [(entry["rule"], entry["wildcards"]) for entry in entries if isinstance(entry, dict)]
+
+
 def duration(seconds: float) -> str:
     """A time in words: "40 s", "12 min", "3 h 20 min", "2 days 5 h"."""
     minutes = round(seconds / 60)

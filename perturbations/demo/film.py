@@ -74,11 +74,6 @@ def _scene(index: int) -> _Scene:
     return _Scene(thing, place, motion, colour, size, second, dice.bits())
 
 
-def drawn_clip() -> tuple[int, int, float]:
-    """The number of frames of every clip, the pixels of each, and the length in seconds."""
-    return NUM_FRAMES, WIDTH * HEIGHT, SECONDS_LONG
-
-
 def items(clips: int) -> list[tuple[str, str]]:
     """The first `clips` items as (item_id, caption), such as ("demo-0000", "a large red ball bounces along ...").
 

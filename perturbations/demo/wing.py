@@ -4,6 +4,6 @@ from perturbations.base.wings import Wing
 
 WING = Wing(
     summary="clips that the package draws itself",
-    offers={"draw": "drawing:draw", "drawn_clip": "film:drawn_clip"},
+    offers={"draw": "drawing:draw"},
     files=("perturbations/datasets/demo.py",),
 )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perturbations.base import wings
+from perturbations.base import shown, wings
 from perturbations.base.confinement import LINKED_VARIABLE
 from perturbations.base.errors import ConfigError, ManifestError, cut
 from perturbations.config import sections as configuration
@@ -103,8 +103,8 @@ def _count(config: configuration.Config, name: str, collection: Collection, want
     if failed > allowed:
         reasons = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in collection.rejected]
         reasons += [f"{clip.item_id!r}: {clip.path}: {collection.unreadable[clip.path]}" for clip in damaged]
-        shown = "".join(f"\n    {reason}" for reason in reasons[:5]) + ("\n    ..." if len(reasons) > 5 else "")
-        line = f"{name}: {failed:,} clips are missing or cannot be read, max_failed_items allows {allowed:,}{shown}"
+        first = "".join(f"\n    {reason}" for reason in reasons[:5]) + ("\n    ..." if len(reasons) > 5 else "")
+        line = f"{name}: {failed:,} clips are missing or cannot be read, max_failed_items allows {allowed:,}{first}"
         (report.errors if name in wanted.checked else report.warnings).append(line)
 
 
@@ -125,38 +125,37 @@ def _count_captions(config: configuration.Config, dataset: str, report: Report) 
 def _estimate_clips(
     config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection], report: Report, in_store: bool
 ) -> None:
-    videos, size, is_rough = survey.stored(config, wanted, surveyed)
+    videos, size = survey.stored(config, wanted, surveyed)
     jobs = _jobs(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses))
-    rough = ", roughly: no clip could be looked at" if is_rough else ""
-    report.lines.append(f"to make: {videos:,} perturbed videos in {jobs}{rough}")
+    report.lines.append(f"to make: {videos:,} perturbed videos in {jobs}")
+    stored = "" if size is None else f"about {shown.size(round(size))} to store"
     if in_store:
-        report.lines.append(f"store: about {_bytes(size)} to store")
+        report.lines += [f"store: {stored}"] if stored else []
     else:
-        _compare_disk(size, report)
+        _compare_disk(size, stored, report)
         report.errors += _unwritable(config, wanted)
 
 
-def _compare_disk(wanted: float, report: Report) -> None:
+def _compare_disk(size: float | None, stored: str, report: Report) -> None:
     folder = Path(layout.CORPORA)
     try:
         locations.confined(Path(), str(folder))
-    except ManifestError as error:  # otherwise told only when all clips are made, by the first job that reads them
+    except ManifestError as error:  # otherwise reported only when all clips are made, by the first job that reads them
         report.errors.append(f"disk: {error}")
     place = folder if folder.exists() else Path()
     free = shutil.disk_usage(place).free
-    where = cut(str(place.resolve()))
-    report.lines.append(f"disk: about {_bytes(wanted)} to store, {_bytes(free)} free in {where}")
-    sentence = (
-        f"disk: the run stores about {_bytes(wanted)} (within a factor of 2), and {where} has {_bytes(free)} free"
-    )
-    if free < _SURELY * wanted:
+    line = f"disk: {stored}{', ' if stored else ''}{shown.size(free)} free in {cut(str(place.resolve()))}"
+    report.lines.append(line)
+    if size is None:
+        return
+    if free < _SURELY * size:
         ways = (
             f"free some, make `corpora` a link to a larger disk and name its folder in {LINKED_VARIABLE}, or take "
             "another `storage` (a profile, frames, recipe)"
         )
-        report.errors.append(f"{sentence}: {ways}")
-    elif free < wanted:
-        report.warnings.append(sentence)
+        report.errors.append(f"{line}: {ways}")
+    elif free < size:
+        report.warnings.append(f"{line}: the estimate is right within a factor of 2")
 
 
 def _unwritable(config: configuration.Config, wanted: WantedWork) -> list[str]:
@@ -171,10 +170,3 @@ def _unwritable(config: configuration.Config, wanted: WantedWork) -> list[str]:
         for path in sorted(nearest)
         if not (path.is_dir() and os.access(path, os.W_OK | os.X_OK))
     ]
-
-
-def _bytes(size: float) -> str:
-    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
-        if size >= unit:
-            return f"{size / unit:,.{0 if size >= 100 * unit else 1}f} {name}"
-    return f"{size / 1e3:,.0f} kB"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import subprocess
@@ -89,6 +88,4 @@ def _planned(
         done = subprocess.run([*command, "--", *targets], env=environment, capture_output=True, text=True)
         if done.returncode:
             raise ConfigError(_mistake(config, targets, done.stdout + done.stderr))
-        entries = [json.loads(line) for line in record.read_text("utf-8").splitlines()] if record.exists() else []
-    lines = [entry for entry in entries if isinstance(entry, str)]
-    return lines, [(entry["rule"], entry["wildcards"]) for entry in entries if isinstance(entry, dict)]
+        return console.read_plan(record)

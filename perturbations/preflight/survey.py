@@ -6,17 +6,16 @@ Nothing is decoded: of a few clips the header is read.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from perturbations.base import wings
 from perturbations.base.storage import sha256_of
 from perturbations.config import sections as configuration
-from perturbations.datasets import registry as datasets
 from perturbations.manifest import layout
-from perturbations.plan import listed, recipe, sharding
+from perturbations.plan import listed, recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.preflight.wanted import WantedWork
 
@@ -94,90 +93,57 @@ def _problem(path: str) -> str | None:
 # --- what a run stores ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Look:
-    """What the sampled clips of a collection are like."""
-
-    seconds_per_byte: float  # of their files
-    pixels_per_second: float
-    pixels_per_frame: float  # the mean over clips
-    drawn_seconds: float = 0.0  # of each clip that the package draws
-
-    def pixels(self, clip: ListedClip, stored_frames: int | None) -> float:
-        """How many pixels of a clip are stored: of all its frames, or of `stored_frames` of them."""
-        if stored_frames is not None:
-            return self.pixels_per_frame * stored_frames
-        seconds = self.drawn_seconds if clip.bytes is None else clip.bytes * self.seconds_per_byte
-        if clip.end_s is not None:
-            seconds = clip.end_s - (clip.start_s or 0.0)
-        return seconds * self.pixels_per_second
-
-
-_USUAL = _Look(seconds_per_byte=2e-5, pixels_per_second=25 * 320 * 240, pixels_per_frame=320 * 240)
-"""Of clips of MSR-VTT."""
-
-
 def stored(
     config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection]
-) -> tuple[int, float, bool]:
-    """How many perturbed clips a run makes, the bytes that they take within a factor of 2, and whether that is rough.
+) -> tuple[int, float | None]:
+    """How many perturbed clips a run makes, and the bytes that they take, within a factor of 2.
 
-    It is where no clip of some collection could be looked at. `surveyed` has their collections.
+    The bytes are None where no clip of a collection can be looked at, as long as they are still to be drawn.
+    `surveyed` has the collections.
     """
-    storage = config.storage
-    tier = storage.profile if storage.tier == "video" else storage.tier
-    resolved = recipe.storage_of(storage)
+    clips: Counter[str] = Counter()
+    for (name, *_), shards in wanted.scenarios.items():
+        clips[name] += len(surveyed[name].usable(shards))
+    per_pixel = _BYTES_PER_PIXEL[config.storage.profile if config.storage.tier == "video" else config.storage.tier]
+    resolved = recipe.storage_of(config.storage)
     frames = resolved.num_frames if isinstance(resolved, recipe.StoredFrames) else None
-    looks = {name: _look_of(config, name, surveyed[name]) for name in {job.collection for job in wanted.videos}}
-    videos, pixels = 0, 0.0
-    for (name, _, _, _), shards in wanted.scenarios.items():
-        clips = surveyed[name].usable(shards)
-        videos += len(clips)
-        pixels += sum((looks[name] or _USUAL).pixels(clip, frames) for clip in clips)
-    return videos, pixels * _BYTES_PER_PIXEL[tier], None in looks.values()
+    size = 0.0
+    for name, number in clips.items() if per_pixel else ():
+        try:
+            pixels = mean_pixels(surveyed[name].usable(surveyed[name].shards), frames, seed=config.seed)
+        except ImportError:  # Snakemake's own environment has no decoder; the jobs' has
+            pixels = None
+        if pixels is None:
+            return clips.total(), None
+        size += number * pixels * per_pixel
+    return clips.total(), size
 
 
-def _look_of(config: configuration.Config, name: str, collection: Collection) -> _Look | None:
-    if datasets.get(config.datasets[sharding.dataset_of(name)].adapter).drawn:
-        (drawn_clip,) = wings.offered("drawn_clip")
-        frames, pixels, seconds = drawn_clip()
-        return _Look(0.0, frames * pixels / seconds, pixels, seconds)
-    try:
-        return look(collection.usable(collection.shards), seed=config.seed)
-    except ImportError:  # Snakemake's own environment has no decoder; the jobs' has
-        return None
+def mean_pixels(clips: Sequence[ListedClip], stored_frames: int | None, *, seed: int = 0) -> float | None:
+    """How many pixels of a clip are stored: of all its frames, or of `stored_frames` of them; the mean of a sample.
 
-
-def look(clips: Sequence[ListedClip], *, seed: int = 0, most: int = _MOST_SAMPLED) -> _Look | None:
-    """Sample clips, the same ones in each run; None where none could be read."""
+    The sample is the same one in each run. None where no clip could be read.
+    """
     chosen = sorted(clips, key=lambda clip: sha256_of(f"{seed} {clip.item_id!r} {clip.path!r}".encode()))
-    sampled = [header for header in map(_header, chosen[:most]) if header is not None]
-    total = sum(seconds for seconds, *_ in sampled)
-    if not total:
-        return None
-    return _Look(
-        total / sum(size for _, size, _, _ in sampled),
-        sum(seconds * rate * pixels for seconds, _, rate, pixels in sampled) / total,
-        sum(pixels for *_, pixels in sampled) / len(sampled),
-    )
+    sampled = [pixels for clip in chosen[:_MOST_SAMPLED] if (pixels := _pixels(clip, stored_frames))]
+    return sum(sampled) / len(sampled) if sampled else None
 
 
-def _header(clip: ListedClip) -> tuple[float, int, float, int] | None:
-    """A file's length in seconds, its bytes, its frames per second, and the pixels of each."""
+def _pixels(clip: ListedClip, stored_frames: int | None) -> float | None:
+    """The pixels of a clip's stored frames, from its file's header; None where that does not say it."""
     from perturbations.base.errors import MediaError
     from perturbations.media import opening
 
-    path = Path(clip.path)
     try:
-        with opening.opened(path) as container:
-            stream = opening.video_stream(path, container)
-            rate = float(stream.average_rate or stream.guessed_rate or Fraction(25))
-            seconds = opening.declared_duration_s(stream) or (container.duration or 0) / 1e6
-            if not seconds and opening.declared_frames(stream):
-                seconds = opening.declared_frames(stream) / rate
+        with opening.opened(Path(clip.path)) as container:
+            stream = opening.video_stream(Path(clip.path), container)
             pixels = stream.codec_context.width * stream.codec_context.height
-            size = path.stat().st_size
+            rate = stream.average_rate or stream.guessed_rate or Fraction(25)
+            seconds = opening.declared_duration_s(stream) or (container.duration or 0) / 1e6
+            frames = opening.declared_frames(stream) or float(seconds * rate)
     except (MediaError, OSError, ValueError):
         return None
-    sound = 0 < seconds < math.inf and pixels > 0 and size > 0
-    return (float(seconds), size, rate, pixels) if sound else None
+    if clip.end_s is not None:
+        frames = (clip.end_s - (clip.start_s or 0.0)) * rate
+    count = float(pixels * (stored_frames or frames))
+    return count if math.isfinite(count) else None
