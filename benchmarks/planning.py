@@ -55,11 +55,11 @@ def dry_run(folder: Path, target: str) -> tuple[float, int]:
 
 def make_everything(folder: Path, suite: str) -> None:
     """In the child: write empty files in place of all results, in the order of work, so that nothing is left to do."""
-    from perturbations.config import sections as config
+    from perturbations.config import file as config_file
     from perturbations.guides import registry as guides
     from perturbations.plan import paths, targets
 
-    parsed = config.parse({"datasets": {"d": dataset_in(folder)}, "suites": {suite: {}}})
+    parsed = config_file.parse({"datasets": {"d": dataset_in(folder)}, "suites": {suite: {}}})
     shards = paths.plan(parsed, "d").shards
     corpus = targets.corpus(parsed, suite, "d", lambda name: paths.plan(parsed, name)).files
     paths.video_recipes(parsed, "d", suite)

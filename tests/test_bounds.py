@@ -18,8 +18,8 @@ from text_support import role
 from perturbations.base import bounds, storage
 from perturbations.base.bounds import Bound, Choice, Range, Several
 from perturbations.base.errors import ConfigError, MediaError, cut, short
+from perturbations.config import file as config_file
 from perturbations.config import problems
-from perturbations.config import sections as config
 from perturbations.media import decoding, encoding, received
 from perturbations.media.clip import Frame, MediaClip, Timing
 from perturbations.suites import registry
@@ -271,7 +271,7 @@ def test_each_is_refused_by_its_key_when_the_configuration_is_read(
             wanted[key] = f"must be {entry.bounds[name]}, not {short(value)}"
     assert len(wanted) >= (47 if captions else 86)
     with pytest.raises(ConfigError) as caught:
-        config.parse(configured(tables, captions))
+        config_file.parse(configured(tables, captions))
     messages = dict(line.strip().split(": ", 1) for line in str(caught.value).split("\n")[1:])
     assert messages == wanted
 

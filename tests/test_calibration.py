@@ -21,6 +21,7 @@ from perturbations.calibration import measuring, solved_page, solver
 from perturbations.calibration import table as calibration_table
 from perturbations.calibration.solver import TARGETS, Point
 from perturbations.cli.main import main
+from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.engine import guided, render_clip, shards
 from perturbations.engine.source import Source
@@ -430,7 +431,7 @@ def test_files_that_are_no_tables_are_refused(text: str, tmp_path: Path) -> None
 
 def configured(**suite: Any) -> config.Config:
     datasets = {"x": clips.DATASET, "y": clips.DATASET}
-    return config.parse({"datasets": datasets, "suites": {"mlvp": suite}})
+    return config_file.parse({"datasets": datasets, "suites": {"mlvp": suite}})
 
 
 def test_published_is_the_default_and_needs_no_table() -> None:
@@ -483,11 +484,11 @@ def test_frames_of_another_size_cannot_be_calibrated(sources: Sequence[Source]) 
     with pytest.raises(
         ConfigError, match=r"suites\.msrvtt_p\.severity: .* those of translate \(released\) have another"
     ):
-        config.parse(asked)
+        config_file.parse(asked)
     asked["suites"]["msrvtt_p"]["variant"] = "paper"
-    assert "msrvtt_p/translate" in paths.calibrated(config.parse(asked))
+    assert "msrvtt_p/translate" in paths.calibrated(config_file.parse(asked))
     released = {"datasets": {"d": clips.DATASET}, "suites": {"msrvtt_p": {}}}
-    assert set(paths.calibrated(config.parse(asked))) - set(paths.calibrated(config.parse(released))) == {
+    assert set(paths.calibrated(config_file.parse(asked))) - set(paths.calibrated(config_file.parse(released))) == {
         "msrvtt_p/translate"
     }
 

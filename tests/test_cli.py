@@ -262,7 +262,7 @@ BACKBONES = "from perturbations.evaluation.backbones import registry as shelf; s
     [
         ("import contextlib\nwith contextlib.suppress(SystemExit): main(['--help'])", HEAVY | MODELS),
         ("main(['list']), main(['list', 'mlvp/fog'])", HEAVY | MODELS),
-        (f"{PLANNING} wings.loaded('section'), wings.loaded('targets'), registry.suites()", HEAVY | MODELS),
+        (f"{PLANNING} wings.sections(), registry.suites()", HEAVY | MODELS),
         (LOOK_UPS, HEAVY | MODELS | {"pydantic", "snakemake"}),
         (CAPTION, MODELS),
         ("import perturbations.retrieval", {"torch", "pandas", "cv2"}),

@@ -15,7 +15,7 @@ from perturbations.composed import manifests, official
 from perturbations.composed import planning as composed
 from perturbations.composed.language import caption_prompt, instruction_prompt, rewritten, temporal_prompt
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
-from perturbations.config import sections as configuration
+from perturbations.config import file as config_file
 from perturbations.models import language_model
 
 BYTES = [chr(b) for b in (*range(33, 127), *range(161, 173), *range(174, 256))] + [chr(256 + n) for n in range(68)]
@@ -194,7 +194,7 @@ def test_the_configured_model_writes_the_split_of_a_dataset(folder: Path, tmp_pa
     dataset = {"adapter": "egocvr", "annotations": str(tmp_path / official.ANNOTATIONS), "videos": str(tmp_path)}
     writer = {"model": str(folder), "parts": ["kind", "modified_caption"]}
     given = {"datasets": {"mine": dataset}, "suites": {"mlvp": {}}}
-    config = configuration.parse({**given, "composed": {"language_model": writer}})
+    config = config_file.parse({**given, "composed": {"language_model": writer}})
     output = tmp_path / "manifests/mine/composed"
     arguments = ["--settings", composed.split_settings(config, "mine"), "--output", str(output)]
     arguments += [
@@ -209,5 +209,5 @@ def test_the_configured_model_writes_the_split_of_a_dataset(folder: Path, tmp_pa
     source = language_model.load(str(folder)).source
     assert (query.kind_source, query.caption_source, query.instruction_source) == (source, source, "official")
     assert query.modified_caption != "#C C takes"
-    plain = configuration.parse(given)
+    plain = config_file.parse(given)
     assert "language_model" not in composed.split_settings(plain, "mine")

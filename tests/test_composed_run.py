@@ -22,6 +22,7 @@ from perturbations.composed import planning as composed
 from perturbations.composed import targets as composed_targets
 from perturbations.composed.gallery_sets import NAMES, gallery
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
+from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
 from perturbations.demo import film
 from perturbations.manifest import files
@@ -43,7 +44,7 @@ def write_egocvr(folder: Path, pool: Sequence[tuple[str, ...]] = EGOCVR_POOL) ->
 
 
 def parse(dataset: dict[str, Any], **more: Any) -> configuration.Config:
-    return configuration.parse({"datasets": {"mine": dataset}, "suites": {"mlvp": {}}, **more})
+    return config_file.parse({"datasets": {"mine": dataset}, "suites": {"mlvp": {}}, **more})
 
 
 def split_of(dataset: dict[str, Any]) -> Split:
@@ -270,7 +271,7 @@ def test_what_a_job_reads() -> None:
 def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     ego = write_egocvr(tmp_path / "ego")
     datasets = {"drawn": DEMO, "plain": {"adapter": "demo"}, "ego": ego}
-    config = configuration.parse({"datasets": datasets, "suites": SUITES, "composed": {"suites": []}})
+    config = config_file.parse({"datasets": datasets, "suites": SUITES, "composed": {"suites": []}})
     menu = {
         target.name: target
         for target in targets.menu(config, lambda name: DatasetPlan((), {}, 0, 0), lambda name: ())

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from perturbations.base.errors import ConfigError, short
+from perturbations.config import file as config_file
 from perturbations.config import named_paths
 from perturbations.config import sections as config
 from perturbations.suites import registry
@@ -37,7 +38,7 @@ def changed(*changes: tuple[str, Any]) -> dict[str, Any]:
 def mistakes(raw: Any) -> dict[str, str]:
     """What is said of each key."""
     with pytest.raises(ConfigError) as caught:
-        config.parse(raw)
+        config_file.parse(raw)
     first, *lines = str(caught.value).split("\n")
     assert first == "config.yaml is not valid:"
     assert all(line.startswith("  ") for line in lines)
@@ -49,7 +50,7 @@ def mistakes(raw: Any) -> dict[str, str]:
 
 
 def test_the_smallest_configuration_has_defaults() -> None:
-    parsed = config.parse(PLAIN)
+    parsed = config_file.parse(PLAIN)
     assert parsed.seed == 0
     assert parsed.storage == config.StorageSettings(tier="video", profile="high")
     assert parsed.suites["mlvp"].severities == (1, 2, 3, 4, 5)
@@ -59,18 +60,18 @@ def test_the_smallest_configuration_has_defaults() -> None:
 
 @needs.wings("composed", "demo", "evaluation")
 def test_the_repositorys_own_configuration_is_valid() -> None:
-    config.parse(yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
+    config_file.parse(yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
 
 
 def test_a_datasets_own_limit_comes_before_the_global_one() -> None:
     raw = changed(("max_failed_items", 4), ("datasets/own", {**clips.DATASET, "max_failed_items": 0}))
-    parsed = config.parse(raw)
+    parsed = config_file.parse(raw)
     assert (parsed.max_failed_items_of("own"), parsed.max_failed_items_of("mine")) == (0, 4)
 
 
 @pytest.mark.parametrize("value", [1, 1.0, 0, 0.5])
 def test_a_whole_number_may_stand_for_a_float(value: float) -> None:
-    config.parse(changed(("suites/mlvp/parameters", {"fog": {1: {"intensity": value}}})))
+    config_file.parse(changed(("suites/mlvp/parameters", {"fog": {1: {"intensity": value}}})))
 
 
 def test_every_published_number_may_be_written_out() -> None:
@@ -78,11 +79,11 @@ def test_every_published_number_may_be_written_out() -> None:
         for form in entry.forms():
             tables = {severity: form.parameters(severity) for severity in form.severities}
             suite = {"variant": form.variant, "parameters": {form.name: tables}}
-            config.parse({**PLAIN, "suites": {form.suite: suite}})
+            config_file.parse({**PLAIN, "suites": {form.suite: suite}})
 
 
 def test_a_parsed_configuration_cannot_be_changed() -> None:
-    parsed = config.parse(PLAIN)
+    parsed = config_file.parse(PLAIN)
     with pytest.raises(ValueError, match="frozen"):
         parsed.seed = 3
 
@@ -191,7 +192,7 @@ def test_a_mistake_is_told_by_its_full_key(path: str, value: Any, key: str, mess
 
 def test_a_datasets_name_ends_where_its_line_does() -> None:
     with pytest.raises(ConfigError, match="pattern"):
-        config.parse(changed(("datasets/mine\n", clips.DATASET)))
+        config_file.parse(changed(("datasets/mine\n", clips.DATASET)))
 
 
 @pytest.mark.parametrize("raw", [None, [], "text", 3])
@@ -206,13 +207,13 @@ def test_an_empty_configuration_names_what_it_lacks() -> None:
 @needs.wings("evaluation")
 @pytest.mark.parametrize("device", ["cpu", "mps", "cuda", "cuda:0", "cuda:15"])
 def test_devices(device: str) -> None:
-    parsed = config.parse(changed(("evaluation/device", device), ("backends/device", device)))
+    parsed = config_file.parse(changed(("evaluation/device", device), ("backends/device", device)))
     assert (parsed.evaluation.device, parsed.backends.device) == (device, device)
 
 
 @needs.wings("evaluation")
 def test_seeds_that_a_manifest_can_store() -> None:
-    parsed = config.parse(changed(("seed", 2**63 - 1), ("evaluation/seeds", [0, 2**63 - 1])))
+    parsed = config_file.parse(changed(("seed", 2**63 - 1), ("evaluation/seeds", [0, 2**63 - 1])))
     assert (parsed.seed, parsed.evaluation.seeds) == (2**63 - 1, (0, 2**63 - 1))
 
 
@@ -242,7 +243,7 @@ MEGABYTES = "x" * 3_000_000
 )
 def test_a_message_is_short_whatever_the_file_holds(raw: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as caught:
-        config.parse(raw)
+        config_file.parse(raw)
     assert len(str(caught.value)) < 5000
 
 

@@ -103,7 +103,7 @@ def parsed(folder: Path, *texts: str, command_line: dict[str, Any] | None = None
     for path, text in zip(files, texts, strict=True):
         path.write_text(text, encoding="utf-8")
     raw = config_file.load(files)
-    return config.parse(raw | (command_line or {}), line_numbers.read(files, command_line))
+    return config_file.parse(raw | (command_line or {}), line_numbers.read(files, command_line))
 
 
 def told(folder: Path, *texts: str, command_line: dict[str, Any] | None = None) -> list[str]:
@@ -250,7 +250,7 @@ def test_old_keys_are_read(tmp_path: Path) -> None:
 
 
 def test_an_empty_suite_or_section_has_its_defaults(tmp_path: Path) -> None:
-    sections = "".join(f"{name}:\n" for name in ("backends", *wings.loaded("section"), "storage", "limits"))
+    sections = "".join(f"{name}:\n" for name in ("backends", *wings.sections(), "storage", "limits"))
     empty = parsed(tmp_path, PLAIN.partition("suites")[0] + "suites:\n  mlvp:\n" + sections)
     assert empty == parsed(tmp_path, PLAIN)
 
@@ -405,4 +405,4 @@ def test_a_severity_called_yes_is_not_1(key: str, place: str) -> None:
     """YAML reads it as true, which Python takes for 1."""
     body = place + ": {" + key + ": {}}" + "}" * place.count("{")
     with pytest.raises(ConfigError, match="a severity is a whole number; YAML reads yes and on as true"):
-        config.parse(yaml.safe_load(PLAIN.replace("mlvp: {}", f"mlvp: {{{body}}}")))
+        config_file.parse(yaml.safe_load(PLAIN.replace("mlvp: {}", f"mlvp: {{{body}}}")))

@@ -16,6 +16,7 @@ from test_workflow import IDS, Project, new_project
 
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.engine import clip_rows as manifest_rows
 from perturbations.evaluation import planning as evaluation
@@ -41,7 +42,7 @@ SUITES: dict[str, Any] = {"mlvp": {}, "mm_robustness": {}}
 
 
 def parsed(suites: dict[str, Any] = SUITES, /, **evaluated: Any) -> config.Config:
-    return config.parse({"datasets": {"demo": {"adapter": "demo"}}, "suites": suites, "evaluation": evaluated})
+    return config_file.parse({"datasets": {"demo": {"adapter": "demo"}}, "suites": suites, "evaluation": evaluated})
 
 
 # --- what there is to run --------------------------------------------------------------------------------------------
@@ -471,7 +472,7 @@ def changed(project: Project, **evaluated: Any) -> Project:
 
 def test_every_scenario_and_method_has_its_row(evaluated: Project) -> None:
     results = read_manifest(folder_of(evaluated, "manifests/tiny/adaptation") / "results.parquet")
-    wanted = evaluation.scenarios(config.parse(evaluated.config), "tiny")
+    wanted = evaluation.scenarios(config_file.parse(evaluated.config), "tiny")
     assert len(results) == 3 * len(wanted)
     assert set(results["method"]) == {"none", "tcr", "qbnorm"}
     asked = {(row.direction, row.suite, row.perturbation) for row in results.itertuples()}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import resources as evaluation_sizes
@@ -17,7 +18,7 @@ THOUSAND = DatasetPlan((), {}, listed=1000, rejected=0, captions=1000)
 
 def wanted(**evaluated: Any) -> config.Config:
     raw = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
-    return config.parse({**raw, "evaluation": {"pretrained": "openai/clip-vit-base-patch32", **evaluated}})
+    return config_file.parse({**raw, "evaluation": {"pretrained": "openai/clip-vit-base-patch32", **evaluated}})
 
 
 def memory(

@@ -33,7 +33,7 @@ from perturbations.base import wings
 from perturbations.base.errors import BackendError, ToolError
 from perturbations.base.tools import tool_versions
 from perturbations.captions import gate, pipeline, similarities
-from perturbations.config import sections as config
+from perturbations.config import file as config_file
 from perturbations.engine import rendering, shards
 from perturbations.guides import registry as guides
 from perturbations.manifest import machine
@@ -58,7 +58,7 @@ CAPTIONS = (
 )
 LIBRARIES = ("numpy", "opencv-python-headless", "av", "pyarrow", "lemminflect", "textblob", "onnxruntime", "tokenizers")
 """What results depend on beside the package: names in `envs/constraints.txt`."""
-CONFIG = config.parse({"datasets": {"d": clips.DATASET}, "suites": {"mlvp": {}}})
+CONFIG = config_file.parse({"datasets": {"d": clips.DATASET}, "suites": {"mlvp": {}}})
 
 
 @dataclass(frozen=True)

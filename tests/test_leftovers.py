@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perturbations.base import storage
-from perturbations.config import sections as config
+from perturbations.config import file as config_file
 from perturbations.evaluation import results
 from perturbations.plan import listed, sharding
 from perturbations.plan.listed import ListedCaption
@@ -35,7 +35,7 @@ def test_two_plans_may_remove_the_same_stale_list(tmp_path: Path, monkeypatch: p
     (tmp_path / "videos").mkdir()
     (tmp_path / "videos" / "a.mp4").touch()
     dataset = {"adapter": "folder", "annotations": str(tmp_path / "captions.csv"), "videos": str(tmp_path / "videos")}
-    parsed = config.parse({"datasets": {"d": dataset}, "suites": {"mlvp": {}}})
+    parsed = config_file.parse({"datasets": {"d": dataset}, "suites": {"mlvp": {}}})
     written(tmp_path / "work" / "shards", "s0.jsonl")
     written(tmp_path / "work" / "captions", "s0.jsonl")
     unlink = Path.unlink

@@ -20,7 +20,7 @@ from perturbations.base import limits, storage
 from perturbations.base.errors import ConfigError, MediaError
 from perturbations.base.limits import Limits
 from perturbations.cli.main import main
-from perturbations.config import sections as config
+from perturbations.config import file as config_file
 from perturbations.engine import shards
 from perturbations.guides import frost
 from perturbations.media import decoding, framefile, probing
@@ -262,14 +262,14 @@ def test_an_image_of_too_many_pixels_or_none_is_a_reason(data: bytes, reason: st
 
 
 def test_the_configuration_has_the_defaults_of_the_package() -> None:
-    section = config.parse(CONFIG).limits
+    section = config_file.parse(CONFIG).limits
     assert limits.parse(section.model_dump_json()) == limits.DEFAULT
 
 
 def test_limits_are_in_no_recipe() -> None:
-    other = config.parse({**CONFIG, "limits": {"frames": 7, "decode_mib": 9}})
+    other = config_file.parse({**CONFIG, "limits": {"frames": 7, "decode_mib": 9}})
     assert other.limits.frames == 7
-    texts = {recipe.from_config(parsed, "demo", "mlvp", "fog", 3).text for parsed in (config.parse(CONFIG), other)}
+    texts = {recipe.from_config(parsed, "demo", "mlvp", "fog", 3).text for parsed in (config_file.parse(CONFIG), other)}
     assert len(texts) == 1
     assert "limits" not in texts.pop()
 
@@ -278,7 +278,7 @@ def test_limits_are_in_no_recipe() -> None:
 @pytest.mark.parametrize("key", ["frame_pixels", "frames", "seconds", "decode_mib"])
 def test_a_limit_in_the_configuration_is_a_whole_number_above_zero(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=rf"limits\.{key}"):
-        config.parse({**CONFIG, "limits": {key: value}})
+        config_file.parse({**CONFIG, "limits": {key: value}})
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import yaml
 import perturbations
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError
-from perturbations.config import sections as configuration
+from perturbations.config import file as config_file
 from perturbations.config.line_numbers import of_module
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.plan import paths, workplace
@@ -212,7 +212,7 @@ def test_relative_paths_of_a_configuration_hold_from_the_folder(
     settings = SETTINGS["clips"] | {"evaluation": {"pretrained": "model", "checkpoint": "best.pth"}}
     (tmp_path / "best.pth").touch()
     (tmp_path / "model" / "config.json").write_text('{"model_type": "clip"}')
-    config = configuration.parse(settings, place=Path("results"))
+    config = config_file.parse(settings, place=Path("results"))
     assert config.datasets["msr"].videos == tmp_path / "data/videos"
     assert evaluation_paths.model_options(config) == [
         f"--pretrained={tmp_path / 'model'}",
@@ -221,7 +221,7 @@ def test_relative_paths_of_a_configuration_hold_from_the_folder(
     assert config.at("work/x") == Path("results/work/x")
     assert workplace.from_there(tmp_path / "data/videos/a.mp4", config.at("")) == Path("../data/videos/a.mp4")
     assert workplace.from_there(Path("/elsewhere/a.mp4"), config.at("")) == Path("/elsewhere/a.mp4")
-    assert configuration.parse(settings).datasets["msr"].videos == Path("data/videos")
+    assert config_file.parse(settings).datasets["msr"].videos == Path("data/videos")
 
 
 def test_behind_a_link_no_path_leads_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ def test_behind_a_link_no_path_leads_up(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_planning_writes_where_jobs_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    config = configuration.parse(SETTINGS["drawn"], place=Path("results"))
+    config = config_file.parse(SETTINGS["drawn"], place=Path("results"))
     plan = paths.plan(config, "demo")
     assert paths.video_recipes(config, "demo", "mlvp") == "work/demo/mlvp/recipes.jsonl"
     lists = sorted(str(path) for path in Path("results/work/demo/shards").iterdir())
@@ -281,7 +281,7 @@ def test_a_configuration_that_no_file_holds_has_no_lines() -> None:
     part = {"seed": -1}
     places = of_module("mine", dict(part), {"corpora": part}, [])
     with pytest.raises(ConfigError, match="^the configuration of the module `mine` is not valid:\n  seed: "):
-        configuration.parse(part, places)
+        config_file.parse(part, places)
 
 
 # --- scenarios -------------------------------------------------------------------------------------------------------

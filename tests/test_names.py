@@ -14,7 +14,7 @@ FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
 # What each wing may have, and what the spine has one of: a file of one role. A registry stands on each shelf.
 ROLES = {"command", "jobs", "layout", "paths", "planning", "rows", "runner", "score_command", "section", "targets"}
-ROLES |= {"readiness", "registry", "verifying", "wing"}
+ROLES |= {"extension", "readiness", "registry", "verifying", "wing"}
 # Files here are named by the thing that they declare, which has a kernel, a suite or a page of the same name.
 SHELVES = {
     "datasets",
@@ -63,7 +63,7 @@ def test_a_module_s_name_stands_for_one_module() -> None:
 
 
 def test_a_role_is_played_once_in_a_room() -> None:
-    rooms = {*wings.wings(), "base", "plan", "manifest", *(shelf for shelf in SHELVES), "models"}
+    rooms = {*wings.wings(), "base", "config", "plan", "manifest", *(shelf for shelf in SHELVES), "models"}
     for path in FILES:
         if path.stem in ROLES:
             assert path.parent.as_posix() in rooms, path

@@ -15,6 +15,7 @@ import pytest
 
 from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.cli import main
+from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.config.sections import Config
 from perturbations.evaluation import paths as evaluation_paths
@@ -30,7 +31,7 @@ SPANS = {"adapter": "youcook2", "annotations": "captions.csv", "videos": "videos
 def configured(**settings: Any) -> Config:
     datasets = {"tiny": {**FOLDER, "donors": "train"}, "train": FOLDER, "cooking": SPANS}
     suites: dict[str, Any] = {"mlvp": {"severities": [2, 5]}, "msrvtt_p": {"severities": [2]}}
-    return config.parse({"datasets": datasets, "suites": suites, **settings})
+    return config_file.parse({"datasets": datasets, "suites": suites, **settings})
 
 
 def video(name: str, dataset: str = "tiny", suite: str = "mlvp", **settings: Any) -> recipe.VideoRecipe:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.plan import listed, recipe, sharding
 from perturbations.plan.listed import ListedCaption, ListedClip, RejectedItem
@@ -49,7 +50,7 @@ def project(root: Path, names: list[str], rows: list[dict[str, Any]] | None = No
     rows = rows or [{"item_id": name, "caption": "c\u2028d"} for name in [*names, "gone"]]
     (root / "captions.json").write_text(json.dumps(rows))
     raw: dict[str, Any] = {"adapter": "folder", "annotations": root / "captions.json", "videos": root / "videos"}
-    return config.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}, "shard_size": 2})
+    return config_file.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}, "shard_size": 2})
 
 
 def clips_of(root: Path, plan: sharding.DatasetPlan) -> list[str]:
@@ -132,7 +133,7 @@ def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path
     for name in "ab":
         (tmp_path / "videos" / f"{name}.mp4").write_bytes(b"x")
     raw = {"adapter": "msrvtt", "annotations": annotations, "videos": tmp_path / "videos"}
-    plan = sharding.make("d", config.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}}), tmp_path / "work")
+    plan = sharding.make("d", config_file.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}}), tmp_path / "work")
     rejected = listed.read(tmp_path / "work" / sharding.REJECTED_CAPTIONS, RejectedItem)
     assert [(row.item_id, row.error) for row in rejected] == [
         ("b", "duplicate caption id 'k0' (a.csv, line 3)"),

@@ -79,7 +79,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 def wanted_of(project: Project, *names: str) -> tuple[configuration.Config, planning.WantedWork]:
     """The project's configuration, and what targets want."""
-    config = configuration.parse(project.config)
+    config = config_file.parse(project.config)
     project.write_config()
     words = [*preloaded.command("snakemake"), *project.snakefile(), "--cores", "1", "-n"]
     environment = {**os.environ, console.PLAN_VARIABLE: "plan.jsonl"}
@@ -136,7 +136,7 @@ def test_missing_and_unreadable_clips_over_max_failed_items_cannot_succeed(proje
         summary.raise_errors()
     assert "'gone': missing: no gone.mp4" in str(caught.value)
     assert "videos/b.mp4: the file is empty" in str(caught.value)
-    preflight.check(configuration.parse({**project.config, "max_failed_items": 2}), wanted).raise_errors()
+    preflight.check(config_file.parse({**project.config, "max_failed_items": 2}), wanted).raise_errors()
 
 
 @optional.wings("evaluation")
@@ -164,7 +164,7 @@ def test_too_little_space_stops_the_run_and_too_tight_space_is_a_warning(
 
 def test_results_must_have_a_folder_that_can_be_written(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     config, wanted = wanted_of(project, "mlvp_tiny")
-    recipes = configuration.parse({**project.config, "storage": {"tier": "recipe"}})
+    recipes = config_file.parse({**project.config, "storage": {"tier": "recipe"}})
     folder = project.root / "corpora" / "tiny"
     folder.parent.mkdir()
 
@@ -202,7 +202,7 @@ def test_what_is_stored_follows_the_tier_the_frames_and_the_clips(project: Proje
     _, wanted = wanted_of(project, "mlvp_tiny")
 
     def stored(**storage: Any) -> tuple[int, float | None]:
-        config = configuration.parse({**project.config, "storage": storage})
+        config = config_file.parse({**project.config, "storage": storage})
         return survey.stored(config, wanted, {"tiny": survey.Collection.read("tiny", wanted)})
 
     videos, high = stored(tier="video")
@@ -272,7 +272,7 @@ def test_models_that_are_not_there_stop_an_evaluation(project: Project, monkeypa
     model.mkdir()
 
     def errors(pretrained: str) -> list[str]:
-        config = configuration.parse({**project.config, "evaluation": {"pretrained": pretrained}})
+        config = config_file.parse({**project.config, "evaluation": {"pretrained": pretrained}})
         return preflight.check(config, wanted).errors
 
     assert any("it has no config.json" in line for line in errors(str(model)))
@@ -381,7 +381,7 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
     )
 
     def parsed() -> configuration.Config:
-        return configuration.parse(config_file.load([path]), line_numbers.read([path]))
+        return config_file.parse(config_file.load([path]), line_numbers.read([path]))
 
     for key, wrong, right in (
         ("line 8: backends.frost.images", "no_frost", "."),

@@ -14,6 +14,7 @@ import tiny_models
 from test_pipeline import scene
 
 import perturbations
+from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.engine import shards
 from perturbations.engine.journal import Analysed
@@ -50,7 +51,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
 
 
 def of_config(raw: dict[str, Any], key: str, variant: str = "released", severity: int = 3) -> recipe.VideoRecipe:
-    parsed = config.parse({"datasets": {"data": clips.DATASET}, "suites": {"mlvp": {}}, "backends": raw})
+    parsed = config_file.parse({"datasets": {"data": clips.DATASET}, "suites": {"mlvp": {}}, "backends": raw})
     return recipe.make(
         registry.get(key),
         severity,

@@ -9,6 +9,7 @@ import pytest
 
 from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
+from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
@@ -23,7 +24,7 @@ NAMED = {"captions": {"perturbations": ["ocr", "word_swap", "formal"]}}
 
 def parsed(protocol: str, suites: dict[str, Any] | None = None, **evaluated: Any) -> config.Config:
     raw: dict[str, Any] = {"datasets": DATASETS, "evaluation": {"protocol": protocol, **evaluated}}
-    return config.parse({**raw, "suites": suites} if suites else raw)
+    return config_file.parse({**raw, "suites": suites} if suites else raw)
 
 
 @pytest.mark.parametrize("name", registry.protocols())
@@ -81,19 +82,19 @@ def test_keys_beside_a_protocol_replace_its_own_and_are_said() -> None:
         "--protocol=hat_vtr_table_1",
         f"--replaced={json.dumps(replaced, separators=(',', ':'))}",
     ]
-    assert evaluation_paths.protocol_options(config.parse({"datasets": DATASETS, "suites": {"mlvp": {}}})) == []
+    assert evaluation_paths.protocol_options(config_file.parse({"datasets": DATASETS, "suites": {"mlvp": {}}})) == []
 
 
 def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
     plan = DatasetPlan((), {}, listed=1, rejected=0, captions=1)
     raw = {"datasets": {"own": {"adapter": "folder", "annotations": "a.csv", "videos": "."}, **DATASETS}}
-    given = config.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_1"}})
+    given = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_1"}})
     with pytest.raises(
         ConfigError, match=r"evaluation.pretrained: .* needs a CLIP model(.|\n)*evaluation.checkpoint: "
     ):
         targets.results(given, "own", "adaptation", lambda name: plan)
     assert targets.results(given, "demo", "adaptation", lambda name: plan).files  # clips that anybody has
-    named = config.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_5", "pretrained": "openai/clip"}})
+    named = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_5", "pretrained": "openai/clip"}})
     assert targets.results(named, "own", "evaluation", lambda name: plan).files
 
 

@@ -13,6 +13,7 @@ from test_workflow import Project, tiny_clip
 
 from perturbations import read_manifest
 from perturbations.base import storage
+from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
 from perturbations.evaluation import model_files
 from perturbations.evaluation import planning as evaluation
@@ -33,7 +34,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def wanted(**values: Any) -> configuration.Config:
     raw = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
-    return configuration.parse({**raw, "evaluation": {"pretrained": "model", **values}})
+    return config_file.parse({**raw, "evaluation": {"pretrained": "model", **values}})
 
 
 def test_a_copy_with_other_times_is_the_same_model(model: Path) -> None:

@@ -68,7 +68,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def parsed(copy: Path, settings: dict[str, object]) -> str:
     """What a configuration with one dataset comes to: its settings, or the error."""
     program = (
-        "import sys, json; from perturbations.config import sections as config;"
+        "import sys, json; from perturbations.config import file as config;"
         "from perturbations.base.errors import ConfigError\n"
         "try: print(config.parse({'datasets': {'mine': json.loads(sys.argv[1])}, 'suites': {'mlvp': {}}}).datasets)\n"
         "except ConfigError as error: print(error)"
@@ -94,7 +94,7 @@ def test_the_workflow_plans_it(copy: Path) -> None:
     planned = run(copy, "-m", "snakemake", "--dry-run", "-p", "--cores", "1", "--", "mlvp_mine")
     assert "reading the clips of mine" in planned
     program = (
-        "import yaml; from pathlib import Path; from perturbations.config import sections as config;"
+        "import yaml; from pathlib import Path; from perturbations.config import file as config;"
         "from perturbations.plan import sharding;"
         "plan = sharding.make('mine', config.parse(yaml.safe_load(open('config.yaml'))), Path('planned'));"
         "print((plan.listed, plan.rejected, len(plan.shards)))"

@@ -57,10 +57,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_configuration_and_its_schema_know_it(copy: Path) -> None:
     program = (
-        "import json, sys; from perturbations.config import sections as config;"
+        "import json, sys; from perturbations.config import file as config_file;"
+        "from perturbations.config import sections as config;"
         "from perturbations.evaluation import planning as evaluation;"
         "print(config.__file__);"
-        "parsed = config.parse({'datasets': {'demo': {'adapter': 'demo'}}, 'suites': {'mlvp': {}}});"
+        "parsed = config_file.parse({'datasets': {'demo': {'adapter': 'demo'}}, 'suites': {'mlvp': {}}});"
         "print(json.dumps(evaluation.methods(parsed, evaluation.ADAPTED)));"
         "print(json.dumps(json.loads(config.json_schema())['$defs']['Evaluation']['properties']['methods']))"
     )

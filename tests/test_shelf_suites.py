@@ -119,7 +119,7 @@ def test_calibration_knows_it(copy: Path) -> None:
 @needs.wings("evaluation")
 def test_evaluation_and_the_page_know_it(copy: Path) -> None:
     program = (
-        "import yaml; from perturbations.config import sections as config;"
+        "import yaml; from perturbations.config import file as config;"
         "from perturbations.evaluation import planning as evaluation;"
         "parsed = config.parse({**yaml.safe_load(open('config.yaml')), 'suites': {'novel': {}}});"
         "asked = evaluation.scenarios(parsed, 'tiny');"

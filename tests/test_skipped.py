@@ -11,7 +11,8 @@ import pytest
 
 import perturbations
 from perturbations.base.errors import ConfigError, ManifestError
-from perturbations.config.sections import Config, parse
+from perturbations.config.file import parse
+from perturbations.config.sections import Config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import targets as evaluation_targets

@@ -23,7 +23,7 @@ from waiting import wait_for
 
 from perturbations.base import console, locking, processes, progress, shown
 from perturbations.cli.main import main
-from perturbations.config import sections as config
+from perturbations.config import file as config_file
 from perturbations.engine import journal
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.manifest import files, layout
@@ -388,7 +388,7 @@ def test_datasets_that_the_configuration_does_not_name_are_told(
 
 def test_planning_lists_the_parts_of_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    parsed = config.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"mlvp": {}}})
+    parsed = config_file.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"mlvp": {}}})
     parts = evaluation_paths.planned_parts(parsed, "d", "adaptation")
     assert parts == evaluation_paths.result_parts(parsed, "d", "adaptation")
     for path in map(Path, parts[:2]):

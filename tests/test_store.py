@@ -23,6 +23,7 @@ from perturbations import read_manifest
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.cli.main import main
+from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.plan import paths, recipe, sharding
 from perturbations.plan.listed import ListedClip
@@ -159,7 +160,7 @@ def test_original_clips_come_from_the_folder_in_which_snakemake_was_started(
 
 def parsed(**datasets: object) -> config.Config:
     tiny = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}
-    return config.parse({"datasets": {"tiny": tiny, **datasets}, "suites": {"mlvp": {}}})
+    return config_file.parse({"datasets": {"tiny": tiny, **datasets}, "suites": {"mlvp": {}}})
 
 
 def test_a_plan_survives_its_way_to_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from tta_models import model_of, random_texts, random_videos
 
 from perturbations import tta
 from perturbations.base.errors import ConfigError
-from perturbations.config import sections as config
+from perturbations.config import file as config_file
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.tta import frames, precision, recording
 from perturbations.tta.methods.registry import methods
@@ -201,7 +201,7 @@ def test_a_precision_that_is_not_there_is_refused(name: str, message: str) -> No
 def test_the_configuration_takes_tf32_for_a_gpu_alone_and_shares_it_among_jobs() -> None:
     raw: dict[str, Any] = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
     with pytest.raises(ConfigError, match="evaluation.precision: tf32 needs an NVIDIA GPU"):
-        config.parse({**raw, "evaluation": {"precision": "tf32"}})
-    on_gpu = config.parse({**raw, "evaluation": {"precision": "tf32", "device": "cuda:0", "jobs_per_gpu": 3}})
+        config_file.parse({**raw, "evaluation": {"precision": "tf32"}})
+    on_gpu = config_file.parse({**raw, "evaluation": {"precision": "tf32", "device": "cuda:0", "jobs_per_gpu": 3}})
     assert (evaluation_paths.gpus(on_gpu), evaluation_paths.gpu_share(on_gpu)) == (1, 33)
-    assert evaluation_paths.gpu_share(config.parse({**raw, "evaluation": {"jobs_per_gpu": 3}})) == 0
+    assert evaluation_paths.gpu_share(config_file.parse({**raw, "evaluation": {"jobs_per_gpu": 3}})) == 0

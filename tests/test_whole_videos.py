@@ -21,7 +21,7 @@ from test_workflow import Project, copy_of
 
 from perturbations import open_clip, perturb, read_manifest
 from perturbations.base.errors import MediaError
-from perturbations.config import sections as config
+from perturbations.config import file as config_file
 from perturbations.engine import frame_orders, rendering
 from perturbations.engine.source import Cut, Source, cut_of, source_of
 from perturbations.media import decoding, program
@@ -206,12 +206,14 @@ def test_a_video_that_is_damaged_after_a_clip_takes_that_clip_with_it(tmp_path: 
 
 def test_only_suites_of_whole_videos_cut_them() -> None:
     dataset = {"adapter": "youcook2", "annotations": "a.csv", "videos": "v"}
-    parsed = config.parse({"datasets": {"y": dataset}, "suites": {"msrvtt_p": {}, "mm_robustness": {}, "mlvp": {}}})
+    parsed = config_file.parse(
+        {"datasets": {"y": dataset}, "suites": {"msrvtt_p": {}, "mm_robustness": {}, "mlvp": {}}}
+    )
     assert recipe.from_config(parsed, "y", "msrvtt_p", "freeze", 1).whole_videos
     assert not recipe.from_config(parsed, sharding.whole("y"), "msrvtt_p", "freeze", 1).whole_videos
     assert not recipe.from_config(parsed, "y", "mm_robustness", "fog", 1).whole_videos
     assert not recipe.from_config(parsed, "y", "mlvp", "fog", 1).whole_videos
-    plain = config.parse({"datasets": {"d": clips.DATASET}, "suites": {"msrvtt_p": {}}})
+    plain = config_file.parse({"datasets": {"d": clips.DATASET}, "suites": {"msrvtt_p": {}}})
     assert not recipe.from_config(plain, "d", "msrvtt_p", "freeze", 1).whole_videos
 
 

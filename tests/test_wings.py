@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,10 +19,12 @@ PROJECT = Path(__file__).parents[1]
 @pytest.mark.parametrize("name", wings.wings())
 def test_what_a_wing_declares_is_there(name: str) -> None:
     wing = wings.wings()[name]
-    for code in (wing.section, wing.problems, wing.rows, wing.targets, *wing.jobs, *wing.offers.values()):
-        assert not code or wings.load(name, code) is not None
-    for module in (module for modules in wing.commands.values() for module in modules.values()):
-        assert callable(wings.load(name, module).add)
+    commands = argparse.ArgumentParser().add_subparsers()
+    wing.declare_jobs(commands)
+    for declare in {declare for declared in wing.commands.values() for declare in declared.values()}:
+        declare(commands)
+    declared = {command for commands_of_section in wing.commands.values() for command in commands_of_section}
+    assert declared <= {*commands.choices}
     for file in (*wing.files, *(f"workflow/rules/{rule}.smk" for rule in wing.rules)):
         assert (PROJECT / file).exists(), file
 

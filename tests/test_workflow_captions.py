@@ -20,7 +20,7 @@ from perturbations import perturb_text, read_captions, read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import BackendError, ManifestError
 from perturbations.captions import caption_rows, distance
-from perturbations.config import sections as config
+from perturbations.config import file as config_file
 from perturbations.evaluation.page import page_sections
 from perturbations.manifest import skipped
 from perturbations.manifest.columns import columns_of
@@ -136,10 +136,10 @@ def test_results_do_not_depend_on_a_kill_order_cores_or_shards(
     project.snakemake("text_msrvtt_p_tiny", cores=1)
     pd.testing.assert_frame_equal(texts(project), texts(finished))
     # One caption per shard, as the jobs would do it.
-    parsed = config.parse(finished.config)
+    parsed = config_file.parse(finished.config)
     monkeypatch.setattr(sharding, "CAPTIONS_PER_JOB", 1)
     shards = sharding.captions(
-        "tiny", config.parse({**finished.config, "datasets": absolute(finished)}), tmp_path / "work"
+        "tiny", config_file.parse({**finished.config, "datasets": absolute(finished)}), tmp_path / "work"
     )
     assert len(shards) == len(USABLE)
     recipe = caption_recipes.from_config(parsed, "tiny", "msrvtt_p", "keyboard", 1)

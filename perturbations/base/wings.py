@@ -1,51 +1,89 @@
 """Wings: packages that hold all of one feature, and hang on the spine. Standard library only.
 
 A wing is a package below `perturbations` with a file `wing.py` that declares `WING`. The spine reaches it only through
-this registry, by name and at run time: a wing that is not there adds no key to `config.yaml`, no target, no rule, no
-command and no kind of manifest, and nothing else misses it.
+this registry: a wing that is not there adds no key to `config.yaml`, no target, no rule, no command and no kind of
+manifest, and nothing else misses it.
+
+`Wing` has what is said in types of this room. What a room above asks for in its own types, it declares as fields of a
+record that extends the one below: `ManifestWing` (`manifest.kind`), `ConfigWing` and `PlanWing` (the `extension` of
+their rooms). A wing takes the lowest that has the fields it fills, and leaves out what it does not bring. Its functions
+import what they call, so that nothing is loaded before it is used.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Never, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from perturbations.base.settings import Strict
 
 _PACKAGE = Path(__file__).parents[1]
+
+Declare: TypeAlias = "Callable[[argparse._SubParsersAction[Any]], object]"
+"""Declares commands of `perturb`."""
+
+ShelfLines = Callable[[], list[tuple[str, dict[str, object]]]]
+"""The line of each thing of a shelf for `perturb list`, and the same as JSON."""
+
+
+def nothing(*_: object) -> tuple[Never, ...]:
+    """What a function gives that a wing leaves out."""
+    return ()
+
+
+def _same(raw: object) -> object:
+    return raw
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wing:
-    """What a wing brings. Names of code are `module:name`, below the wing's package; nothing is imported before use.
+    """What a wing brings.
 
     Attributes:
         summary: what it is for.
         needs: the wings whose public functions it uses; without them it is not there either.
-        section: the type of its section of `config.yaml`, whose key is the wing's name.
-        problems: a function of the configuration: what is wrong with the section that types do not show.
-        rows: its kinds of manifests, a sequence of `Kind`.
-        commands: title of a section of `perturb --help` -> name of a command -> the module that declares it.
-        jobs: the modules that declare commands of rules.
-        targets: a function (config, plans, caption shards) that gives its targets of Snakemake.
         rules: its files of `workflow/rules`, without ending.
-        offers: what the spine may ask for, by name: functions or values.
         files: the files outside of its package that belong to it, relative to the repository: shelf files, docs.
+        places: its kinds of files -> their paths with fields in braces, for `manifest.layout`.
+        fields: the fields of these paths that are no plain names -> what they may hold, as a regular expression.
+        corpus_files: those of its kinds of files that lie beside each corpus's manifests.
+        section: the type of its section of `config.yaml`, whose key is the wing's name.
+        complete: the raw configuration with what its section implies for others.
+        commands: title of a section of `perturb --help` -> name of a command -> what declares it.
+        declare_jobs: declares the commands of its rules.
+        shelves: names of shelves that `perturb list` prints.
+        work: lines that say what a run does, given one name of a rule per job.
+        pack: packs the files of a part, for runs in an object store.
+        unpack: unpacks what was brought to a job of such a run.
+        score: the command `perturb score` for composed queries.
     """
 
     summary: str
     needs: tuple[str, ...] = ()
-    section: str = ""
-    problems: str = ""
-    rows: str = ""
-    commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    jobs: tuple[str, ...] = ()
-    targets: str = ""
     rules: tuple[str, ...] = ()
-    offers: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+    corpus_files: tuple[str, ...] = ()
+    section: Callable[[], type[Strict]] | None = None
+    complete: Callable[[object], object] = _same
+    commands: Mapping[str, Mapping[str, Declare]] = field(default_factory=dict)
+    declare_jobs: Declare = nothing
+    shelves: Mapping[str, ShelfLines] = field(default_factory=dict)
+    work: Callable[[Collection[str]], Iterable[str]] = nothing
+    pack: Callable[[Path, Iterable[str | None]], object] = nothing
+    unpack: Callable[[], object] = nothing
+    score: Callable[[argparse.Namespace], int] | None = None
+
+
+_WingT = TypeVar("_WingT", bound=Wing)
+_FunctionT = TypeVar("_FunctionT")
 
 
 @cache
@@ -59,22 +97,19 @@ def wings() -> dict[str, Wing]:
     return there
 
 
-def load(name: str, code: str) -> Any:
-    """What `code`, a `module` or `module:name` of the wing `name`, stands for."""
-    module, _, member = code.partition(":")
-    loaded = importlib.import_module(f"perturbations.{name}.{module}")
-    return getattr(loaded, member) if member else loaded
+def of(kind: type[_WingT]) -> list[_WingT]:
+    """The wings that have the fields of a room's record."""
+    return [wing for wing in wings().values() if isinstance(wing, kind)]
 
 
-def loaded(attribute: str) -> dict[str, Any]:
-    """One attribute of every wing that has it: what the name there stands for."""
-    declared = {name: getattr(wing, attribute) for name, wing in wings().items()}
-    return {name: load(name, code) for name, code in declared.items() if code}
+def only(functions: Iterable[_FunctionT | None]) -> _FunctionT | None:
+    """Of a field of all wings that at most one of them fills: what that one brings."""
+    return next((function for function in functions if function is not None), None)
 
 
-def offered(what: str) -> list[Any]:
-    """What the wings offer under a name."""
-    return [load(name, wing.offers[what]) for name, wing in wings().items() if what in wing.offers]
+def sections() -> dict[str, type[Strict]]:
+    """The type of each wing's section of `config.yaml`."""
+    return {name: wing.section() for name, wing in wings().items() if wing.section is not None}
 
 
 def rules() -> list[str]:

@@ -7,8 +7,7 @@ from functools import partial
 
 from perturbations.config import sections as configuration
 from perturbations.manifest import layout
-from perturbations.plan.paths import CaptionShards, Plans
-from perturbations.plan.targets import Target, TargetWork
+from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
 
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:

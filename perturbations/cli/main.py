@@ -17,22 +17,32 @@ from perturbations import __version__
 from perturbations.base import arrow, limits, progress, shown, storage, wings
 from perturbations.base.errors import PerturbationError
 from perturbations.cli import printed
-from perturbations.cli.arguments import Command, CommandGroup, Parser, parsed
+from perturbations.cli.arguments import Command, CommandGroup, Commands, Parser, parsed
 
 
-def _sections() -> Mapping[str, Mapping[str, str]]:
-    """The modules that declare commands, by the sections of `perturb --help` and the commands' names."""
-    sections: dict[str, dict[str, str]] = {
-        "start": {"init": "cli.people_init", "list": "cli.people_list"},
-        "perturb one video": {"video": "cli.people_clips"},
+def _sections() -> Mapping[str, Mapping[str, wings.Declare]]:
+    """What declares commands, by the sections of `perturb --help` and the commands' names."""
+    sections: dict[str, dict[str, wings.Declare]] = {
+        "start": {"init": _of_module("people_init"), "list": _of_module("people_list")},
+        "perturb one video": {"video": _of_module("people_clips")},
         "before, during and after a run": {},
-        "use what a run made": dict.fromkeys(("export", "regenerate"), "cli.people_export"),
+        "use what a run made": dict.fromkeys(("export", "regenerate"), _of_module("people_export")),
     }
-    for name, wing in wings.wings().items():
+    for wing in wings.wings().values():
         for title, commands in wing.commands.items():
-            sections.setdefault(title, {}).update({command: f"{name}.{module}" for command, module in commands.items()})
-    sections["before, during and after a run"]["verify"] = "cli.people_verify"
-    return {**sections, "the workflow": {"rule": "cli.rules"}}
+            sections.setdefault(title, {}).update(commands)
+    sections["before, during and after a run"]["verify"] = _of_module("people_verify")
+    return {**sections, "the workflow": {"rule": _of_module("rules")}}
+
+
+def _of_module(name: str) -> wings.Declare:
+    """What declares the commands of a module of this package, which is imported only then."""
+
+    def declare(commands: Commands) -> None:
+        group: CommandGroup = importlib.import_module(f"perturbations.cli.{name}")
+        group.add(commands)
+
+    return declare
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if arguments is None and options.is_job:
             arrow.leave_out_pandas()
         if storage.in_store():
-            for unpack in wings.offered("unpack"):
-                unpack()
+            for wing in wings.wings().values():
+                wing.unpack()
         return command(options)
     except BrokenPipeError:  # the reader of the output has ended, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -85,14 +95,13 @@ def parser(command: str | None = None) -> Parser:
     printed.add(command_line)
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
     sections = _sections()
-    known = {name: module for modules in sections.values() for name, module in modules.items()}
+    known = {name: declare for declared in sections.values() for name, declare in declared.items()}
     listed = {}
-    for title, modules in sections.items():
+    for title, declared in sections.items():
         before = len(commands._get_subactions())
-        for module in dict.fromkeys(modules.values()):
-            if command not in known or known[command] == module:
-                group: CommandGroup = importlib.import_module(f"perturbations.{module}")
-                group.add(commands)
+        for declare in dict.fromkeys(declared.values()):
+            if command not in known or known[command] == declare:
+                declare(commands)
         listed[title] = commands._get_subactions()[before:]
     command_line.sections = listed
     return command_line

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from perturbations.base import wings
@@ -15,9 +14,9 @@ if TYPE_CHECKING:
     from perturbations.suites.registry import Perturbation
 
 
-def _shelves() -> dict[str, Callable[[], list[tuple[str, dict[str, object]]]]]:
+def _shelves() -> dict[str, wings.ShelfLines]:
     """What `perturb list` prints beside perturbations: other shelves, whose things config.yaml names."""
-    return {name: described for shelves in wings.offered("shelves") for name, described in shelves.items()}
+    return {name: described for wing in wings.wings().values() for name, described in wing.shelves.items()}
 
 
 def add(commands: Commands) -> None:

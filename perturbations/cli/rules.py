@@ -16,6 +16,5 @@ def add(commands: Commands) -> None:
     of_rules = parser.add_subparsers(metavar="COMMAND", required=True)
     for group in (rules_clips, rules_captions, rules_manifests):
         group.add(of_rules)
-    for name, wing in wings.wings().items():
-        for module in wing.jobs:
-            wings.load(name, module).add(of_rules)
+    for wing in wings.wings().values():
+        wing.declare_jobs(of_rules)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from perturbations.base import wings
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit
 from perturbations.cli.common import complete_sources
+from perturbations.plan.extension import PlanWing
 
 if TYPE_CHECKING:
     from perturbations.manifest.kinds import AnalysisRow
@@ -49,8 +50,8 @@ def add(commands: Commands) -> None:
 
 def _pack(part: Path, files: Iterable[str | None]) -> None:
     """Pack the files of a part, in an object store."""
-    for write in wings.offered("pack"):
-        write(part, files)
+    for wing in wings.wings().values():
+        wing.pack(part, files)
 
 
 def _sources(options: argparse.Namespace) -> int:
@@ -61,11 +62,12 @@ def _sources(options: argparse.Namespace) -> int:
     from perturbations.plan import listed
 
     clips = listed.read(options.listed, listed.ListedClip)
+    draw = wings.only(wing.draw for wing in wings.of(PlanWing))
     rows = shards.run_sources(
         options.dataset,
         clips,
         stall_limit_s=options.stall_limit,
-        prepare=wings.offered("draw")[0] if options.demo else None,
+        prepare=draw if options.demo else None,
     )
     files.write_part(options.output, SOURCES, list(logged(rows, len(clips), "clips")))
     _pack(options.output, [clip.path for clip in clips] if options.demo else [])

@@ -11,7 +11,8 @@ from perturbations.config import sections as configuration
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.manifest import layout
 from perturbations.plan import listed, sharding
-from perturbations.plan.paths import COMPOSED_SHARD, Inputs, Plans, options, without_braces
+from perturbations.plan.extension import Plans
+from perturbations.plan.paths import COMPOSED_SHARD, Inputs, options, without_braces
 
 
 def annotation_files(config: configuration.Config, dataset: str) -> list[str]:

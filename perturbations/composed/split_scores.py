@@ -18,7 +18,7 @@ from perturbations.composed.audit import compared
 from perturbations.composed.modifications import Split
 from perturbations.composed.planning import ComposedScenario, Shift
 from perturbations.composed.strategies import WORDS, ScoredModel, words_of
-from perturbations.evaluation import feature_scores, stored_features
+from perturbations.evaluation import feature_scores, score_command, stored_features
 from perturbations.evaluation.feature_scores import FeatureSet
 from perturbations.evaluation.features import Floats
 from perturbations.evaluation.result_sets import RANDOM
@@ -27,8 +27,9 @@ from perturbations.evaluation.stored_features import PooledAs, StoredFeatures
 from perturbations.suites import registry
 
 
-def score(options: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
-    """What `perturb score --direction composed` does: it prints what holds of the split, and each result.
+def score(options: argparse.Namespace) -> int:
+    """What `perturb score --direction composed` does: it prints what holds of the split, and each result,
+    and writes the results, their ranks and their page.
 
     Raises `AnnotationError` for features that are missing or do not fit, `ConfigError` for unknown names.
     """
@@ -45,7 +46,8 @@ def score(options: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
         scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
         print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({row.queries:,} queries)"))
-    return rows, ranks
+    score_command.write(options.output, rows, ranks)
+    return 0
 
 
 def _scored(

@@ -12,8 +12,8 @@ from perturbations.composed import planning as composed
 from perturbations.composed.sources import source_of
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
-from perturbations.plan.paths import CaptionShards, Plans
-from perturbations.plan.targets import Target, TargetWork, together
+from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
+from perturbations.plan.targets import together
 
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:

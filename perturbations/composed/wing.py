@@ -1,27 +1,94 @@
 """What the wing `composed` brings to the spine."""
 
-from perturbations.base.wings import Wing
+from __future__ import annotations
 
-WING = Wing(
+import argparse
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from perturbations.composed.layout import PLACES
+from perturbations.plan.extension import CaptionShards, Plans, PlanWing, Target
+
+if TYPE_CHECKING:
+    from perturbations.cli.arguments import Commands
+    from perturbations.composed.section import Composed
+    from perturbations.config.problems import Problem
+    from perturbations.config.sections import Config
+    from perturbations.manifest.kind import RowKind
+
+
+def _section() -> type[Composed]:
+    from perturbations.composed.section import Composed
+
+    return Composed
+
+
+def _problems(config: Config) -> list[Problem]:
+    from perturbations.composed import section
+
+    return section.problems_of(config)
+
+
+def _kinds() -> Iterable[RowKind[Any]]:
+    from perturbations.composed import rows
+
+    return rows.KINDS
+
+
+def _jobs(commands: Commands) -> None:
+    from perturbations.composed import jobs
+
+    jobs.add(commands)
+
+
+def _score(options: argparse.Namespace) -> int:
+    from perturbations.composed import split_scores
+
+    return split_scores.score(options)
+
+
+def _targets(config: Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
+    from perturbations.composed import targets
+
+    return targets.menu(config, plans, caption_shards)
+
+
+def _instructions(config: Config, dataset: str, suite: str) -> list[tuple[str, int]]:
+    from perturbations.composed import planning
+
+    return planning.of_instructions(config, dataset, suite)
+
+
+def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[str]:
+    from perturbations.composed import readiness
+
+    return readiness.problems(config, rules, local)
+
+
+def _work(rules: Collection[str]) -> Iterator[str]:
+    from perturbations.composed import readiness
+
+    return readiness.work(rules)
+
+
+WING = PlanWing(
     summary="retrieval by a clip and an instruction",
     needs=("demo", "evaluation"),
-    section="section:Composed",
-    problems="section:problems_of",
-    rows="rows:KINDS",
-    jobs=("jobs",),
-    targets="targets:menu",
     rules=("composed_common", "composed"),
-    offers={
-        "places": "layout:PLACES",
-        "score_composed": "split_scores:score",
-        "readiness": "readiness:problems",
-        "work": "readiness:work",
-        "instructions": "planning:of_instructions",
-    },
     files=(
         "perturbations/exports/composed.py",
         "perturbations/evaluation/protocols/egocvr.py",
         "docs/how-to/composed.md",
         "docs/egocvr.md",
     ),
+    places=PLACES,
+    section=_section,
+    problems=_problems,
+    kinds=_kinds,
+    declare_jobs=_jobs,
+    score=_score,
+    targets=_targets,
+    instructions=_instructions,
+    readiness=_readiness,
+    work=_work,
 )

@@ -1,4 +1,4 @@
-"""A check of `config.yaml` before Snakemake loads it: refuses files that would fill the memory or run code.
+"""`config.yaml`: a check before Snakemake loads it, which refuses files that would fill the memory or run code; types.
 
 Snakemake reads a configuration as JSON, or else as YAML with many of PyYAML's tags, and evaluates the Python
 expressions of a file that sets `__use_yte__`. When a key appears twice, the second value silently replaces the first.
@@ -16,8 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
+from perturbations.base import settings, wings
 from perturbations.base.errors import ConfigError, cut, short
+from perturbations.config import problems
+from perturbations.config.extension import ConfigWing
+from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
+from perturbations.config.sections import Config
 
 _MOST_BYTES = 4 * 1024**2
 """PyYAML needs about a minute for a file of this size."""
@@ -213,3 +219,31 @@ def _repeated_key(path: Path, line: int, around: _Open, value: str) -> list[str]
 def _check_tag(path: Path, line: int, event: yaml.NodeEvent) -> None:
     if event.tag is not None and event.tag != "!" and event.tag not in _TAGS:
         raise ConfigError(f"{path}, line {line}: the tag {short(event.tag)} is not allowed: a configuration holds data")
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+def parse(raw: dict[str, Any], places: LinesOfKeys = NOWHERE, place: Path = Path()) -> Config:
+    """Check a configuration and give it types; `places` is where its keys stand.
+
+    Where jobs work in another folder, `place`, relative paths of files that exist before the run become absolute.
+    Raises `ConfigError` with one line per mistake, each naming its place and key: first all values of wrong types and
+    unknown keys; where there are none, all names and numbers that do not fit each other.
+    """
+    try:
+        config = Config.model_validate(raw, context=settings.ABSOLUTE if place.parts else None)
+    except ValidationError as error:
+        wrong = problems.of_types(error, Config.model_json_schema, places)
+        problems.raise_all(wrong, places=places)
+        raise AssertionError("an invalid configuration has a problem") from error
+    wrong = [
+        *problems.of_suites(config.suites),
+        *problems.of_datasets(config),
+        *problems.of_storage(config),
+        *problems.of_backends(config),
+        *(problem for wing in wings.of(ConfigWing) for problem in wing.problems(config)),
+    ]
+    problems.raise_all(wrong, places=places)
+    config.stand(places, place)
+    return config

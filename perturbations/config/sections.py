@@ -13,7 +13,6 @@ from pydantic import (
     AliasChoices,
     Field,
     PrivateAttr,
-    ValidationError,
     create_model,
     field_validator,
     model_serializer,
@@ -21,9 +20,8 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
-from perturbations.base import limits, settings, wings
+from perturbations.base import limits, wings
 from perturbations.base.settings import MOST_ITEMS, AnySeverity, Device, KeySeverity, Seed, Strict, Whole, distinct
-from perturbations.config import problems
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
@@ -246,6 +244,10 @@ class _Config(Strict):
         """Where planning finds a path that begins where jobs work: in the working directory, or below a prefix."""
         return self._workplace / path
 
+    def stand(self, places: LinesOfKeys, workplace: Path) -> None:
+        """Say where its keys stand, and where jobs work."""
+        self._places, self._workplace = places, workplace
+
     @property
     def places(self) -> LinesOfKeys:
         """Where its keys stand, for messages about what a key names."""
@@ -255,8 +257,8 @@ class _Config(Strict):
     @classmethod
     def _as_wings_complete_it(cls, raw: object) -> object:
         """What a wing's section implies for others, such as a published protocol; written keys replace it."""
-        for complete in wings.offered("complete"):
-            raw = complete(raw)
+        for wing in wings.wings().values():
+            raw = wing.complete(raw)
         return raw
 
     @field_validator("suites", mode="before")
@@ -305,34 +307,8 @@ else:
         "Config",
         __base__=_Config,
         __doc__=_Config.__doc__,
-        **{name: (kind, Field(default_factory=kind)) for name, kind in wings.loaded("section").items()},
+        **{name: (kind, Field(default_factory=kind)) for name, kind in wings.sections().items()},
     )
-
-
-def parse(raw: dict[str, Any], places: LinesOfKeys = NOWHERE, place: Path = Path()) -> Config:
-    """Check a configuration and give it types; `places` is where its keys stand.
-
-    Where jobs work in another folder, `place`, relative paths of files that exist before the run become absolute.
-    Raises `ConfigError` with one line per mistake, each naming its place and key: first all values of wrong types and
-    unknown keys; where there are none, all names and numbers that do not fit each other.
-    """
-    try:
-        config = Config.model_validate(raw, context=settings.ABSOLUTE if place.parts else None)
-    except ValidationError as error:
-        wrong = problems.of_types(error, Config.model_json_schema, places)
-        problems.raise_all(wrong, places=places)
-        raise AssertionError("an invalid configuration has a problem") from error
-    wrong = [
-        *problems.of_suites(config.suites),
-        *problems.of_datasets(config),
-        *problems.of_storage(config),
-        *problems.of_backends(config),
-        *(problem for of_section in wings.loaded("problems").values() for problem in of_section(config)),
-    ]
-    problems.raise_all(wrong, places=places)
-    config._places = places
-    config._workplace = place
-    return config
 
 
 def json_schema() -> str:

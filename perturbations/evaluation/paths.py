@@ -15,7 +15,8 @@ from perturbations.evaluation.protocols import registry as protocols
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import caption_recipes, listed
-from perturbations.plan.paths import CaptionShards, Inputs, Plans, options, without_braces
+from perturbations.plan.extension import CaptionShards, Plans
+from perturbations.plan.paths import Inputs, options, without_braces
 
 DEMO_ENCODER = PLACES["demo_encoder"]
 """The encoder that the workflow trains when no pretrained model is configured."""

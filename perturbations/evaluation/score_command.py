@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from perturbations.base import shown, wings
 from perturbations.base.errors import ConfigError
@@ -71,17 +71,17 @@ def _score(options: argparse.Namespace) -> int:
     from perturbations.evaluation import feature_scores
 
     if options.direction == "composed":
-        (score,) = wings.offered("score_composed") or [_no_composed]
-        rows, ranks = score(options)
-        _write(options.output, rows, ranks)
-        return 0
+        score = wings.only(wing.score for wing in wings.wings().values())
+        if score is None:
+            raise ConfigError("this installation has no composed retrieval")
+        return score(options)
     if options.split or options.first_stage:
         raise ConfigError(f"--split and --first-stage are of composed retrieval, not of {options.direction}")
     answers = None if options.relevant is None else feature_scores.read_answers(options.relevant)
     queries, gallery = feature_scores.located(options.queries), feature_scores.located(options.gallery)
     names = {"dataset": options.dataset, "model": options.model, "direction": options.direction}
     rows, ranks = feature_scores.scored(queries, gallery, answers, **names)
-    _write(options.output, rows, ranks)
+    write(options.output, rows, ranks)
     for row in rows:
         scenario = "clean" if row.side == "none" else f"{row.side} {row.suite}/{row.perturbation} {row.severity}"
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.1f}" for k in (1, 5, 10))
@@ -89,11 +89,8 @@ def _score(options: argparse.Namespace) -> int:
     return 0
 
 
-def _no_composed(options: argparse.Namespace) -> NoReturn:
-    raise ConfigError("this installation has no composed retrieval")
-
-
-def _write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow]) -> None:
+def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow]) -> None:
+    """Write results, ranks, and their page, into a folder."""
     from perturbations.evaluation import feature_scores
     from perturbations.evaluation.page import page
 

@@ -11,8 +11,8 @@ from perturbations.config import sections as configuration
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.protocols import registry as protocols
-from perturbations.plan.paths import CaptionShards, Plans
-from perturbations.plan.targets import Target, TargetWork, skipped_lines
+from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
+from perturbations.plan.targets import skipped_lines
 
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:

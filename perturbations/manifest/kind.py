@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
+
+from perturbations.base.wings import Wing, nothing
 
 RowStatus = Literal["complete", "quarantined", "missing"]
 COMPLETE: RowStatus = "complete"
@@ -63,3 +65,10 @@ class RowKind(Generic[RowT]):
     def type_of(self, status: object) -> type[RowT]:
         """The type of a row of that status."""
         return self.complete if self.complete is not None and status == COMPLETE else self.row
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestWing(Wing):
+    """A wing with manifests: `kinds` gives their kinds."""
+
+    kinds: Callable[[], Iterable[RowKind[Any]]] = nothing

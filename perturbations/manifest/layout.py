@@ -75,7 +75,7 @@ def patterns() -> dict[str, str]:
     """Kind -> its path with fields in braces: those of the spine, of the wings, and of all manifests."""
     from perturbations.manifest.kinds import FILES
 
-    of_wings = {kind: text for places in wings.offered("places") for kind, text in places.items()}
+    of_wings = {kind: text for wing in wings.wings().values() for kind, text in wing.places.items()}
     return _PATTERNS | of_wings | {name: file.path for name, file in FILES.items()}
 
 
@@ -148,7 +148,7 @@ def manifest_at(path: Path) -> Place | None:
 @cache
 def _compiled() -> list[tuple[str, re.Pattern[str]]]:
     ordered = sorted(patterns().items(), key=lambda item: (item[1].count("{"), -len(item[1])))
-    fields = _FIELDS | {name: text for of_wing in wings.offered("fields") for name, text in of_wing.items()}
+    fields = _FIELDS | {name: text for wing in wings.wings().values() for name, text in wing.fields.items()}
     return [(kind, re.compile(_expression(text, fields))) for kind, text in ordered]
 
 

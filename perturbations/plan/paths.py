@@ -7,7 +7,7 @@ manifests. A collection is a dataset's name, or `sharding.whole` of it. No NumPy
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -20,13 +20,8 @@ from perturbations.guides import registry as guides
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import caption_recipes, listed, recipe, sharding
+from perturbations.plan.extension import Plans, PlanWing
 from perturbations.suites import registry
-
-Plans = Callable[[str], sharding.DatasetPlan]
-"""The plan of a collection. It is a function, so that only the datasets of the requested targets are planned."""
-
-CaptionShards = Callable[[str], Sequence[str]]
-"""The shards of a dataset's captions."""
 
 Inputs = dict[str, str | list[str]]
 """The inputs of a job by name."""
@@ -250,8 +245,8 @@ def _text_scenarios(config: configuration.Config, collection: str, suite: str) -
     """The perturbations of a dataset's captions; of composed queries, those that the evaluation asks."""
     dataset = sharding.dataset_of(collection)
     if sharding.is_composed(collection):
-        (of_instructions,) = wings.offered("instructions")
-        return [*of_instructions(config, dataset, suite)]
+        instructions = wings.only(wing.instructions for wing in wings.of(PlanWing))
+        return [] if instructions is None else instructions(config, dataset, suite)
     return caption_recipes.scenarios(config, dataset, suite)
 
 

@@ -18,6 +18,7 @@ from perturbations.base import wings
 from perturbations.base.errors import ConfigError, ManifestError, UnknownPerturbationError
 from perturbations.base.records import Record, canonical, digest, parse_record
 from perturbations.base.storage import PROFILES
+from perturbations.config.extension import ConfigWing
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, GuideRecipe
 from perturbations.manifest.kinds import ClipRow, TextRow
@@ -317,9 +318,9 @@ def _calibrated(
     key = "severity" if config.suites[entry.suite].calibration is None else "calibration"
     problem = f"suites.{entry.suite}.severity is `calibrated`: "
     try:
-        for solved in wings.offered("solved"):
+        if (solved := wings.only(wing.solved for wing in wings.of(ConfigWing))) is not None:
             path = config.calibration_of(dataset, entry.suite)
-            return dict(solved(path, entry, severity))
+            return solved(path, entry, severity)
         problem += "this installation has no calibration"
     except ConfigError as error:
         problem += f"{error}. `snakemake calibrate_{dataset}` solves the table {path} again"

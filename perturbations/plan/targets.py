@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from perturbations.base import wings
@@ -11,30 +10,9 @@ from perturbations.base.errors import ConfigError
 from perturbations.config import sections as configuration
 from perturbations.manifest import layout, skipped
 from perturbations.plan import caption_recipes, listed, paths, recipe, sharding
-from perturbations.plan.paths import CaptionShards, Plans
+from perturbations.plan.extension import CaptionShards, Plans, PlanWing, Target, TargetWork, WorkRequest
 from perturbations.suites import registry
 from perturbations.text import scripts
-
-
-@dataclass(frozen=True)
-class TargetWork:
-    """The files that a target makes, and lines that say how much work they are."""
-
-    files: list[str]
-    sizes: tuple[str, ...] = ()
-
-
-_WorkRequest = Callable[[], TargetWork]
-"""Plans the work of a target. Raises `PerturbationError` for a mistake that the user must correct."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """A target of Snakemake: its name, and its line in `snakemake --list-target-rules`."""
-
-    name: str
-    text: str
-    request: _WorkRequest  # called only when the target is requested, so that other targets cost nothing
 
 
 def demo(config: configuration.Config, plans: Plans) -> Target:
@@ -60,8 +38,8 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
         for name, adapter in suite.corpora.items():
             text = f"the suite `{suite.name}` on every dataset of the adapter `{adapter}`"
             yield Target(name, text, partial(_corpora, config, suite.name, adapter, plans))
-    for of_wing in wings.loaded("targets").values():
-        yield from of_wing(config, plans, caption_shards)
+    for wing in wings.of(PlanWing):
+        yield from wing.targets(config, plans, caption_shards)
     for suite_name in config.suites:
         for dataset in config.datasets:
             yield from _of_suite(config, suite_name, dataset, plans, caption_shards)
@@ -126,7 +104,7 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
         for kind in ("videos", "quarantine", "videos_checked")
     ]
     kinds = ["videos", "quarantine", "mixed_severity", "mixed_types"]
-    kinds += [kind for of_wing in wings.offered("corpus_files") for kind in of_wing] + ["videos_checked"]
+    kinds += [kind for wing in wings.wings().values() for kind in wing.corpus_files] + ["videos_checked"]
     files = [
         *paths.main_objects(config, suite, dataset),
         *whole,
@@ -202,7 +180,7 @@ def _of_another_script(config: configuration.Config, dataset: str, members: Sequ
 
 
 def _multimodal(
-    config: configuration.Config, suite: str, dataset: str, videos: _WorkRequest, perturbed: _WorkRequest
+    config: configuration.Config, suite: str, dataset: str, videos: WorkRequest, perturbed: WorkRequest
 ) -> TargetWork:
     """A corpus, its perturbed captions, and the views that join them. Raises `ConfigError` where none are combined."""
     combined = registry.suite(suite).combined

@@ -72,7 +72,7 @@ def check(config: configuration.Config, wanted: WantedWork, local: bool = True, 
         _estimate_clips(config, wanted, surveyed, report, in_store)
     if wanted.captions:
         report.lines.append(f"to make: perturbed captions in {_jobs(len(wanted.captions))}")
-    others = [line for of_wing in wings.offered("work") for line in of_wing(wanted.rules)]
+    others = [line for wing in wings.wings().values() for line in wing.work(wanted.rules)]
     report.lines += others
     if not (clips or wanted.captions or others):
         empty = any(not collection.clips for collection in surveyed.values())

@@ -35,7 +35,6 @@ def _check(options: argparse.Namespace) -> int:
     from perturbations.base import limits, shown
     from perturbations.config import file as config_file
     from perturbations.config import line_numbers
-    from perturbations.config import sections as configuration
     from perturbations.preflight import check as preflight
     from perturbations.preflight import wanted as planning
 
@@ -44,7 +43,7 @@ def _check(options: argparse.Namespace) -> int:
         hint = "; run this where config.yaml is" if absent[0] == files[0] else ""
         kind = "a directory, and no file" if absent[0].is_dir() else "no such file"
         raise ConfigError(f"{shown.line(str(absent[0]))}: {kind}{hint}")
-    config = configuration.parse(config_file.load(files), line_numbers.read(files))
+    config = config_file.parse(config_file.load(files), line_numbers.read(files))
     limits.use(limits.parse(config.limits.model_dump_json()))
     lines, jobs = _planned(config, options.targets, options.configfile)
     for line in lines:

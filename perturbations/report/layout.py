@@ -6,3 +6,6 @@ PLACES = {
     "corpus_page": "manifests/{dataset}/{suite}/corpus.html",
     "main_objects_picture": "manifests/{dataset}/main_object.png",
 }
+
+CORPUS_FILES = ("preview", "corpus_page")
+"""Those beside a corpus's manifests that people look at."""

@@ -1,11 +1,33 @@
 """What the wing `report` brings to the spine."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from perturbations.base.wings import Wing
+from perturbations.report.layout import CORPUS_FILES, PLACES
+
+if TYPE_CHECKING:
+    from perturbations.cli.arguments import Commands
+
+
+def _preview(commands: Commands) -> None:
+    from perturbations.report import command
+
+    command.add(commands)
+
+
+def _jobs(commands: Commands) -> None:
+    from perturbations.report import jobs
+
+    jobs.add(commands)
+
 
 WING = Wing(
     summary="pictures and pages of corpora",
-    commands={"use what a run made": {"preview": "command"}},
-    jobs=("jobs",),
     rules=("report",),
-    offers={"places": "layout:PLACES", "corpus_files": "report_files:CORPUS_FILES"},
+    places=PLACES,
+    corpus_files=CORPUS_FILES,
+    commands={"use what a run made": {"preview": _preview}},
+    declare_jobs=_jobs,
 )

@@ -21,7 +21,8 @@ from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.manifest import layout
 from perturbations.plan import paths, recipe, sharding, workplace
-from perturbations.plan.paths import Inputs, Plans
+from perturbations.plan.extension import Plans
+from perturbations.plan.paths import Inputs
 
 _SHOWN_SHARDS = 2
 """Contact sheets and pages show clips of so many shards: more would bring the whole corpus to one machine."""

@@ -1,12 +1,49 @@
 """What the wing `store` brings to the spine."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from perturbations.base.wings import Wing
+from perturbations.store.layout import PLACES
+
+if TYPE_CHECKING:
+    from perturbations.cli.arguments import Commands
+
+
+def _fetch(commands: Commands) -> None:
+    from perturbations.store import command
+
+    command.add(commands)
+
+
+def _jobs(commands: Commands) -> None:
+    from perturbations.store import jobs
+
+    jobs.add(commands)
+
+
+def _pack(part: Path, files: Iterable[str | None]) -> None:
+    from perturbations.store import packs
+
+    packs.write_beside(part, files)
+
+
+def _unpack() -> None:
+    from perturbations.store import packs
+
+    packs.unpack_brought()
+
 
 WING = Wing(
     summary="runs in an object store",
-    commands={"use what a run made": {"fetch": "command"}},
-    jobs=("jobs",),
     rules=("store_common", "store"),
-    offers={"places": "layout:PLACES", "pack": "packs:write_beside", "unpack": "packs:unpack_brought"},
     files=("docs/how-to/object-store.md",),
+    places=PLACES,
+    commands={"use what a run made": {"fetch": _fetch}},
+    declare_jobs=_jobs,
+    pack=_pack,
+    unpack=_unpack,
 )

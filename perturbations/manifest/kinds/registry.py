@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from perturbations.base import shelf, wings
-from perturbations.manifest.kind import ManifestFile, RowKind
+from perturbations.manifest.kind import ManifestFile, ManifestWing, RowKind
 
 _DECLARED: list[RowKind[Any]] = [
     *shelf.things("perturbations.manifest.kinds", "KIND", RowKind).values(),
-    *(kind for kinds in wings.loaded("rows").values() for kind in kinds),
+    *(kind for wing in wings.of(ManifestWing) for kind in wing.kinds()),
 ]
 
 KINDS: dict[str, RowKind[Any]] = {kind.name: kind for kind in reversed(_DECLARED)}
