@@ -2,5 +2,4 @@
 include: "workflow/Snakefile"
 
 
-# An include gives the default target back.
-workflow.default_target = rules.all.rule.name
+snakemake_inside.make_default(workflow, rules, "all")

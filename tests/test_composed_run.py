@@ -587,14 +587,15 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     # With a suite of clips, their corpora and features are planned, and nothing that exists is made again.
     project.config["composed"] |= {"suites": ["mm_robustness"], "both": ["mm_robustness/keyboard"]}
     shown = project.snakemake("--dry-run", "--printshellcmds", "composed_drawn").stdout
-    assert "mm_robustness/pixelate severity 5 on drawn" in shown
-    assert "encoding the query clips of drawn under mm_robustness, digital" in shown
-    assert "making the composed queries" not in shown
+    assert "suite=mm_robustness, perturbation=pixelate, severity=5" in shown
+    assert "rule composed_queries:" in shown
+    assert "suite=mm_robustness, level=digital" in shown
+    assert "rule composed_split:" not in shown
     # Of another model, features and results are made anew, and the split and what was perturbed is not.
     project.config["composed"] |= {"suites": [], "both": []}
     tiny_models.save_clip(tmp_path / "model", seed=1)
     shown = project.snakemake("--dry-run", "--printshellcmds", "composed_drawn").stdout
-    assert "encoding the clips of drawn for composed retrieval" in shown
-    assert "composed retrieval on drawn, query clips: clean, clean" in shown
-    assert "making the composed queries" not in shown
+    assert "rule composed_clips:" in shown
+    assert "corpus=clean, level=clean" in shown
+    assert "rule composed_split:" not in shown
     assert "mm_robustness/keyboard" not in shown

@@ -45,9 +45,6 @@ def test_what_no_run_writes_has_no_place() -> None:
 SPELLED = re.compile(r"""["'](work|manifests|corpora)/[^"']*\{""")
 FILES = [
     *PROJECT.glob("perturbations/**/*.py"),
-    *PROJECT.glob("workflow/rules/*.smk"),
-    PROJECT / "workflow/Snakefile",
-    PROJECT / "Snakefile",
 ]
 
 

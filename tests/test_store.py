@@ -33,6 +33,9 @@ from perturbations.store import planning as store
 NAMES = ["corpora/demo/mlvp/fog/1/a b.mp4", "corpora/demo/mlvp/fog/1/%2Eü.mp4", "work/demo/videos/x.mp4"]
 
 
+JOBS = store.Store(Path(), elsewhere=False, send=lambda file: None)
+
+
 def files_of(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
@@ -189,9 +192,9 @@ def test_a_job_brings_the_packs_of_the_clips_that_it_reads() -> None:
     settings = parsed(demo={"adapter": "demo"})
     plans = {"demo": sharding.DatasetPlan(("s0", "s1"), {"s0": frozenset(), "s1": frozenset()}, 2, 0)}.__getitem__
     fog = recipe.from_config(settings, "demo", "mlvp", "fog", 1)
-    assert store.video_inputs(settings, fog, "demo", "s0", plans)["packs"] == ["work/demo/sources/s0.tar"]
+    assert JOBS.video_inputs(settings, fog, "demo", "s0", plans)["packs"] == ["work/demo/sources/s0.tar"]
     insertion = recipe.from_config(settings, "demo", "mlvp", "event_insertion", 1)
-    inputs = store.video_inputs(settings, insertion, "demo", "s0", plans)
+    inputs = JOBS.video_inputs(settings, insertion, "demo", "s0", plans)
     assert inputs["packs"] == [
         "work/demo/sources/s0.tar",
         "work/demo/analyses/embedding/s0.tar",

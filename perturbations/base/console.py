@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 
@@ -28,6 +32,15 @@ class _Summary(logging.Filter):
         is_again = event == "run_info" and self._is_told
         self._is_told |= event == "run_info"
         return not is_again and event not in ("workflow_started", "job_info", "group_info", "shellcmd")
+
+
+def speaker(logger: logging.Logger) -> Callable[[str], None]:
+    """What prints a line of planning, each once: on the screen, or into the record that `perturb check` reads."""
+    if PLAN_VARIABLE not in os.environ:
+        return cache(lambda line: print(line, file=sys.stderr))
+    record = PlanRecord(Path(os.environ[PLAN_VARIABLE]))
+    logger.addHandler(record)
+    return cache(record.add)
 
 
 PLAN_VARIABLE = "PERTURB_PLAN"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from perturbations.base import job_environment
 from perturbations.base.errors import did_you_mean, short
-from perturbations.base.readers import READERS
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """The object to which subcommands are added."""
@@ -82,7 +82,7 @@ def add_stall_limit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stall-limit",
         type=seconds,
-        default=120.0,
+        default=job_environment.current().timeout_s,
         metavar="SECONDS",
         help="give up on a clip without progress for this time",
     )
@@ -98,8 +98,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--settings", required=True, help="JSON: the settings that the results depend on")
     parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or its name")
     parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--reader", choices=READERS, default="pyav", help="what decodes clips; it changes no result")
+    parser.add_argument("--model", default="", help="its key: the run's environment names its device")
 
 
 def positive(text: str) -> int:

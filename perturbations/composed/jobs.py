@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perturbations.base import job_environment
 from perturbations.cli.arguments import Commands, add_command, add_model
 from perturbations.cli.common import need_models, provenance
 
@@ -23,7 +24,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--output", type=Path, required=True, help="the folder of its manifests")
     parser.add_argument("--instructions", type=Path, required=True, help="the list of instructions, .jsonl")
     parser.add_argument("--rejected", type=Path, required=True, help="the list of those that cannot be used: of none")
-    parser.add_argument("--device", default="cpu", help="of a language model that writes parts of the split")
 
     parser = add_command(
         commands, "composed-features", _features, "encode clips for composed retrieval, one vector per clip"
@@ -62,7 +62,7 @@ def _split(options: argparse.Namespace) -> int:
     listing = items.read(settings.dataset, dataset, videos=False)
     split = source.split(dataset, listing, settings.seed, settings.dataset)
     if settings.language_model is not None:
-        split = _written(split, settings.language_model, options.device)
+        split = _written(split, settings.language_model)
     gallery_settings = manifests.WantedRows(settings.galleries, settings.deduplicate)
     about = provenance(options.output / "queries.parquet")
     manifests.write(split, options.output, settings.dataset, gallery_settings, about)
@@ -75,7 +75,7 @@ def _split(options: argparse.Namespace) -> int:
     return 0
 
 
-def _written(split: Split, writer: str, device: str) -> Split:
+def _written(split: Split, writer: str) -> Split:
     """The split with the parts that a language model writes; `writer` is `plan.composed_config.Writer` as JSON."""
     need_models()
     from perturbations.composed import language
@@ -83,6 +83,7 @@ def _written(split: Split, writer: str, device: str) -> Split:
     from perturbations.models import language_model
 
     settings = Writer.model_validate_json(writer)
+    device = job_environment.current().device()
     model = language_model.load(settings.model, revision=settings.revision, device=device, dtype=settings.dtype)
     return language.rewritten(split, model, settings.parts)
 
@@ -97,8 +98,8 @@ def _features(options: argparse.Namespace) -> int:
     from perturbations.plan import listed
 
     settings = json.loads(options.settings)
-    loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
-    how = {"num_frames": settings["num_frames"], "kept": settings["frames"], "reader": options.reader}
+    loaded = backbone.load(settings, options.pretrained, options.checkpoint, job_environment.current().device())
+    how = {"num_frames": settings["num_frames"], "kept": settings["frames"], "reader": job_environment.current().reader}
     held = {}
     if options.sources is not None:
         rows = sets.read_part(options.sources, SOURCES)
@@ -135,7 +136,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         "revision": settings.revision,
         "num_frames": settings.num_frames,
     }
-    loaded = backbone.load(described, options.pretrained, options.checkpoint, options.device)
+    loaded = backbone.load(described, options.pretrained, options.checkpoint, job_environment.current().device())
     split, dataset = manifests.read(options.split)
     shifted = {} if options.queries is None else composed_features.read(options.queries, loaded.sha256)
 

@@ -33,11 +33,6 @@ def _split_files(dataset: str) -> list[str]:
     return [f"{folder(dataset)}/{name}.parquet" for name in manifests.NAMES]
 
 
-def split_device(config: configuration.Config) -> str:
-    """Where a split is made: on the evaluation's device where a language model writes parts of it."""
-    return "cpu" if config.composed.language_model is None else config.evaluation.device
-
-
 def split_memory_mib(config: configuration.Config) -> int:
     """The memory that making a split takes; a language model of 7 billion weights takes most of it."""
     return 2_000 if config.composed.language_model is None else 40_000

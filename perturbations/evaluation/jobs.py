@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perturbations.base import job_environment
 from perturbations.base.errors import ManifestError
 from perturbations.cli.arguments import Commands, add_command, add_model
 from perturbations.cli.common import need_models, provenance
@@ -72,10 +73,12 @@ def _encode_gallery(options: argparse.Namespace) -> int:
     from perturbations.evaluation import backbone, galleries
 
     settings = json.loads(options.settings)
-    loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
+    loaded = backbone.load(
+        settings, options.pretrained, options.checkpoint, job_environment.current().device(options.model)
+    )
     clean = _clean(options.sources, options.captions)
     modality: Modality = "clips" if options.captions is None else "captions"
-    galleries.write(options.output, loaded, clean, modality, settings["num_frames"], options.reader)
+    galleries.write(options.output, loaded, clean, modality, settings["num_frames"], job_environment.current().reader)
     return 0
 
 
@@ -96,7 +99,12 @@ def _check_model(options: argparse.Namespace) -> int:
     from perturbations.base import storage
     from perturbations.evaluation import backbone
 
-    loaded = backbone.load(json.loads(options.settings), options.pretrained, options.checkpoint, options.device)
+    loaded = backbone.load(
+        json.loads(options.settings),
+        options.pretrained,
+        options.checkpoint,
+        job_environment.current().device(options.model),
+    )
     storage.write_text(options.output, json.dumps(backbone.check(loaded), indent=2) + "\n")
     return 0
 
@@ -129,12 +137,16 @@ def _evaluate(options: argparse.Namespace) -> int:
     settings = json.loads(options.settings)
     journal = options.output.with_suffix(".jsonl")
     clean = _clean(options.sources, options.captions, options.rejected)
-    loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
+    loaded = backbone.load(
+        settings, options.pretrained, options.checkpoint, job_environment.current().device(options.model)
+    )
     encoded: dict[Modality, Path | None] = {"clips": options.encoded_clips, "captions": options.encoded_captions}
     features = {name: galleries.read(path, loaded, name) for name, path in encoded.items() if path is not None}
     asks: Modality = "clips" if settings["scenarios"][0]["direction"] == "v2t" else "captions"
     bank = None if options.bank is None else galleries.read(options.bank, loaded, asks)
-    job = runner.EvaluationJob(settings, loaded, galleries.CleanSide(clean, features), bank, options.reader)
+    job = runner.EvaluationJob(
+        settings, loaded, galleries.CleanSide(clean, features), bank, job_environment.current().reader
+    )
     rows, ranks, drawn = runner.evaluate(job, perturbed, journal, results.other_journals(journal))
     files.write(options.output, RESULTS, rows)
     files.write(options.ranks, RANKS, ranks)

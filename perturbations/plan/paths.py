@@ -226,6 +226,11 @@ def text_recipes(config: configuration.Config, dataset: str, suite: str) -> str:
     return path
 
 
+def shard_lists(collection: str, shards: Iterable[str]) -> list[str]:
+    """The list files of a collection's clips."""
+    return [layout.at("shard_list", dataset=collection, shard=shard) for shard in shards]
+
+
 def caption_lists(dataset: str, shards: Iterable[str]) -> list[str]:
     """The list files of a dataset's captions."""
     return [layout.at("caption_list", dataset=dataset, shard=shard) for shard in shards]

@@ -71,12 +71,18 @@ def prepare(place: Path) -> None:
         ) from None
 
 
-def prepare_module(place: Path) -> None:
+def prepare_module(place: Path, logs: str | None = None) -> None:
     """`prepare` for the folder of a module's `prefix:`, in which people start commands about the run.
+
+    `logs` is the folder of logs where the module moves them: jobs write them from here as from where they were started.
 
     These read in `.snakemake` whether Snakemake runs, and where it was started is another folder.
     """
     prepare(place)
+    if logs is not None and not Path(logs).is_absolute() and not place.is_absolute():
+        top = Path(logs).parts[0]
+        (Path.cwd() / top).mkdir(exist_ok=True)
+        _link(place / top, Path.cwd() / top)
     with suppress(FileExistsError, IsADirectoryError, PermissionError):  # a run was started in that folder itself
         _link(place / ".snakemake", Path.cwd() / ".snakemake")
 

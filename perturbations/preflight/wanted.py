@@ -41,6 +41,16 @@ class WantedWork:
         return shards
 
     @property
+    def collections(self) -> set[str]:
+        """The collections whose lists of clips this check reads."""
+        return {job[0] for job in (*self.videos, *self.sources, *self.analyses)} | self.checked
+
+    @property
+    def caption_datasets(self) -> set[str]:
+        """The datasets whose lists of captions this check reads."""
+        return {job.collection for job in self.captions} | self.checked_captions
+
+    @property
     def folders(self) -> list[Path]:
         """The folders of the perturbed clips that are made."""
         kinds = ("dataset", "suite", "perturbation", "severity")

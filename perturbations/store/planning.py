@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from perturbations.manifest import layout
 from perturbations.plan import paths, recipe, sharding, workplace
 from perturbations.plan.extension import Plans
 from perturbations.plan.paths import Inputs
+from perturbations.plan.workflow import SharedFolder
 
 _SHOWN_SHARDS = 2
 """Contact sheets and pages show clips of so many shards: more would bring the whole corpus to one machine."""
@@ -72,17 +73,81 @@ def remove_stale_lists(place: Path, plan: sharding.DatasetPlan, collection: str)
 # --- what jobs bring -------------------------------------------------------------------------------------------------
 
 
-def lists(collection: str, shards: Iterable[str]) -> list[str]:
-    """The list files of shards of clips."""
-    return [layout.at("shard_list", dataset=collection, shard=shard) for shard in shards]
+@dataclass(frozen=True)
+class Store(SharedFolder):
+    """Jobs that share no folder.
 
-
-def original_packs(config: configuration.Config, collection: str, shards: Iterable[str]) -> list[str]:
-    """The packs of clips that exist before the run, which the machine that plans makes; none for drawn clips.
-
-    Raises `ConfigError` for a dataset whose videos are not below the working directory.
+    Attributes:
+        place: the folder that jobs work in.
+        elsewhere: whether this process is a job on another machine, which has no annotations to plan with.
+        send: sends a file to the jobs.
     """
-    return [] if _drawn(config, collection) else clean_packs(config, collection, shards)
+
+    place: Path
+    elsewhere: bool
+    send: Callable[[Path], None]
+
+    def pack(self, path: str) -> dict[str, str]:
+        """The pack of a job's clips."""
+        return {"pack": path}
+
+    def refuse(self, what: str) -> list[str]:
+        """Raise `ConfigError`: what cannot be made in a store."""
+        raise ConfigError(
+            f"{what} cannot be made in an object store (--default-storage-provider): fetch the corpus with "
+            "`perturb fetch`, and make it there without a store (docs/how-to/object-store.md)"
+        )
+
+    def original_packs(self, config: configuration.Config, collection: str, shards: Iterable[str]) -> list[str]:
+        """The packs of clips that exist before the run, which the machine that plans makes; none for drawn clips.
+
+        Raises `ConfigError` for a dataset whose videos are not below the working directory.
+        """
+        return [] if _drawn(config, collection) else clean_packs(config, collection, shards)
+
+    def analysis_packs(self, config: configuration.Config, collection: str, analysis: str, shard: str) -> list[str]:
+        """The packs that an analysis of a shard needs: its clips, and what the analysis before it keeps."""
+        before = paths.analysis_captions(collection, analysis, shard)
+        return clean_packs(config, collection, [shard]) + packs([before] if isinstance(before, str) else before)
+
+    def shown_packs(self, config: configuration.Config, collection: str, suite: str | None, plans: Plans) -> list[str]:
+        """The packs of the clips that a contact sheet may show: clean ones, and of all scenarios of a suite."""
+        shards = plans(collection).shards[:_SHOWN_SHARDS]
+        perturbed = [] if suite is None else packs(paths.video_parts(config, collection, suite, shards))
+        return clean_packs(config, collection, shards) + perturbed
+
+    def video_inputs(
+        self, config: configuration.Config, wanted: recipe.VideoRecipe, collection: str, shard: str, plans: Plans
+    ) -> Inputs:
+        """What a recipe needs of a shard, and the packs of the clips that it reads."""
+        inputs = paths.video_inputs(wanted, collection, shard, plans)
+        brought = clean_packs(config, collection, [shard])
+        if wanted.analysis is not None:
+            brought += packs([str(inputs["analysis"])])
+        if wanted.donors is not None:
+            donors = wanted.donors[0]
+            brought += clean_packs(config, donors, plans(donors).shards)
+        if wanted.whole_videos:
+            whole = sharding.whole(collection)
+            brought += clean_packs(config, whole, [Path(part).stem for part in inputs["whole"]])
+        return {**inputs, "packs": list(dict.fromkeys(brought))}
+
+    def plan(self, config: configuration.Config, collection: str) -> sharding.DatasetPlan:
+        """The plan of a collection, which comes to other machines with the sources of the workflow."""
+        if self.elsewhere:
+            return read_plan(collection)
+        plan = paths.plan(config, collection)
+        self.send(write_plan(plan, collection))
+        remove_stale_lists(self.place, plan, collection)
+        return plan
+
+    def caption_shards(self, config: configuration.Config, dataset: str) -> tuple[str, ...]:
+        """The shards of a dataset's captions, which come to other machines as plans do."""
+        if self.elsewhere:
+            return read_captions(dataset)
+        shards = paths.caption_shards(config, dataset)
+        self.send(write_captions(shards, dataset))
+        return shards
 
 
 def clean_packs(config: configuration.Config, collection: str, shards: Iterable[str]) -> list[str]:
@@ -107,47 +172,9 @@ def _drawn(config: configuration.Config, collection: str) -> bool:
     return datasets.get(config.datasets[sharding.dataset_of(collection)].adapter).drawn
 
 
-def analysis_inputs(config: configuration.Config, collection: str, analysis: str, shard: str) -> list[str]:
-    """The packs that an analysis of a shard needs: its clips, and what the analysis before it keeps."""
-    before = paths.analysis_captions(collection, analysis, shard)
-    return clean_packs(config, collection, [shard]) + packs([before] if isinstance(before, str) else before)
-
-
 def packs(parts: Iterable[str]) -> list[str]:
     """The packs of parts: beside them."""
     return [str(Path(part).with_suffix(".tar")) for part in parts]
-
-
-def video_inputs(
-    config: configuration.Config, wanted: recipe.VideoRecipe, collection: str, shard: str, plans: Plans
-) -> Inputs:
-    """What a recipe needs of a shard, as `paths.video_inputs`, and the packs of the clips that it reads."""
-    inputs = paths.video_inputs(wanted, collection, shard, plans)
-    brought = clean_packs(config, collection, [shard])
-    if wanted.analysis is not None:
-        brought += packs([str(inputs["analysis"])])
-    if wanted.donors is not None:
-        donors = wanted.donors[0]
-        brought += clean_packs(config, donors, plans(donors).shards)
-    if wanted.whole_videos:
-        whole = sharding.whole(collection)
-        brought += clean_packs(config, whole, [Path(part).stem for part in inputs["whole"]])
-    return {**inputs, "packs": list(dict.fromkeys(brought))}
-
-
-def shown_packs(config: configuration.Config, collection: str, suite: str | None, plans: Plans) -> list[str]:
-    """The packs of the clips that a contact sheet may show: clean ones, and of all scenarios of a suite."""
-    shards = plans(collection).shards[:_SHOWN_SHARDS]
-    perturbed = [] if suite is None else packs(paths.video_parts(config, collection, suite, shards))
-    return clean_packs(config, collection, shards) + perturbed
-
-
-def refuse(what: str) -> list[str]:
-    """Raise `ConfigError`: what cannot be made in a store."""
-    raise ConfigError(
-        f"{what} cannot be made in an object store (--default-storage-provider): fetch the corpus with "
-        "`perturb fetch`, and make it there without a store (docs/how-to/object-store.md)"
-    )
 
 
 # --- plans for other machines ----------------------------------------------------------------------------------------

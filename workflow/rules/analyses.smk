@@ -1,24 +1,20 @@
 # The information about a clip that guided perturbations need, once for all severities: motion, main object, embedding.
 rule analyses:
     input:
-        sources=layout.pattern("source_part"),
+        sources="<work>/{dataset}/sources/{shard}.parquet",
         captions=lambda wildcards: paths.analysis_captions(
             wildcards.dataset, wildcards.analysis, wildcards.shard
         ),
-        packs=lambda wildcards: in_store(
-            "analysis_inputs",
-            CONFIG,
-            wildcards.dataset,
-            wildcards.analysis,
-            wildcards.shard,
+        packs=lambda wildcards: planned(
+            RUN.jobs.analysis_packs, CONFIG, wildcards.dataset, wildcards.analysis, wildcards.shard
         ),
     output:
-        **PACK_OF_ANALYSES,
-        part=layout.pattern("analysis_part"),
+        **RUN.jobs.pack("<work>/{dataset}/analyses/{analysis}/{shard}.tar"),
+        part="<work>/{dataset}/analyses/{analysis}/{shard}.parquet",
     log:
-        layout.at("log", job="{dataset}/analyses/{analysis}/{shard}"),
+        "<logs>/{dataset}/analyses/{analysis}/{shard}.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/analyses/{analysis}/{shard}")
+        "<benchmarks>/{dataset}/analyses/{analysis}/{shard}.tsv"
     priority: 10
     conda:
         "../../envs/perturb.yaml"
@@ -28,17 +24,14 @@ rule analyses:
         ),
         runtime=240,
         gpu=lambda wildcards: paths.analysis_gpus(CONFIG, wildcards.analysis),
-        stall_limit_s=CONFIG.timeout_s,
     params:
         recipe=lambda wildcards: paths.analysis_recipe(CONFIG, wildcards.analysis).text,
         captions=lambda wildcards, input: paths.options({"captions": input.captions}),
-        folder=layout.pattern("analysis_files"),
-    message:
-        "{wildcards.analysis} of {wildcards.dataset}, shard {wildcards.shard}"
+        folder="work/{dataset}/analyses/{analysis}/files",
     shell:
         command(
             "perturb rule analyse --recipe {params.recipe:q} --sources {input.sources:q} {params.captions:q}"
-            " --folder {params.folder:q} --output {output.part:q} --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
+            " --folder {params.folder:q} --output {output.part:q} 2> {log:q}"
         )
 
 
@@ -49,13 +42,13 @@ rule analyses_manifest:
             wildcards.dataset, wildcards.analysis, shards_of(wildcards)
         ),
         sources=lambda wildcards: paths.source_parts(wildcards.dataset, shards_of(wildcards)),
-        lists=lists_of,
+        lists=shard_lists,
     output:
-        layout.pattern("analyses"),
+        "<manifests>/{dataset}/{analysis}.parquet",
     log:
-        layout.at("log", job="{dataset}/analyses/{analysis}"),
+        "<logs>/{dataset}/analyses/{analysis}.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/analyses/{analysis}")
+        "<benchmarks>/{dataset}/analyses/{analysis}.tsv"
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -63,13 +56,11 @@ rule analyses_manifest:
         mem_mb=2000,
         runtime=30,
     params:
-        shards=layout.folder("shard_list"),
-        parts=layout.folder("analysis_part"),
-        sources=layout.folder("source_part"),
+        shards="work/{dataset}/shards",
+        parts="work/{dataset}/analyses/{analysis}",
+        sources="work/{dataset}/sources",
         dataset=dataset_of,
         recipe=lambda wildcards: paths.analysis_recipe(CONFIG, wildcards.analysis).text,
-    message:
-        "writing the {wildcards.analysis} manifest of {wildcards.dataset}"
     shell:
         command(
             "perturb rule merge analyses --dataset {params.dataset:q} --shards {params.shards:q}"

@@ -2,19 +2,19 @@
 # The table is not an input of any job. Its numbers are in the recipes, so a changed number reruns only its own jobs.
 rule calibration:
     input:
-        sources=layout.pattern("sources"),
-        packs=lambda wildcards: in_store("refuse", "a calibration"),
+        sources="<manifests>/{dataset}/sources.parquet",
+        packs=lambda wildcards: planned(RUN.jobs.refuse, "a calibration"),
     output:
-        table=layout.pattern("calibration_table"),
-        report=layout.pattern("calibration_page"),
+        table="<manifests>/{dataset}/calibration.json",
+        report="<manifests>/{dataset}/calibration.md",
     log:
-        layout.at("log", job="{dataset}/calibration"),
+        "<logs>/{dataset}/calibration.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/calibration")
+        "<benchmarks>/{dataset}/calibration.tsv"
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: paths.grown(2000, attempt),
+        mem_mb=memory(2000),
         runtime=480,
     params:
         seed=CONFIG.seed,
@@ -22,8 +22,6 @@ rule calibration:
         # Not used on the command line: a kernel with a new version is measured again.
         versions=lambda wildcards: recipe.canonical(paths.calibrated(CONFIG)),
         variants=lambda wildcards: paths.variants(CONFIG),
-    message:
-        "solving severities of even distortion on {wildcards.dataset}"
     shell:
         command(
             "perturb rule calibrate --sources {input.sources:q} --perturbations {params.perturbations:q} --variants {params.variants:q}"

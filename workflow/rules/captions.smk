@@ -2,15 +2,15 @@
 # Captions, and the relevant clip per caption.
 rule captions:
     input:
-        captions=layout.pattern("all_captions"),
-        sources=layout.pattern("sources"),
+        captions="<work>/{dataset}/captions.jsonl",
+        sources="<manifests>/{dataset}/sources.parquet",
     output:
-        captions=layout.pattern("captions"),
-        qrels=layout.pattern("qrels"),
+        captions="<manifests>/{dataset}/captions.parquet",
+        qrels="<manifests>/{dataset}/qrels.parquet",
     log:
-        layout.at("log", job="{dataset}/captions"),
+        "<logs>/{dataset}/captions.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/captions")
+        "<benchmarks>/{dataset}/captions.tsv"
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -19,8 +19,6 @@ rule captions:
         runtime=10,
     params:
         dataset=dataset_of,
-    message:
-        "writing the captions of {wildcards.dataset}"
     shell:
         command(
             "perturb rule captions --dataset {params.dataset:q} --captions {input.captions:q} --sources {input.sources:q}"
@@ -31,16 +29,14 @@ rule captions:
 # Listed captions that cannot be used. Too many of them stop the run, as quarantined clips do.
 rule rejected_captions:
     input:
-        lists=lambda wildcards: paths.caption_lists(
-            wildcards.dataset, caption_shards(wildcards.dataset)
-        ),
-        rejected=layout.pattern("rejected_captions"),
+        lists=caption_lists,
+        rejected="<work>/{dataset}/rejected_captions.jsonl",
     output:
-        layout.pattern("captions_quarantine"),
+        "<manifests>/{dataset}/captions_quarantine.parquet",
     log:
-        layout.at("log", job="{dataset}/captions_quarantine"),
+        "<logs>/{dataset}/captions_quarantine.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/captions_quarantine")
+        "<benchmarks>/{dataset}/captions_quarantine.tsv"
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -48,9 +44,7 @@ rule rejected_captions:
         mem_mb=1000,
         runtime=10,
     params:
-        captions=layout.folder("caption_list"),
-    message:
-        "listing the captions of {wildcards.dataset} that cannot be used"
+        captions="work/{dataset}/captions",
     shell:
         command(
             "perturb rule reject-captions --dataset {wildcards.dataset:q} --captions {params.captions:q}"
@@ -60,13 +54,13 @@ rule rejected_captions:
 
 rule check_captions:
     input:
-        layout.pattern("captions_quarantine"),
+        "<manifests>/{dataset}/captions_quarantine.parquet",
     output:
-        layout.pattern("captions_checked"),
+        "<work>/{dataset}/captions_checked.txt",
     log:
-        layout.at("log", job="{dataset}/captions_check"),
+        "<logs>/{dataset}/captions_check.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/captions_check")
+        "<benchmarks>/{dataset}/captions_check.tsv"
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -75,8 +69,6 @@ rule check_captions:
         runtime=10,
     params:
         allowed=lambda wildcards: str(CONFIG.max_failed_items_of(wildcards.dataset)),
-    message:
-        "checking the quarantined captions of {wildcards.dataset}"
     shell:
         command(
             "perturb rule check {input:q} --captions --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
@@ -86,13 +78,13 @@ rule check_captions:
 # Perturbed captions: one shard under one perturbation at one severity. No video is needed.
 rule texts:
     input:
-        layout.pattern("caption_list"),
+        "<work>/{dataset}/captions/{shard}.jsonl",
     output:
-        layout.pattern("text_part"),
+        "<work>/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.parquet",
     log:
-        layout.at("log", job="{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}"),
+        "<logs>/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}")
+        "<benchmarks>/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*(/composed)?",
     # A target of captions alone takes minutes: it does not wait for the videos of another.
@@ -103,7 +95,7 @@ rule texts:
         mem_mb=lambda wildcards, attempt: paths.grown(paths.text_memory_mb(CONFIG), attempt),
         runtime=240,
     params:
-        similarities=layout.pattern("similarities"),
+        similarities="work/{dataset}/similarities/{shard}",
         recipe=lambda wildcards: caption_recipes.from_config(
             CONFIG,
             dataset_of(wildcards),
@@ -112,9 +104,6 @@ rule texts:
             int(wildcards.severity),
         ).text,
         dataset=dataset_of,
-    message:
-        "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on the captions of"
-        " {wildcards.dataset}, shard {wildcards.shard}"
     shell:
         command(
             "perturb rule texts --dataset {params.dataset:q} --recipe {params.recipe:q} --captions {input:q} --output {output:q}"
@@ -134,38 +123,34 @@ rule texts_manifest:
         recipes=lambda wildcards: planned(
             paths.text_recipes, CONFIG, wildcards.dataset, wildcards.suite
         ),
-        rejected=layout.pattern("rejected_captions"),
-        lists=lambda wildcards: in_store(
-            lambda: paths.caption_lists(wildcards.dataset, caption_shards(wildcards.dataset))
-        ),
+        rejected="<work>/{dataset}/rejected_captions.jsonl",
+        lists=caption_lists,
     output:
-        texts=layout.pattern("texts"),
-        statistics=layout.pattern("text_statistics"),
+        texts="<manifests>/{dataset}/{suite}/captions.parquet",
+        statistics="<manifests>/{dataset}/{suite}/caption_statistics.parquet",
         page=report(
-            layout.pattern("caption_page"),
+            "<manifests>/{dataset}/{suite}/captions.md",
             category="{suite}",
             labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "captions, before and after"},
         ),
     log:
-        layout.at("log", job="{dataset}/{suite}/captions/manifest"),
+        "<logs>/{dataset}/{suite}/captions/manifest.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/{suite}/captions/manifest")
+        "<benchmarks>/{dataset}/{suite}/captions/manifest.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*(/composed)?",
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: paths.grown(3000, attempt),
+        mem_mb=memory(3000),
         runtime=60,
     params:
-        captions=layout.folder("caption_list"),
-        parts=layout.folder("text_recipes"),
+        captions="work/{dataset}/captions",
+        parts="work/{dataset}/{suite}/captions",
         dataset=dataset_of,
         adapter=lambda wildcards: CONFIG.datasets[dataset_of(wildcards)].adapter,
         # A function, because Snakemake reads braces in a plain string as wildcards.
         skipped=lambda wildcards: paths.text_skipped(CONFIG, wildcards.dataset, wildcards.suite),
-    message:
-        "writing the perturbed captions of {wildcards.suite} on {wildcards.dataset}"
     shell:
         command(
             "perturb rule merge-texts --dataset {params.dataset:q} --adapter {params.adapter:q} --captions {params.captions:q}"
@@ -178,21 +163,19 @@ rule texts_manifest:
 # Perturbed captions joined with perturbed videos: only rows, no new videos.
 rule multimodal:
     input:
-        videos=layout.pattern("videos"),
-        texts=layout.pattern("texts"),
+        videos="<manifests>/{dataset}/{suite}/videos.parquet",
+        texts="<manifests>/{dataset}/{suite}/captions.parquet",
     output:
-        layout.pattern("multimodal"),
+        "<manifests>/{dataset}/{suite}/multimodal.parquet",
     log:
-        layout.at("log", job="{dataset}/{suite}/multimodal"),
+        "<logs>/{dataset}/{suite}/multimodal.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/{suite}/multimodal")
+        "<benchmarks>/{dataset}/{suite}/multimodal.tsv"
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: paths.grown(3000, attempt),
+        mem_mb=memory(3000),
         runtime=30,
-    message:
-        "joining captions and videos of {wildcards.suite} on {wildcards.dataset}"
     shell:
         command(
             "perturb rule combine --videos {input.videos:q} --texts {input.texts:q} --output {output:q} 2> {log:q}"

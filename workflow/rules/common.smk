@@ -1,19 +1,16 @@
-# The code that needs Snakemake's own objects: wildcards, errors, output, and the path of the command `perturb`. All other
-# computations of rules are functions of perturbations/plan/paths.py and targets.py, and of the wings.
+# What all rules share. Computations of rules are functions of perturbations/plan/paths.py and targets.py, and of the wings.
 import os
 import subprocess
 import sys
-from contextlib import chdir
 from functools import cache
 from pathlib import Path
 
 from snakemake.logging import logger
-from snakemake.settings.types import DeploymentMethod
 
-from perturbations.base import console
+from perturbations.base import console, job_environment
 
 # A dry run prints a table of jobs per rule, with -p every job.
-if workflow.output_settings.dryrun and not workflow.output_settings.printshellcmds:
+if snakemake_inside.is_dry(workflow) and not snakemake_inside.prints_jobs(workflow):
     console.summarize(logger)
     print("Jobs per rule; -n -p lists every job.", file=sys.stderr)
 
@@ -38,17 +35,20 @@ def planned(function, *arguments):
 
 planned(paths.without_braces, "the working directory", Path.cwd())
 
+# What this run is, and what wings change of it (preflight.smk, store_common.smk, composed_common.smk).
+RUN = WorkflowRun(CONFIG, PREFIX, console.speaker(logger))
+
 # Every value in a command is quoted (`{params.x:q}`; a list item by item). Values from config.yaml are passed through a
 # function, because Snakemake reads braces in a plain string of `params` as wildcards.
 # With conda, the command is in the rule's environment, with apptainer in the image; otherwise it is next to the Python that
 # runs Snakemake.
 COMMAND_PATH = ""
-DEPLOYED = workflow.deployment_settings.deployment_method
-if DeploymentMethod.APPTAINER in DEPLOYED:
+DEPLOYED = snakemake_inside.deployment(workflow)
+if DEPLOYED == "apptainer":
 
     container: planned(project.image)
 
-elif DeploymentMethod.CONDA in DEPLOYED:
+elif DEPLOYED == "conda":
     os.environ.update(planned(project.environment) | os.environ)
 else:
     COMMAND_PATH = paths.shell_prefix(Path(sys.executable))
@@ -59,7 +59,7 @@ else:
 
 # Below a module's `prefix`, jobs work in its folder, where all paths are as elsewhere.
 if PREFIX.parts:
-    planned(workplace.prepare_module, PREFIX)
+    planned(workplace.prepare_module, PREFIX, MOVED.get("logs"))
 
 
 def command(line):
@@ -67,72 +67,30 @@ def command(line):
     return workplace.enter(PREFIX) + line
 
 
-# Limits decide when a file is given up, but never change a result. So jobs read them from the environment, not from params.
+# What decides when a file is given up, and where a job runs, but never a result: jobs read it from the environment, so that
+# it is neither a param nor a resource that a user's `use rule ... with:` could leave out.
 limits.use(limits.parse(CONFIG.limits.model_dump_json()))
+job_environment.use(timeout_s=CONFIG.timeout_s)
 
-
-# What a run in an object store adds to its jobs; store_common.smk replaces these.
-IN_STORE = workflow.storage_registry.default_storage_provider is not None
+IN_STORE = snakemake_inside.has_store(workflow)
 if IN_STORE and "store" not in wings.wings():
     raise WorkflowError("this installation cannot run in an object store")
-PACK_OF_SOURCES = {}
-PACK_OF_ANALYSES = {}
-PACK_OF_VIDEOS = {}
-
-
-def in_store(function, *arguments):
-    """What a function of the store's planning gives, in a store; elsewhere nothing: further inputs of a job."""
-    return []
-
-
-def video_inputs_of(wildcards):
-    arguments = recipe_of(wildcards), wildcards.dataset, wildcards.shard, plan_of
-    return in_store("video_inputs", CONFIG, *arguments) or paths.video_inputs(*arguments)
-
-
-def lists_of(wildcards):
-    return in_store("lists", wildcards.dataset, shards_of(wildcards))
-
-
-def plan_collection(collection):
-    return planned(paths.plan, CONFIG, collection)
-
-
-def plan_captions(dataset):
-    return planned(paths.caption_shards, CONFIG, dataset)
 
 
 # Snakemake calls these functions once per job, and many jobs share their results.
 @cache
 def plan_of(collection):
-    return plan_collection(collection)
+    return planned(RUN.jobs.plan, CONFIG, collection)
 
 
 @cache
 def caption_shards(dataset):
-    return plan_captions(dataset)
+    return planned(RUN.jobs.caption_shards, CONFIG, dataset)
 
 
 @cache
 def scenario_recipe(collection, suite, perturbation, severity):
     return planned(recipe.from_config, CONFIG, collection, suite, perturbation, int(severity))
-
-
-# The name that each target has here -> its own name. In a module that is used `as perturbed_*` they differ.
-TARGETS = {}
-
-
-# Functions of wings that give further files of results for one page: of "results", "ranks".
-FURTHER_RESULTS = []
-
-
-def requested_targets():
-    return [TARGETS.get(name, name) for name in workflow.dag_settings.targets]
-
-
-@cache
-def say(line):
-    print(line, file=sys.stderr)
 
 
 @cache
@@ -152,7 +110,7 @@ def files_of(target):
     def files(wildcards):
         work = planned(target.request)
         for line in work.sizes:
-            say(line)
+            RUN.say(line)
         return work.files
 
     return files
@@ -160,35 +118,41 @@ def files_of(target):
 
 def describe(target):
     """Give a target its line in `snakemake --list-target-rules`."""
-    # Found by the name that it has in this file, whatever a module's user calls it, and also where it is left out.
-    described = getattr(rules, target.name).rule
-    described.docstring = target.text
-    TARGETS[described.name] = target.name
+    RUN.names[snakemake_inside.describe(rules, target.name, target.text)] = target.name
 
 
-def own_rules():
-    """The names in these files and the proxies of all rules that exist here."""
-    return list(rules._rules.items())
+def requested_targets():
+    return RUN.targets(snakemake_inside.targets(workflow))
+
+
+def at_the_end(*words):
+    """What a command about the run prints. Whatever happens here changes nothing of the run."""
+    start = [sys.executable, "-P", "-m", "perturbations"]
+    return subprocess.run(
+        [*start, *words], capture_output=True, text=True, check=False, cwd=CONFIG.at("")
+    )
 
 
 def list_failures():
-    """At the run's end, list what failed. Whatever happens here changes nothing of the run."""
+    """At the run's end, list what failed."""
     if IN_STORE:
-        say(f"Results are in {STORE_PREFIX}; `perturb fetch {STORE_PREFIX}` brings them here.")
+        RUN.say(f"Results are in {STORE_PREFIX}; `perturb fetch {STORE_PREFIX}` brings them here.")
         return
-    words = [sys.executable, "-P", "-m", "perturbations", "status", "--failures"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=CONFIG.at(""))
-    if done.stdout:
-        say(f"In {PREFIX}:\n{done.stdout}" if PREFIX.parts else done.stdout)
+    if failures := at_the_end("status", "--failures").stdout:
+        RUN.say(f"In {PREFIX}:\n{failures}" if PREFIX.parts else failures)
 
 
 def write_index():
-    """At the run's end, a failed one too, write the page of all pages. Whatever happens changes nothing of the run."""
+    """At the run's end, a failed one too, write the page of all pages."""
     if IN_STORE or "report" not in wings.wings():
         return
-    words = [sys.executable, "-P", "-m", "perturbations", "rule", "index"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=CONFIG.at(""))
-    say(done.stderr.strip() or f"Pages: {CONFIG.at(layout.at('index'))}")
+    page = CONFIG.at("manifests/index.html")
+    RUN.say(at_the_end("rule", "index").stderr.strip() or f"Pages: {page}")
+
+
+def memory(megabytes):
+    """A resource: the memory of a job, doubled at each attempt."""
+    return lambda wildcards, attempt: paths.grown(megabytes, attempt)
 
 
 def shards_of(wildcards):
@@ -205,5 +169,9 @@ def recipe_of(wildcards):
     )
 
 
-def check_before():
-    """Before the first job; preflight.smk replaces it."""
+def shard_lists(wildcards):
+    return paths.shard_lists(wildcards.dataset, shards_of(wildcards))
+
+
+def caption_lists(wildcards):
+    return paths.caption_lists(wildcards.dataset, caption_shards(wildcards.dataset))

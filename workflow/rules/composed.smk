@@ -3,18 +3,18 @@
 rule composed_split:
     input:
         lambda wildcards: planned(composed_paths.annotation_files, FIRST_MODEL, wildcards.dataset),
-        packs=lambda wildcards: in_store("refuse", "composed retrieval"),
+        packs=lambda wildcards: planned(RUN.jobs.refuse, "composed retrieval"),
     output:
-        queries=layout.pattern("composed_queries"),
-        qrels=layout.pattern("composed_qrels"),
-        galleries=layout.pattern("composed_galleries"),
-        pool=layout.pattern("composed_pool"),
-        instructions=composed_paths.instructions("{dataset}"),
-        rejected=layout.pattern("composed_rejected"),
+        queries="<manifests>/{dataset}/composed/queries.parquet",
+        qrels="<manifests>/{dataset}/composed/qrels.parquet",
+        galleries="<manifests>/{dataset}/composed/galleries.parquet",
+        pool="<manifests>/{dataset}/composed/pool.parquet",
+        instructions="<work>/{dataset}/composed/captions/s0.jsonl",
+        rejected="<work>/{dataset}/composed/rejected_captions.jsonl",
     log:
-        layout.at("log", job="{dataset}/composed/split"),
+        "<logs>/{dataset}/composed/split.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/composed/split")
+        "<benchmarks>/{dataset}/composed/split.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*",
     conda:
@@ -25,51 +25,44 @@ rule composed_split:
         ),
         runtime=composed_paths.split_minutes(FIRST_MODEL),
         gpu=composed_paths.split_gpus(FIRST_MODEL),
-        device=lambda wildcards: composed_paths.split_device(FIRST_MODEL),
     params:
         settings=lambda wildcards: planned(composed.split_settings, FIRST_MODEL, wildcards.dataset),
         folder=lambda wildcards: composed_paths.folder(wildcards.dataset),
-    message:
-        "making the composed queries of {wildcards.dataset}"
     shell:
         command(
             "perturb rule composed-split --settings {params.settings:q} --output {params.folder:q}"
-            " --instructions {output.instructions:q} --rejected {output.rejected:q} --device {resources.device:q} 2> {log:q}"
+            " --instructions {output.instructions:q} --rejected {output.rejected:q} 2> {log:q}"
         )
 
 
 rule composed_clips:
     input:
         unpack(lambda wildcards: planned(evaluation_paths.model_inputs, FIRST_MODEL)),
-        sources=layout.pattern("sources"),
-        packs=lambda wildcards: in_store("refuse", "composed retrieval"),
+        sources="<manifests>/{dataset}/sources.parquet",
+        packs=lambda wildcards: planned(RUN.jobs.refuse, "composed retrieval"),
     output:
-        composed_paths.features("{dataset}"),
+        "<work>/{dataset}/composed/features/clean/clean.safetensors",
     log:
-        layout.at("log", job="{dataset}/composed/features"),
+        "<logs>/{dataset}/composed/features.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/composed/features")
+        "<benchmarks>/{dataset}/composed/features.tsv"
     conda:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(FIRST_MODEL)
     resources:
-        mem_mb=lambda wildcards, attempt: paths.grown(6000, attempt),
+        mem_mb=memory(6000),
         runtime=480,
         gpu=evaluation_paths.gpus(FIRST_MODEL),
         gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
-        device=lambda wildcards: FIRST_MODEL.evaluation.device,
-        reader=lambda wildcards: FIRST_MODEL.evaluation.reader,
     params:
         settings=lambda wildcards: composed.feature_settings(
             FIRST_MODEL, first_model_files_sha256()
         ),
         model=lambda wildcards: evaluation_paths.model_options(FIRST_MODEL),
-    message:
-        "encoding the clips of {wildcards.dataset} for composed retrieval"
     shell:
         command(
             "perturb rule composed-features --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
-            " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
+            " --output {output:q} 2> {log:q}"
         )
 
 
@@ -86,11 +79,11 @@ rule composed_queries:
             )
         ),
     output:
-        composed_paths.features("{dataset}", "{suite}", "{level}"),
+        "<work>/{dataset}/composed/features/{suite}/{level}.safetensors",
     log:
-        layout.at("log", job="{dataset}/composed/features/{suite}/{level}"),
+        "<logs>/{dataset}/composed/features/{suite}/{level}.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/composed/features/{suite}/{level}")
+        "<benchmarks>/{dataset}/composed/features/{suite}/{level}.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*",
         suite="(?!clean)[a-z][a-z0-9_]*",
@@ -98,15 +91,13 @@ rule composed_queries:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(FIRST_MODEL)
     resources:
-        mem_mb=lambda wildcards, attempt: paths.grown(6000, attempt),
+        mem_mb=memory(6000),
         runtime=1440,
         gpu=evaluation_paths.gpus(FIRST_MODEL),
         gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
-        device=lambda wildcards: FIRST_MODEL.evaluation.device,
-        reader=lambda wildcards: FIRST_MODEL.evaluation.reader,
     params:
-        parts=layout.folder("video_recipes"),
-        shards=layout.folder("shard_list"),
+        parts="work/{dataset}/{suite}",
+        shards="work/{dataset}/shards",
         settings=lambda wildcards: composed.feature_settings(
             FIRST_MODEL, first_model_files_sha256()
         ),
@@ -115,14 +106,12 @@ rule composed_queries:
             FIRST_MODEL, wildcards.dataset, wildcards.suite, wildcards.level
         ),
         split=lambda wildcards: composed_paths.folder(wildcards.dataset),
-    message:
-        "encoding the query clips of {wildcards.dataset} under {wildcards.suite}, {wildcards.level}"
     shell:
         command(
             "perturb rule composed-features --settings {params.settings:q} {params.model:q}"
             " --parts {params.parts:q} --names {params.names:q}"
             " --shards {params.shards:q} --split {params.split:q}"
-            " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
+            " --output {output:q} 2> {log:q}"
         )
 
 
@@ -134,20 +123,19 @@ rule composed_evaluate:
             )
         ),
     output:
-        results=layout.pattern("composed_part"),
-        ranks=layout.pattern("composed_ranks_part"),
+        results="<work>/{dataset}/composed/results/{corpus}/{level}.parquet",
+        ranks="<work>/{dataset}/composed/results/{corpus}/{level}.ranks.parquet",
     log:
-        layout.at("log", job="{dataset}/composed/results/{corpus}/{level}"),
+        "<logs>/{dataset}/composed/results/{corpus}/{level}.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/composed/results/{corpus}/{level}")
+        "<benchmarks>/{dataset}/composed/results/{corpus}/{level}.tsv"
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: paths.grown(4000, attempt),
+        mem_mb=memory(4000),
         runtime=480,
         gpu=evaluation_paths.gpus(FIRST_MODEL),
         gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
-        device=lambda wildcards: FIRST_MODEL.evaluation.device,
     params:
         settings=lambda wildcards: composed.settings(
             FIRST_MODEL, wildcards.dataset, composed_job_of(wildcards), first_model_files_sha256()
@@ -157,12 +145,10 @@ rule composed_evaluate:
             wildcards.dataset, dict(input.items())
         ),
         split=lambda wildcards: composed_paths.folder(wildcards.dataset),
-    message:
-        "composed retrieval on {wildcards.dataset}, query clips: {wildcards.corpus}, {wildcards.level}"
     shell:
         command(
             "perturb rule composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
-            " {params.asking:q} --device {resources.device:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
+            " {params.asking:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
         )
 
 
@@ -170,12 +156,12 @@ rule composed_results:
     input:
         parts=lambda wildcards: composed_paths.planned_parts(FIRST_MODEL, wildcards.dataset),
     output:
-        results=layout.pattern("composed_results"),
-        ranks=layout.pattern("composed_ranks"),
+        results="<manifests>/{dataset}/composed/results.parquet",
+        ranks="<manifests>/{dataset}/composed/ranks.parquet",
     log:
-        layout.at("log", job="{dataset}/composed/results"),
+        "<logs>/{dataset}/composed/results.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/composed/results")
+        "<benchmarks>/{dataset}/composed/results.tsv"
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -184,8 +170,6 @@ rule composed_results:
         runtime=30,
     params:
         protocol=lambda wildcards: evaluation_paths.protocol_options(CONFIG),
-    message:
-        "writing the results of composed retrieval on {wildcards.dataset}"
     shell:
         command(
             "perturb rule merge-results --parts {input.parts:q} {params.protocol:q}"

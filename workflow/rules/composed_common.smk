@@ -1,12 +1,9 @@
-# The functions of composed.smk.
+# The functions of composed.smk. Composed retrieval is made with the first model (evaluation_common.smk).
 from perturbations.composed import paths as composed_paths
 from perturbations.composed import planning as composed
 from perturbations.evaluation import model_files
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
-
-# The configuration of the first model alone, with which composed retrieval is made.
-FIRST_MODEL = next(iter(evaluation.models(CONFIG).values()))
 
 
 @cache
@@ -20,7 +17,7 @@ def composed_reported(kind):
     return [f"{composed_paths.folder(dataset)}/{kind}.parquet" for dataset in datasets]
 
 
-FURTHER_RESULTS.append(composed_reported)
+RUN.further_results.append(composed_reported)
 
 
 def composed_job_of(wildcards):

@@ -10,11 +10,11 @@ wildcard_constraints:
 
 rule demo_encoder:
     output:
-        directory(evaluation_paths.DEMO_ENCODER),
+        directory("<work>/demo_encoder"),
     log:
-        layout.at("log", job="demo_encoder"),
+        "<logs>/demo_encoder.log",
     benchmark:
-        layout.at("benchmark", job="demo_encoder")
+        "<benchmarks>/demo_encoder.tsv"
     # First, because every evaluation waits for it, and other jobs can run beside it.
     priority: 1
     conda:
@@ -26,8 +26,6 @@ rule demo_encoder:
         # `version` changes when the training does.
         recipe=lambda wildcards: recipe.canonical({"version": 3, "seed": CONFIG.seed}),
         seed=CONFIG.seed,
-    message:
-        "training a small dual encoder on drawn scenes"
     shell:
         command("perturb rule train-encoder --seed {params.seed:q} --output {output:q} 2> {log:q}")
 
@@ -36,13 +34,13 @@ rule demo_encoder:
 rule check_model:
     input:
         unpack(lambda wildcards: planned(evaluation_paths.model_inputs, of_model(wildcards))),
-        packs=lambda wildcards: in_store("refuse", "an evaluation"),
+        packs=lambda wildcards: planned(RUN.jobs.refuse, "an evaluation"),
     output:
-        layout.pattern("checked_model"),
+        "<work>/models/{model}.json",
     log:
-        layout.at("log", job="models/{model}"),
+        "<logs>/models/{model}.log",
     benchmark:
-        layout.at("benchmark", job="models/{model}")
+        "<benchmarks>/models/{model}.tsv"
     priority: 100
     conda:
         "../../envs/perturb.yaml"
@@ -53,17 +51,14 @@ rule check_model:
         runtime=30,
         gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
         gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
-        device=lambda wildcards: of_model(wildcards).evaluation.device,
     params:
         settings=lambda wildcards: recipe.canonical(
             evaluation.model_settings(of_model(wildcards), model_files_sha256(wildcards.model))
         ),
         model=lambda wildcards: evaluation_paths.model_options(of_model(wildcards)),
-    message:
-        "checking that the model's tokenizer, image processor and weights fit each other"
     shell:
         command(
-            "perturb rule check-model --settings {params.settings:q} {params.model:q} --device {resources.device:q}"
+            "perturb rule check-model --settings {params.settings:q} --model {wildcards.model:q} {params.model:q}"
             " --output {output:q} 2> {log:q}"
         )
 
@@ -77,11 +72,11 @@ rule gallery:
             )
         ),
     output:
-        layout.pattern("encoded"),
+        "<work>/{dataset}/evaluation/{model}/{modality}.safetensors",
     log:
-        layout.at("log", job="{dataset}/evaluation/{model}/{modality}"),
+        "<logs>/{dataset}/evaluation/{model}/{modality}.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/evaluation/{model}/{modality}")
+        "<benchmarks>/{dataset}/evaluation/{model}/{modality}.tsv"
     conda:
         "../../envs/perturb.yaml"
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
@@ -92,8 +87,6 @@ rule gallery:
         runtime=lambda wildcards, attempt: 480 * attempt,
         gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
         gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
-        device=lambda wildcards: of_model(wildcards).evaluation.device,
-        reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
         settings=lambda wildcards: recipe.canonical(
             evaluation.model_settings(of_model(wildcards), model_files_sha256(wildcards.model))
@@ -102,12 +95,10 @@ rule gallery:
         rows=lambda wildcards: paths.options(
             evaluation_paths.encoded_inputs(wildcards.dataset, wildcards.modality)
         ),
-    message:
-        "encoding the clean {wildcards.modality} of {wildcards.dataset}"
     shell:
         command(
-            "perturb rule encode-gallery --settings {params.settings:q} {params.model:q} {params.rows:q}"
-            " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
+            "perturb rule encode-gallery --settings {params.settings:q} --model {wildcards.model:q} {params.model:q} {params.rows:q}"
+            " --output {output:q} 2> {log:q}"
         )
 
 
@@ -121,13 +112,13 @@ rule evaluate:
             )
         ),
     output:
-        results=layout.pattern("evaluation_part"),
-        ranks=layout.pattern("evaluation_ranks"),
-        pictures=layout.pattern("evaluation_pictures"),
+        results="<work>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.parquet",
+        ranks="<work>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.ranks.parquet",
+        pictures="<work>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.pictures.json",
     log:
-        layout.at("log", job=EVALUATION),
+        "<logs>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.log",
     benchmark:
-        layout.at("benchmark", job=EVALUATION)
+        "<benchmarks>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.tsv"
     conda:
         "../../envs/perturb.yaml"
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
@@ -142,8 +133,6 @@ rule evaluate:
         runtime=lambda wildcards, attempt: 1440 * attempt,
         gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
         gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
-        device=lambda wildcards: of_model(wildcards).evaluation.device,
-        reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
         settings=lambda wildcards: recipe.canonical(
             evaluation.settings(*arguments_of_job(wildcards), model_files_sha256(wildcards.model))
@@ -153,12 +142,10 @@ rule evaluate:
         asking=lambda wildcards, input: evaluation_paths.asking_options(
             wildcards.dataset, job_of(wildcards), dict(input.items())
         ),
-    message:
-        "{wildcards.model}, {wildcards.direction}, {wildcards.side}, {wildcards.corpus}, {wildcards.level}: {wildcards.group}, on {wildcards.dataset}"
     shell:
         command(
-            "perturb rule evaluate --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
-            " --captions {input.captions:q} --rejected {params.rejected:q} {params.asking:q} --device {resources.device:q} --reader {resources.reader:q}"
+            "perturb rule evaluate --settings {params.settings:q} --model {wildcards.model:q} {params.model:q} --sources {input.sources:q}"
+            " --captions {input.captions:q} --rejected {params.rejected:q} {params.asking:q}"
             " --output {output.results:q} --ranks {output.ranks:q} --pictures {output.pictures:q} 2> {log:q}"
         )
 
@@ -169,12 +156,12 @@ rule results:
             evaluation_paths.planned_parts, of_model(wildcards), wildcards.dataset, wildcards.kind
         ),
     output:
-        results=layout.pattern("results"),
-        ranks=layout.pattern("ranks"),
+        results="<manifests>/{dataset}/{kind}/{model}/results.parquet",
+        ranks="<manifests>/{dataset}/{kind}/{model}/ranks.parquet",
     log:
-        layout.at("log", job="{dataset}/{kind}/{model}"),
+        "<logs>/{dataset}/{kind}/{model}.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/{kind}/{model}")
+        "<benchmarks>/{dataset}/{kind}/{model}.tsv"
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -184,8 +171,6 @@ rule results:
     params:
         skipped=lambda wildcards: evaluation_paths.skipped(CONFIG, wildcards.dataset),
         protocol=lambda wildcards: evaluation_paths.protocol_options(CONFIG),
-    message:
-        "writing the results of {wildcards.dataset}"
     shell:
         command(
             "perturb rule merge-results --parts {input.parts:q} --skipped {params.skipped:q} {params.protocol:q}"
@@ -206,14 +191,14 @@ rule report:
         pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
     output:
         report(
-            layout.pattern("results_page"),
+            "<manifests>/report.html",
             category="evaluation",
             labels={**OF_FOLDER, "page": "tables and figures"},
         ),
     log:
-        layout.at("log", job="report"),
+        "<logs>/report.log",
     benchmark:
-        layout.at("benchmark", job="report")
+        "<benchmarks>/report.tsv"
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -222,8 +207,6 @@ rule report:
         runtime=30,
     params:
         datasets=lambda wildcards: list(CONFIG.datasets),
-    message:
-        "writing manifests/report.html"
     shell:
         command(
             "perturb report --results {input.results:q} --ranks {input.ranks:q} --pictures {input.pictures:q}"

@@ -7,7 +7,13 @@ from perturbations.evaluation import resources as evaluation_resources
 # `model` is the key of a configured model; the results of other models are files that no rule makes.
 MODELS = evaluation.models(CONFIG)
 
-EVALUATION = "{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}"
+FIRST_MODEL = next(iter(MODELS.values()))
+
+job_environment.use(
+    reader=CONFIG.evaluation.reader,
+    devices={name: model.evaluation.device for name, model in MODELS.items()}
+    | {"": FIRST_MODEL.evaluation.device},
+)
 
 
 @cache
@@ -16,7 +22,7 @@ def model_files_sha256(model):
 
 
 def further_results(kind):
-    return [path for of_wing in FURTHER_RESULTS for path in of_wing(kind)]
+    return [path for of_wing in RUN.further_results for path in of_wing(kind)]
 
 
 @cache

@@ -2,14 +2,14 @@
 rule sources_manifest:
     input:
         parts=lambda wildcards: paths.source_parts(wildcards.dataset, shards_of(wildcards)),
-        rejected=layout.pattern("rejected"),
-        lists=lists_of,
+        rejected="<work>/{dataset}/rejected.jsonl",
+        lists=shard_lists,
     output:
-        layout.pattern("sources"),
+        "<manifests>/{dataset}/sources.parquet",
     log:
-        layout.at("log", job="{dataset}/sources"),
+        "<logs>/{dataset}/sources.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/sources")
+        "<benchmarks>/{dataset}/sources.tsv"
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -17,11 +17,9 @@ rule sources_manifest:
         mem_mb=1000,
         runtime=10,
     params:
-        shards=layout.folder("shard_list"),
-        parts=layout.folder("source_part"),
+        shards="work/{dataset}/shards",
+        parts="work/{dataset}/sources",
         dataset=dataset_of,
-    message:
-        "writing the sources manifest of {wildcards.dataset}"
     shell:
         command(
             "perturb rule merge sources --dataset {params.dataset:q} --shards {params.shards:q}"
@@ -35,19 +33,19 @@ rule videos_manifest:
         parts=lambda wildcards: paths.video_parts(
             CONFIG, wildcards.dataset, wildcards.suite, shards_of(wildcards)
         ),
-        sources=layout.pattern("sources"),
+        sources="<manifests>/{dataset}/sources.parquet",
         recipes=lambda wildcards: planned(
             paths.video_recipes, CONFIG, wildcards.dataset, wildcards.suite
         ),
-        lists=lists_of,
+        lists=shard_lists,
     output:
-        videos=layout.pattern("videos"),
-        quarantine=layout.pattern("quarantine"),
-        card=layout.pattern("card"),
+        videos="<manifests>/{dataset}/{suite}/videos.parquet",
+        quarantine="<manifests>/{dataset}/{suite}/quarantine.parquet",
+        card="<manifests>/{dataset}/{suite}/README.md",
     log:
-        layout.at("log", job="{dataset}/{suite}/manifest"),
+        "<logs>/{dataset}/{suite}/manifest.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/{suite}/manifest")
+        "<benchmarks>/{dataset}/{suite}/manifest.tsv"
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -55,14 +53,12 @@ rule videos_manifest:
         mem_mb=2000,
         runtime=30,
     params:
-        shards=layout.folder("shard_list"),
-        parts=layout.folder("video_recipes"),
+        shards="work/{dataset}/shards",
+        parts="work/{dataset}/{suite}",
         dataset=dataset_of,
         adapter=lambda wildcards: CONFIG.datasets[dataset_of(wildcards)].adapter,
         # Their numbers, not their list: a corrected caption alone does not make the manifest again.
         captions=lambda wildcards: paths.caption_counts(plan_of(wildcards.dataset)),
-    message:
-        "writing the manifest of {wildcards.suite} on {wildcards.dataset}"
     shell:
         command(
             "perturb rule merge-videos --dataset {params.dataset:q} --adapter {params.adapter:q} --suite {wildcards.suite:q}"
@@ -76,23 +72,21 @@ rule videos_manifest:
 # Mixed manifests: rows that point at the videos of the single scenarios.
 rule mixes:
     input:
-        videos=layout.pattern("videos"),
-        sources=layout.pattern("sources"),
+        videos="<manifests>/{dataset}/{suite}/videos.parquet",
+        sources="<manifests>/{dataset}/sources.parquet",
     output:
-        severities=layout.pattern("mixed_severity"),
-        types=layout.pattern("mixed_types"),
+        severities="<manifests>/{dataset}/{suite}/mixed_severity.parquet",
+        types="<manifests>/{dataset}/{suite}/mixed_types.parquet",
     log:
-        layout.at("log", job="{dataset}/{suite}/mixes"),
+        "<logs>/{dataset}/{suite}/mixes.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/{suite}/mixes")
+        "<benchmarks>/{dataset}/{suite}/mixes.tsv"
     localrule: True
     conda:
         "../../envs/perturb.yaml"
     resources:
         mem_mb=2000,
         runtime=30,
-    message:
-        "mixing severities and types of {wildcards.suite} on {wildcards.dataset}"
     shell:
         command(
             "perturb rule mix --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
@@ -102,13 +96,13 @@ rule mixes:
 
 rule check_quarantine:
     input:
-        layout.pattern("quarantine"),
+        "<manifests>/{dataset}/{suite}/quarantine.parquet",
     output:
-        layout.pattern("videos_checked"),
+        "<work>/{dataset}/{suite}/checked.txt",
     log:
-        layout.at("log", job="{dataset}/{suite}/check"),
+        "<logs>/{dataset}/{suite}/check.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/{suite}/check")
+        "<benchmarks>/{dataset}/{suite}/check.tsv"
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -117,8 +111,6 @@ rule check_quarantine:
         runtime=10,
     params:
         allowed=lambda wildcards: str(CONFIG.max_failed_items_of(dataset_of(wildcards))),
-    message:
-        "checking the quarantine of {wildcards.suite} on {wildcards.dataset}"
     shell:
         command(
             "perturb rule check {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"

@@ -4,9 +4,9 @@ if IN_STORE:
     # Planning writes lists where Snakemake was started; jobs need them in the store.
     rule lists:
         input:
-            local(f"{layout.WORK}/{{list}}.jsonl"),
+            local("<work>/{list}.jsonl"),
         output:
-            f"{layout.WORK}/{{list}}.jsonl",
+            "<work>/{list}.jsonl",
         wildcard_constraints:
             list="(?!.*/composed/).+",
         priority: 50
@@ -15,19 +15,17 @@ if IN_STORE:
         resources:
             mem_mb=100,
             runtime=10,
-        message:
-            "storing the list {wildcards.list}"
         shell:
             'cp "$PERTURB_STORE"/{input:q} {output:q}'
 
     # The user's videos of a shard.
     rule clips:
         input:
-            local(layout.pattern("shard_list")),
+            local("<work>/{dataset}/shards/{shard}.jsonl"),
         output:
-            layout.pattern("clip_pack"),
+            "<work>/{dataset}/shards/{shard}.tar",
         log:
-            layout.at("log", job="{dataset}/clips/{shard}"),
+            "<logs>/{dataset}/clips/{shard}.log",
         priority: 50
         localrule: True
         conda:
@@ -36,7 +34,5 @@ if IN_STORE:
         resources:
             mem_mb=500,
             runtime=60,
-        message:
-            "storing the clips of {wildcards.dataset}, shard {wildcards.shard}"
         shell:
             'perturb rule pack-clips --listed "$PERTURB_STORE"/{input:q} --output {output:q} 2> {log:q}'

@@ -2,14 +2,23 @@
 # The job's `recipe` is everything that determines its result; Snakemake reruns the job when it changes.
 rule videos:
     input:
-        unpack(video_inputs_of),
+        unpack(
+            lambda wildcards: planned(
+                RUN.jobs.video_inputs,
+                CONFIG,
+                recipe_of(wildcards),
+                wildcards.dataset,
+                wildcards.shard,
+                plan_of,
+            )
+        ),
     output:
-        **PACK_OF_VIDEOS,
-        part=layout.pattern("video_part"),
+        **RUN.jobs.pack("<work>/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar"),
+        part="<work>/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
     log:
-        layout.at("log", job="{dataset}/{suite}/{perturbation}/{severity}/{shard}"),
+        "<logs>/{dataset}/{suite}/{perturbation}/{severity}/{shard}.log",
     benchmark:
-        layout.at("benchmark", job="{dataset}/{suite}/{perturbation}/{severity}/{shard}")
+        "<benchmarks>/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tsv"
     conda:
         "../../envs/perturb.yaml"
     resources:
@@ -18,21 +27,17 @@ rule videos:
         ),
         runtime=240,
         gpu=lambda wildcards: paths.video_gpus(CONFIG, recipe_of(wildcards)),
-        stall_limit_s=CONFIG.timeout_s,
     params:
         recipe=lambda wildcards: recipe_of(wildcards).text,
         inputs=lambda wildcards, input: paths.options(dict(input.items())),
         # Not a key of its own: where there is sound, finished jobs of earlier versions stay finished.
         corpus=(
-            [layout.pattern("clips"), "--silent"]
+            ["corpora/{dataset}/{suite}/{perturbation}/{severity}", "--silent"]
             if CONFIG.storage.is_silent
-            else layout.pattern("clips")
+            else "corpora/{dataset}/{suite}/{perturbation}/{severity}"
         ),
-    message:
-        "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
-        " shard {wildcards.shard}"
     shell:
         command(
             "perturb rule videos --recipe {params.recipe:q} {params.inputs:q} --corpus {params.corpus:q} --output {output.part:q}"
-            " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
+            " 2> {log:q}"
         )

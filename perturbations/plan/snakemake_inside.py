@@ -1,0 +1,155 @@
+"""What the workflow takes from inside of Snakemake, where no documented way gives it: one function per need.
+
+Each is tried with the lowest and the newest Snakemake that `pyproject.toml` allows; a new version of Snakemake can
+break nothing outside of this file. `workflow` and `rules` are the names that Snakemake gives every Snakefile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from perturbations.base.errors import ConfigError
+from perturbations.config import line_numbers
+from perturbations.manifest.layout import TOP
+from perturbations.plan import workplace
+
+
+def config_files(workflow: Any) -> list[Path]:
+    """The files of `--configfile`: `config` holds their values, but not where they stand."""
+    return [Path(name) for name in workflow.overwrite_configfiles]
+
+
+def places(workflow: Any, config: object, files: list[Path]) -> line_numbers.LinesOfKeys:
+    """Where the keys of `config` stand. A module is given a part of what its user's files hold: the files are his."""
+    command_line = workflow.config_settings.config
+    modifier = workflow.modifier
+    if not modifier.skip_configfile:  # no module with `config:`
+        return line_numbers.read(files, command_line)
+    whole = workflow.modifier_stack[0].globals["config"]
+    users = map(Path, [*workflow.configfiles, *workflow.overwrite_configfiles])
+    return line_numbers.of_module(modifier.namespace, config, whole, users, command_line)
+
+
+def moved(workflow: Any, own: Mapping[str, str]) -> dict[str, str]:
+    """The variables of paths that the user's Snakefile sets, before this workflow sets its `own`.
+
+    Snakemake reads a module once per `use rule`, so from the second time on its own are there too.
+    """
+    variables = workflow.pathvars
+    set_here = {name: variables.get(name) for name in variables.items if variables.level[name] < _DEFAULT}
+    return {name: value for name, value in set_here.items() if own.get(name) != value}
+
+
+_DEFAULT = 4
+"""The level of the variables that Snakemake sets itself."""
+
+
+def folder(workflow: Any, by_user: Mapping[str, str]) -> Path:
+    """The folder of work/, manifests/ and corpora/: a module's `prefix:` or `pathvars: results=`; else `Path()`.
+
+    Functions of rules give paths of their own, which only a prefix moves: so `results` becomes one. Logs and benchmarks
+    that are moved as well lie where they are said to be. `by_user` is what `moved` gives. Raises `ConfigError` where several folders are named.
+    """
+    paths = workflow.modifier.path_modifier
+    for name in sorted(by_user.keys() & set(TOP)):
+        raise ConfigError(f"`pathvars`: {name}: work/, manifests/ and corpora/ stay together: set `results`")
+    place = workplace.of_module(paths.replace_prefix)
+    results = by_user.get("results", "").rstrip("/")
+    if not results or paths.prefix == f"{results}/":  # the latter when the module is read again
+        return place
+    if place.parts:
+        raise ConfigError("the module's `prefix` and `pathvars: results=` both name the folder of its results")
+    paths.prefix = f"{results}/"
+    paths.skip_properties |= {kind for kind in ("log", "benchmark") if f"{kind}s" in by_user}
+    return workplace.of_module(paths.replace_prefix)
+
+
+def is_dry(workflow: Any) -> bool:
+    """Whether this is a dry run."""
+    return bool(workflow.output_settings.dryrun)
+
+
+def prints_jobs(workflow: Any) -> bool:
+    """Whether `-p` asks for every job."""
+    return bool(workflow.output_settings.printshellcmds)
+
+
+def is_main(workflow: Any) -> bool:
+    """Whether this process plans the run, and is no job of it."""
+    return bool(workflow.is_main_process)
+
+
+def is_elsewhere(workflow: Any) -> bool:
+    """Whether this process is a job on a machine without the folder of the run."""
+    return bool(workflow.remote_exec)
+
+
+def runs_here(workflow: Any) -> bool:
+    """Whether jobs run on this machine."""
+    return bool(workflow.local_exec)
+
+
+def touches(workflow: Any) -> bool:
+    """Whether `--touch` only renews the times of files."""
+    return bool(workflow.touch)
+
+
+def deployment(workflow: Any) -> Literal["apptainer", "conda"] | None:
+    """What `--software-deployment-method` names."""
+    names = {method.name for method in workflow.deployment_settings.deployment_method}
+    return "apptainer" if "APPTAINER" in names else "conda" if "CONDA" in names else None
+
+
+def has_store(workflow: Any) -> bool:
+    """Whether `--default-storage-provider` puts all files into an object store."""
+    return workflow.storage_registry.default_storage_provider is not None
+
+
+def store_prefix(workflow: Any) -> str | None:
+    """The value of `--default-storage-prefix`."""
+    prefix: str | None = workflow.storage_settings.default_storage_prefix
+    return prefix
+
+
+def local_copy(workflow: Any, address: str) -> Path:
+    """Where Snakemake keeps the copy of an object of the store."""
+    return Path(workflow.storage_registry.default_storage_provider.object(address).local_path())
+
+
+def send(workflow: Any, file: Path) -> None:
+    """Send a file to the jobs on other machines: Snakemake sends what it takes for files of the configuration."""
+    workflow.configfiles.append(str(file))
+
+
+def targets(workflow: Any) -> list[str]:
+    """The targets of the command line."""
+    return list(workflow.dag_settings.targets)
+
+
+def describe(rules: Any, name: str, text: str) -> str:
+    """Give a rule its line in `--list-target-rules`, and return its name, which a module's user may have changed.
+
+    A rule without a docstring of its own is found by the name that it has in this file.
+    """
+    rule = getattr(rules, name).rule
+    rule.docstring = text
+    return str(rule.name)
+
+
+def needed_jobs(workflow: Any, rules: Any) -> Iterator[tuple[str, Mapping[str, str], list[str]]]:
+    """The jobs of these rules that will run: the rule's name in these files, the wildcards, and the written files.
+
+    In a module, rules may have other names, and other rules stand beside them.
+    """
+    names = {proxy.rule: name for name, proxy in rules._rules.items()}
+    for job in workflow.dag.needrun_jobs():
+        if job.rule in names:
+            written = [str(path) for path in (*job.output, *job.log, job.benchmark) if path]
+            yield names[job.rule], job.wildcards_dict, written
+
+
+def make_default(workflow: Any, rules: Any, name: str) -> None:
+    """Make a rule the default target, which an `include:` gives back to nobody."""
+    workflow.default_target = getattr(rules, name).rule.name

@@ -1,0 +1,182 @@
+"""What a Snakemake user expects of a workflow: rules that are read, found and overridden in Snakemake's own ways."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import clips
+import preloaded
+import pytest
+
+from perturbations.manifest import layout
+from perturbations.plan import snakemake_inside
+
+PROJECT = Path(__file__).parents[1]
+RULES = sorted(PROJECT.glob("workflow/rules/*.smk"))
+SETTINGS = """
+datasets: {demo: {adapter: demo, clips: 1}}
+suites: {mlvp: {perturbations: [fog], severities: [1]}}
+storage: {tier: frames, num_frames: 2}
+"""
+SNAKEFILE = """
+import perturbations
+
+configfile: "settings.yaml"
+
+module corpora:
+    snakefile:
+        perturbations.snakefile()
+    config:
+        config
+    pathvars:
+        results="out/mine",
+        logs="protocols",
+
+use rule * from corpora
+
+use rule videos from corpora with:
+    resources:
+        mem_mb=900,
+"""
+
+
+def snakemake(folder: Path, *arguments: str, status: int = 0) -> str:
+    command = [*preloaded.command("snakemake"), "--cores", "2", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def overridden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a workflow that uses this one, and what its run printed."""
+    folder = tmp_path_factory.mktemp("mine")
+    (folder / "Snakefile").write_text(SNAKEFILE)
+    (folder / "settings.yaml").write_text(SETTINGS)
+    return folder, snakemake(folder, "--printshellcmds", "mlvp_demo")
+
+
+def test_a_rule_s_resources_are_overridden(overridden: tuple[Path, str]) -> None:
+    job = re.search(r"(?m)^(?:local)?rule videos:\n(?:    .*\n)+", overridden[1])
+    assert job is not None
+    assert "mem_mb=900" in job[0]
+    assert "wildcards: dataset=demo, suite=mlvp, perturbation=fog, severity=1" in job[0]
+    for named in ("input: ", "output: ", "log: ", "benchmark: "):
+        assert f"    {named}" in job[0]
+
+
+def test_a_module_s_variables_of_paths_are_followed(overridden: tuple[Path, str]) -> None:
+    folder, _ = overridden
+    names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    assert names == {"Snakefile", "settings.yaml", "out", "protocols"}
+    assert (folder / "out/mine/manifests/demo/mlvp/videos.parquet").is_file()
+    assert len(list((folder / "out/mine/corpora").rglob("*.npy.zst"))) == 1
+    assert (folder / "protocols/demo/sources.log").is_file()
+    assert not (folder / "out/mine/work/logs").exists()
+    assert "Nothing to be done" in snakemake(folder, "mlvp_demo")
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ('manifests="elsewhere"', "manifests: work/, manifests/ and corpora/ stay together: set `results`"),
+        ('results="../elsewhere"', "leads out of this folder"),
+    ],
+)
+def test_folders_stay_together(variables: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "settings.yaml").write_text(SETTINGS)
+    (tmp_path / "Snakefile").write_text(re.sub(r'results=.*\n.*logs="protocols"', variables, SNAKEFILE))
+    assert message in snakemake(tmp_path, "-n", "mlvp_demo", status=1)
+
+
+def test_generated_unit_tests_pass(tmp_path: Path) -> None:
+    """They copy what a rule declares as its input, and compare what it makes byte for byte."""
+    (tmp_path / "videos").mkdir()
+    clips.make(tmp_path / "videos/a.mp4")
+    (tmp_path / "captions.csv").write_text("item_id,caption\na,a picture moves\n")
+    (tmp_path / "Snakefile").write_text(f'include: "{PROJECT}/Snakefile"\n')
+    demo, mine = "{adapter: demo, clips: 1}", "{{adapter: folder, annotations: {0}/captions.csv, videos: {0}/videos}}"
+    (tmp_path / "config.yaml").write_text(SETTINGS.replace(demo, mine.format(tmp_path)))
+    snakemake(tmp_path, "mlvp_demo")
+    start = [sys.executable, "-m", "snakemake", "--generate-unit-tests", "--", "mlvp_demo"]
+    subprocess.run(start, cwd=tmp_path, check=True, capture_output=True)
+    # Not those of pictures and pages: they show clips, which are no inputs of theirs.
+    names = ["videos", "sources_manifest", "videos_manifest"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *(f".tests/unit/test_{name}.py" for name in names)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},  # they start `python`
+    )
+    assert done.returncode == 0, done.stdout
+
+
+# --- paths of rules, and the layout ----------------------------------------------------------------------------------
+
+LITERAL = re.compile(r'"(<?(?:work|manifests|corpora)>?/[^"]*)"')
+LOGS = re.compile(r'"<(logs|benchmarks)>/[^"]*"')
+VALUES = {"dataset": "d", "severity": "1", "shard": "s0", "level": "l", "list": "d/captions"}
+# What planning writes, what jobs write beside their outputs, and what is written at a run's end.
+WRITTEN_BESIDE = {"log", "benchmark", "clips", "index", "plan", "caption_plan", "model_files"}
+
+
+def literals(text: str) -> list[str]:
+    """The paths of a file of rules."""
+    return [literal.replace("<", "").replace(">", "") for literal in LITERAL.findall(text)]
+
+
+def filled(pattern: str) -> str:
+    return re.sub(r"\{(\w+)\}", lambda field: VALUES.get(field[1], field[1]), pattern)
+
+
+def test_every_path_of_a_rule_is_one_of_the_layout() -> None:
+    patterns = set(layout.patterns().values())
+    folders = {filled(pattern).rpartition("/")[0] for pattern in patterns}
+    wrong = [
+        f"{path.name}: {literal}"
+        for path in RULES
+        for literal in literals(path.read_text("utf-8"))
+        if literal not in patterns and layout.place_of(filled(literal)) is None and filled(literal) not in folders
+    ]
+    assert not wrong
+
+
+def test_every_place_that_rules_make_is_named_by_a_rule() -> None:
+    named = {
+        place.kind
+        for path in RULES
+        for literal in literals(path.read_text("utf-8"))
+        if (place := layout.place_of(filled(literal)))
+    }
+    others = {kind for kind, pattern in layout.patterns().items() if kind.endswith("_parts") or ".jsonl" in pattern}
+    missing = layout.patterns().keys() - named - others - WRITTEN_BESIDE
+    assert not missing
+
+
+def test_each_rule_reads_as_one() -> None:
+    """Input, output, log, benchmark, resources, params, one command; and no path by a function of the layout."""
+    text = "\n".join(path.read_text("utf-8") for path in RULES)
+    assert "layout." not in text
+    assert "message:" not in text
+    assert len(LOGS.findall(text)) > 50
+
+
+INNER = re.compile(r"\bworkflow\.(?!current_basedir\b)|\brules\._|from snakemake\.(?!exceptions|utils|logging)")
+
+
+def test_snakemake_s_inner_objects_are_in_one_module() -> None:
+    files = [*RULES, PROJECT / "workflow/Snakefile", PROJECT / "Snakefile", *PROJECT.glob("perturbations/**/*.py")]
+    own = Path(snakemake_inside.__file__).relative_to(PROJECT)
+    found = {
+        f"{path.relative_to(PROJECT)}: {line.strip()}"
+        for path in files
+        if path.relative_to(PROJECT) != own
+        for line in path.read_text("utf-8").splitlines()
+        if INNER.search(line.partition("#")[0]) and not line.strip().startswith(('"', "#"))
+    }
+    assert not found
