@@ -49,12 +49,13 @@ _DEFAULT = 4
 def folder(workflow: Any, by_user: Mapping[str, str]) -> Path:
     """The folder of work/, manifests/ and corpora/: a module's `prefix:` or `pathvars: results=`; else `Path()`.
 
-    Functions of rules give paths of their own, which only a prefix moves: so `results` becomes one. Logs and benchmarks
-    that are moved as well lie where they are said to be. `by_user` is what `moved` gives. Raises `ConfigError` where several folders are named.
+    Functions of rules give paths of their own, which only a prefix moves: so `results` becomes one. Logs and
+    benchmarks that are moved as well lie where they are said to be. `by_user` is what `moved` gives. Raises
+    `ConfigError` where several folders are named.
     """
-    paths = workflow.modifier.path_modifier
     for name in sorted(by_user.keys() & set(TOP)):
         raise ConfigError(f"`pathvars`: {name}: work/, manifests/ and corpora/ stay together: set `results`")
+    paths = workflow.modifier.path_modifier
     place = workplace.of_module(paths.replace_prefix)
     results = by_user.get("results", "").rstrip("/")
     if not results or paths.prefix == f"{results}/":  # the latter when the module is read again

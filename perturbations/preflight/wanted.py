@@ -43,7 +43,8 @@ class WantedWork:
     @property
     def collections(self) -> set[str]:
         """The collections whose lists of clips this check reads."""
-        return {job[0] for job in (*self.videos, *self.sources, *self.analyses)} | self.checked
+        read = {name for name, _ in self.sources} | {name for name, _, _ in self.analyses}
+        return read | {job.collection for job in self.videos} | self.checked
 
     @property
     def caption_datasets(self) -> set[str]:
