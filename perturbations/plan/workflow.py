@@ -8,6 +8,7 @@ from pathlib import Path
 
 from perturbations.config import sections as configuration
 from perturbations.plan import paths, recipe, sharding
+from perturbations.plan.extension import Plans
 
 
 class SharedFolder:
@@ -30,13 +31,13 @@ class SharedFolder:
         return []
 
     def shown_packs(
-        self, config: configuration.Config, collection: str, suite: str | None, plans: paths.Plans
+        self, config: configuration.Config, collection: str, suite: str | None, plans: Plans
     ) -> list[str]:
         """Further inputs of pictures and pages."""
         return []
 
     def video_inputs(
-        self, config: configuration.Config, wanted: recipe.VideoRecipe, collection: str, shard: str, plans: paths.Plans
+        self, config: configuration.Config, wanted: recipe.VideoRecipe, collection: str, shard: str, plans: Plans
     ) -> paths.Inputs:
         """The inputs of a job that makes videos."""
         return paths.video_inputs(wanted, collection, shard, plans)
