@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -180,7 +180,7 @@ def _fit(model: CLIPModel, tokens: dict[str, Tensor], pixels: NDArray[np.uint8],
     for chosen in logged(_batches(len(pixels), training, generator), steps, "steps"):
         shown = torch.randint(pixels.shape[1], (len(chosen), training.shown), generator=generator)
         seen = frames.normalized(pixels[chosen.numpy()[:, None], shown.numpy()])
-        features = towers.image_features(cast(towers.TwoTowers, model), seen.flatten(0, 1))
+        features = towers.image_features(model, seen.flatten(0, 1))
         video = functional.normalize(features, dim=-1).unflatten(0, (len(chosen), -1)).mean(1)
         text = model.get_text_features(**{name: values[chosen] for name, values in tokens.items()}).pooler_output
         logits = model.logit_scale.clamp(max=math.log(100)).exp() * (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -93,18 +93,17 @@ def xpool(
     return encoder
 
 
-def _dual_encoder(model: DualEncoder | nn.Module, pooling: XPool | None) -> DualEncoder:
+def _dual_encoder(model: Any, pooling: XPool | None) -> DualEncoder:
     if isinstance(model, DualEncoder):
         own = tuple(module for module in model.modules if module is not model.pooling)
         added = () if pooling is None else (pooling,)
         return replace(model, pooling=pooling, modules=(*own, *added))
     modules = (model,) if pooling is None else (model, pooling)
     if all(hasattr(model, name) for name in ("vision_model", "text_encoder", "vision_proj", "text_proj")):
-        blip = cast(_BlipItm, model)  # BlipForImageTextRetrieval
-        images, texts = _blip_itm(blip)
-        return DualEncoder(blip.vision_model, blip.text_encoder, images, texts, pooling, modules)
+        images, texts = _blip_itm(model)
+        return DualEncoder(model.vision_model, model.text_encoder, images, texts, pooling, modules)
     if hasattr(model, "get_video_features") and not hasattr(model, "get_image_features"):
-        return _of_videos(cast(towers.VideoTowers, model), pooling, modules)
+        return _of_videos(model, pooling, modules)
     needed = ("vision_model", "text_model", "get_image_features", "get_text_features")
     lacking = [name for name in needed if not hasattr(model, name)]
     if lacking:
@@ -112,18 +111,15 @@ def _dual_encoder(model: DualEncoder | nn.Module, pooling: XPool | None) -> Dual
             f"{type(model).__name__} is no dual encoder that can be adapted, it lacks {', '.join(lacking)}; "
             "wrap it in perturbations.tta.DualEncoder"
         )
-
-    clip = cast(towers.TwoTowers, model)
-
-    chunk = towers.chunk_of(clip)
+    chunk = towers.chunk_of(model)
 
     def encode_frames(frames: Tensor) -> Tensor:
-        return towers.per_frame(lambda pixels: towers.image_features(clip, pixels), frames, chunk)
+        return towers.per_frame(lambda pixels: towers.image_features(model, pixels), frames, chunk)
 
-    return DualEncoder(clip.vision_model, clip.text_model, encode_frames, _texts_of(clip), pooling, modules)
+    return DualEncoder(model.vision_model, model.text_model, encode_frames, _texts_of(model), pooling, modules)
 
 
-def _of_videos(model: towers.VideoTowers, pooling: XPool | None, modules: tuple[nn.Module, ...]) -> DualEncoder:
+def _of_videos(model: Any, pooling: XPool | None, modules: tuple[nn.Module, ...]) -> DualEncoder:
     """A tower of whole videos. Pooling has nothing to choose from: a video is one feature."""
     if pooling is not None:
         raise ConfigError(f"{type(model).__name__} gives one feature per video, and X-Pool pools those of frames")
@@ -140,21 +136,14 @@ def _of_videos(model: towers.VideoTowers, pooling: XPool | None, modules: tuple[
     return DualEncoder(vision, model.text_model, encode_frames, _texts_of(model), pooling, modules)
 
 
-def _texts_of(model: towers.TextTower) -> Callable[[Tensor, Tensor | None], Tensor]:
+def _texts_of(model: Any) -> Callable[[Tensor, Tensor | None], Tensor]:
     def encode_texts(ids: Tensor, mask: Tensor | None) -> Tensor:
         return towers.features_of(model.get_text_features(input_ids=ids, attention_mask=mask))
 
     return encode_texts
 
 
-class _BlipItm(Protocol):
-    vision_model: nn.Module
-    text_encoder: nn.Module
-    vision_proj: nn.Module
-    text_proj: nn.Module
-
-
-def _blip_itm(model: _BlipItm) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor | None], Tensor]]:
+def _blip_itm(model: Any) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor | None], Tensor]]:
     def encode_images(pixels: Tensor) -> Tensor:
         hidden: Tensor = model.vision_model(pixel_values=pixels).last_hidden_state
         projected: Tensor = model.vision_proj(hidden[:, 0])

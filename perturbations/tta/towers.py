@@ -4,16 +4,17 @@ A method does three forward and three backward passes per batch; their matrix pr
 module saves the rest, with the same result up to rounding: chunks fit into the processor's cache; frozen weights get no
 gradients; the last layer only computes the one token that is read; the activation takes one pass over memory instead
 of three; the backward pass of attention is made for short sequences.
+
+Models are those of transformers, whose layers have no types that a checker could follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, cast
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 CHUNK = 24
@@ -40,7 +41,7 @@ def per_frame(encode: Callable[[Tensor], Tensor], frames: Tensor, chunk: int | N
     return features
 
 
-def chunk_of(model: TwoTowers) -> int:
+def chunk_of(model: nn.Module) -> int:
     """Frames per pass on the CPU: CHUNK, or more in a tower whose images take less memory than ViT-B/32's."""
     config = getattr(getattr(model, "config", None), "vision_config", None)
     side, patch, width = (getattr(config, name, None) for name in ("image_size", "patch_size", "hidden_size"))
@@ -49,114 +50,29 @@ def chunk_of(model: TwoTowers) -> int:
     return max(CHUNK, _CHUNK_NUMBERS // (((side // patch) ** 2 + 1) * width))
 
 
-class _Features(Protocol):
-    """The output of newer versions of transformers, with projected features."""
-
-    pooler_output: Tensor
-
-
-class TextTower(Protocol):
-    """A model of transformers that encodes texts."""
-
-    text_model: nn.Module
-
-    def get_text_features(self, *, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor | _Features:
-        """Projected features of texts, token ids B x L."""
-        ...
-
-
-class TwoTowers(TextTower, Protocol):
-    """A dual encoder of transformers, such as CLIPModel."""
-
-    vision_model: nn.Module
-
-    def get_image_features(self, *, pixel_values: Tensor) -> Tensor | _Features:
-        """Projected features of images M x 3 x H x W."""
-        ...
-
-
-class VideoTowers(TextTower, Protocol):
-    """A dual encoder of transformers whose tower sees whole videos, such as XCLIPModel."""
-
-    def get_video_features(self, pixels: Tensor, /) -> Tensor | _Features:
-        """Projected features B x D of videos B x T x 3 x H x W."""
-        ...
-
-
-class _Attention(Protocol):
-    q_proj: nn.Linear
-    k_proj: nn.Linear
-    v_proj: nn.Linear
-    out_proj: nn.Linear
-    num_heads: int
-
-
-class _Mlp(Protocol):
-    fc1: nn.Linear
-    fc2: nn.Linear
-
-
-class _Layer(Protocol):
-    self_attn: _Attention
-    mlp: _Mlp
-    layer_norm1: nn.LayerNorm
-    layer_norm2: nn.LayerNorm
-
-
-class _Encoder(Protocol):
-    layers: Sequence[_Layer]
-
-
-class _VisionTower(Protocol):
-    embeddings: nn.Module
-    pre_layrnorm: nn.Module
-    encoder: _Encoder
-    post_layernorm: nn.Module
-
-    def modules(self) -> Iterator[nn.Module]: ...
-
-
-class _VisionConfig(Protocol):
-    hidden_act: str
-    hidden_size: int
-
-
-class _Config(Protocol):
-    vision_config: _VisionConfig
-
-
-class _PlainClip(Protocol):
-    """The parts of transformers' CLIPModel that its images go through."""
-
-    vision_model: _VisionTower
-    visual_projection: nn.Module
-    config: _Config
-
-
-def features_of(output: Tensor | _Features) -> Tensor:
+def features_of(output: Any) -> Tensor:
     """The projected features, from the output of any version of transformers."""
     features: Tensor = output if isinstance(output, Tensor) else output.pooler_output
     return features
 
 
-def image_features(model: TwoTowers, pixels: Tensor) -> Tensor:
+def image_features(model: Any, pixels: Tensor) -> Tensor:
     """Projected features M x D of images M x 3 x H x W, with gradients only where weights require them."""
     if is_plain_clip(model):
-        return clip_image_features(cast(_PlainClip, model), pixels)
+        return clip_image_features(model, pixels)
     return features_of(model.get_image_features(pixel_values=pixels))
 
 
-def is_plain_clip(model: object) -> bool:
+def is_plain_clip(model: Any) -> bool:
     """Whether it is transformers' own CLIP with OpenAI's activation, large, and without hooks on its layers."""
     if (type(model).__module__, type(model).__name__) != ("transformers.models.clip.modeling_clip", "CLIPModel"):
         return False
-    clip = cast(_PlainClip, model)
-    hooked = any(module._forward_hooks or module._forward_pre_hooks for module in clip.vision_model.modules())
-    config = clip.config.vision_config
+    hooked = any(module._forward_hooks or module._forward_pre_hooks for module in model.vision_model.modules())
+    config = model.config.vision_config
     return config.hidden_act == "quick_gelu" and config.hidden_size >= SMALLEST_WIDTH and not hooked
 
 
-def clip_image_features(model: _PlainClip, pixels: Tensor) -> Tensor:
+def clip_image_features(model: Any, pixels: Tensor) -> Tensor:
     """The result of `model.get_image_features` in evaluation mode (ViT of Radford et al., 2021), M x D."""
     tower = model.vision_model
     hidden = tower.pre_layrnorm(tower.embeddings(pixels))
@@ -192,21 +108,17 @@ _ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends
 """oneDNN's product in float32, which torch's compiler uses: 7 to 9 % faster here than torch's default."""
 
 
-class _LinearContext(Protocol):
-    weight: Tensor
-
-
 class _FrozenLinear(torch.autograd.Function):
     """A linear layer that does not learn, by oneDNN."""
 
     @staticmethod
-    def forward(ctx: _LinearContext, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.weight = weight
         product: Tensor = _ONEDNN(x, weight, bias, "none", [], "")  # type: ignore[misc]
         return product
 
     @staticmethod
-    def backward(ctx: _LinearContext, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         return _ONEDNN(gradient, ctx.weight.T, None, "none", [], ""), None, None  # type: ignore[misc]
 
 
@@ -220,10 +132,6 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor, heads: int) -> Tensor
     return attended.transpose(1, 2).flatten(2)
 
 
-class _AttentionContext(Protocol):
-    saved_tensors: tuple[Tensor, Tensor, Tensor]
-
-
 class _ShortAttention(torch.autograd.Function):
     """Scaled dot-product attention whose backward pass holds all attention weights of a chunk.
 
@@ -231,12 +139,12 @@ class _ShortAttention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: FunctionCtx, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         ctx.save_for_backward(queries, keys, values)
         return functional.scaled_dot_product_attention(queries, keys, values)
 
     @staticmethod
-    def backward(ctx: _AttentionContext, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         queries, keys, values = ctx.saved_tensors
         scale = queries.shape[-1] ** -0.5
         weights = torch.softmax((queries * scale) @ keys.transpose(-1, -2), dim=-1)
