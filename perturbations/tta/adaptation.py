@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery, encode_gallery
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.methods import registry
-from perturbations.tta.parameters import MethodParameters
+from perturbations.tta.parameters import values_of
 from perturbations.tta.precision import precision_of
 from perturbations.tta.recording import Counts, Timings, Unadapted
 from perturbations.tta.task import Task
@@ -73,7 +74,7 @@ def adapt(
     """
     declared = registry.method(method)
     _check(direction, steps)
-    values = MethodParameters(declared.parameters, registry.validated(method, parameters or {}))
+    values = values_of(declared.parameters, registry.validated(method, parameters or {}))
     lr = _rate(declared, direction, values)
     _check_inputs(declared, direction, gallery, bank, gallery_bank)
     if declared.adapts and model.frozen:
@@ -96,13 +97,12 @@ def _check(direction: Direction, steps: int) -> None:
         raise ConfigError(f"steps is {steps}; 1 at least (the method {baseline} does not adapt)")
 
 
-def _rate(method: registry.Method, direction: Direction, values: MethodParameters) -> float:
+def _rate(method: registry.Method, direction: Direction, values: Mapping[str, Any]) -> float:
     """The learning rate: the parameter `lr`, or the method's own."""
     if method.rates is None:
         return 0.0
     own = method.rates.v2t if direction == "v2t" else method.rates.t2v
-    given = values.given("lr")
-    return own if given is None else float(given)
+    return own if values["lr"] is None else float(values["lr"])
 
 
 def _check_inputs(

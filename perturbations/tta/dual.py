@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,16 +19,15 @@ from perturbations.tta.rescoring import (
 )
 
 if TYPE_CHECKING:
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def run(task: Task, batches: Iterable[Batch], *, dynamic: bool) -> Iterator[Tensor]:
+def run(task: Task, batches: Batches, *, dynamic: bool) -> Scores:
     """The scores of DualIS, or of DualDIS where `dynamic`, in the form that the parameters name."""
     values, compare = task.values, task.comparison()
-    betas = values.number("beta_query"), values.number("beta_gallery")
-    k = values.whole("k") if dynamic else None
-    if values.word("form") == "released":
+    betas = values["beta_query"], values["beta_gallery"]
+    k = values["k"] if dynamic else None
+    if values["form"] == "released":
         banks = [torch.cat(list(parts)) for parts in (of_bank(task, compare), of_gallery_bank(task))]
         yield from _in_order(task, batches, _released(banks[0], banks[1], betas, k))
         return
@@ -78,7 +77,7 @@ def _released(bank: Tensor, items: Tensor, betas: Sequence[float], k: int | None
     return result * result  # both factors are the one matrix that was overwritten twice
 
 
-def _in_order(task: Task, batches: Iterable[Batch], scores: Tensor) -> Iterator[Tensor]:
+def _in_order(task: Task, batches: Batches, scores: Tensor) -> Scores:
     """Row i for query i: the only reading in which the released scores have a row per query."""
     start, compare = 0, task.comparison()
     for batch in batches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from perturbations.base.bounds import Choice, Range, problem_of
 from perturbations.base.errors import ConfigError, did_you_mean, short
@@ -44,36 +45,9 @@ class Parameter:
         return schema if self.default is None else {**schema, "default": self.default}
 
 
-class MethodParameters:
-    """The values of all parameters of a method for a run."""
-
-    def __init__(self, declared: Iterable[Parameter], given: Mapping[str, MethodValue]) -> None:
-        """`given` comes from `checked`."""
-        self._values = {parameter.name: parameter.default for parameter in declared} | dict(given)
-
-    def number(self, name: str) -> float:
-        """A number with a default."""
-        value = self._values[name]
-        assert isinstance(value, float)
-        return value
-
-    def whole(self, name: str) -> int:
-        """A whole number with a default."""
-        value = self._values[name]
-        assert isinstance(value, int)
-        return value
-
-    def flag(self, name: str) -> bool:
-        """True or false."""
-        return self._values[name] is True
-
-    def word(self, name: str) -> str:
-        """One of some words."""
-        return str(self._values[name])
-
-    def given(self, name: str) -> MethodValue | None:
-        """A value whose default depends on the run; None where it was not given."""
-        return self._values.get(name)
+def values_of(declared: Iterable[Parameter], given: Mapping[str, MethodValue]) -> dict[str, Any]:
+    """The values of all parameters of a method for a run; `given` comes from `checked`."""
+    return {parameter.name: parameter.default for parameter in declared} | dict(given)
 
 
 def mistakes(declared: Iterable[Parameter], given: Mapping[str, object]) -> dict[str, str]:

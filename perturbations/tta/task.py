@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +14,15 @@ from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder, evaluating
 from perturbations.tta.gallery import Comparison, Gallery
 from perturbations.tta.inputs import Batch
-from perturbations.tta.parameters import MethodParameters
 from perturbations.tta.precision import PrecisionSteps, forward, tensor_cores, wide
 from perturbations.tta.recording import TRANSFER, Counts, Timings, Unadapted
 
 _WEIGHT_DECAY = 1e-4
+
+Batches = Iterable[Batch]
+"""The queries, in batches."""
+Scores = Iterator[Tensor]
+"""The similarities of each batch, B x N_G, float32."""
 
 _Objective = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]
 """Query features and the step's number -> the similarities to record, and the loss (None: no query to learn from)."""
@@ -30,7 +35,7 @@ class Task:
     batches.
 
     Attributes:
-        values: the values of the method's parameters.
+        values: of all of the method's parameters, by name.
         bank: training queries, for methods that need them.
         gallery_bank: items of the gallery's kind; the gallery itself where none are given.
         parameters: the weights that adapt: weights and biases of the LayerNorms of the query's tower.
@@ -43,7 +48,7 @@ class Task:
         *,
         steps: int,
         lr: float,
-        values: MethodParameters,
+        values: Mapping[str, Any],
         seed: int,
         precision: PrecisionSteps,
         bank: Gallery | None,
@@ -74,7 +79,7 @@ class Task:
     @property
     def temperature(self) -> float:
         """tau, the divisor of similarities in softmax, for methods that learn."""
-        return self.values.number("temperature")
+        return float(self.values["temperature"])
 
     def comparison(self, *, normalized: bool = False) -> Comparison:
         """The comparison of queries with the gallery."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import whole
@@ -12,15 +11,14 @@ from perturbations.tta.parameters import Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _csls(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _csls(task: Task, batches: Batches) -> Scores:
     """Cross-domain similarity local scaling over all queries. O(Q N_G) time and memory."""
     from perturbations.tta.rescoring import after_all
 
-    k = task.values.whole("k")
+    k = task.values["k"]
     yield from after_all(task, batches, lambda similarities: _locally_scaled(similarities, k))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import Range
@@ -12,15 +11,14 @@ from perturbations.tta.parameters import Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _dsl(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _dsl(task: Task, batches: Batches) -> Scores:
     """Similarities times their softmax over all queries, which must all be known first. O(Q N_G) time and memory."""
     from perturbations.tta.rescoring import after_all
 
-    scale = task.values.number("scale")
+    scale = task.values["scale"]
     yield from after_all(task, batches, lambda similarities: _dual_softmax(similarities, scale))
 
 

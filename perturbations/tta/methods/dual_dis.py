@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import whole
@@ -11,13 +10,10 @@ from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _dual_dis(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _dual_dis(task: Task, batches: Batches) -> Scores:
     """DualIS, each factor only for queries whose nearest item is among the k nearest of an entry of its bank.
 
     Elsewhere the factor is the similarity itself. Cost as DualIS.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import Choice, Range
@@ -10,13 +9,10 @@ from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _dual_is(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _dual_is(task: Task, batches: Batches) -> Scores:
     """The product of two inverted softmaxes, over the bank's M queries and over the gallery bank's L items.
 
     exp(b1 S) / sum over the bank of exp(b1 S_bank), times exp(b2 S) / sum over the gallery bank of exp(b2 S_items).

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.tta.methods.registry import Method
 from perturbations.tta.methods.sinkhorn import TRANSPORT
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _dual_sinkhorn(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _dual_sinkhorn(task: Task, batches: Batches) -> Scores:
     """S + tau log u, u the items' scaling between the bank's M queries and the gallery with the gallery bank's L items.
 
     The gallery bank takes up the queries of the bank that no gallery item answers. O(iterations M (N_G + L)) time once,
@@ -30,7 +26,7 @@ def _dual_sinkhorn(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     others = Comparison(task.model, task.gallery_bank, task.timings, normalized=False)
     sides = zip(of_bank(task, compare), of_bank(task, others), strict=True)
     both = torch.cat([torch.cat(pair, 1) for pair in sides])
-    hubness = potentials(both, task.values.number("tau"), task.values.whole("iterations"))[: len(task.gallery)]
+    hubness = potentials(both, task.values["tau"], task.values["iterations"])[: len(task.gallery)]
     yield from batch_by_batch(task, batches, compare, lambda similarities: similarities + hubness)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import SHARE, Range
@@ -12,11 +11,10 @@ from perturbations.tta.parameters import Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _eata(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _eata(task: Task, batches: Batches) -> Scores:
     """Entropy weighted by 1/exp(entropy - largest), over the queries that pass both filters.
 
     If no query is certain, the 25 % most certain pass; if all are alike, the 10 % most certain pass.
@@ -26,7 +24,7 @@ def _eata(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     from perturbations.tta.losses import entropy, fraction
 
     compare = task.comparison()
-    largest, alike_from, momentum = map(task.values.number, ("largest_entropy", "alike", "momentum"))
+    largest, alike_from, momentum = (task.values[name] for name in ("largest_entropy", "alike", "momentum"))
     mean_prediction: Tensor | None = None
 
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import SHARE, Range, whole
@@ -12,8 +11,7 @@ from perturbations.tta.parameters import FLAG, Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
 _HISTORY = 0.1
@@ -29,7 +27,7 @@ _LOSSES = {
 }
 
 
-def hatvtr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def hatvtr(task: Task, batches: Batches) -> Scores:
     """Total loss of Eq. 12: uniformity (7, 8), cross-modal alignment (9, 10), noise-robust entropy (11).
 
     Frames and texts are normalized before pooling. The first batch has no history and is not re-ranked. Without any of
@@ -45,11 +43,11 @@ def hatvtr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     compare = task.comparison(normalized=True)
     videos_ask = task.direction == "v2t"
     values = task.values
-    weighting = Weighting(*map(values.number, ("alpha", "beta", "m")))
-    history = HubnessMemory(int(values.given("k") or 0) or fraction(_HISTORY, len(task.gallery)), weighting)
-    memory = PairMemory(values.whole("memory"), largest_first=True)
-    share, t, targets = values.number("share"), values.number("t"), values.flag("hsm_targets")
-    losses = [name for name in _LOSSES if values.flag(name)]
+    weighting = Weighting(values["alpha"], values["beta"], values["m"])
+    history = HubnessMemory(int(values["k"] or 0) or fraction(_HISTORY, len(task.gallery)), weighting)
+    memory = PairMemory(values["memory"], largest_first=True)
+    share, t, targets = values["share"], values["t"], values["hsm_targets"]
+    losses = [name for name in _LOSSES if values[name]]
 
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
         features = unit(features)
@@ -86,7 +84,7 @@ def hatvtr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     for batch in batches:
         similarities = task.minimize(batch, objective)
         with task.timings.part("rerank"):
-            scores = history.rescore(similarities) if len(history) and values.flag("hsm_rerank") else similarities
+            scores = history.rescore(similarities) if len(history) and values["hsm_rerank"] else similarities
             history.append(similarities)
         yield task.finish(scores)
 

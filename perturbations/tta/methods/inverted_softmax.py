@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import Range
@@ -10,13 +9,10 @@ from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _inverted_softmax(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _inverted_softmax(task: Task, batches: Batches) -> Scores:
     """S - (log of the sum over all queries of exp(beta S)) / beta: the order of exp(beta S) / that sum, as cosines.
 
     The dynamic form (DIS) over the same queries is the same: each query's nearest item is near to a query. Over a bank
@@ -24,7 +20,7 @@ def _inverted_softmax(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """
     from perturbations.tta.rescoring import after_all, log_mass
 
-    beta = task.values.number("beta")
+    beta = task.values["beta"]
     yield from after_all(task, batches, lambda similarities: similarities.sub_(log_mass([similarities], beta) / beta))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import SHARE, Range
@@ -10,13 +9,10 @@ from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import FLAG, Parameter
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _invgc(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _invgc(task: Task, batches: Batches) -> Scores:
     """Cosines with the gallery after an inverse graph convolution with the gallery bank and with the bank.
 
     The mean of the items convolved with either bank, each of length 1 (LocalAdj: with the nearest share of a bank
@@ -28,10 +24,10 @@ def _invgc(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
 
     assert task.bank is not None
     values = task.values
-    share = values.number("share") if values.flag("local") else None
+    share = values["share"] if values["local"] else None
     items = vectors(task.gallery)
-    moved = convolved(items, vectors(task.gallery_bank), values.number("rate_gallery"), share)
-    moved = unit(moved + convolved(items, vectors(task.bank), values.number("rate_query"), share))
+    moved = convolved(items, vectors(task.gallery_bank), values["rate_gallery"], share)
+    moved = unit(moved + convolved(items, vectors(task.bank), values["rate_query"], share))
     gallery = Gallery(task.direction, moved if task.direction == "v2t" else moved[:, None])
     compare = Comparison(task.model, gallery, task.timings, normalized=False)
     yield from batch_by_batch(task, batches, compare, lambda similarities: similarities)

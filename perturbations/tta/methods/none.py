@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.tta.methods.registry import Method
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _none(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _none(task: Task, batches: Batches) -> Scores:
     """Cosine similarities."""
     compare = task.comparison()
     for batch in batches:

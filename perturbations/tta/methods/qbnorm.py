@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import Range, whole
@@ -12,11 +11,10 @@ from perturbations.tta.parameters import FLAG, Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _qbnorm(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _qbnorm(task: Task, batches: Batches) -> Scores:
     """Similarities normalized by those of the bank's M queries with each gallery item (Eq. 5 and 6 there).
 
     exp(beta S) / sum over the bank of exp(beta S_bank). Dynamic (DIS): for queries whose nearest item is among the k
@@ -28,9 +26,9 @@ def _qbnorm(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     from perturbations.tta.rescoring import activated, batch_by_batch, log_mass, nearest, of_bank
 
     compare = task.comparison()
-    beta = task.values.number("beta")
+    beta = task.values["beta"]
     mass = log_mass(of_bank(task, compare), beta)
-    hubs = nearest(of_bank(task, compare), task.values.whole("k")) if task.values.flag("dynamic") else None
+    hubs = nearest(of_bank(task, compare), task.values["k"]) if task.values["dynamic"] else None
 
     def rescore(similarities: Tensor) -> Tensor:
         normalized = torch.exp(beta * similarities - mass)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.tta.methods.registry import Method, Rates
@@ -10,14 +9,13 @@ from perturbations.tta.methods.registry import Method, Rates
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
 _LOG_GAMMA = -1.0  # gamma = 1/e
 
 
-def read(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def read(task: Task, batches: Batches) -> Scores:
     """Mean of p (1 - log p + log gamma), p a query's largest probability: it raises high p and lowers low p."""
     compare = task.comparison()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,10 +13,7 @@ from perturbations.base.errors import ConfigError, ShelfError, did_you_mean, sho
 from perturbations.tta.parameters import MethodValue, Parameter, checked, mistakes
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 _SHELF = "perturbations.tta.methods"
 
@@ -88,7 +85,7 @@ class Method:
     title: str
     paper: str
     place: int
-    run: Callable[[Task, Iterable[Batch]], Iterator[Tensor]]
+    run: Callable[[Task, Batches], Scores]
     minimizes: str
     gives: str
     rates: Rates | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import SHARE, Range
@@ -14,10 +13,10 @@ if TYPE_CHECKING:
 
     from perturbations.tta.gallery import Comparison
     from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _sar(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _sar(task: Task, batches: Batches) -> Scores:
     """Mean entropy of the most certain queries (40 %), its gradient taken at the worst weights within rho.
 
     As released, the second pass filters the terms -p log p of the same queries one by one, not summed over the
@@ -41,7 +40,7 @@ def _step(task: Task, batch: Batch, compare: Comparison) -> Tensor:
     with task.timings.part("adapt"):
         logits = compare(features) / task.temperature
         entropies = entropy(logits)
-        threshold = entropies.detach().kthvalue(fraction(task.values.number("certain"), len(entropies))).values
+        threshold = entropies.detach().kthvalue(fraction(task.values["certain"], len(entropies))).values
         certain = entropies <= threshold
         if not task.backward(entropies[certain].mean() if certain.any() else None):
             return logits.detach()
@@ -50,7 +49,7 @@ def _step(task: Task, batch: Batch, compare: Comparison) -> Tensor:
             gradients = [torch.zeros_like(it) if it.grad is None else it.grad for it in task.parameters]
             length = torch.stack([gradient.norm() for gradient in gradients]).norm()
             for parameter, gradient in zip(task.parameters, gradients, strict=True):
-                parameter.add_(gradient * (task.values.number("rho") / (length + 1e-12)))
+                parameter.add_(gradient * (task.values["rho"] / (length + 1e-12)))
         worst = task.encode(batch)
         terms = entropy_terms(compare(worst)[certain] / task.temperature)
         kept = terms[terms < threshold]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import SHARE, Range
@@ -12,14 +11,13 @@ from perturbations.tta.parameters import Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _shot(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _shot(task: Task, batches: Batches) -> Scores:
     """Information maximization with pseudo-labels, batch by batch; see `information_loss`."""
     compare = task.comparison()
-    threshold, weight = task.values.number("threshold"), task.values.number("weight")
+    threshold, weight = task.values["threshold"], task.values["weight"]
 
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor]:
         logits = compare(features) / task.temperature

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import Range, whole
@@ -10,20 +9,17 @@ from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _sinkhorn(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _sinkhorn(task: Task, batches: Batches) -> Scores:
     """S + tau log u, u the items' scaling of the transport plan between all queries and the gallery.
 
     O(iterations Q N_G) time, O(Q N_G) memory.
     """
     from perturbations.tta.rescoring import after_all, potentials
 
-    tau, iterations = task.values.number("tau"), task.values.whole("iterations")
+    tau, iterations = task.values["tau"], task.values["iterations"]
     yield from after_all(
         task, batches, lambda similarities: similarities.add_(potentials(similarities, tau, iterations))
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import whole
@@ -12,11 +11,10 @@ from perturbations.tta.parameters import Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _tcr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _tcr(task: Task, batches: Batches) -> Scores:
     """The three terms over the batch and the gallery items nearest to its queries."""
     import torch
 
@@ -27,8 +25,8 @@ def _tcr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     items = task.gallery.features
     texts = unit(items) if task.direction == "v2t" else items.mean(1)
     gallery = texts
-    memory = PairMemory(task.values.whole("memory"), largest_first=False)
-    filling, share, t = task.values.whole("filling"), task.values.number("share"), task.values.number("t")
+    memory = PairMemory(task.values["memory"], largest_first=False)
+    filling, share, t = task.values["filling"], task.values["share"], task.values["t"]
     batch_index = 0
 
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor | None]:

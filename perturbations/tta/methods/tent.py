@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.tta.methods.registry import Method, Rates
@@ -10,11 +9,10 @@ from perturbations.tta.methods.registry import Method, Rates
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
+    from perturbations.tta.task import Batches, Scores, Task
 
 
-def _tent(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+def _tent(task: Task, batches: Batches) -> Scores:
     """Mean entropy of softmax(similarities / tau) over the gallery."""
     from perturbations.tta.losses import entropy
 
