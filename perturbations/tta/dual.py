@@ -19,10 +19,10 @@ from perturbations.tta.rescoring import (
 )
 
 if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def run(task: Task, batches: Batches, *, dynamic: bool) -> Scores:
+def run(task: Task, batches: Batches, *, dynamic: bool) -> BatchScores:
     """The scores of DualIS, or of DualDIS where `dynamic`, in the form that the parameters name."""
     values, compare = task.values, task.comparison()
     betas = values["beta_query"], values["beta_gallery"]
@@ -77,7 +77,7 @@ def _released(bank: Tensor, items: Tensor, betas: Sequence[float], k: int | None
     return result * result  # both factors are the one matrix that was overwritten twice
 
 
-def _in_order(task: Task, batches: Batches, scores: Tensor) -> Scores:
+def _in_order(task: Task, batches: Batches, scores: Tensor) -> BatchScores:
     """Row i for query i: the only reading in which the released scores have a row per query."""
     start, compare = 0, task.comparison()
     for batch in batches:

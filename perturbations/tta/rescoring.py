@@ -16,7 +16,7 @@ from perturbations.tta.hsm import sound
 from perturbations.tta.losses import unit
 
 if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 ROWS = 1024
 """Rows of a matrix that are computed at once: 40 MiB of a gallery of 10,000 items."""
@@ -25,7 +25,7 @@ _FEW = 64
 """Queries of a bank that are compared at once: X-Pool keeps a vector per pair."""
 
 
-def after_all(task: Task, batches: Batches, rescore: Callable[[Tensor], Tensor]) -> Scores:
+def after_all(task: Task, batches: Batches, rescore: Callable[[Tensor], Tensor]) -> BatchScores:
     """The rescored similarities Q x N_G of all queries, in their batches; `rescore` may change its argument.
 
     A query whose similarities are not finite keeps them: it must not destroy the scores of the others.
@@ -47,7 +47,9 @@ def after_all(task: Task, batches: Batches, rescore: Callable[[Tensor], Tensor])
     yield from similarities.split(sizes)
 
 
-def batch_by_batch(task: Task, batches: Batches, compare: Comparison, rescore: Callable[[Tensor], Tensor]) -> Scores:
+def batch_by_batch(
+    task: Task, batches: Batches, compare: Comparison, rescore: Callable[[Tensor], Tensor]
+) -> BatchScores:
     """The rescored similarities of each batch, B x N_G, which depend on no other query."""
     for batch in batches:
         similarities = task.score(batch, compare)

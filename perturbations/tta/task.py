@@ -21,7 +21,7 @@ _WEIGHT_DECAY = 1e-4
 
 Batches = Iterable[Batch]
 """The queries, in batches."""
-Scores = Iterator[Tensor]
+BatchScores = Iterator[Tensor]
 """The similarities of each batch, B x N_G, float32."""
 
 _Objective = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]

@@ -11,10 +11,10 @@ from perturbations.tta.parameters import Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _csls(task: Task, batches: Batches) -> Scores:
+def _csls(task: Task, batches: Batches) -> BatchScores:
     """Cross-domain similarity local scaling over all queries. O(Q N_G) time and memory."""
     from perturbations.tta.rescoring import after_all
 

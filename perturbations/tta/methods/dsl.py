@@ -11,10 +11,10 @@ from perturbations.tta.parameters import Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _dsl(task: Task, batches: Batches) -> Scores:
+def _dsl(task: Task, batches: Batches) -> BatchScores:
     """Similarities times their softmax over all queries, which must all be known first. O(Q N_G) time and memory."""
     from perturbations.tta.rescoring import after_all
 

@@ -10,10 +10,10 @@ from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _dual_dis(task: Task, batches: Batches) -> Scores:
+def _dual_dis(task: Task, batches: Batches) -> BatchScores:
     """DualIS, each factor only for queries whose nearest item is among the k nearest of an entry of its bank.
 
     Elsewhere the factor is the similarity itself. Cost as DualIS.

@@ -9,10 +9,10 @@ from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _dual_is(task: Task, batches: Batches) -> Scores:
+def _dual_is(task: Task, batches: Batches) -> BatchScores:
     """The product of two inverted softmaxes, over the bank's M queries and over the gallery bank's L items.
 
     exp(b1 S) / sum over the bank of exp(b1 S_bank), times exp(b2 S) / sum over the gallery bank of exp(b2 S_items).

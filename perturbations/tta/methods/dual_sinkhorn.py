@@ -8,10 +8,10 @@ from perturbations.tta.methods.registry import Method
 from perturbations.tta.methods.sinkhorn import TRANSPORT
 
 if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _dual_sinkhorn(task: Task, batches: Batches) -> Scores:
+def _dual_sinkhorn(task: Task, batches: Batches) -> BatchScores:
     """S + tau log u, u the items' scaling between the bank's M queries and the gallery with the gallery bank's L items.
 
     The gallery bank takes up the queries of the bank that no gallery item answers. O(iterations M (N_G + L)) time once,

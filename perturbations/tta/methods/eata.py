@@ -11,10 +11,10 @@ from perturbations.tta.parameters import Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _eata(task: Task, batches: Batches) -> Scores:
+def _eata(task: Task, batches: Batches) -> BatchScores:
     """Entropy weighted by 1/exp(entropy - largest), over the queries that pass both filters.
 
     If no query is certain, the 25 % most certain pass; if all are alike, the 10 % most certain pass.

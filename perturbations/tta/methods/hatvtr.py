@@ -11,7 +11,7 @@ from perturbations.tta.parameters import FLAG, Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
 _HISTORY = 0.1
@@ -27,7 +27,7 @@ _LOSSES = {
 }
 
 
-def hatvtr(task: Task, batches: Batches) -> Scores:
+def hatvtr(task: Task, batches: Batches) -> BatchScores:
     """Total loss of Eq. 12: uniformity (7, 8), cross-modal alignment (9, 10), noise-robust entropy (11).
 
     Frames and texts are normalized before pooling. The first batch has no history and is not re-ranked. Without any of

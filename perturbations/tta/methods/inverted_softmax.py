@@ -9,10 +9,10 @@ from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _inverted_softmax(task: Task, batches: Batches) -> Scores:
+def _inverted_softmax(task: Task, batches: Batches) -> BatchScores:
     """S - (log of the sum over all queries of exp(beta S)) / beta: the order of exp(beta S) / that sum, as cosines.
 
     The dynamic form (DIS) over the same queries is the same: each query's nearest item is near to a query. Over a bank

@@ -9,10 +9,10 @@ from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import FLAG, Parameter
 
 if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _invgc(task: Task, batches: Batches) -> Scores:
+def _invgc(task: Task, batches: Batches) -> BatchScores:
     """Cosines with the gallery after an inverse graph convolution with the gallery bank and with the bank.
 
     The mean of the items convolved with either bank, each of length 1 (LocalAdj: with the nearest share of a bank

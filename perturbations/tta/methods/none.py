@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from perturbations.tta.methods.registry import Method
 
 if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _none(task: Task, batches: Batches) -> Scores:
+def _none(task: Task, batches: Batches) -> BatchScores:
     """Cosine similarities."""
     compare = task.comparison()
     for batch in batches:

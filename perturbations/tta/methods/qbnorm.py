@@ -11,10 +11,10 @@ from perturbations.tta.parameters import FLAG, Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _qbnorm(task: Task, batches: Batches) -> Scores:
+def _qbnorm(task: Task, batches: Batches) -> BatchScores:
     """Similarities normalized by those of the bank's M queries with each gallery item (Eq. 5 and 6 there).
 
     exp(beta S) / sum over the bank of exp(beta S_bank). Dynamic (DIS): for queries whose nearest item is among the k

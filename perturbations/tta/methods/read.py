@@ -9,13 +9,13 @@ from perturbations.tta.methods.registry import Method, Rates
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
 _LOG_GAMMA = -1.0  # gamma = 1/e
 
 
-def read(task: Task, batches: Batches) -> Scores:
+def read(task: Task, batches: Batches) -> BatchScores:
     """Mean of p (1 - log p + log gamma), p a query's largest probability: it raises high p and lowers low p."""
     compare = task.comparison()
 

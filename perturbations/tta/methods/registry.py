@@ -13,7 +13,7 @@ from perturbations.base.errors import ConfigError, ShelfError, did_you_mean, sho
 from perturbations.tta.parameters import MethodValue, Parameter, checked, mistakes
 
 if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 _SHELF = "perturbations.tta.methods"
 
@@ -85,7 +85,7 @@ class Method:
     title: str
     paper: str
     place: int
-    run: Callable[[Task, Batches], Scores]
+    run: Callable[[Task, Batches], BatchScores]
     minimizes: str
     gives: str
     rates: Rates | None = None

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from perturbations.tta.gallery import Comparison
     from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _sar(task: Task, batches: Batches) -> Scores:
+def _sar(task: Task, batches: Batches) -> BatchScores:
     """Mean entropy of the most certain queries (40 %), its gradient taken at the worst weights within rho.
 
     As released, the second pass filters the terms -p log p of the same queries one by one, not summed over the

@@ -11,10 +11,10 @@ from perturbations.tta.parameters import Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _shot(task: Task, batches: Batches) -> Scores:
+def _shot(task: Task, batches: Batches) -> BatchScores:
     """Information maximization with pseudo-labels, batch by batch; see `information_loss`."""
     compare = task.comparison()
     threshold, weight = task.values["threshold"], task.values["weight"]

@@ -9,10 +9,10 @@ from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _sinkhorn(task: Task, batches: Batches) -> Scores:
+def _sinkhorn(task: Task, batches: Batches) -> BatchScores:
     """S + tau log u, u the items' scaling of the transport plan between all queries and the gallery.
 
     O(iterations Q N_G) time, O(Q N_G) memory.

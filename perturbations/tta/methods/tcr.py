@@ -11,10 +11,10 @@ from perturbations.tta.parameters import Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _tcr(task: Task, batches: Batches) -> Scores:
+def _tcr(task: Task, batches: Batches) -> BatchScores:
     """The three terms over the batch and the gallery items nearest to its queries."""
     import torch
 

@@ -9,10 +9,10 @@ from perturbations.tta.methods.registry import Method, Rates
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from perturbations.tta.task import Batches, Scores, Task
+    from perturbations.tta.task import Batches, BatchScores, Task
 
 
-def _tent(task: Task, batches: Batches) -> Scores:
+def _tent(task: Task, batches: Batches) -> BatchScores:
     """Mean entropy of softmax(similarities / tau) over the gallery."""
     from perturbations.tta.losses import entropy
 
