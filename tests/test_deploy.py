@@ -455,12 +455,3 @@ def test_a_shell_completes_commands_keys_and_formats(
     function = '_shtab_perturb perturb "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"'
     script.write_text(f'{capsys.readouterr().out}\n{last}\n{function}\nprintf "%s\\n" "${{COMPREPLY[@]}}"\n')
     assert offered <= set(run("bash", script, folder=tmp_path).split())
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_have_a_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["--completion", shell])
-    printed = capsys.readouterr().out
-    assert "mlvp/fog" in printed
-    assert "merge-videos" in printed

@@ -242,19 +242,3 @@ def test_of_the_same_direction_the_longer_vector_has_the_larger_product_and_of_e
     assert nearest([1, 0.1], vectors) == (0, pytest.approx(0.995, abs=1e-3))
     assert largest_product([1, 0.1], vectors) == (1, pytest.approx(3.4))
     assert largest_product([1, 0.1], np.empty((0, 2))) is None
-
-
-@pytest.mark.parametrize(
-    ("query", "vectors", "excluded"),
-    [
-        ([1.0], [[1.0, 2.0]], None),
-        ([1.0, 2.0], [1.0, 2.0], None),
-        ([math.nan, 1.0], [[1.0, 2.0]], None),
-        ([1.0, 2.0], [[math.inf, 2.0]], None),
-        ([1.0, 2.0], [[1.0, 2.0]], [0]),
-        ([1.0, 2.0], [[1.0, 2.0]], [True, False]),
-    ],
-)
-def test_products_of_what_does_not_fit_are_refused(query: Any, vectors: Any, excluded: Any) -> None:
-    with pytest.raises(ValueError, match="shape|finite|excluded"):
-        largest_product(query, vectors, excluded)

@@ -41,14 +41,6 @@ def test_names_are_distinct_and_those_of_names_too(ids: list[str]) -> None:
     assert len({storage.file_stem(name) for name in both}) == len(both)
 
 
-def test_an_id_that_looks_like_a_shortened_name_is_another() -> None:
-    for length in range(195, 206):
-        long_id = "a" * length
-        shortened = storage.file_stem(long_id)
-        if shortened != long_id:
-            assert storage.file_stem(shortened) != shortened
-
-
 @given(ANY_ID | LONG_ID)
 @example("")
 @example(".")
@@ -162,15 +154,6 @@ def test_only_a_files_own_leftovers_are_removed(tmp_path: Path) -> None:
         storage.temporary_path(target).touch()
     storage.remove_leftovers([target, tmp_path / "no" / "folder" / "a.mp4"])
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
-
-
-def test_two_writers_do_not_meet(tmp_path: Path) -> None:
-    target = tmp_path / "a.txt"
-    with storage.atomic_path(target) as first, storage.atomic_path(target) as second:
-        assert first != second
-        first.write_text("one")
-        second.write_text("other")
-    assert target.read_text() == "one"  # the outer one finished last
 
 
 # --- texts and hashes ------------------------------------------------------------------------------------------------
@@ -319,11 +302,6 @@ def test_a_file_or_a_folder_in_the_way_is_an_output_error(writer: str, tmp_path:
     for folder in (tmp_path / "file", tmp_path / "file" / "folder"):
         with pytest.raises(OutputError, match="cannot write "):
             WRITERS[writer](folder)
-
-
-def test_encoding_into_no_folder_is_an_output_error(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="No such file or directory"):
-        encoding.encode(timed(noise(1)), tmp_path / "no" / "a.mp4", storage.PROFILES["high"], TIMING)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason=needs.REASON + needs.NO_ROOT)

@@ -131,24 +131,6 @@ def test_the_hash_seed_changes_nothing(key: str) -> None:
     subprocess.run([sys.executable, "-c", script], check=True, cwd=root, env=environment)
 
 
-KNOWN = {
-    "char_delete": "a person is onnecti soethn to syem",
-    "char_insert": "a person is connecmt)igng zsoym!ething to sHystpem",
-    "char_replace": "a person is coYnzct4ng so0BthiZg to 9y_tem",
-    "char_swap": "a eprosn is connecting osemthign to ysstme",
-    "keyboard": "a peDAon is connecting slme4uing to syate<",
-    "ocr": "a person i8 connecting something t0 8y8tem",
-}
-
-
-def test_known_results() -> None:
-    """Values that must not change from one release to the next without a new version of the kernel."""
-    for name, known in KNOWN.items():
-        key = f"mm_robustness/{name}"
-        result = perturbations.perturb_text(PERSON, key, 7, seed=0, item_id="ret0", dataset="msrvtt")
-        assert result.text == known, name
-
-
 def test_seeded_globals_repeat_and_restore() -> None:
     torch = pytest.importorskip("torch")
 
@@ -199,18 +181,6 @@ def test_what_does_not_exist_is_refused() -> None:
         perturbations.perturb(np.zeros((1, 2, 2, 3), np.uint8), "msrvtt_p/typos", 1, seed=0, item_id="c", fps=25)
     with pytest.raises(BackendError, match=r"no backend 'gpu'; choose one of \['offline', 'pretrained'\]"):
         perturbations.perturb_text(GIRL, "msrvtt_p/no_nouns", seed=0, item_id="c", backend="gpu")
-
-
-def test_text_and_video_perturbations_are_listed_apart() -> None:
-    listed = [key for suite in registry.suites() for key in perturbations.list_perturbations(suite, kind="text")]
-    assert listed == KEYS
-    assert not set(KEYS) & set(perturbations.list_perturbations(kind="video"))
-
-
-def test_a_perturbation_names_both_backends() -> None:
-    for entry in ENTRIES:
-        assert set(entry.roles) <= set(models.roles())
-        assert all(models.names(entry.roles, backend) for backend in models.BACKENDS)
 
 
 # --- odd input --------------------------------------------------------------------------------------------------------
