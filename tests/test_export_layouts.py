@@ -253,9 +253,7 @@ def test_another_export_gives_the_same_files_and_removes_what_is_no_more(tree: P
     assert any("gaussian_noise_3" in path for path in held)
 
 
-@pytest.mark.parametrize("has_tables", [True, False])
-def test_an_exported_video_that_changed_is_written_again(tree: Path, tmp_path: Path, has_tables: bool) -> None:
-    """Also after an export that ended before it wrote its tables."""
+def test_an_exported_video_that_changed_is_written_again(tree: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     export("hub", videos_of(tree), output)
     wanted = contents(output)
@@ -266,8 +264,6 @@ def test_an_exported_video_that_changed_is_written_again(tree: Path, tmp_path: P
         cut.write_bytes(content[: len(content) // 2])
         link.unlink()
         link.symlink_to(tree / "clean/2.mp4")
-        if not has_tables:
-            (folder / "metadata.parquet").unlink()
     assert export("hub", videos_of(tree), output).written == 4
     assert contents(output) == wanted
     assert not any(path.is_symlink() for path in output.rglob("*"))

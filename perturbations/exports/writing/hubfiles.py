@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from perturbations.base.errors import ManifestError
 from perturbations.exports.writing import (
@@ -25,7 +23,6 @@ from perturbations.exports.writing import (
 from perturbations.exports.writing.export_rows import ExportedClip, ExportedCorpus, ExportedTexts
 from perturbations.exports.writing.publication import Publication
 from perturbations.exports.writing.requests import Exported, Request
-from perturbations.exports.writing.videofiles import KnownFiles
 
 _METADATA = "metadata.parquet"
 _VIDEOS = "videos"
@@ -99,7 +96,6 @@ def _write(
         exported.clips,
         targets.__getitem__,
         stall_limit_s=request.stall_limit_s,
-        known=_known(request.output, exported.scenarios),
     )
     tables, count = [], 0
     for scenario in exported.scenarios:
@@ -165,17 +161,6 @@ def _targets(output: Path, exported: ExportedCorpus, counts: Counter[str]) -> di
         targets[clip] = output / output_folder.DATA / clip.scenario / _VIDEOS / name
         seen[clip.scenario] += 1
     return targets
-
-
-def _known(output: Path, scenarios: Sequence[str]) -> dict[Path, KnownFiles]:
-    """What the tables of an earlier export say of its videos; damaged tables say nothing."""
-    known = {}
-    for scenario in scenarios:
-        table = output / output_folder.DATA / scenario / _METADATA
-        with suppress(OSError, ValueError, pa.ArrowException):
-            for row in pq.read_table(table, columns=["file_name", "frames_sha256", "sha256"]).to_pylist():
-                known[table.parent / str(row["file_name"])] = KnownFiles(row["frames_sha256"], row["sha256"])
-    return known
 
 
 def _with_names(names: Sequence[str], table: pa.Table) -> pa.Table:

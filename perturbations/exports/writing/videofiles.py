@@ -48,14 +48,6 @@ class _VideoFile:
     sha256: str
 
 
-@dataclass(frozen=True)
-class KnownFiles:
-    """What a table says of an exported video: the hashes of its frames and of its file."""
-
-    frames_sha256: str | None
-    sha256: str
-
-
 def is_stored(row: UsableRow, *, mp4_only: bool = False) -> bool:
     """Whether a file holds just this clip: a stored video, or a clean clip that is no part of a longer video.
 
@@ -85,14 +77,12 @@ def place(
     *,
     stall_limit_s: float,
     mp4_only: bool = False,
-    known: Mapping[Path, KnownFiles] | None = None,
 ) -> Placed:
     """Put each clip's video to its `target`; without one, a stored file stays where it is and is only checked.
 
     A stored file is linked (a hard link; copied where the file systems differ), after its hash was compared with the
-    row's. Another clip is rendered and encoded without loss. Files that are there and complete are kept; those that
-    were encoded are compared with `known`, what the tables of an earlier export say. A clip that cannot be read, or
-    makes no progress for `stall_limit_s` seconds, becomes a finding.
+    row's. Another clip is rendered and encoded without loss; a file that is there and has the row's frames is kept. A
+    clip that cannot be read, or makes no progress for `stall_limit_s` seconds, becomes a finding.
 
     Raises `OutputError` when the disk refuses.
     """
@@ -106,7 +96,7 @@ def place(
             linked = wanted is not None and _link(held, wanted, clip.row.sha256 or "")
             return str(wanted or held), clip.row.sha256 or "", linked
         assert wanted is not None, "a clip that no file holds needs a place"
-        written = _encode(clip.row, wanted, tick, (known or {}).get(wanted))
+        written = _encode(clip.row, wanted, tick)
         return str(wanted), storage.sha256(wanted), written
 
     placed, written, failed = {}, 0, []
@@ -137,16 +127,12 @@ def _link(held: Path, target: Path, sha256: str) -> bool:
     return True
 
 
-def _encode(row: UsableRow, target: Path, tick: Tick, known: KnownFiles | None) -> bool:
+def _encode(row: UsableRow, target: Path, tick: Tick) -> bool:
     """Write a clip's frames without loss; False where a file of an earlier run holds them."""
     if not target.is_symlink() and target.is_file():
-        if known is not None:
-            if known == KnownFiles(row.frames_sha256, storage.sha256(target)):
+        with suppress(MediaError):
+            if render_clip.frames_sha256(target, tick)[0] == row.frames_sha256:
                 return False
-        else:  # the earlier export was interrupted before it wrote its tables
-            with suppress(MediaError):
-                if render_clip.frames_sha256(target, tick)[0] == row.frames_sha256:
-                    return False
     if isinstance(row, CompleteSource):
         source = source_of(row)
         frames, timing = ticking(source.frames(), tick), source.timing
