@@ -167,6 +167,17 @@ _MORE_SNOW: Path = {
     "sigma": 8.0,
     "blend": Axis(0.97, 0.3),
 }
+SNOW_OF_IMAGENET_C = tuple(
+    dict(zip(_SNOW, row, strict=True))
+    for row in (
+        (0.1, 0.3, 3.0, 0.5, 10, 4.0, 0.8),
+        (0.2, 0.3, 2.0, 0.5, 12, 4.0, 0.7),
+        (0.55, 0.3, 4.0, 0.9, 12, 8.0, 0.7),
+        (0.55, 0.3, 4.5, 0.85, 12, 8.0, 0.65),
+        (0.55, 0.3, 2.5, 0.85, 12, 12.0, 0.55),
+    )
+)
+"""Its five severities, which MLVP and MM-Robustness take."""
 SNOW = Kernel(function="weather:snow", draw="weather:draw_snow", bounds=_SNOW, path=_MORE_SNOW)
 SNOW_RELEASED = replace(SNOW, function="weather:sampled_snow", draw="weather:draw_sampled_snow", version=2)
 STILL_SNOW = replace(SNOW, function="weather:still_snow", draw="weather:draw_still_snow")
@@ -204,6 +215,17 @@ ELASTIC = Kernel(
     # more and more, so that the table cannot be inverted.
     path={"alpha": Axis(0.2, 100.0), "sigma": 2.44, "affine": Axis(0.05, 25.0)},
 )
+ELASTIC_OF_IMAGENET_C = tuple(
+    {"alpha": 244 * alpha, "sigma": 244 * sigma, "affine": 244 * affine}
+    for alpha, sigma, affine in (
+        (2, 0.7, 0.1),
+        (2, 0.08, 0.2),
+        (0.05, 0.01, 0.02),
+        (0.07, 0.01, 0.02),
+        (0.12, 0.01, 0.02),
+    )
+)
+"""Its five severities, which MLVP and MM-Robustness take; 244, not 224, is its constant."""
 PIXELATE = Kernel(
     function="digital:pixelate", bounds={"scale": Range(0, 1, above=True)}, path={"scale": geometric(0.98, 0.02)}
 )

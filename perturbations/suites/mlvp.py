@@ -60,14 +60,7 @@ _LOW = (
         "snow",
         "low",
         kernels.SNOW_RELEASED,
-        table(
-            "loc scale zoom threshold radius sigma blend",
-            (0.1, 0.3, 3.0, 0.5, 10, 4.0, 0.8),
-            (0.2, 0.3, 2.0, 0.5, 12, 4.0, 0.7),
-            (0.55, 0.3, 4.0, 0.9, 12, 8.0, 0.7),
-            (0.55, 0.3, 4.5, 0.85, 12, 8.0, 0.65),
-            (0.55, 0.3, 2.5, 0.85, 12, 12.0, 0.55),
-        ),
+        kernels.SNOW_OF_IMAGENET_C,
         "a curtain of falling snow",
         variants={"paper": Form(kernel=kernels.SNOW)},
         differences="the snow falls 3 pixels per sampled frame, because the code perturbs the 12 frames that a model "
@@ -82,17 +75,7 @@ _LOW = (
         "elastic_distortion",
         "low",
         kernels.ELASTIC,
-        # 244, not 224: ImageNet-C's constant, which both papers took over.
-        tuple(
-            {"alpha": 244 * alpha, "sigma": 244 * sigma, "affine": 244 * affine}
-            for alpha, sigma, affine in (
-                (2, 0.7, 0.1),
-                (2, 0.08, 0.2),
-                (0.05, 0.01, 0.02),
-                (0.07, 0.01, 0.02),
-                (0.12, 0.01, 0.02),
-            )
-        ),
+        kernels.ELASTIC_OF_IMAGENET_C,
         "one affine tilt and one rubbery displacement",
         # The published table is inverted: mean absolute error 19, 27, 9, 9, 10. It is kept, not mended.
         monotonic=False,

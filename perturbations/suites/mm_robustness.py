@@ -117,14 +117,7 @@ VIDEO = (
         "snow",
         "weather",
         kernels.STILL_SNOW,
-        table(
-            "loc scale zoom threshold radius sigma blend",
-            (0.1, 0.3, 3.0, 0.5, 10, 4.0, 0.8),
-            (0.2, 0.3, 2.0, 0.5, 12, 4.0, 0.7),
-            (0.55, 0.3, 4.0, 0.9, 12, 8.0, 0.7),
-            (0.55, 0.3, 4.5, 0.85, 12, 8.0, 0.65),
-            (0.55, 0.3, 2.5, 0.85, 12, 12.0, 0.55),
-        ),
+        kernels.SNOW_OF_IMAGENET_C,
         "a curtain of snow that stands still",
         # Severities 2 and 3 are equally far from the clean clip: which of the two is farther depends on the clip.
         monotonic=False,
@@ -189,17 +182,7 @@ VIDEO = (
         "elastic_transform",
         "digital",
         kernels.ELASTIC,
-        # 244, not 224: ImageNet-C's constant.
-        tuple(
-            {"alpha": 244 * alpha, "sigma": 244 * sigma, "affine": 244 * affine}
-            for alpha, sigma, affine in (
-                (2, 0.7, 0.1),
-                (2, 0.08, 0.2),
-                (0.05, 0.01, 0.02),
-                (0.07, 0.01, 0.02),
-                (0.12, 0.01, 0.02),
-            )
-        ),
+        kernels.ELASTIC_OF_IMAGENET_C,
         "one affine tilt and one rubbery displacement",
         # The published table is inverted.
         monotonic=False,

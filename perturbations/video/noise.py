@@ -62,8 +62,11 @@ def impulse_noise(uniform: NDArray[np.float64], num_frames: int, height: int, wi
 
     A larger amount changes all pixels that a smaller one changes, and more.
     """
-    kept = _three_channels(uniform >= amount / 2)
-    salt = _three_channels(uniform >= 1 - amount / 2)
+    return _masked(_three_channels(uniform >= amount / 2), _three_channels(uniform >= 1 - amount / 2))
+
+
+def _masked(kept: Image, salt: Image) -> Apply:
+    """0 outside of `kept`, 255 within `salt`."""
 
     def apply(frame: Image, index: int) -> Image:
         output = np.empty(frame.shape, np.uint8)
@@ -163,14 +166,7 @@ def salt_and_pepper(ranks: NDArray[np.uint16], num_frames: int, height: int, wid
     """`impulse_noise` for each colour value separately (MSRVTT-P, App. A.1; ImageNet-C)."""
     half = round(amount / 2 * _RANKS)
     kept, salt = (np.multiply((ranks >= least).view(np.uint8), np.uint8(255)) for least in (half, _RANKS - half))
-
-    def apply(frame: Image, index: int) -> Image:
-        output = np.empty(frame.shape, np.uint8)
-        cv2.bitwise_and(frame, kept, dst=output)
-        cv2.bitwise_or(output, salt, dst=output)
-        return output
-
-    return apply
+    return _masked(kept, salt)
 
 
 def shot_or_impulse_noise(
