@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import clips
@@ -21,6 +20,7 @@ from perturbations.base import storage
 from perturbations.cli.main import main, parser
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
+from perturbations.plan import listed as lists
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
@@ -280,8 +280,7 @@ def test_what_starts_often_or_needs_no_model_imports_nothing_heavy(program: str,
 
 def test_a_job_writes_its_rows_without_pandas(tmp_path: Path) -> None:
     clip = clips.write_scene(tmp_path / "a.mp4", scene(3, 16, 16))
-    line = asdict(ListedClip(item_id="a", source_video_id="a", path=str(clip)))
-    (tmp_path / "shard.jsonl").write_text(json.dumps(line))
+    lists.write(tmp_path / "shard.jsonl", [ListedClip(item_id="a", source_video_id="a", path=str(clip))])
     arguments = ["rule", "sources", "--dataset", "d", "--listed", str(tmp_path / "shard.jsonl")]
     arguments += ["--output", str(tmp_path / "part.parquet")]
     program = f"import sys; sys.argv = ['perturb', *{arguments!r}]\n"

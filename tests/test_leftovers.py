@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,21 +12,20 @@ from perturbations.evaluation import results
 from perturbations.plan import listed, sharding
 from perturbations.plan.listed import ListedCaption
 
-LINE = {"caption_id": "a#0", "item_id": "a", "text": "a dog"}
+CAPTION = ListedCaption(caption_id="a#0", item_id="a", text="a dog")
 
 
 def written(folder: Path, *names: str) -> Path:
     """A folder of lists of one caption each."""
-    folder.mkdir(parents=True)
     for name in names:
-        (folder / name).write_text(json.dumps(LINE) + "\n", encoding="utf-8")
+        listed.write(folder / name, [CAPTION])
     return folder
 
 
 def test_a_list_that_is_being_written_is_no_shard(tmp_path: Path) -> None:
     lists = written(tmp_path / "captions", "s1.jsonl", "s0.jsonl", storage.temporary_path(Path("s0.jsonl")).name)
     assert listed.shards(lists) == ["s0", "s1"]
-    assert listed.read_folder(lists, ListedCaption) == {"s0": [ListedCaption(**LINE)], "s1": [ListedCaption(**LINE)]}
+    assert listed.read_folder(lists, ListedCaption) == {"s0": [CAPTION], "s1": [CAPTION]}
 
 
 def test_two_plans_may_remove_the_same_stale_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

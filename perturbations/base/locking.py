@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,8 +45,8 @@ def _acquire(file: IO[str], path: Path) -> None:
             holder = file.read(200).strip()
             if holder == own:
                 raise ToolError(f"this process already works on the shard of {path}") from None
-            shown = re.sub(r" \d* ?on ", " on ", holder, count=1) or "unknown"  # without the start time
-            _log.warning("another job works on this shard, process %s: waiting for it (%s)", shown, path)
+            name = processes.named(holder)
+            _log.warning("another job works on this shard, process %s: waiting for it (%s)", name, path)
             fcntl.flock(file, fcntl.LOCK_EX)
     except OSError as error:
         _log.warning("%s cannot be locked (%s): going on; see that no other job works on this shard", path, error)

@@ -40,25 +40,34 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+_IDENTITY = re.compile(r"(\d{1,9}) (\w*) on (.*)")
+
+
 def identity() -> str:
     """This process, for `lives`: its id, when it started, in ticks since the machine did, and the machine."""
     return f"{os.getpid()} {_start(os.getpid())} on {platform.node()}"
 
 
+def named(identity: str) -> str:
+    """A process as people name it, by its id and its machine."""
+    match = _IDENTITY.fullmatch(identity.strip())
+    return f"{match[1]} on {match[3]}" if match else "unknown"
+
+
 def lives(identity: str) -> bool | None:
-    """Whether a process lives; None where that cannot be told, because it is another machine's. An id is used again."""
-    named = re.fullmatch(r"(\d{1,9}) (?:(\d*) )?on (.*)", identity.strip())
-    if named is None:
+    """Whether a process lives; None where that cannot be seen, because it is another machine's. An id is used again."""
+    match = _IDENTITY.fullmatch(identity.strip())
+    if match is None:
         return False
-    if named[3] != platform.node():
+    if match[3] != platform.node():
         return None
     try:
-        os.kill(int(named[1]), 0)
+        os.kill(int(match[1]), 0)
     except PermissionError:
         pass
     except OSError:
         return False
-    return not named[2] or _start(int(named[1])) in ("", named[2])
+    return not match[2] or _start(int(match[1])) in ("", match[2])
 
 
 def _start(process: int) -> str:

@@ -25,7 +25,8 @@ from perturbations.guides.registry import Analysed
 
 _log = logging.getLogger("perturbations")
 
-_LINE = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})([0-9a-f]{{8}})(\{{.*\}})")
+_COLUMNS_LENGTH = 8
+_LINE = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})([0-9a-f]{{{_COLUMNS_LENGTH}}})(\{{.*\}})")
 """The recipe's id, the hash of the columns, and what was measured."""
 _BYTES = re.compile(r'"bytes":(\d+)')
 
@@ -143,4 +144,4 @@ def _line(recipe_id: str, finished: Measured | Analysed) -> str:
 
 @cache
 def _columns(record: type[Measured] | type[Analysed]) -> str:
-    return digest({name: str(field.annotation) for name, field in record.model_fields.items()})[:8]
+    return digest({name: str(field.annotation) for name, field in record.model_fields.items()})[:_COLUMNS_LENGTH]

@@ -32,6 +32,8 @@ UNRECORDED = "unrecorded"
 """In metadata: the columns that parts of earlier versions did not have."""
 LISTED = "listed_in"
 _STATUSES = "statuses"
+COUNTS = ("rows", _STATUSES)
+"""In metadata: how many rows there are, in all and per status."""
 
 _About = Mapping[str, object]
 """The metadata of a manifest's file."""

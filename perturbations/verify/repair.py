@@ -28,7 +28,7 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.verify.tree import Manifest, Tree, from_root
 
-_OWN = ("kind", "schema_version", "rows", "statuses", "keys_sha256", "content_sha256", files.METADATA_HASH)
+_OWN = ("kind", "schema_version", *files.COUNTS, "keys_sha256", "content_sha256", files.METADATA_HASH)
 
 
 def metadata(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> dict[str, object]:
@@ -36,7 +36,7 @@ def metadata(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> 
 
     Where it was changed, the rest is that of the manifest which the same rule wrote.
     """
-    about = {name: value for name, value in manifest.about.items() if name not in ("statuses", "rows")}
+    about = {name: value for name, value in manifest.about.items() if name not in files.COUNTS}
     twin = tree.at(manifest.beside(manifest.declared.twin)) if manifest.declared.twin else None
     if twin is not None and files.METADATA_HASH in about and about[files.METADATA_HASH] != _hashed(manifest):
         own = {name: manifest.about.get(name) for name in _OWN}

@@ -58,7 +58,7 @@ class _Table:
     about: Mapping[str, Any]
 
     def write(self, path: Path, rows_of: Sequence[Any], root: str) -> None:
-        kept = {name: value for name, value in self.about.items() if name not in ("statuses", "rows")}
+        kept = {name: value for name, value in self.about.items() if name not in files.COUNTS}
         files.write(path, self.kind, rows_of, {**kept, "root": root})
 
 

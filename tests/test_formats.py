@@ -1,0 +1,77 @@
+"""Each format on disk has one module: where that writes it otherwise, all who read it follow."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import needs
+import pytest
+import shelves
+
+from perturbations.base import storage, sums
+
+pytestmark = needs.wings("evaluation", "preflight", "status", "store")
+
+UPPER = "alias_generator=str.upper, validate_by_name=True, serialize_by_alias=True"
+CHANGES: dict[str, tuple[str, dict[str, str]]] = {
+    "journal": ("engine/journal.py", {"_COLUMNS_LENGTH = 8": "_COLUMNS_LENGTH = 12"}),
+    "lock": ("base/processes.py", {")} on {": ")} since {", r" on (.*)": r" since (.*)"}),
+    "log lines": ("base/progress.py", {'"perturb: "': '"failed: "', "were finished before and are": "are"}),
+    "lists": (
+        "plan/listed.py",
+        {
+            'separators=(",", ":")': 'separators=(" , ", " : ")',
+            '"caption_id":{caption_id},': '"caption_id" : {caption_id} , ',
+        },
+    ),
+    "parts": ("manifest/files.py", {'"statuses"': '"rows_per_status"', '"perturbations"': '"about"'}),
+    "packs": ("store/packs.py", {"tarfile.PAX_FORMAT": "tarfile.GNU_FORMAT"}),
+    "sums": ("base/sums.py", {"{lines[name]}  {name}": "{lines[name]} *{name}"}),
+    "state of a run": ("plan/runs.py", {'"run.txt"': '"process.txt"'}),
+    "features": ("evaluation/stored_features.py", {"ids=np": "names=np", '"ids"': '"names"'}),
+    "results": ("evaluation/results.py", {"model_config = ConfigDict(": f"model_config = ConfigDict({UPPER}, "}),
+}
+"""Format -> its module, and the texts there that are exchanged, wherever they stand."""
+
+READERS = (
+    "test_formats.py::test_a_written_file_has_its_hash_in_the_list",
+    "test_status.py",
+    "test_retry.py::test_deleted_and_cut_files_and_damaged_parts_are_made_again_and_no_others",
+    "test_kills.py::test_a_line_that_a_killed_worker_left_half_swallows_no_other",
+    "test_failures.py::test_a_second_job_waits_for_the_first",
+    "test_leftovers.py",
+    "test_plan.py",
+    "test_exploits_files.py",
+    "test_store.py::test_what_is_packed_is_unpacked",
+    "test_score.py::test_pairs_say_what_answers_what",
+)
+"""The tests of those who read a format; of what they need, everything is written by its writer."""
+BYTES = "not plain_json and not another_shape"
+"""Without the tests that hold the bytes of a format themselves."""
+
+
+def test_all_who_read_a_format_follow_its_module(tmp_path: Path) -> None:
+    copy = shelves.copy_with(tmp_path / "copy", {})
+    shutil.copytree(shelves.ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(shelves.ROOT / "pyproject.toml", copy)
+    for module, exchanged in CHANGES.values():
+        path = copy / "perturbations" / module
+        text = path.read_text()
+        for old, new in exchanged.items():
+            assert old in text, f"{module} has no {old}: name here what it writes now"
+            text = text.replace(old, new)
+        path.write_text(text)
+    readers = [f"tests/{name}" for name in READERS]
+    shelves.run(copy, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", BYTES, *readers)
+
+
+def test_a_written_file_has_its_hash_in_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pages = [Path("manifests/d/a page.md"), Path("manifests/d/suite/README.md")]
+    for path in pages:
+        storage.write_text(path, path.name)
+        assert sums.recorded(path) == storage.sha256(path)
+    assert sums.read(Path("manifests/d", sums.NAME)).keys() == {"a page.md", "suite/README.md"}
+    subprocess.run(["sha256sum", "--strict", "-c", sums.NAME], cwd="manifests/d", check=True, capture_output=True)
