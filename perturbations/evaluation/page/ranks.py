@@ -75,7 +75,7 @@ def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
     parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]] = []
     for path in paths:
         kind = files.kind_of(path)
-        if kind is not RANKS:
+        if kind.name != RANKS.name:
             raise ManifestError(f"{path} is a manifest of {kind.name}, not of {RANKS.name}")
         try:
             schema = pq.read_schema(path)
