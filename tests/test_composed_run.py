@@ -258,7 +258,7 @@ def test_what_a_job_reads() -> None:
     plan = DatasetPlan(("s1", "s2"), {}, 2, 0)
     encoded = composed_paths.feature_inputs(config, "mine", "mlvp", "low", lambda name: plan)
     assert encoded["parts"] == [f"work/mine/mlvp/fog/3/{shard}.parquet" for shard in plan.shards]
-    assert composed_paths.job_options("mine", {name: path for name, path in fog.items() if name != "pretrained"}) == [
+    assert composed_paths.job_options({name: path for name, path in fog.items() if name != "pretrained"}) == [
         "--clips",
         "work/mine/composed/features/clean/clean.safetensors",
         "--queries",

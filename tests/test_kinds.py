@@ -67,7 +67,7 @@ rows = [SourceRow(dataset="d", split="", item_id=name, status="missing") for nam
 files.write(sources, SOURCES, rows, {"root": "../.."})
 files.write(path, KIND, [TitleRow(item_id="a", title="the clip a"), TitleRow(item_id="c")], {"root": "../.."})
 assert problems(path) == [f"{path}: b: the row is missing", f"{path}: c: the row is unexpected"]
-assert "titles" in recipefiles._tables(path.parent / "mlvp" / layout.name("videos"))
+assert "titles.parquet" in recipefiles._tables(path.parent / "mlvp" / layout.name("videos"))
 sources.unlink()
 assert f"{sources}: the manifest is missing" in problems(Path(layout.MANIFESTS))
 print("known")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -42,14 +44,98 @@ def test_what_no_run_writes_has_no_place() -> None:
         assert layout.place_of(path) is None
 
 
-SPELLED = re.compile(r"""["'](work|manifests|corpora)/[^"']*\{""")
-FILES = [
-    *PROJECT.glob("perturbations/**/*.py"),
-]
+# --- no other file spells a path --------------------------------------------------------------------------------------
+
+PARTS = {part for path in layout.patterns().values() for part in path.split("/")}
+NAMES = {part for part in PARTS if "{" not in part}
+ENDINGS = tuple({part.rpartition("}")[2] for part in PARTS if "{" in part} - {""})
+CALLS = {"Path", "PurePath", "PurePosixPath", "glob", "joinpath", "relative_to", "rglob", "with_name"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PROJECT)))
-def test_no_other_file_spells_such_a_path(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    declares = path.name == "layout.py" or any("ManifestFile(" in line for line in lines)
-    assert declares or not [line for line in lines if SPELLED.search(line)]
+def spelled(source: str, *, elsewhere: bool = False) -> list[str]:
+    """The names of files and folders of the layout that a module spells, with their lines.
+
+    What holds a blank is a message to people. A word such as `captions` or `work` is a folder only where it is part of
+    a path: beside `/`, in a text with slashes that has values or begins with a top folder, or compared with others. An
+    ending names a file only after a value (`{shard}.parquet`, and `with_suffix`), not alone (`*.parquet`); and where
+    files are written `elsewhere`, as exports do, it names the files of other programs.
+    """
+    tree = ast.parse(source)
+    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    return [
+        f"{node.lineno}: {text}"
+        for node in ast.walk(tree)
+        if (text := _text(node)) and not re.search(r"\s", text) and not _is_declared(node, above)
+        if _names_a_file(text, node, above[node], elsewhere=elsewhere)
+    ]
+
+
+def _text(node: ast.AST) -> str:
+    """A literal, with `{}` for each value in it."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(value) or "{}" for value in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _is_declared(node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> bool:
+    """Whether it is a manifest's declared path, or a part of a text that is looked at whole."""
+    if isinstance(above[node], ast.JoinedStr):
+        return True
+    while node in above:
+        node = above[node]
+        if isinstance(node, ast.Call) and _called(node) == "ManifestFile":
+            return True
+    return False
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "id", "") or getattr(call.func, "attr", "")
+
+
+def _names_a_file(text: str, node: ast.AST, parent: ast.AST, *, elsewhere: bool) -> bool:
+    parts = set(text.split("/"))
+    in_path = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div)
+    in_path |= isinstance(parent, ast.Call) and node in parent.args and _called(parent) in CALLS
+    is_path = in_path or isinstance(node, ast.JoinedStr) or text.partition("/")[0] in layout.TOP
+    if {part for part in parts & NAMES if "." in part} or (is_path and len(parts) > 1 and parts & NAMES):
+        return True
+    if in_path and text in NAMES:
+        return True
+    if text in layout.TOP:
+        return isinstance(parent, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Assign)
+    if isinstance(parent, ast.Call) and _called(parent) == "with_suffix":
+        return text in ENDINGS
+    return not elsewhere and text.endswith(tuple("{}" + ending for ending in ENDINGS))
+
+
+@pytest.mark.parametrize(
+    ("code", "is_spelled"),
+    [
+        ('folder / "captions"', True),
+        ('Path("work")', True),
+        ('parts[0] == "manifests"', True),
+        ('TOP = ("work", "corpora")', True),
+        ('f"{root}/manifests/{name}"', True),
+        ('folder / f"{shard}.jsonl"', True),
+        ('part.with_suffix(".jsonl")', True),
+        ('name = "videos.parquet"', True),
+        ('"work/logs/"', True),
+        ('files["captions"]', False),
+        ('offers = {"work": 1}', False),
+        ('folder.glob("*.parquet")', False),
+        ('f"{path} has no captions.parquet"', False),
+        ('ManifestFile(path="manifests/{dataset}/sources.parquet")', False),
+    ],
+)
+def test_a_spelled_name_is_found(code: str, is_spelled: bool) -> None:
+    assert bool(spelled(code)) == is_spelled
+
+
+def test_no_other_file_spells_a_name_of_the_layout() -> None:
+    files = [path for path in PROJECT.glob("perturbations/**/*.py") if path.name != "layout.py"]
+    found = {
+        path.relative_to(PROJECT).as_posix(): spelled(path.read_text("utf-8"), elsewhere="exports" in path.parts)
+        for path in files
+    }
+    assert len(files) > 300
+    assert {path: lines for path, lines in found.items() if lines} == {}

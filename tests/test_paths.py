@@ -370,7 +370,7 @@ def test_results_have_one_part_per_job_and_group() -> None:
     folders = [f"work/tiny/evaluation/{KEY}/{'/'.join(job)}" for job in evaluation.jobs(settings, "tiny")]
     assert len(folders) > 2
     assert evaluation_paths.result_parts(settings, "tiny", "evaluation") == [f"{name}/none.parquet" for name in folders]
-    assert evaluation_paths.result_parts(settings, "tiny", "adaptation", "pictures.json") == [
+    assert evaluation_paths.result_parts(settings, "tiny", "adaptation", "evaluation_pictures") == [
         f"{name}/adapted.pictures.json" for name in folders
     ]
 
@@ -418,7 +418,7 @@ def test_a_report_shows_the_results_that_there_are_and_those_that_are_made(
     expected: list[str] = []
     for entry in wanted:
         if entry.model_key == KEY:
-            expected += evaluation_paths.result_parts(evaluated(), entry.dataset, entry.kind, "pictures.json")
+            expected += evaluation_paths.result_parts(evaluated(), entry.dataset, entry.kind, "evaluation_pictures")
         else:
             folder = f"work/{entry.dataset}/evaluation/{OTHER}/v2t/none/clean/clean"
             expected.append(f"{folder}/adapted.pictures.json")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
+from perturbations.manifest import layout
 from perturbations.plan import listed, recipe, sharding
 from perturbations.plan.listed import ListedCaption, ListedClip, RejectedItem
 
@@ -99,7 +100,7 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
     usable = listed.read(root / "captions.jsonl", ListedCaption)
     # The number of a caption does not depend on whether those before it can be used.
     assert [(caption.caption_id, caption.text) for caption in usable] == [("a#0", "first"), ("a#2", "second")]
-    rejected = listed.read(root / sharding.REJECTED_CAPTIONS, RejectedItem)
+    rejected = listed.read(root / layout.in_dataset("rejected_captions"), RejectedItem)
     assert len(usable) + len(rejected) == len(ROWS)
     assert (plan.captions, plan.rejected_captions) == (2, 9)
     assert sorted((row.item_id, row.error.partition(" (captions.json, ")[0]) for row in rejected) == [
@@ -123,7 +124,7 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
     shard_names = sharding.captions("d", settings, root)
     lists = [listed.read(root / "captions" / f"{shard}.jsonl", ListedCaption) for shard in shard_names]
     assert sorted(caption.caption_id for members in lists for caption in members) == ["a#0", "a#2"]
-    assert listed.read(root / sharding.REJECTED_CAPTIONS, RejectedItem) == rejected
+    assert listed.read(root / layout.in_dataset("rejected_captions"), RejectedItem) == rejected
 
 
 def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path
         (tmp_path / "videos" / f"{name}.mp4").write_bytes(b"x")
     raw = {"adapter": "msrvtt", "annotations": annotations, "videos": tmp_path / "videos"}
     plan = sharding.make("d", config_file.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}}), tmp_path / "work")
-    rejected = listed.read(tmp_path / "work" / sharding.REJECTED_CAPTIONS, RejectedItem)
+    rejected = listed.read(tmp_path / "work" / layout.in_dataset("rejected_captions"), RejectedItem)
     assert [(row.item_id, row.error) for row in rejected] == [
         ("b", "duplicate caption id 'k0' (a.csv, line 3)"),
         ("a", "duplicate id, first seen at line 2 (a.csv, line 4)"),

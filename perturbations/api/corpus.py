@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from perturbations.api.functions import Frames, open_clip
 from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
-from perturbations.manifest import files, locations
+from perturbations.manifest import files, layout, locations
 from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _KINDS = (VIDEOS, SOURCES, MIXES, MULTIMODAL)
 _CLEAN = "clean"
-_PAIRS = f"{MULTIMODAL.name}.parquet"
+_PAIRS = layout.name(MULTIMODAL.name)
 
 
 @dataclass(frozen=True)
@@ -254,9 +254,9 @@ def _manifest_of(path: Path) -> Path:
     if not path.is_dir():
         return path
     for name in (VIDEOS.name, SOURCES.name, MULTIMODAL.name):
-        if (path / f"{name}.parquet").is_file():
-            return path / f"{name}.parquet"
-    raise ManifestError(f"{path} holds neither videos.parquet nor sources.parquet")
+        if (path / layout.name(name)).is_file():
+            return path / layout.name(name)
+    raise ManifestError(f"{path} holds neither {layout.name(VIDEOS.name)} nor {layout.name(SOURCES.name)}")
 
 
 def _is_usable(row: ClipRow | SourceRow) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.base import shown
+from perturbations.base import layout, shown
 from perturbations.base.errors import ManifestError
 from perturbations.cli.arguments import Commands, add_command, add_json, add_stall_limit, positive
 
@@ -26,7 +26,7 @@ def add(commands: Commands) -> None:
         commands, "verify", _verify, "after a run, or years later: whether every file and row is still what was made"
     )
     parser.add_argument(
-        "paths", nargs="*", type=Path, default=[Path("manifests")], help="manifests, or folders of them"
+        "paths", nargs="*", type=Path, default=[Path(layout.MANIFESTS)], help="manifests, or folders of them"
     )
     parser.add_argument("-j", "--jobs", type=positive, default=1, help="number of rows to check in parallel")
     parser.add_argument("--fast", action="store_true", help="check hashes and membership only; make nothing again")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from perturbations.base import wings
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit
 from perturbations.cli.common import complete_sources
+from perturbations.manifest import layout
 from perturbations.plan.extension import PlanWing
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _videos(options: argparse.Namespace) -> int:
         videos=[row for path in options.whole for row in sets.read_part(path, SOURCES)],
         root=Path(),
         folder=options.corpus,
-        journal=options.output.with_suffix(".jsonl"),
+        journal=layout.journal_of(options.output),
         stall_limit_s=options.stall_limit,
         check=not options.no_check,
         with_sound=not options.silent,
@@ -123,7 +124,7 @@ def _analyse(options: argparse.Namespace) -> int:
         sources,
         root=Path(),
         folder=options.folder,
-        journal=options.output.with_suffix(".jsonl"),
+        journal=layout.journal_of(options.output),
         stall_limit_s=options.stall_limit,
         before=_by_item(options.captions),
     )

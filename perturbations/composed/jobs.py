@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from perturbations.base import job_environment
 from perturbations.cli.arguments import Commands, add_command, add_model
 from perturbations.cli.common import need_models, provenance
+from perturbations.manifest import layout
 
 if TYPE_CHECKING:
     from perturbations.composed.modifications import Split
@@ -41,7 +42,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--split", type=Path, required=True, help="the folder of the split's manifests")
     parser.add_argument("--clips", type=Path, required=True, help="features of the clean clips")
     parser.add_argument("--queries", type=Path, help="features of perturbed query clips")
-    parser.add_argument("--texts", type=Path, help="the folder of the parts of perturbed instructions")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
 
@@ -64,7 +64,7 @@ def _split(options: argparse.Namespace) -> int:
     if settings.language_model is not None:
         split = _written(split, settings.language_model)
     gallery_settings = manifests.WantedRows(settings.galleries, settings.deduplicate)
-    about = provenance(options.output / "queries.parquet")
+    about = provenance(options.output / layout.name("composed_queries"))
     manifests.write(split, options.output, settings.dataset, gallery_settings, about)
     lines = [
         canonical({"caption_id": query.query_id, "item_id": query.clip, "text": query.instruction})
@@ -108,7 +108,9 @@ def _features(options: argparse.Namespace) -> int:
         split, _ = manifests.read(options.split)
         query_clips = {query.clip for query in split.queries}
         for name in options.names:
-            parts = [options.parts / name / f"{shard}.parquet" for shard in listed.shards(options.shards)]
+            parts = [
+                options.parts / name / layout.name("video_part", shard=shard) for shard in listed.shards(options.shards)
+            ]
             videos = [row for part in parts for row in sets.read_part(part, VIDEOS) if row.item_id in query_clips]
             held[name] = composed_features.of_clips(loaded, videos, **how)
     composed_features.write(options.output, held, loaded)
@@ -118,7 +120,7 @@ def _features(options: argparse.Namespace) -> int:
 def _evaluate(options: argparse.Namespace) -> int:
     need_models()
     from perturbations.base.records import parse_record
-    from perturbations.composed import manifests
+    from perturbations.composed import manifests, paths
     from perturbations.composed import runner as composed_runner
     from perturbations.composed.planning import ComposedSettings
     from perturbations.evaluation import backbone
@@ -127,7 +129,6 @@ def _evaluate(options: argparse.Namespace) -> int:
     from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import TEXTS
-    from perturbations.plan.paths import COMPOSED_SHARD
 
     settings = parse_record(ComposedSettings, options.settings, "the settings of composed retrieval")
     described: ModelSettings = {
@@ -144,8 +145,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         clips, instructions = scenario.clips, scenario.instructions
         rows = []
         if instructions is not None:
-            part = f"{instructions.suite}/captions/{instructions.perturbation}/{instructions.severity}"
-            rows = sets.read_part(options.texts / part / f"{COMPOSED_SHARD}.parquet", TEXTS)
+            rows = sets.read_part(Path(paths.instructions_part(dataset, instructions)), TEXTS)
         return composed_runner.Queries(
             clips=None if clips is None else shifted[f"{clips.perturbation}/{clips.severity}"],
             instructions=None if instructions is None else {row.caption_id: row.text for row in rows if row.accepted},

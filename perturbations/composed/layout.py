@@ -1,5 +1,8 @@
 """The paths of composed retrieval."""
 
+FOLDER = "manifests/{dataset}/composed"
+"""Of its manifests."""
+
 PLACES = {
     "composed_rejected": "work/{dataset}/composed/rejected_captions.jsonl",
     "composed_features": "work/{dataset}/composed/features/{suite}/{level}.safetensors",

@@ -16,10 +16,8 @@ from perturbations.composed.gallery_sets import NAMES as NAMED
 from perturbations.composed.gallery_sets import ComposedGallery, gallery, is_global, ranges, rows_of, summary_of
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split, distinct, stored
 from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, ComposedQueryRow, GalleryRow, PoolRow
+from perturbations.manifest import layout
 from perturbations.manifest.kinds import QRELS, QrelRow
-
-NAMES = ("queries", "qrels", "galleries", "pool")
-"""The manifests of a split, in one folder."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +64,12 @@ def write(split: Split, folder: Path, dataset: str, wanted: WantedRows, about: M
         "official": [asdict(comparison) for comparison in compared(split)],
     }
     pool = _pool_rows(split, dataset)
-    files.write(folder / "pool.parquet", POOL, pool, described)
+    files.write(folder / layout.name("composed_pool"), POOL, pool, described)
     queries = list(_query_rows(split, dataset))
-    files.write(folder / "queries.parquet", COMPOSED_QUERIES, queries, described)
-    files.write(folder / "qrels.parquet", QRELS, qrels(queries), described)
+    files.write(folder / layout.name("composed_queries"), COMPOSED_QUERIES, queries, described)
+    files.write(folder / layout.name("composed_qrels"), QRELS, qrels(queries), described)
     rows = (row for name, members in galleries.items() for row in _gallery_rows(split, dataset, name, members))
-    files.write(folder / "galleries.parquet", GALLERIES, rows, described)
+    files.write(folder / layout.name("composed_galleries"), GALLERIES, rows, described)
 
 
 def _sources(split: Split) -> dict[str, dict[str, int]]:
@@ -158,8 +156,8 @@ def read(folder: Path) -> tuple[Split, str]:
     """The split of a folder's manifests, and the dataset's name. Raises `ManifestError`."""
     from perturbations.manifest import sets
 
-    pool_rows = sets.read_part(folder / "pool.parquet", POOL)
-    queries = tuple(_query(row) for row in sets.read_part(folder / "queries.parquet", COMPOSED_QUERIES))
+    pool_rows = sets.read_part(folder / layout.name("composed_pool"), POOL)
+    queries = tuple(_query(row) for row in sets.read_part(folder / layout.name("composed_queries"), COMPOSED_QUERIES))
     pool = tuple(
         PoolClip(
             name=row.clip_id,
@@ -175,7 +173,7 @@ def read(folder: Path) -> tuple[Split, str]:
     blocks = {row.clip_id: _ranges(row.distractors, len(pool)) for row in pool_rows if row.distractors is not None}
     certain = frozenset(row.clip_id for row in pool_rows if row.certain)
     split = Split(pool, queries, blocks, certain)
-    own = _official(sets.read_part(folder / "galleries.parquet", GALLERIES), queries)
+    own = _official(sets.read_part(folder / layout.name("composed_galleries"), GALLERIES), queries)
     return replace(split, galleries=own), pool_rows[0].dataset
 
 

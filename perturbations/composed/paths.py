@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from perturbations.composed import manifests
 from perturbations.composed import planning as composed
 from perturbations.composed.sources import source_of
 from perturbations.config import sections as configuration
@@ -13,6 +12,8 @@ from perturbations.manifest import layout
 from perturbations.plan import listed, sharding
 from perturbations.plan.extension import Plans
 from perturbations.plan.paths import COMPOSED_SHARD, Inputs, options, without_braces
+
+_SPLIT = ("composed_queries", "composed_qrels", "composed_galleries", "composed_pool")
 
 
 def annotation_files(config: configuration.Config, dataset: str) -> list[str]:
@@ -30,7 +31,7 @@ def folder(dataset: str) -> str:
 
 def _split_files(dataset: str) -> list[str]:
     """The manifests of a split."""
-    return [f"{folder(dataset)}/{name}.parquet" for name in manifests.NAMES]
+    return [layout.at(name, dataset=dataset) for name in _SPLIT]
 
 
 def split_memory_mib(config: configuration.Config) -> int:
@@ -102,11 +103,12 @@ def inputs(config: configuration.Config, dataset: str, job: composed.ComposedJob
         named["queries"] = features(dataset, *job)
     texts = [scenario.instructions for scenario in scenarios if scenario.instructions is not None]
     if texts:
-        named["texts"] = list(dict.fromkeys(_part(dataset, shift) for shift in texts))
+        named["texts"] = list(dict.fromkeys(instructions_part(dataset, shift) for shift in texts))
     return named
 
 
-def _part(dataset: str, shift: composed.Shift) -> str:
+def instructions_part(dataset: str, shift: composed.Shift) -> str:
+    """The part of perturbed instructions."""
     return layout.at(
         "text_part",
         dataset=sharding.composed(dataset),
@@ -117,14 +119,9 @@ def _part(dataset: str, shift: composed.Shift) -> str:
     )
 
 
-def job_options(dataset: str, named: Mapping[str, str | Sequence[str]]) -> list[str]:
+def job_options(named: Mapping[str, str | Sequence[str]]) -> list[str]:
     """The options that tell a job where its queries are; `named` holds the job's inputs by name."""
-    places: Inputs = {"clips": str(named["clips"])}
-    if "queries" in named:
-        places["queries"] = str(named["queries"])
-    if "texts" in named:
-        places["texts"] = layout.folder("composed_parts", dataset=dataset)
-    return options(places)
+    return options({name: named[name] for name in ("clips", "queries") if name in named})
 
 
 def planned_parts(config: configuration.Config, dataset: str) -> list[str]:
@@ -140,16 +137,16 @@ def planned_parts(config: configuration.Config, dataset: str) -> list[str]:
 def targets(config: configuration.Config, dataset: str) -> list[str]:
     """The files of `composed_<dataset>`."""
     perturbed = [
-        f"{folder(dataset)}/{suite}/{name}.parquet"
+        layout.at(name, dataset=sharding.composed(dataset), suite=suite)
         for suite in composed.text_suites(config, dataset)
-        for name in ("captions", "caption_statistics")
+        for name in ("texts", "text_statistics")
     ]
     return [*_split_files(dataset), *perturbed, *results(dataset)]
 
 
 def results(dataset: str) -> list[str]:
     """The manifests of the results of composed retrieval, and of their ranks."""
-    return [f"{folder(dataset)}/{name}.parquet" for name in ("results", "ranks")]
+    return [layout.at(name, dataset=dataset) for name in ("composed_results", "composed_ranks")]
 
 
 def reported(config: configuration.Config, requested: Collection[str] = ()) -> list[str]:

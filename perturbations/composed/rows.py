@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from perturbations.composed.layout import FOLDER
 from perturbations.evaluation.rows import RANKS, RESULTS
 from perturbations.manifest.kind import ManifestFile, RowKind
 from perturbations.manifest.kinds.qrels import KIND as QRELS
-
-_FOLDER = "manifests/{dataset}/composed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,25 +60,25 @@ POOL = RowKind(
     "pool",
     PoolRow,
     ("row",),
-    files={"composed_pool": ManifestFile(path=f"{_FOLDER}/pool.parquet", beside=("composed_galleries",))},
+    files={"composed_pool": ManifestFile(path=f"{FOLDER}/pool.parquet", beside=("composed_galleries",))},
 )
 COMPOSED_QUERIES = RowKind(
     "composed_queries",
     ComposedQueryRow,
     ("query_id",),
-    files={"composed_queries": ManifestFile(path=f"{_FOLDER}/queries.parquet", beside=("composed_pool",))},
+    files={"composed_queries": ManifestFile(path=f"{FOLDER}/queries.parquet", beside=("composed_pool",))},
 )
 GALLERIES = RowKind(
     "galleries",
     GalleryRow,
     ("gallery", "query_id", "first_row"),
-    files={"composed_galleries": ManifestFile(path=f"{_FOLDER}/galleries.parquet", beside=("composed_qrels",))},
+    files={"composed_galleries": ManifestFile(path=f"{FOLDER}/galleries.parquet", beside=("composed_qrels",))},
 )
 _ANSWERS = replace(
     QRELS,
     files={
         "composed_qrels": ManifestFile(
-            path=f"{_FOLDER}/qrels.parquet", made_from=("composed_queries",), rows="composed.manifests:qrels"
+            path=f"{FOLDER}/qrels.parquet", made_from=("composed_queries",), rows="composed.manifests:qrels"
         )
     },
 )
@@ -87,7 +86,7 @@ _RESULTS = replace(
     RESULTS,
     files={
         "composed_results": ManifestFile(
-            path=f"{_FOLDER}/results.parquet",
+            path=f"{FOLDER}/results.parquet",
             beside=("composed_ranks", "composed_queries"),
             check="evaluation.verifying:check_results",
         )
@@ -95,6 +94,6 @@ _RESULTS = replace(
 )
 _RANKS = replace(
     RANKS,
-    files={"composed_ranks": ManifestFile(path=f"{_FOLDER}/ranks.parquet", beside=("composed_results",))},
+    files={"composed_ranks": ManifestFile(path=f"{FOLDER}/ranks.parquet", beside=("composed_results",))},
 )
 KINDS = (POOL, COMPOSED_QUERIES, GALLERIES, _ANSWERS, _RESULTS, _RANKS)

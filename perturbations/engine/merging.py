@@ -9,7 +9,7 @@ from pathlib import Path
 from perturbations.base.errors import ManifestError
 from perturbations.engine import clip_rows
 from perturbations.guides.registry import parse_analysis
-from perturbations.manifest import sets
+from perturbations.manifest import layout, sets
 from perturbations.manifest.kinds import (
     ANALYSES,
     SOURCES,
@@ -32,7 +32,9 @@ def sources(dataset: str, shards: Path, parts: Path, rejected: Path) -> list[Sou
     """
     lists = listed.read_folder(shards, ListedClip)
     expected = {
-        parts / f"{shard}.parquet": [(clip.item_id, clip.path, clip.start_s, clip.end_s, clip.split) for clip in clips]
+        parts / layout.name("source_part", shard=shard): [
+            (clip.item_id, clip.path, clip.start_s, clip.end_s, clip.split) for clip in clips
+        ]
         for shard, clips in lists.items()
     }
     described = sets.merge(expected, SOURCES, ("item_id", "path", "start_s", "end_s", "split"))
@@ -51,8 +53,8 @@ def analyses(sources: Path, shards: Path, parts: Path, text: str) -> list[Analys
     current = parse_analysis(text)
     expected = {}
     for shard in listed.read_folder(shards, ListedClip):
-        described = sets.read_part(sources / f"{shard}.parquet", SOURCES)
-        expected[parts / f"{shard}.parquet"] = [
+        described = sets.read_part(sources / layout.name("source_part", shard=shard), SOURCES)
+        expected[parts / layout.name("analysis_part", shard=shard)] = [
             (row.item_id, clip_rows.expected_analysis(current, row, None).recipe_id)
             for row in described
             if isinstance(row, CompleteSource)
@@ -69,7 +71,7 @@ def videos(sources: Sequence[SourceRow], shards: Path, parts: Path, recipes: Rec
     complete = {row.item_id: row for row in sources if isinstance(row, CompleteSource)}
     lists = listed.read_folder(shards, ListedClip)
     expected = {
-        parts / scenario / f"{shard}.parquet": [
+        parts / scenario / layout.name("video_part", shard=shard): [
             (clip.item_id, text, complete[clip.item_id].sha256) for clip in clips if clip.item_id in complete
         ]
         for scenario, text in recipes.items()
@@ -99,7 +101,7 @@ def texts(dataset: str, lists: Path, parts: Path, recipes: Path, rejected: int) 
     for scenario, text in current.items():
         parsed = recipe.parse_text(text)
         for shard, members in shards.items():
-            expected[parts / scenario / f"{shard}.parquet"] = [
+            expected[parts / scenario / layout.name("text_part", shard=shard)] = [
                 (caption.caption_id, caption_recipes.text_id(parsed, dataset, caption)) for caption in members
             ]
     merged = sets.merge(expected, TEXTS, ("caption_id", "recipe_id"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from perturbations.cli.arguments import Commands, add_command
 from perturbations.cli.common import need_models
+from perturbations.manifest import layout
 
 
 def add(commands: Commands) -> None:
@@ -29,18 +30,16 @@ def _report(options: argparse.Namespace) -> int:
     need_models()
     from perturbations.evaluation.page import page
 
-    folders = [Path("manifests") / name for name in options.datasets]
+    def there(kind: str) -> list[Path]:
+        return [path for name in options.datasets for path in sorted(Path().glob(layout.any_of(kind, dataset=name)))]
+
     page.write(
         options.output,
         results=options.results,
         ranks=options.ranks,
         pictures=options.pictures,
-        statistics=[path for folder in folders for path in sorted(folder.glob("*/caption_statistics.parquet"))],
-        quarantine=[
-            path
-            for folder in folders
-            for path in sorted([*folder.glob("*/quarantine.parquet"), *folder.glob("captions_quarantine.parquet")])
-        ],
-        sheets=[path for folder in folders for path in sorted(folder.glob("*/preview.png"))],
+        statistics=there("text_statistics"),
+        quarantine=[*there("captions_quarantine"), *there("quarantine")],
+        sheets=there("preview") if "preview" in layout.patterns() else [],
     )
     return 0

@@ -26,6 +26,7 @@ from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.progress import logged
 from perturbations.demo import film
+from perturbations.manifest import layout
 from perturbations.media.clip import uniform_indices
 from perturbations.tta import frames, towers
 
@@ -78,7 +79,7 @@ def train(folder: Path, *, seed: int, training: Training | None = None) -> None:
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         storage.write_text(temporary / "preprocessor_config.json", _processor(training.image_size))
-        storage.write_text(temporary / "README.md", _CARD.format(last=scenes.stop - 1, seed=seed))
+        storage.write_text(temporary / layout.name("card"), _CARD.format(last=scenes.stop - 1, seed=seed))
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(temporary, folder)
     finally:

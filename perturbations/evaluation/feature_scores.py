@@ -20,7 +20,7 @@ from perturbations.evaluation.planning import CLEAN, DirectionName, Side
 from perturbations.evaluation.result_sets import check, with_clean
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, ScenarioColumns
 from perturbations.evaluation.stored_features import StoredFeatures
-from perturbations.manifest import files
+from perturbations.manifest import files, layout
 from perturbations.manifest.columns import row_from
 from perturbations.retrieval.metrics import summary_of_ranks
 from perturbations.suites import registry
@@ -132,11 +132,11 @@ def scored(
 
 
 def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], about: Mapping[str, object]) -> None:
-    """Write `results.parquet` and `ranks.parquet`."""
+    """Write the manifests of results and of ranks."""
     check(rows)
     about = {**about, "root": "."}  # rows of features name no files
-    files.write(folder / "results.parquet", RESULTS, rows, about)
-    files.write(folder / "ranks.parquet", RANKS, ranks, about)
+    files.write(folder / layout.name("results"), RESULTS, rows, about)
+    files.write(folder / layout.name("ranks"), RANKS, ranks, about)
 
 
 def _read(path: Path) -> StoredFeatures:

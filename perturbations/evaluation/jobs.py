@@ -12,6 +12,8 @@ from perturbations.base import job_environment
 from perturbations.base.errors import ManifestError
 from perturbations.cli.arguments import Commands, add_command, add_model
 from perturbations.cli.common import need_models, provenance
+from perturbations.evaluation.layout import ranks_of
+from perturbations.manifest import layout
 
 if TYPE_CHECKING:
     from perturbations.evaluation.planning import Modality, ScenarioSettings
@@ -124,18 +126,18 @@ def _evaluate(options: argparse.Namespace) -> int:
 
     def perturbed(scenario: ScenarioSettings, modality: Modality) -> tuple[list[CandidateRow], str]:
         if scenario["mix"] is not None:
-            parts = [options.mixes / f"{scenario['mix']}.parquet"]
+            parts = [options.mixes / layout.name(scenario["mix"])]
         else:
             name, severity = scenario["perturbation"], scenario["severity"]
             if modality == "captions" and scenario["text_perturbation"] is not None:
                 name, severity = scenario["text_perturbation"], scenario["text_severity"]
             folder = folders[modality] / name / str(severity)
-            parts = [folder / f"{shard}.parquet" for shard in shards[modality]]
+            parts = [folder / layout.name("video_part", shard=shard) for shard in shards[modality]]
         rows = [row for part in parts for row in sets.read_part(part, files.kind_of(part))]
         return rows, digest(list(map(storage.sha256, parts)))
 
     settings = json.loads(options.settings)
-    journal = options.output.with_suffix(".jsonl")
+    journal = layout.journal_of(options.output)
     clean = _clean(options.sources, options.captions, options.rejected)
     loaded = backbone.load(
         settings, options.pretrained, options.checkpoint, job_environment.current().device(options.model)
@@ -163,7 +165,7 @@ def _merge_results(options: argparse.Namespace) -> int:
     if options.protocol is not None:
         about["protocol"] = {"name": options.protocol, "replaced": json.loads(options.replaced)}
     about = {**provenance(options.output), **about}
-    ranks = [path.with_suffix(".ranks.parquet") for path in options.parts]
+    ranks = [ranks_of(path) for path in options.parts]
     rows = [row for part in options.parts for row in sets.read_part(part, RESULTS)]
     rows = [replace(row, protocol=options.protocol) for row in rows]
     results.check(rows)

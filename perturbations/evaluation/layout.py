@@ -1,5 +1,7 @@
 """The paths of evaluations. `model` is the key of a configured model."""
 
+from pathlib import Path
+
 _JOB = "{direction}/{side}/{corpus}/{level}/{group}"
 
 PLACES = {
@@ -18,3 +20,8 @@ KINDS = ("adaptation", "evaluation")
 """What `tta_<dataset>` and `evaluate_<dataset>` make; an adaptation includes the model without adaptation."""
 
 FIELDS = {"kind": "|".join(KINDS), "model": "[A-Za-z0-9_.-]+"}
+
+
+def ranks_of(part: Path) -> Path:
+    """The ranks of the results in a part: beside it."""
+    return part.with_suffix(".ranks.parquet")

@@ -41,10 +41,13 @@ def _parts_folder(config: configuration.Config, dataset: str) -> str:
     return layout.folder("encoded", dataset=dataset, model=evaluation.model_key(config))
 
 
-def result_parts(config: configuration.Config, dataset: str, kind: str, ending: str = "parquet") -> list[str]:
-    """What the jobs of one of `KINDS` write: one file per job."""
-    folder = _parts_folder(config, dataset)
-    return [f"{folder}/{'/'.join(job)}/{group_of(kind)}.{ending}" for job in evaluation.jobs(config, dataset)]
+def result_parts(config: configuration.Config, dataset: str, kind: str, file: str = "evaluation_part") -> list[str]:
+    """What the jobs of one of `KINDS` write: one file per job, which `file` names in the layout."""
+    names = {"dataset": dataset, "model": evaluation.model_key(config), "group": group_of(kind)}
+    return [
+        layout.at(file, direction=direction, side=side, corpus=corpus, level=level, **names)
+        for direction, side, corpus, level in evaluation.jobs(config, dataset)
+    ]
 
 
 def planned_parts(config: configuration.Config, dataset: str, kind: str) -> list[str]:
@@ -79,7 +82,7 @@ def model_options(config: configuration.Config) -> list[str]:
 
 def _encoded(config: configuration.Config, dataset: str, modality: str) -> str:
     """The clean clips or captions of a dataset, encoded by the configured model."""
-    return f"{_parts_folder(config, dataset)}/{modality}.safetensors"
+    return layout.at("encoded", dataset=dataset, model=evaluation.model_key(config), modality=modality)
 
 
 def encoded_inputs(dataset: str, modality: str) -> Inputs:
@@ -210,7 +213,7 @@ def reported(config: configuration.Config, requested: Collection[str] = (), *, o
         for kind in reversed(KINDS):  # an adaptation replaces an evaluation
             kinds |= {
                 path.parent.name: kind
-                for path in config.at(layout.MANIFESTS).glob(f"{dataset}/{kind}/*/results.parquet")
+                for path in config.at("").glob(layout.any_of("results", dataset=dataset, kind=kind))
             }
             for key in configured:
                 own = Reported(dataset, kind, key)
@@ -236,12 +239,11 @@ def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> 
     files = []
     for entry in shown:
         if entry.model_key in configured:
-            files += result_parts(configured[entry.model_key], entry.dataset, entry.kind, "pictures.json")
+            files += result_parts(configured[entry.model_key], entry.dataset, entry.kind, "evaluation_pictures")
             continue
-        folder = Path(layout.folder("encoded", dataset=entry.dataset, model=entry.model_key))
-        there = config.at(folder)
-        pictures = there.glob(f"*/*/*/*/{group_of(entry.kind)}.pictures.json")
-        files += sorted(str(folder / path.relative_to(there)) for path in pictures)
+        names = {"dataset": entry.dataset, "model": entry.model_key, "group": group_of(entry.kind)}
+        pictures = config.at("").glob(layout.any_of("evaluation_pictures", **names))
+        files += sorted(str(path.relative_to(config.at(""))) for path in pictures)
     return files
 
 

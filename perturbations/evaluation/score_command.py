@@ -12,6 +12,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.base.readers import READERS
 from perturbations.cli.arguments import Commands, add_command, positive
 from perturbations.cli.common import need_models, provenance
+from perturbations.manifest import layout
 
 if TYPE_CHECKING:
     from perturbations.evaluation.planning import ModelSettings
@@ -94,9 +95,9 @@ def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow]) -> 
     from perturbations.evaluation import feature_scores
     from perturbations.evaluation.page import page
 
-    results = folder / "results.parquet"
+    results = folder / layout.name("results")
     feature_scores.write(folder, rows, ranks, provenance(results))
-    page.write(folder / "report.html", results=[results], ranks=[results.with_name("ranks.parquet")])
+    page.write(folder / layout.name("results_page"), results=[results], ranks=[results.with_name(layout.name("ranks"))])
 
 
 def _encode(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from perturbations.manifest import files, locations
+from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import SOURCES, CaptionRow, RowKind
 
 _LEVELS = 3
@@ -22,7 +22,7 @@ def companion(path: Path, kind: RowKind[Any]) -> list[Any]:
     """
     folder = locations.lying(path).absolute().parent
     for place in (folder, *folder.parents)[:_LEVELS]:
-        manifest = place / f"{kind.name}.parquet"
+        manifest = place / layout.name(kind.name)
         if manifest.is_file() and files.kind_of(manifest) == kind:
             rows = files.read_rows(manifest, kind)
             if kind != SOURCES:

@@ -60,7 +60,7 @@ class RowKind(Generic[RowT]):
     key: tuple[str, ...]
     complete: type[RowT] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict, hash=False)
-    files: Mapping[str, ManifestFile] = field(default_factory=dict, hash=False)
+    files: Mapping[str, ManifestFile] = field(default_factory=dict, compare=False)
 
     def type_of(self, status: object) -> type[RowT]:
         """The type of a row of that status."""

@@ -43,7 +43,8 @@ _PATTERNS = {
     "caption_page": "manifests/{dataset}/{suite}/captions.md",
     # clips
     "clips": "corpora/{dataset}/{suite}/{perturbation}/{severity}",
-    # of every job
+    # of a run, and of every job
+    "run": "work/run.txt",
     "log": "work/logs/{job}.log",
     "benchmark": "work/benchmarks/{job}.tsv",
 }
@@ -99,7 +100,12 @@ def name(kind: str, /, **fields: object) -> str:
     return pattern(kind).rpartition("/")[2].format_map(fields)
 
 
-def glob(kind: str, /, **fields: object) -> str:
+def in_dataset(kind: str, /, **fields: object) -> str:
+    """The path of a kind of file from its dataset's folder."""
+    return pattern(kind).partition("{dataset}/")[2].format_map(fields)
+
+
+def any_of(kind: str, /, **fields: object) -> str:
     """The paths of a kind of file with these fields, as a pattern in which each other field is `*`."""
     names = re.findall(r"\{(\w+)\}", pattern(kind))
     return pattern(kind).format_map(dict.fromkeys(names, "*") | fields)
@@ -121,6 +127,11 @@ def beside(path: Path, kind: str, other: str, /, **fields: object) -> Path:
     common = PurePosixPath(os.path.commonpath([own.parent, wanted.parent]))
     top = Path(*path.parts[: -len(own.relative_to(common).parts)])
     return top.joinpath(below, wanted.relative_to(common).as_posix().format_map(fields))
+
+
+def journal_of(part: Path) -> Path:
+    """The journal of the job that makes a part: beside it."""
+    return part.with_suffix(".jsonl")
 
 
 def place_of(path: str) -> Place | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from perturbations.base.errors import ManifestError
+from perturbations.base.layout import WORK
 from perturbations.manifest import files
 from perturbations.manifest.kinds import (
     COMPLETE,
@@ -218,7 +219,7 @@ def _removed(path: Path) -> str:
         below = Path(os.path.abspath(path)).relative_to(Path.cwd()).parts
     except ValueError:
         return ""
-    if below[:1] != ("work",) or not path.is_file():
+    if below[:1] != (WORK,) or not path.is_file():
         return ""
     path.unlink()
     return " (removed)"

@@ -11,6 +11,7 @@ from typing import TypeVar, get_args, get_type_hints
 
 from perturbations.base import jsontext, storage
 from perturbations.base.errors import ManifestError, cut
+from perturbations.manifest import layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +99,14 @@ def shards(folder: Path) -> list[str]:
 
 def counts(folder: Path) -> dict[str, int]:
     """The number of lines of every list file of a folder, by shard; they are not parsed."""
-    return {shard: (folder / f"{shard}.jsonl").read_bytes().count(b"\n") for shard in shards(folder)}
+    return {
+        shard: (folder / layout.name("shard_list", shard=shard)).read_bytes().count(b"\n") for shard in shards(folder)
+    }
 
 
 def read_folder(folder: Path, line: type[_Line]) -> dict[str, list[_Line]]:
     """The lines of every list file of a folder, by shard. Raises `ManifestError`."""
-    return {shard: read(folder / f"{shard}.jsonl", line) for shard in shards(folder)}
+    return {shard: read(folder / layout.name("shard_list", shard=shard), line) for shard in shards(folder)}
 
 
 def _line(line: type[_Line], value: object) -> _Line:
@@ -164,6 +167,6 @@ def write_parts(path: Path, parts: Sequence[str]) -> None:
 def read_parts(path: Path) -> list[str]:
     """What `write_parts` wrote; nothing where there is no such file. Raises `ManifestError` for a path elsewhere."""
     parts = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
-    if wrong := [part for part in parts if not part.startswith("work/") or ".." in part or "\0" in part]:
+    if wrong := [part for part in parts if not part.startswith(f"{layout.WORK}/") or ".." in part or "\0" in part]:
         raise ManifestError(f"{path} lists {cut(wrong[0])}: snakemake writes it again when it plans")
     return parts

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perturbations.base import processes, progress, storage
+from perturbations.manifest import layout
 
-_NOTE = Path("work", "run.txt")
+_NOTE = Path(layout.at("run"))
 _JOBS = "Job stats:"
 _STEPS = re.compile(r"(\d+) of (\d+) steps \(")
 _ERROR = re.compile(r"^Error in rule (\w+):\n((?:    .*\n)+)", re.MULTILINE)

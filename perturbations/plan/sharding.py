@@ -21,6 +21,7 @@ from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.listing import Item, Listing, Rejected
+from perturbations.manifest import layout
 from perturbations.plan import items, listed, workplace
 from perturbations.plan.listed import ListedClip, RejectedItem
 
@@ -86,7 +87,7 @@ def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-_WHOLE = "/whole"
+_WHOLE = f"/{layout.WHOLE}"
 
 
 def whole(dataset: str) -> str:
@@ -94,7 +95,7 @@ def whole(dataset: str) -> str:
     return dataset + _WHOLE
 
 
-_COMPOSED = "/composed"
+_COMPOSED = f"/{layout.COMPOSED}"
 
 
 def composed(dataset: str) -> str:
@@ -136,16 +137,16 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
     shards = shards_of(located, config.shard_size, lambda clip: clip.item_id, lambda clip: clip.source_video_id)
     for shard, members in shards.items():
         listed.write(list_path(folder, shard), members)
-    for stale in set((folder / "shards").glob("*.jsonl")) - {list_path(folder, shard) for shard in shards}:
-        stale.unlink(missing_ok=True)  # another plan may be as far
+    for stale in {*listed.shards(list_path(folder, "").parent)} - {*shards}:
+        list_path(folder, stale).unlink(missing_ok=True)  # another plan may be as far
     unusable = listing.rejected_items()
-    _write_rejected(folder / "rejected.jsonl", split, unusable, missing)
+    _write_rejected(folder / layout.in_dataset("rejected"), split, unusable, missing)
     numbered = _Captions(listing)
     # The order of the lines' canonical JSON: each line begins with the id, and ids are unique.
     order = sorted(range(len(numbered)), key=lambda number: encode_basestring(numbered.caption_id(number)))
-    listed.write_captions(folder / "captions.jsonl", map(numbered.fields, order))
+    listed.write_captions(folder / layout.in_dataset("all_captions"), map(numbered.fields, order))
     rejected_captions = listing.rejected_captions()
-    _write_rejected(folder / REJECTED_CAPTIONS, split, rejected_captions)
+    _write_rejected(folder / layout.in_dataset("rejected_captions"), split, rejected_captions)
     videos = {shard: frozenset(clip.source_video_id for clip in members) for shard, members in shards.items()}
     return DatasetPlan(
         tuple(shards),
@@ -155,10 +156,6 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
         len(numbered),
         len(rejected_captions),
     )
-
-
-REJECTED_CAPTIONS = "rejected_captions.jsonl"
-"""The list of a dataset's captions that cannot be used."""
 
 
 def _write_rejected(path: Path, split: str, unusable: Sequence[Rejected], missing: Sequence[Rejected] = ()) -> None:
@@ -182,21 +179,24 @@ def captions(name: str, config: configuration.Config, root: Path) -> tuple[str, 
     """
     dataset = config.datasets[name]
     listing = items.read(name, dataset, videos=False, places=config.places)
-    _write_rejected(config.at(root / REJECTED_CAPTIONS), datasets.split_of(dataset), listing.rejected_captions())
+    folder = config.at(root)
+    rejected = listing.rejected_captions()
+    _write_rejected(folder / layout.in_dataset("rejected_captions"), datasets.split_of(dataset), rejected)
     numbered = _Captions(listing)
-    folder = config.at(root / "captions")
     shards = []
     for shard, members in _shards(range(len(numbered)), CAPTIONS_PER_JOB, numbered.caption_id, numbered.item_id):
-        listed.write_captions(folder / f"{shard}.jsonl", map(numbered.fields, members))
+        path = folder / layout.in_dataset("caption_list", shard=shard)
+        listed.write_captions(path, map(numbered.fields, members))
         shards.append(shard)
-    for stale in set(folder.glob("*.jsonl")) - {folder / f"{shard}.jsonl" for shard in shards}:
-        stale.unlink(missing_ok=True)  # another plan may be as far
+    lists = folder / layout.in_dataset("caption_list", shard="")
+    for stale in {*listed.shards(lists.parent)} - {*shards}:
+        lists.with_name(layout.name("caption_list", shard=stale)).unlink(missing_ok=True)  # another plan may be as far
     return tuple(sorted(shards))
 
 
 def list_path(root: Path, shard: str) -> Path:
     """The list file of a shard: one JSON object per item, sorted by item id."""
-    return root / "shards" / f"{shard}.jsonl"
+    return root / layout.in_dataset("shard_list", shard=shard)
 
 
 class _Captions:

@@ -30,9 +30,7 @@ class SharedFolder:
         """Further inputs of an analysis."""
         return []
 
-    def shown_packs(
-        self, config: configuration.Config, collection: str, suite: str | None, plans: Plans
-    ) -> list[str]:
+    def shown_packs(self, config: configuration.Config, collection: str, suite: str | None, plans: Plans) -> list[str]:
         """Further inputs of pictures and pages."""
         return []
 

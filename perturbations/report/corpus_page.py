@@ -29,7 +29,7 @@ def write(path: Path, output: Path) -> None:
     """
     rows = files.read_rows(path, VIDEOS)
     about = files.read_metadata(path)
-    quarantine = path.with_name("quarantine.parquet")
+    quarantine = path.with_name(layout.name(QUARANTINE.name))
     failed = files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else []
     names = _in_order(rows)
     complete = [row for row in rows if row.status == COMPLETE]
@@ -55,8 +55,8 @@ def _links(path: Path, quarantine: Path, output: Path, about: Mapping[str, objec
     """The page of all pages, and the files beside the manifest, which the same run makes."""
     there = {
         "all corpora and results": locations.root_of(path, about) / layout.at("index"),
-        "card": path.with_name("README.md"),
-        "contact sheet": path.with_name("preview.png"),
+        "card": path.with_name(layout.name("card")),
+        "contact sheet": path.with_name(layout.name("preview")),
         "rows (Parquet)": path,
         "quarantined rows (Parquet)": quarantine,
     }

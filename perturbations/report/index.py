@@ -25,11 +25,11 @@ _RESULTS = "Evaluations"
 _TARGETS = {"adaptation": "tta", "evaluation": "evaluate", "composed": "composed"}
 """The folder of a dataset's results -> what the name of their target begins with."""
 _NAMES = {
-    "corpus.html": "page",
-    "captions.md": "page",
-    "README.md": "card",
-    "preview.png": "contact sheet",
-    "quarantine.parquet": "quarantined rows",
+    layout.name("corpus_page"): "page",
+    layout.name("caption_page"): "page",
+    layout.name("card"): "card",
+    layout.name("preview"): "contact sheet",
+    layout.name("quarantine"): "quarantined rows",
 }
 
 

@@ -76,10 +76,14 @@ def find(
 
 
 def _parts(root: Path, datasets: Collection[str], suites: Collection[str]) -> list[_Part]:
-    work = root / "work"
+    work = root / layout.WORK
     if not work.is_dir():
         raise ConfigError(f"no folder {work} here: run it in the folder in which the workflow runs")
-    parts = [part for path in sorted(work.glob("*/**/s*.parquet")) if (part := _part(root, path)) is not None]
+    parts = [
+        part
+        for path in sorted(work.glob(f"*/**/{layout.name('video_part', shard='s*')}"))
+        if (part := _part(root, path)) is not None
+    ]
     _check_names("dataset", datasets, {part.dataset for part in parts})
     _check_names("suite", suites, {part.suite for part in parts if part.suite})
     return [

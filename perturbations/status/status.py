@@ -192,7 +192,7 @@ class _Collection:
 
     def _add_shard(self, stage: Counted, count: Count, part: Path) -> None:
         """Count a shard: its part, or where it has none its journal, and the log of the job that works on it."""
-        finished, size = journal.count(part.with_suffix(".jsonl"))
+        finished, size = journal.count(layout.journal_of(part))
         count.bytes += size
         before = count.done
         log, benchmark = self._files_of_job(part)

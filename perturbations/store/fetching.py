@@ -26,7 +26,7 @@ from perturbations.store import packs
 _COLUMNS = ["path", "source_path"]
 _MANIFESTS, _WORK = layout.MANIFESTS, layout.WORK
 _KEPT = (".parquet", ".jsonl", ".txt")
-_ABOUT = ("work/logs/", "work/benchmarks/")
+_ABOUT = tuple(f"{layout.folder(kind)}/" for kind in ("log", "benchmark"))
 _AT_ONCE = 16
 _BUFFER = 1 << 20
 

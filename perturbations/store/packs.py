@@ -22,6 +22,7 @@ from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.datasets.listing import VIDEO_EXTENSIONS
 from perturbations.manifest import layout, locations
 from perturbations.plan.listed import ListedClip
+from perturbations.store.layout import pack_of
 
 _log = logging.getLogger("perturbations")
 
@@ -55,7 +56,7 @@ def _member(tar: tarfile.TarFile, file: IO[bytes], name: str) -> tarfile.TarInfo
 def write_beside(part: Path, files: Iterable[str | None]) -> None:
     """Pack the files of a part, in a store; elsewhere nothing."""
     if storage.in_store():
-        write(part.with_suffix(".tar"), [name for name in files if name], Path())
+        write(pack_of(part), [name for name in files if name], Path())
 
 
 def write_originals(pack: Path, clips: Iterable[ListedClip]) -> None:

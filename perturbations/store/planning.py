@@ -20,10 +20,11 @@ from perturbations.base.errors import ConfigError, cut
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.manifest import layout
-from perturbations.plan import paths, recipe, sharding, workplace
+from perturbations.plan import listed, paths, recipe, sharding, workplace
 from perturbations.plan.extension import Plans
 from perturbations.plan.paths import Inputs
 from perturbations.plan.workflow import SharedFolder
+from perturbations.store.layout import pack_of
 
 _SHOWN_SHARDS = 2
 """Contact sheets and pages show clips of so many shards: more would bring the whole corpus to one machine."""
@@ -66,8 +67,8 @@ def shell_prefix(place: Path) -> str:
 def remove_stale_lists(place: Path, plan: sharding.DatasetPlan, collection: str) -> None:
     """Remove what an earlier run left in `place` of shards that are no more: merging reads all of a folder."""
     folder = Path(layout.folder("shard_list", dataset=collection))
-    for stale in {path.name for path in (place / folder).glob("*.jsonl")} - {f"{shard}.jsonl" for shard in plan.shards}:
-        (place / folder / stale).unlink(missing_ok=True)
+    for shard in {*listed.shards(place / folder)} - {*plan.shards}:
+        (place / folder / layout.name("shard_list", shard=shard)).unlink(missing_ok=True)
 
 
 # --- what jobs bring -------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ def _drawn(config: configuration.Config, collection: str) -> bool:
 
 def packs(parts: Iterable[str]) -> list[str]:
     """The packs of parts: beside them."""
-    return [str(Path(part).with_suffix(".tar")) for part in parts]
+    return [str(pack_of(Path(part))) for part in parts]
 
 
 # --- plans for other machines ----------------------------------------------------------------------------------------

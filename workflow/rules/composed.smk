@@ -141,9 +141,7 @@ rule composed_evaluate:
             FIRST_MODEL, wildcards.dataset, composed_job_of(wildcards), first_model_files_sha256()
         ),
         model=lambda wildcards: evaluation_paths.model_options(FIRST_MODEL),
-        asking=lambda wildcards, input: composed_paths.job_options(
-            wildcards.dataset, dict(input.items())
-        ),
+        asking=lambda wildcards, input: composed_paths.job_options(dict(input.items())),
         split=lambda wildcards: composed_paths.folder(wildcards.dataset),
     shell:
         command(

@@ -14,6 +14,7 @@ from perturbations import __version__
 from perturbations.base import shown, storage
 from perturbations.engine.corpus_card import TAGS, TASKS
 from perturbations.exports.writing.publication import Publication
+from perturbations.manifest import layout
 
 _SPLIT = "test"
 _LONGEST = 1_000_000  # bytes of a corpus's own card
@@ -79,9 +80,9 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
         f"{counted} Exported by perturbations {__version__}. {licensed}The licence of the clips is that of the dataset "
         f"that they were made from, {shown.name(about.origin)}; check it before you publish them.",
         *cited,
-        *_body(about.manifest.parent / "README.md"),
+        *_body(about.manifest.with_name(layout.name("card"))),
     ]
-    storage.write_text_if_changed(about.request.output / "README.md", "\n".join(lines) + "\n")
+    storage.write_text_if_changed(about.request.output / layout.name("card"), "\n".join(lines) + "\n")
 
 
 def _license(name: str) -> dict[str, str]:

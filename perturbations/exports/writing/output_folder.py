@@ -16,7 +16,7 @@ from perturbations import __version__
 from perturbations.base import jsontext, shown, storage
 from perturbations.base.errors import ManifestError, OutputError
 from perturbations.exports.writing.filenames import for_spreadsheets
-from perturbations.manifest import files, locations
+from perturbations.manifest import files, layout, locations
 from perturbations.verify.findings import Finding
 
 _log = logging.getLogger("perturbations")
@@ -66,9 +66,9 @@ def check_outside(output: Path, manifest: Path) -> None:
     except ManifestError:
         return  # it was taken out of its tree; of captions, that is no error
     place = output.resolve()
-    if not manifest.resolve().is_relative_to(root / "manifests"):
+    if not manifest.resolve().is_relative_to(root / layout.MANIFESTS):
         return
-    for own in (root / "manifests", root / "corpora"):
+    for own in (root / layout.MANIFESTS, root / layout.CORPORA):
         if place.is_relative_to(own):
             raise OutputError(f"{output} is within {own}, which the workflow fills; choose another folder")
 

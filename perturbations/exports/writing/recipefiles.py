@@ -46,6 +46,7 @@ from perturbations.plan.recipe import parse
 from perturbations.verify.findings import Finding
 
 _FORMAT = "recipe"
+_VIDEOS = layout.name(VIDEOS.name)
 _SLICE = 64  # clips that one process makes, after which another one may take over
 
 
@@ -63,10 +64,10 @@ class _Table:
 
 
 def _tables(videos: Path) -> dict[str, _Table]:
-    """The published manifests near a manifest of videos, by their place below the dataset's folder, without ending."""
+    """The published manifests near a manifest of videos, by their path from the dataset's folder."""
     paths = [layout.beside(videos, VIDEOS.name, name) for name, file in FILES.items() if file.exported]
     top = videos.parents[1]
-    return {path.relative_to(top).with_suffix("").as_posix(): _table(path) for path in paths if path.is_file()}
+    return {path.relative_to(top).as_posix(): _table(path) for path in paths if path.is_file()}
 
 
 def _table(path: Path) -> _Table:
@@ -96,15 +97,15 @@ def write(request: Request) -> Exported:
 
     records: dict[str, list[Path]] = {}
     for name, table in tables.items():
-        path = request.output / output_folder.DATA / f"{name}.parquet"
+        path = request.output / output_folder.DATA / name
         table.write(path, [_renamed(row, named) for row in table.rows], ".")
-        records[name.replace("/", "_")] = [path]
+        records[PurePosixPath(name).with_suffix("").as_posix().replace("/", "_")] = [path]
     output_folder.prune(request.output, [path for paths in records.values() for path in paths])
     quarantined = export_rows.incomplete_findings(request.manifest, exported.incomplete)
     output_folder.write_left_out(request.output, quarantined)
     described = publication.of(exported, request, len(exported.clips), quarantined, has_videos=False)
     configs = [
-        dataset_card.Config(name, (path.relative_to(request.output).as_posix(),), is_default=path.stem == "videos")
+        dataset_card.Config(name, (path.relative_to(request.output).as_posix(),), is_default=path.name == _VIDEOS)
         for name, (path,) in records.items()
     ]
     dataset_card.write(described, configs, [_ABOUT.format(command=_COMMAND)])
@@ -179,12 +180,12 @@ def regenerate(
     """
     place, tables = _published(published)
     (suite,) = {Path(name).parent.name for name in tables} - {""}
-    videos = tables[f"{suite}/videos"]
+    videos = tables[f"{suite}/{_VIDEOS}"]
     located: dict[str, Sequence[Any]] = {
         name: [_renamed(row, partial(_below, held)) for row in table.rows] for name, table in tables.items()
     }
     output.mkdir(parents=True, exist_ok=True)
-    every = [_placed(row, place) for row in located[f"{suite}/videos"]]
+    every = [_placed(row, place) for row in located[f"{suite}/{_VIDEOS}"]]
     tasks = [row for row in every if row.status == COMPLETE]
     parts = [tasks[start : start + _SLICE] for start in range(0, len(tasks), _SLICE)]
     make = partial(_made, root=output, stall_limit_s=stall_limit_s)
@@ -204,7 +205,7 @@ def regenerate(
     for name, table in tables.items():
         level = "/".join([".."] * (len(Path(place).parts) + len(Path(name).parts)))
         rows_of = [_with_files(row, results) for row in (every if table is videos else located[name])]
-        table.write(output / layout.MANIFESTS / place / f"{name}.parquet", rows_of, level)
+        table.write(output / layout.MANIFESTS / place / name, rows_of, level)
     path = output / layout.at("videos", dataset=place, suite=suite)
     return _Regenerated(path, made, len(results) - made, tuple(findings))
 
@@ -217,12 +218,12 @@ def _published(folder_of: Path) -> tuple[str, dict[str, _Table]]:
         marker = {}
     if marker.get("format") != _FORMAT:
         raise ManifestError(f"{folder_of} is no export in the format {_FORMAT}")
-    found = sorted((folder_of / output_folder.DATA).glob("*/videos.parquet"))
+    found = sorted((folder_of / output_folder.DATA).glob(f"*/{_VIDEOS}"))
     if len(found) != 1:
         raise ManifestError(f"{folder_of} has {len(found)} manifests of videos, not one")
     tables = _tables(found[0])
     suite = found[0].parent.name
-    described = tables[f"{suite}/videos"].about
+    described = tables[f"{suite}/{_VIDEOS}"].about
     dataset = str(described.get("dataset"))
     place = layout.place_of(layout.at("videos", dataset=dataset, suite=suite))
     if place is None or place.kind != "videos" or described.get("suite") != suite:

@@ -33,7 +33,7 @@ from perturbations.exports.writing.export_rows import ExportedClip
 from perturbations.exports.writing.publication import Publication
 from perturbations.exports.writing.requests import Exported, Request
 from perturbations.exports.writing.videofiles import Placed
-from perturbations.manifest import files
+from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import COMPLETE
 from perturbations.verify.findings import Finding
 
@@ -94,7 +94,7 @@ def write_clips(request: Request) -> Exported:
     gallery = [clip for clip in chosen if clip in placed.files]
     parts = _video_parts(request, gallery, placed)
     tasks: dict[str, dict[str, _Scenario]] = defaultdict(dict)
-    captions = request.output / output_folder.DATA / "captions.parquet"
+    captions = request.output / output_folder.DATA / layout.name("captions")
     if texts:
         export_columns.write_table(captions, _texts((row.caption_id, row.text) for row in texts))
     clean = {clip.row.item_id for clip in gallery if clip.scenario == export_layout.CLEAN}
@@ -176,7 +176,7 @@ def write_splits(request: Request) -> list[Path]:
     `ManifestError` where none is left, and as `folder.claim` does.
     """
     listed = files.read_rows(request.manifest, files.kind_of(request.manifest))
-    pool = request.manifest.with_name("pool.parquet")
+    pool = request.manifest.with_name(layout.name("composed_pool"))
     names = {row.clip_id for row in files.read_rows(pool, files.kind_of(pool))}
     whole = export_rows.of_rows(replace(request, clean=True), [])
     clips = tuple(clip for clip in whole.clips if clip.row.item_id in names)

@@ -9,11 +9,11 @@ from perturbations.manifest.kind import ManifestFile, ManifestWing, RowKind
 
 _DECLARED: list[RowKind[Any]] = [
     *shelf.things("perturbations.manifest.kinds", "KIND", RowKind).values(),
-    *(kind for wing in wings.of(ManifestWing) for kind in wing.kinds()),
+    *(kind for wing in sorted(wings.of(ManifestWing), key=lambda wing: len(wing.needs)) for kind in wing.kinds()),
 ]
 
 KINDS: dict[str, RowKind[Any]] = {kind.name: kind for kind in reversed(_DECLARED)}
-"""By name. A wing declares further files of a kind of others."""
+"""By name. A wing may declare further manifests of a kind of others: of the spine, or of a wing that it needs."""
 
 FILES: dict[str, ManifestFile] = {name: file for kind in _DECLARED for name, file in kind.files.items()}
 """Every manifest, by its name in `manifest.layout`."""
