@@ -89,7 +89,6 @@ GUIDE = Guide(
     settle=lambda settings: BrightestGuide(analysis=settle_analysis(settings)),
     find=find,
     make=make,
-    players=lambda recipe, row: "{}",
     analyses=(Analysis(name="brightness", recipe=Brightness, settle=settle_analysis, run=run),),
 )
 '''
@@ -115,7 +114,7 @@ def put_out(realization, channel, num_frames, height, width, *, share):
     return apply
 
 
-PUT_OUT = Kernel(function="perturbations.suites.lamp:put_out", guide="brightest", bounds={"share": SHARE})
+PUT_OUT = Kernel(kernel="perturbations.suites.lamp:put_out", guide="brightest", bounds={"share": SHARE})
 PAPER = Paper(suite="lamp", video_source="Nobody 2026")
 SUITE = Suite(
     name="lamp",

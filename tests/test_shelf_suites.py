@@ -35,7 +35,7 @@ def dim(realization, num_frames, height, width, *, share):
     return lambda frame, index: (frame * (1 - share)).astype(frame.dtype)
 
 
-DIM = kernels.Kernel(function="perturbations.suites.novel:dim", bounds={"share": SHARE})
+DIM = kernels.Kernel(kernel="perturbations.suites.novel:dim", bounds={"share": SHARE})
 
 SUITE = Suite(
     name="novel",

@@ -6,74 +6,59 @@ standard library only. The mild end of a way is never the clean clip itself: the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from perturbations.base.bounds import REACH, SHARE, SIGMA_OF_TAPS, Bounds, Choice, Joint, Range
 from perturbations.base.bounds import whole as whole_numbers
+from perturbations.suites.code import Code
 from perturbations.suites.strengths import Axis, Path, Stages, geometric, whole, whole_geometric
-
-KernelMethod = Literal["pixel", "temporal", "codec", "text"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kernel:
-    """A kernel of `perturbations.video`.
-
-    What is not named here is as in `suites.registry.Perturbation`; functions are `module:function` below
-    `perturbations.video`, or have the full name of a module elsewhere.
+class Kernel(Code):
+    """A visual kernel. Functions are `module:function` below `perturbations.video`, or of a module's full name.
 
     Attributes:
-        function, draw: what is called `kernel` and `realization` there.
         once: whether it draws once per clip, also in a suite whose kernels draw per frame.
         draws_guide: whether each clip is given one of several guides, drawn once per clip: a style.
     """
 
-    function: str
-    draw: str | None = None
     once: bool = False
-    shape: str | None = None
-    method: KernelMethod = "pixel"
-    guide: str | None = None
     draws_guide: bool = False
-    version: int = 1
-    bounds: Bounds = field(default_factory=dict)
-    joint: tuple[Joint, ...] = ()
-    path: Path | None = None
-    sampled: str | None = None
-    damage: str | None = None
 
 
 def rounded(kernel: Kernel) -> Kernel:
     """The kernel as MM-Robustness' code stores its result, which is rounded where the formula is truncated."""
-    return replace(kernel, function=f"released_mm_robustness:{kernel.function.partition(':')[2]}")
+    return replace(kernel, kernel=f"released_mm_robustness:{kernel.kernel.partition(':')[2]}")
 
 
 # --- noise -----------------------------------------------------------------------------------------------------------
 
 GAUSSIAN_NOISE = Kernel(
-    function="noise:gaussian_noise",
-    draw="noise:draw_normal",
+    kernel="noise:gaussian_noise",
+    realization="noise:draw_normal",
     bounds={"sigma": Range(0, 10)},  # of colour values in [0, 1]; from 29 on, levels leave 16 bits
     path={"sigma": geometric(0.004, 1.5)},
 )
-GAUSSIAN_NOISE_OF_RANKS = replace(GAUSSIAN_NOISE, function="noise:gaussian_noise_of_ranks", draw="noise:draw_ranks")
+GAUSSIAN_NOISE_OF_RANKS = replace(
+    GAUSSIAN_NOISE, kernel="noise:gaussian_noise_of_ranks", realization="noise:draw_ranks"
+)
 
 AMOUNT = geometric(0.0005, 0.95)
 IMPULSE_NOISE = Kernel(
-    function="noise:impulse_noise", draw="noise:draw_uniform", bounds={"amount": SHARE}, path={"amount": AMOUNT}
+    kernel="noise:impulse_noise", realization="noise:draw_uniform", bounds={"amount": SHARE}, path={"amount": AMOUNT}
 )
-SALT_AND_PEPPER = replace(IMPULSE_NOISE, function="noise:salt_and_pepper", draw="noise:draw_ranks")
+SALT_AND_PEPPER = replace(IMPULSE_NOISE, kernel="noise:salt_and_pepper", realization="noise:draw_ranks")
 
 _PHOTONS = Range(0.01, 100_000)
 """Photons of a white pixel. The table of Poisson numbers grows with them."""
 _FEWER_PHOTONS = geometric(20_000.0, 0.5)
 SHOT_NOISE = Kernel(
-    function="noise:shot_noise", draw="noise:draw_ranks", bounds={"rate": _PHOTONS}, path={"rate": _FEWER_PHOTONS}
+    kernel="noise:shot_noise", realization="noise:draw_ranks", bounds={"rate": _PHOTONS}, path={"rate": _FEWER_PHOTONS}
 )
 SHOT_OR_IMPULSE_NOISE = Kernel(
-    function="noise:shot_or_impulse_noise",
-    draw="noise:draw_ranks",
+    kernel="noise:shot_or_impulse_noise",
+    realization="noise:draw_ranks",
     # A rate, or an amount.
     bounds={"model": Choice(("poisson", "salt_and_pepper")), "strength": Range(0, _PHOTONS.high)},
     joint=(
@@ -86,8 +71,8 @@ SHOT_OR_IMPULSE_NOISE = Kernel(
     path={"strength": _FEWER_PHOTONS},
 )
 SPECKLE_NOISE = Kernel(
-    function="noise:speckle_noise",
-    draw="noise:draw_ranks",
+    kernel="noise:speckle_noise",
+    realization="noise:draw_ranks",
     bounds={"scale": Range(0, 10)},
     path={"scale": geometric(0.008, 4.0)},
 )
@@ -95,30 +80,30 @@ SPECKLE_NOISE = Kernel(
 # --- blur ------------------------------------------------------------------------------------------------------------
 
 DEFOCUS_BLUR = Kernel(
-    function="blur:defocus_blur",
+    kernel="blur:defocus_blur",
     # A disk of more than 12 pixels does not fit the kernel's 16-bit sums.
     bounds={"radius": whole_numbers(0, 12), "alias": Range(0.01, 100)},
     path={"radius": whole(0, 12), "alias": 0.5},
 )
 STREAK_BLUR = Kernel(
-    function="blur:motion_blur",
-    draw="blur:draw_angle",
+    kernel="blur:motion_blur",
+    realization="blur:draw_angle",
     version=2,
     bounds={"radius": REACH, "sigma": SIGMA_OF_TAPS},
     # As published, longer streaks also fade later: from a third of their length to all of it.
     path={"radius": whole_geometric(1, 48), "sigma": geometric(0.3, 48.0)},
 )
 GLASS_BLUR = Kernel(
-    function="blur:glass_blur",
-    draw="blur:draw_glass",
+    kernel="blur:glass_blur",
+    realization="blur:draw_glass",
     bounds={"sigma": Range(0.01, 50), "delta": whole_numbers(1, 200), "iterations": whole_numbers(1, 3)},
     # One pass over the pixels, as the more of them there are, the less does one step of `delta` decide.
     path={"sigma": geometric(0.2, 4.0), "delta": whole_geometric(1, 12), "iterations": 1},
 )
-GLASS_BLUR_RELEASED = replace(GLASS_BLUR, function="released_mm_robustness:glass_blur")
+GLASS_BLUR_RELEASED = replace(GLASS_BLUR, kernel="released_mm_robustness:glass_blur")
 _MOST_VIEWS = 255  # their sum has 16 bits
 ZOOM_BLUR = Kernel(
-    function="blur:zoom_blur",
+    kernel="blur:zoom_blur",
     bounds={"stop": Range(1, 10, above=True), "step": Range(0.001, 10)},
     joint=(
         Joint(
@@ -132,7 +117,7 @@ ZOOM_BLUR = Kernel(
 )
 _STILL = Choice(("high", "low"))
 FLOW_BLUR = Kernel(
-    function="flow_blur:motion_blur",
+    kernel="flow_blur:motion_blur",
     guide="motion",
     bounds={"low": whole_numbers(1, 301), "high": whole_numbers(1, 301), "still": _STILL},
     joint=(Joint("low", lambda lengths: bool(lengths["low"] <= lengths["high"]), "must be at most `high`"),),
@@ -140,7 +125,7 @@ FLOW_BLUR = Kernel(
     path={"low": whole(3, 61, 2), "high": whole(5, 121, 4)},
 )
 FLOW_DEFOCUS = Kernel(
-    function="flow_blur:video_defocus",
+    kernel="flow_blur:video_defocus",
     guide="motion",
     bounds={"radius": whole_numbers(1, 100), "still": _STILL},
     path={"radius": whole(1, 32)},
@@ -178,38 +163,38 @@ SNOW_OF_IMAGENET_C = tuple(
     )
 )
 """Its five severities, which MLVP and MM-Robustness take."""
-SNOW = Kernel(function="weather:snow", draw="weather:draw_snow", bounds=_SNOW, path=_MORE_SNOW)
-SNOW_RELEASED = replace(SNOW, function="weather:sampled_snow", draw="weather:draw_sampled_snow", version=2)
-STILL_SNOW = replace(SNOW, function="weather:still_snow", draw="weather:draw_still_snow")
-STILL_SNOW_RELEASED = replace(STILL_SNOW, function="released_mm_robustness:still_snow")
+SNOW = Kernel(kernel="weather:snow", realization="weather:draw_snow", bounds=_SNOW, path=_MORE_SNOW)
+SNOW_RELEASED = replace(SNOW, kernel="weather:sampled_snow", realization="weather:draw_sampled_snow", version=2)
+STILL_SNOW = replace(SNOW, kernel="weather:still_snow", realization="weather:draw_still_snow")
+STILL_SNOW_RELEASED = replace(STILL_SNOW, kernel="released_mm_robustness:still_snow")
 _FOG: Bounds = {"intensity": Range(0, 1000), "decay": Range(0.1, 100)}
 # The roughness of the middle severity, and ever more fog.
 _MORE_FOG: Path = {"intensity": geometric(0.02, 20.0), "decay": 1.7}
-FOG = Kernel(function="weather:fog", draw="weather:draw_plasma", bounds=_FOG, path=_MORE_FOG)
+FOG = Kernel(kernel="weather:fog", realization="weather:draw_plasma", bounds=_FOG, path=_MORE_FOG)
 FOG_RELEASED = Kernel(
-    function="released_mm_robustness:fog",
-    draw="released_mm_robustness:draw_plasma",
+    kernel="released_mm_robustness:fog",
+    realization="released_mm_robustness:draw_plasma",
     bounds={**_FOG, "side": whole_numbers(1, 1024)},
     joint=(Joint("side", lambda fog: int(fog["side"]).bit_count() == 1, "must be a power of two"),),
     path={**_MORE_FOG, "side": 1024},
 )
 FROST = Kernel(
-    function="frost:frost",
-    draw="frost:draw_frost",
+    kernel="frost:frost",
+    realization="frost:draw_frost",
     guide="frost",
     bounds={"kept": SHARE, "added": SHARE},
     # From a bare pane to ice that hides the picture.
     path={"kept": Axis(1.0, 0.2), "added": Axis(0.01, 0.8)},
 )
-FROST_RELEASED = replace(FROST, function="released_mm_robustness:frost_on_lens")
-BRIGHTNESS = Kernel(function="weather:brightness", bounds={"added": SHARE}, path={"added": Axis(0.01, 1.0)})
+FROST_RELEASED = replace(FROST, kernel="released_mm_robustness:frost_on_lens")
+BRIGHTNESS = Kernel(kernel="weather:brightness", bounds={"added": SHARE}, path={"added": Axis(0.01, 1.0)})
 
 # --- digital ---------------------------------------------------------------------------------------------------------
 
-CONTRAST = Kernel(function="digital:contrast", bounds={"factor": Range(0, 10)}, path={"factor": geometric(0.98, 0.01)})
+CONTRAST = Kernel(kernel="digital:contrast", bounds={"factor": Range(0, 10)}, path={"factor": geometric(0.98, 0.01)})
 ELASTIC = Kernel(
-    function="digital:elastic_distortion",
-    draw="digital:draw_elastic",
+    kernel="digital:elastic_distortion",
+    realization="digital:draw_elastic",
     bounds={"alpha": Range(0, 10_000), "sigma": Range(0.01, 1000), "affine": Range(0, 1000)},
     # Published severities 1 and 2 tilt much, 3 to 5 wobble: here one field, of the width of 3 to 5, tilts and wobbles
     # more and more, so that the table cannot be inverted.
@@ -227,18 +212,18 @@ ELASTIC_OF_IMAGENET_C = tuple(
 )
 """Its five severities, which MLVP and MM-Robustness take; 244, not 224, is its constant."""
 PIXELATE = Kernel(
-    function="digital:pixelate", bounds={"scale": Range(0, 1, above=True)}, path={"scale": geometric(0.98, 0.02)}
+    kernel="digital:pixelate", bounds={"scale": Range(0, 1, above=True)}, path={"scale": geometric(0.98, 0.02)}
 )
 PIXELATE_RELEASED = replace(
-    PIXELATE, function="released_mm_robustness:pixelate", shape="released_mm_robustness:shape_of_pixelate"
+    PIXELATE, kernel="released_mm_robustness:pixelate", shape="released_mm_robustness:shape_of_pixelate"
 )
-JPEG = Kernel(function="digital:jpeg", bounds={"quality": whole_numbers(1, 100)}, path={"quality": whole(98, 1)})
-JPEG_OF_BGR = replace(JPEG, function="digital:jpeg_of_bgr", version=2)
+JPEG = Kernel(kernel="digital:jpeg", bounds={"quality": whole_numbers(1, 100)}, path={"quality": whole(98, 1)})
+JPEG_OF_BGR = replace(JPEG, kernel="digital:jpeg_of_bgr", version=2)
 
 # --- codec -----------------------------------------------------------------------------------------------------------
 
 H264 = Kernel(
-    function="codec:h264",
+    kernel="codec:h264",
     method="codec",
     version=2,
     # x264 counts in kilobits per second.
@@ -252,7 +237,7 @@ COARSEST = 31
 def mpeg(codec: str) -> Kernel:
     """ffmpeg's encoder `codec`: "mpeg2video" or "mpeg4"."""
     return Kernel(
-        function="codec:mpeg",
+        kernel="codec:mpeg",
         method="codec",
         version=2,
         bounds={
@@ -268,28 +253,28 @@ def mpeg(codec: str) -> Kernel:
 # --- camera ----------------------------------------------------------------------------------------------------------
 
 STATIC_ROTATE = Kernel(
-    function="camera:static_rotate",
+    kernel="camera:static_rotate",
     bounds={"degrees": Range(0, 360)},
     # Up to half a right angle: beyond, lines come to lie on lines again.
     path={"degrees": geometric(0.1, 45.0)},
 )
 ROTATE = Kernel(
-    function="camera:rotate",
-    draw="camera:draw_unit",
+    kernel="camera:rotate",
+    realization="camera:draw_unit",
     bounds={"most_degrees": whole_numbers(0, 180)},
     path={"most_degrees": whole_geometric(1, 90)},
 )
 TRANSLATE = Kernel(
-    function="camera:translate",
-    draw="camera:draw_origin",
+    kernel="camera:translate",
+    realization="camera:draw_origin",
     bounds={"reach": whole_numbers(1, 256)},
     path={"reach": whole(1, 64)},
 )
 
 # As the authors' writer: frames that are smaller than the window are lost.
 TRANSLATE_RELEASED = Kernel(
-    function="camera:translate_released",
-    draw="camera:draw_origin",
+    kernel="camera:translate_released",
+    realization="camera:draw_origin",
     shape="camera:shape_of_translation",
     version=2,
     bounds={"reach": whole_numbers(1, 256), "window": Choice(("lost", "filled"))},
@@ -300,35 +285,35 @@ TRANSLATE_ONCE = replace(TRANSLATE_RELEASED, once=True)
 # --- objects and style -----------------------------------------------------------------------------------------------
 
 MAIN_OBJECT_OCCLUSION = Kernel(
-    function="occlusion:main_object_occlusion",
-    draw="occlusion:draw_places",
+    kernel="occlusion:main_object_occlusion",
+    realization="occlusion:draw_places",
     guide="main_object",
     bounds={"ratio": SHARE},
     path={"ratio": Axis(0.02, 1.0)},
 )
-MAIN_OBJECT_OCCLUSION_RELEASED = replace(MAIN_OBJECT_OCCLUSION, function="occlusion:occlusion_released", version=2)
+MAIN_OBJECT_OCCLUSION_RELEASED = replace(MAIN_OBJECT_OCCLUSION, kernel="occlusion:occlusion_released", version=2)
 STYLE_TRANSFER = Kernel(
-    function="style:style_transfer",
+    kernel="style:style_transfer",
     guide="style",
     draws_guide=True,
     bounds={"alpha": SHARE},
     path={"alpha": Axis(0.02, 1.0)},
 )
-STYLE_TRANSFER_RELEASED = replace(STYLE_TRANSFER, function="released_mm_robustness:style_transfer")
+STYLE_TRANSFER_RELEASED = replace(STYLE_TRANSFER, kernel="released_mm_robustness:style_transfer")
 
 # --- time ------------------------------------------------------------------------------------------------------------
 
 _FRAMES = whole_numbers(1, 1_000_000)
 EVENT_INSERTION = Kernel(
-    function="temporal:event_insertion",
-    draw="temporal:draw_start",
+    kernel="temporal:event_insertion",
+    realization="temporal:draw_start",
     method="temporal",
     guide="donor",
     bounds={"share": SHARE, "place": Choice(("end", "middle")), "donors": _FRAMES},
     path={"share": Axis(0.02, 1.0)},
 )
 EVENT_INSERTION_RELEASED = Kernel(
-    function="temporal:insertion_released",
+    kernel="temporal:insertion_released",
     sampled="temporal:insertion_sampled",
     method="temporal",
     guide="donor",
@@ -338,8 +323,8 @@ EVENT_INSERTION_RELEASED = Kernel(
     path={"share": Axis(0.05, 0.95)},
 )
 TEMPORAL_SCRAMBLING = Kernel(
-    function="temporal:temporal_scrambling",
-    draw="temporal:draw_scrambling",
+    kernel="temporal:temporal_scrambling",
+    realization="temporal:draw_scrambling",
     method="temporal",
     # Of 12 chunks.
     bounds={"trimmed": SHARE, "order": Choice(("adjacent", "pairs", "shuffled")), "pairs": whole_numbers(0, 6)},
@@ -351,37 +336,37 @@ TEMPORAL_SCRAMBLING = Kernel(
     },
 )
 TEMPORAL_SCRAMBLING_RELEASED = replace(
-    TEMPORAL_SCRAMBLING, function="temporal:scrambling_released", sampled="temporal:scrambling_sampled", version=2
+    TEMPORAL_SCRAMBLING, kernel="temporal:scrambling_released", sampled="temporal:scrambling_sampled", version=2
 )
 JUMBLE = Kernel(
-    function="temporal:jumble",
-    draw="temporal:draw_order",
+    kernel="temporal:jumble",
+    realization="temporal:draw_order",
     method="temporal",
     bounds={"length": _FRAMES},
     # Longer segments let frames stray farther,
     path={"length": whole_geometric(2, 1024)},
 )
 # and shorter ones keep fewer of them together.
-BOX_JUMBLE = replace(JUMBLE, function="temporal:box_jumble", path={"length": whole_geometric(512, 1)})
+BOX_JUMBLE = replace(JUMBLE, kernel="temporal:box_jumble", path={"length": whole_geometric(512, 1)})
 SAMPLING = Kernel(
-    function="temporal:sampling",
+    kernel="temporal:sampling",
     method="temporal",
     bounds={"rate": _FRAMES},
     path={"rate": whole_geometric(2, 256)},
 )
-REVERSE_SAMPLING = replace(SAMPLING, function="temporal:reverse_sampling")
-SAMPLING_RELEASED = replace(SAMPLING, function="temporal:sampling_released", version=2)
-REVERSE_SAMPLING_RELEASED = replace(REVERSE_SAMPLING, function="temporal:reverse_sampling_released", version=2)
+REVERSE_SAMPLING = replace(SAMPLING, kernel="temporal:reverse_sampling")
+SAMPLING_RELEASED = replace(SAMPLING, kernel="temporal:sampling_released", version=2)
+REVERSE_SAMPLING_RELEASED = replace(REVERSE_SAMPLING, kernel="temporal:reverse_sampling_released", version=2)
 FREEZE = Kernel(
-    function="temporal:freeze",
-    draw="temporal:draw_order",
+    kernel="temporal:freeze",
+    realization="temporal:draw_order",
     method="temporal",
     bounds={"kept": SHARE},
     path={"kept": geometric(0.95, 0.003)},
 )
 FREEZE_RELEASED = Kernel(
-    function="temporal:freeze_released",
-    draw="temporal:draw_order",
+    kernel="temporal:freeze_released",
+    realization="temporal:draw_order",
     method="temporal",
     version=2,
     bounds={"kept": SHARE, "least": whole_numbers(0, 100), "opening": Choice(("lost", "first"))},

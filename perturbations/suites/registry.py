@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 from perturbations.base import shelf
-from perturbations.base.bounds import Bounds, Joint, problem_of
+from perturbations.base.bounds import Bounds, problem_of
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
-from perturbations.suites.kernels import Kernel, KernelMethod
+from perturbations.suites.code import Code
+from perturbations.suites.code import resolve as resolve
+from perturbations.suites.kernels import Kernel
 from perturbations.suites.strengths import ParameterValue, Path, along, between
 from perturbations.text.scripts import Languages
 
@@ -22,41 +22,18 @@ Draw = Literal["clip", "frame", "caption", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Perturbation:
-    """One named entry of a suite. Everything about it but its code.
+class Perturbation(Code):
+    """One named entry of a suite: its code, its parameters and where they are printed.
 
     Attributes:
         suite: the suite's name.
         name: the entry's name, unique in its suite.
         kind: "video" or "text", what it perturbs.
         level: the suite's own category ("low", "mid", "high" for MLVP; "noise", "blur", ... for the others).
-        method: "pixel" changes frames one by one; "temporal" says which frame stands where; "codec" is an encode whose
-            stream is the result; "text" changes a caption.
-        kernel: `module:function` of the code, resolved when first used. For "pixel" it is
-            `kernel(realization, num_frames, height, width, **parameters) -> apply(frame, index)`; for "temporal"
-            `kernel(realization, num_frames, **parameters)` gives the frames' positions in the clip; for "codec"
-            `kernel(**parameters)` gives the encoder's arguments; for "text" it is
-            `kernel(text, rng, **parameters, **roles) -> text`.
-        realization: `module:function(rng, num_frames, height, width)` that draws what is random. It is not given
-            the parameters, so the severities of a clip share it. None where nothing is random, and for "text",
-            whose kernels draw.
-        sampled: as `kernel`, of a temporal one: the plan of the 12 frames that the authors' models read, where these
-            are not sampled uniformly from what the kernel gives.
-        shape: `module:function(realizations, num_frames, height, width, **parameters)`, which gives the
-            `video.kernel.Shape` of the perturbed clip. It receives the realization of each frame, or the clip's one.
-            None where a pixel kernel keeps every frame and its size.
-        damage: of a "codec" one whose stream does not arrive as it is, `module:function(realization, stream,
-            **parameters) -> stream`; bytes of an MPEG transport stream. What a decoder makes of it is the result.
-        guide: what the kernel must know of the clip beside its frames: a file of `perturbations.guides`. It is the
-            kernel's second argument.
-        version: raise it when the kernel's results change; every row made by the old one becomes stale.
         variant: which of the suite's variants this is.
         by_severity: one parameter set per severity, 1 first.
         paper_severities: which of the severities are the paper's levels, its first one first: all, but where the
             authors' code makes more.
-        bounds: what each parameter may be; every parameter has one.
-        joint: what parameters must fulfil together.
-        path: the way from mild to strong that calibration takes; None: through the published table.
         draw: one realization a "clip", a "frame" or a "caption"; "none" where nothing is random.
         roles: what a kernel needs played by a backend (`perturbations.models`), its keyword arguments of those names.
         gated: whether a result must keep the topic: similar enough to the original, or drawn again.
@@ -76,20 +53,9 @@ class Perturbation:
     name: str
     kind: Medium = "video"
     level: str
-    method: KernelMethod
-    kernel: str
-    realization: str | None
-    sampled: str | None = None
-    shape: str | None = None
-    damage: str | None = None
-    guide: str | None = None
-    version: int
     variant: str
     by_severity: tuple[KernelParameters, ...]
     paper_severities: tuple[int, ...]
-    bounds: Bounds = field(default_factory=dict)
-    joint: tuple[Joint, ...] = ()
-    path: Path | None = None
     draw: Draw
     roles: tuple[str, ...] = ()
     gated: bool = False
@@ -106,40 +72,6 @@ class Perturbation:
     def key(self) -> str:
         """`suite/name`, the perturbation's identity."""
         return f"{self.suite}/{self.name}"
-
-    @property
-    def moves_frames(self) -> bool:
-        """Whether frames are put in another order and no pixel changes: one frame does not show what was done."""
-        return self.method == "temporal"
-
-    @property
-    def encodes(self) -> bool:
-        """Whether an encoder's stream is the perturbed video."""
-        return self.method == "codec"
-
-    @property
-    def changed_columns(self) -> frozenset[str]:
-        """The columns of length and size that a perturbed clip's row may have otherwise than its source's."""
-        length = {"frame_count", "duration_s"} if self.moves_frames or self.shape else set()
-        return frozenset(length | ({"width", "height"} if self.shape else set()))
-
-    def encoding(self, parameters: Mapping[str, object]) -> dict[str, str | int | Fraction]:
-        """The encoder's arguments, of ffmpeg's output; none where nothing is encoded.
-
-        A fraction is a share of the bitrate of the source's file.
-        """
-        arguments: dict[str, str | int | Fraction] = resolve(self.kernel)(**parameters) if self.encodes else {}
-        return arguments
-
-    def encoder(self, parameters: Mapping[str, object]) -> str | None:
-        """ffmpeg's encoder; None where none is needed."""
-        name = self.encoding(parameters).get("vcodec", "copy")
-        return None if name == "copy" else str(name)
-
-    def takes_file(self, parameters: Mapping[str, object]) -> bool:
-        """Whether the source's file counts, and not its frames alone: its bitrate, or its own stream."""
-        arguments = self.encoding(parameters)
-        return "bsf" in arguments or any(isinstance(value, Fraction) for value in arguments.values())
 
     @property
     def players(self) -> tuple[str, ...]:
@@ -259,26 +191,19 @@ class Paper:
             for variant, form in (variants or {}).items()
         }
         # What becomes of the order of frames or of a stream, and which style or photograph is taken, is the clip's.
-        of_clip = kernel.method in ("temporal", "codec") or kernel.draw is None or kernel.once
+        of_clip = kernel.moves_frames or kernel.encodes or kernel.realization is None or kernel.once
+        code = {column.name: getattr(kernel, column.name) for column in fields(Code)}
+        named = ("kernel", "realization", "sampled", "shape", "damage")
+        code |= {name: _in("perturbations.video", code[name]) for name in named if code[name]}
         return Perturbation(
+            **{**code, "path": path or kernel.path},
             suite=self.suite,
             name=name,
             level=level,
-            method=kernel.method,
-            kernel=_in("perturbations.video", kernel.function),
-            realization=kernel.draw and _in("perturbations.video", kernel.draw),
-            sampled=kernel.sampled and _in("perturbations.video", kernel.sampled),
-            shape=kernel.shape and _in("perturbations.video", kernel.shape),
-            damage=kernel.damage and _in("perturbations.video", kernel.damage),
-            guide=kernel.guide,
-            version=kernel.version,
             variant=self.variants[0],
             by_severity=by_severity,
             paper_severities=tuple(range(1, len(by_severity) + 1)),
-            bounds=kernel.bounds,
-            joint=kernel.joint,
-            path=path or kernel.path,
-            draw=("clip" if of_clip else self.draw) if kernel.draw or kernel.draws_guide else "none",
+            draw=("clip" if of_clip else self.draw) if kernel.realization or kernel.draws_guide else "none",
             summary=summary,
             source=", ".join(filter(None, (self.video_source, source))),
             differences=differences,
@@ -314,7 +239,6 @@ class Paper:
             level=level,
             method="text",
             kernel=_in("perturbations.text", kernel),
-            realization=None,
             version=version,
             variant=self.variants[0],
             by_severity=by_severity,
@@ -384,7 +308,7 @@ class Suite:
 def suites() -> dict[str, Suite]:
     """Every suite by its name: what the files of `perturbations.suites` declare as `SUITE`."""
     return shelf.named(
-        "suite", shelf.things("perturbations.suites", "SUITE", Suite, ("kernels", "published", "strengths"))
+        "suite", shelf.things("perturbations.suites", "SUITE", Suite, ("code", "kernels", "published", "strengths"))
     )
 
 
@@ -466,10 +390,3 @@ def parameter_problems(entry: Perturbation, parameters: Mapping[str, object]) ->
         for rule in entry.joint
         if not rule.fits(parameters)
     ]
-
-
-def resolve(dotted: str) -> Callable[..., Any]:
-    """The function behind `module:function`."""
-    module, _, name = dotted.partition(":")
-    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return function

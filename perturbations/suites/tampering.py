@@ -23,20 +23,20 @@ _REVEAL = Paper(
 _SHARES = table("share", 0.1, 0.2, 0.3, 0.5, 0.7)
 
 _MASK = Kernel(
-    function="tampering:mask",
-    draw="tampering:draw_place",
+    kernel="tampering:mask",
+    realization="tampering:draw_place",
     bounds={"share": SHARE},
     # Less than a tenth is not seen where 12 frames are sampled.
     path={"share": Axis(0.1, 0.95)},
 )
-_ROTATE = replace(_MASK, function="tampering:rotate")
-_REPEAT = replace(_MASK, function="tampering:repeat", method="temporal")
-_DROP = replace(_REPEAT, function="tampering:drop")
-_REVERSE = replace(_REPEAT, function="tampering:reverse")
+_ROTATE = replace(_MASK, kernel="tampering:rotate")
+_REPEAT = replace(_MASK, kernel="tampering:repeat", method="temporal")
+_DROP = replace(_REPEAT, kernel="tampering:drop")
+_REVERSE = replace(_REPEAT, kernel="tampering:reverse")
 _SUBSTITUTE = replace(
     _REPEAT,
-    function="tampering:substitute",
-    draw="tampering:draw_places",
+    kernel="tampering:substitute",
+    realization="tampering:draw_places",
     guide="donor",
     bounds={"share": SHARE, "donors": whole(1, 1_000_000)},
 )

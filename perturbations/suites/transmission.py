@@ -23,51 +23,51 @@ _LOST = Paper(suite="transmission", video_source="Lost in Transmission, arXiv 22
 _OURS = Paper(suite="transmission", video_source="ours", variants=_VARIANTS)
 
 _BIT_ERRORS = Kernel(
-    function="transport:bit_errors",
+    kernel="transport:bit_errors",
     damage="transport:flip_bits",
-    draw="transport:draw_bits",
+    realization="transport:draw_bits",
     method="codec",
     version=2,
     bounds={"spacing": whole(50, 1_000_000_000), "least": whole(0, 65_536)},
     path={"spacing": whole_geometric(1_000_000, 200), "least": 1},
 )
 _BYTE_ERRORS = Kernel(
-    function="transport:byte_errors",
+    kernel="transport:byte_errors",
     method="codec",
     bounds={"spacing": whole(50, 1_000_000_000)},
     path={"spacing": whole_geometric(1_000_000, 200)},
 )
 _PACKET_LOSS = Kernel(
-    function="transport:packet_loss",
+    kernel="transport:packet_loss",
     damage="transport:lose_packets",
-    draw="transport:draw_packets",
+    realization="transport:draw_packets",
     method="codec",
     version=2,
     bounds={"share": SHARE, "least": whole(0, 65_536)},
     path={"share": geometric(0.0005, 0.6), "least": 1},
 )
 _H264_QUALITY = Kernel(
-    function="codec:h264_quality", method="codec", bounds={"crf": whole(0, 51)}, path={"crf": whole_axis(16, 51)}
+    kernel="codec:h264_quality", method="codec", bounds={"crf": whole(0, 51)}, path={"crf": whole_axis(16, 51)}
 )
-_H265_QUALITY = replace(_H264_QUALITY, function="codec:h265_quality")
-_H264_QUALITY_RELEASED = replace(_H264_QUALITY, function="codec:h264_quality_released")
-_H265_QUALITY_RELEASED = replace(_H265_QUALITY, function="codec:h265_quality_released")
+_H265_QUALITY = replace(_H264_QUALITY, kernel="codec:h265_quality")
+_H264_QUALITY_RELEASED = replace(_H264_QUALITY, kernel="codec:h264_quality_released")
+_H265_QUALITY_RELEASED = replace(_H265_QUALITY, kernel="codec:h265_quality_released")
 _H264_LIMITED = Kernel(
-    function="codec:h264_limited",
+    kernel="codec:h264_limited",
     method="codec",
     bounds={"bitrate": whole(1_000, 1_000_000_000)},
     path={"bitrate": whole_geometric(8_000_000, 4_000)},
 )
-_H265_LIMITED = replace(_H264_LIMITED, function="codec:h265_limited")
+_H265_LIMITED = replace(_H264_LIMITED, kernel="codec:h265_limited")
 _H264_SHARE = Kernel(
-    function="codec:h264_share",
+    kernel="codec:h264_share",
     method="codec",
     bounds={"divisor": whole(1, 1_000_000)},
     path={"divisor": whole_geometric(1, 256)},
 )
-_H265_SHARE = replace(_H264_SHARE, function="codec:h265_share")
+_H265_SHARE = replace(_H264_SHARE, kernel="codec:h265_share")
 _LOWERED_RATE = Kernel(
-    function="temporal:lowered_rate",
+    kernel="temporal:lowered_rate",
     method="temporal",
     guide="clock",
     version=2,
@@ -75,20 +75,20 @@ _LOWERED_RATE = Kernel(
     path={"rate": whole_geometric(2, 256)},
 )
 _FRAME_RATE = Kernel(
-    function="temporal:frame_rate",
+    kernel="temporal:frame_rate",
     method="temporal",
     guide="clock",
     bounds={"fps": Range(0.001, 1000)},
     path={"fps": geometric(24.0, 0.5)},
 )
 _RESOLUTION = Kernel(
-    function="transport:resolution",
+    kernel="transport:resolution",
     bounds={"scale": Range(0, 1, above=True)},
     path={"scale": geometric(0.9, 0.03)},
 )
 _RAIN = Kernel(
-    function="rain:rain",
-    draw="rain:draw_rain",
+    kernel="rain:rain",
+    realization="rain:draw_rain",
     bounds={"density": Range(0, 0.01), "length": Range(0, 1), "contrast": SHARE},
     path={"density": geometric(0.0003, 0.01), "length": Axis(0.04, 0.5), "contrast": Axis(0.95, 0.3)},
 )
