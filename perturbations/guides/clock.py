@@ -46,6 +46,5 @@ GUIDE = Guide(
     settle=_settle,
     find=_find,
     make=_make,
-    players=lambda recipe, row: "{}",
     keeps_times=True,
 )

@@ -363,7 +363,6 @@ GUIDE = Guide(
     settle=_settle,
     find=_find,
     make=_make,
-    players=lambda recipe, row: row.backend if row and row.backend else "{}",
     analyses=(
         Analysis(
             name="embedding", recipe=_VideoEmbedding, settle=_settle_embedding, run=_run_embedding, memory_mb=4000

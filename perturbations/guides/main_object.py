@@ -359,7 +359,6 @@ GUIDE = Guide(
     settle=_settle,
     find=_find,
     make=_make,
-    players=lambda recipe, row: row.backend if row and row.backend else "{}",
     pictured="main_object",
     analyses=(Analysis(name="main_object", recipe=ObjectAnalysis, settle=settle_analysis, run=run, memory_mb=24_000),),
     roles=(

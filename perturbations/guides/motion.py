@@ -110,7 +110,6 @@ GUIDE = Guide(
     settle=_settle,
     find=_find,
     make=_make,
-    players=lambda recipe, row: "{}",
     analyses=(Analysis(name="motion", recipe=_MotionAnalysis, settle=_settle_analysis, run=run, extension=".parquet"),),
     on_the_fly=True,
 )

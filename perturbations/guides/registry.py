@@ -288,7 +288,8 @@ class Guide:
         find: the function (request) -> the facts of one clip. Raises `MediaError` where they cannot be found.
         make: the function (recipe, facts, shape) -> the kernel's argument. A result that has the methods of `Watching`
             is shown the frames as they come.
-        players: the function (recipe, row of the analysis) -> the player of each role, JSON for the row's `backend`.
+        players: the function (recipe, row of the analysis) -> the player of each role, JSON for the row's `backend`;
+            without it, those of the analysis.
         analyses: the analyses that it adds.
         roles: the keys of `backends` that it adds.
         problems: the function (settings) -> combinations that the configuration must not have, one line per mistake.
@@ -305,7 +306,7 @@ class Guide:
     settle: Callable[[GuideSettings], GuideRecipe]
     find: Callable[[FactsRequest], Facts]
     make: Callable[[GuideRecipe, Facts, ClipShape], object]
-    players: Callable[[GuideRecipe, AnalysisRow | None], str]
+    players: Callable[[GuideRecipe, AnalysisRow | None], str] = lambda recipe, row: (row and row.backend) or "{}"
     analyses: tuple[Analysis, ...] = ()
     roles: tuple[Role, ...] = ()
     problems: Callable[[GuideSettings], list[str]] = lambda settings: []

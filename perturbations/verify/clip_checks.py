@@ -21,20 +21,8 @@ from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import parse
 from perturbations.verify.findings import as_recorded, differences
 
-_MEASURED = {
-    "stored_frames",
-    "bytes",
-    "sha256",
-    "codec",
-    "pix_fmt",
-    "bitrate_bps",
-    "audio",
-    "frames_sha256",
-    "storage_psnr_db",
-    "psnr_db",
-    "ssim",
-    "status",
-}
+_MEASURED = {*Measured.model_fields, "status"} - {"frame_count", "duration_s", "width", "height"}
+"""The columns that no source tells."""
 
 
 @dataclass(frozen=True)
