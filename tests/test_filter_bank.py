@@ -123,13 +123,3 @@ def test_the_styles_are_many_and_unlike() -> None:
     colours = np.array([picture.mean(axis=(0, 1)) for picture in pictures.values()])
     distances = np.linalg.norm(colours[:, None] - colours[None], axis=2) + 999 * np.eye(len(names))
     assert distances.min() > 5
-
-
-@pytest.mark.parametrize("name", procedural_styles.names())
-def test_a_style_is_the_same_every_time(name: str) -> None:
-    assert np.array_equal(procedural_styles.image(name), procedural_styles.image(name))
-
-
-def test_an_unknown_style() -> None:
-    with pytest.raises(KeyError, match="nothing"):
-        procedural_styles.image("nothing")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from pathlib import Path
 
 import numpy as np
@@ -68,10 +67,6 @@ def test_frames_and_items_do_not_meet() -> None:
 def test_any_item_id_has_a_stream() -> None:
     ids = ["", "ключ", "日本", "a\nb", "a\x00b", "\udc80"]  # the last: a file name that is no UTF-8
     assert len({stream(0, "demo", item_id, "mlvp/fog") for item_id in ids}) == len(ids)
-
-
-def test_nothing_else_is_part_of_the_key() -> None:
-    assert list(inspect.signature(rng.generator).parameters) == ["seed", "dataset", "item_id", "perturbation", "frame"]
 
 
 def test_the_global_generator_is_left_alone() -> None:

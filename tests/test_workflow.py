@@ -330,7 +330,6 @@ def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path)
     ("section", "name", "key", "value"),
     [
         ("datasets", "tiny", "annotations", "nowhere.json"),
-        ("datasets", "tiny", "videos", "nowhere"),
         ("suites", "mlvp", "perturbations", ["smoke"]),
     ],
 )
