@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +12,6 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from perturbations.retrieval import (
-    aggregate,
     gamma_a,
     gamma_r,
     hubness,
@@ -22,7 +20,6 @@ from perturbations.retrieval import (
     mmi,
     ranks,
     recall_at_k,
-    robustness_scores,
     summary,
     summary_of_ranks,
 )
@@ -260,53 +257,3 @@ def test_scores_by_hand() -> None:
     assert np.isnan(mmi(0, 3))
     assert gamma_a(0, 3) == pytest.approx(1.03)
     assert np.allclose(gamma_r([50, 40], 20), [0.4, 0.5])
-
-
-def _results() -> pd.DataFrame:
-    rows: list[tuple[str, str, int, float]] = [("none", "clean", 0, 40.0), ("tcr", "clean", 0, 50.0)]
-    rows += [("none", "fog", 1, 30.0), ("none", "fog", 2, 10.0), ("none", "snow", 1, 40.0), ("none", "snow", 2, 20.0)]
-    rows += [("tcr", "fog", 1, 50.0), ("new", "fog", 1, 1.0)]
-    return pd.DataFrame(rows, columns=["method", "perturbation", "severity", "recall_at_1"]).assign(dataset="d")
-
-
-def test_each_method_is_compared_with_its_own_clean_result() -> None:
-    scored = robustness_scores(_results())
-    assert scored["gamma_r"].tolist()[:5] == [0.75, 0.25, 1.0, 0.5, 1.0]
-    assert scored["gamma_a"].tolist()[:5] == [0.9, 0.7, 1.0, 0.8, 1.0]
-    assert scored["gamma_r"].isna().tolist() == [False] * 5 + [True]  # `new` was never run on clean data
-
-
-def test_severities_first_then_perturbations() -> None:
-    table = aggregate(robustness_scores(_results()), ["method"]).set_index("method")
-    assert table.loc["none", "gamma_r_mean"] == pytest.approx((0.5 + 0.75) / 2)
-    assert table.loc["none", "gamma_r_std"] == pytest.approx(np.std([0.75, 0.25, 1.0, 0.5], ddof=1))
-    assert table.loc["none", "mmi_mean"] == pytest.approx(1 - 0.625)
-    assert table.loc["none", "perturbations"] == 2
-    assert np.isnan(table.loc["tcr", "gamma_r_std"])  # one cell has no spread
-    two_seeds = robustness_scores(pd.concat([_results().assign(seed=0), _results().assign(seed=1)]))
-    again = aggregate(two_seeds, ["method"]).set_index("method")
-    assert again.loc["none", "gamma_r_std"] == table.loc["none", "gamma_r_std"]  # a seed is no further cell
-    assert np.isnan(table.loc["new", "gamma_r_mean"])
-    uneven = robustness_scores(_results().drop(index=3))  # fog at one severity only: still half of the mean
-    assert aggregate(uneven, ["method"]).iloc[0]["gamma_r_mean"] == pytest.approx(0.75)
-
-
-def test_the_clean_result_is_that_of_the_same_queries() -> None:
-    """One of eight captions was rejected: recall over the other seven "rises" unless clean is of these seven too."""
-    rows = _results().assign(queries=[8] * len(_results()))
-    rows.loc[2, "queries"] = 7
-    assert np.isnan(robustness_scores(rows)["gamma_r"].iloc[0])
-    known = robustness_scores(rows.assign(clean_recall_at_1=[None, None, 60.0, *[None] * (len(rows) - 3)]))
-    assert known["gamma_r"].tolist()[:2] == [0.5, 0.25]
-    sums = rows.assign(rsum=rows["recall_at_1"] * 2, clean_recall_at_1=20.0, clean_recall_at_5=40.0)
-    assert robustness_scores(sums.assign(clean_recall_at_10=60.0), "rsum")["mmi"].iloc[0] == 0.5
-
-
-def test_clean_results_that_disagree_are_an_error() -> None:
-    twice = pd.concat([_results(), _results().iloc[:1]])
-    assert len(robustness_scores(twice)) == 6
-    twice.iloc[-1, twice.columns.get_loc("recall_at_1")] = 41.0
-    with pytest.raises(ValueError, match="two different clean results .* 'none'"):
-        robustness_scores(twice)
-    with pytest.raises(ValueError, match="no column severity"):
-        robustness_scores(_results().drop(columns="severity"))

@@ -44,7 +44,7 @@ KERNELS = {
     "video": {"numpy", "cv2"},
     "text": {"numpy", "lemminflect"},
     "analysis": {"numpy", "cv2", "pyarrow"},
-    "retrieval": {"numpy", "pandas", "scipy"},
+    "retrieval": {"numpy", "scipy"},
     "tta": {"numpy", "cv2", "torch"},
 }
 # Snakemake imports these at every start, and of the wings what plans.

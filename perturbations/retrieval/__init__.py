@@ -1,6 +1,6 @@
 """How good a matrix of similarities is: recall and ranks, robustness scores, intervals, hubness, composed retrieval.
 
-Needs NumPy and SciPy (robustness tables: pandas); similarities may be NumPy arrays or torch tensors.
+Needs NumPy and SciPy; similarities may be NumPy arrays or torch tensors.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from perturbations.retrieval.bootstrap import draws, interval, resampled_recall
 from perturbations.retrieval.composed import composed_places
 from perturbations.retrieval.hubs import hubness, hubness_of, k_occurrence
 from perturbations.retrieval.metrics import ranks, recall_at_k, summary, summary_of_ranks
-from perturbations.retrieval.robustness import aggregate, gamma_a, gamma_r, mmi, robustness_scores
+from perturbations.retrieval.robustness import gamma_a, gamma_r, mmi
 from perturbations.retrieval.scoring import score
 
 __all__ = [
-    "aggregate",
     "composed_places",
     "draws",
     "gamma_a",
@@ -26,7 +25,6 @@ __all__ = [
     "ranks",
     "recall_at_k",
     "resampled_recall",
-    "robustness_scores",
     "score",
     "summary",
     "summary_of_ranks",
