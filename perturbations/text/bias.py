@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from perturbations.text import tables
+from perturbations.text.grammar import Generator, Tagger
 from perturbations.text.tokens import core, put, rebuild
-
-_Generator = np.random.Generator
 
 _OTHER = {"m": "f", "f": "m"}
 
 
-def to_gender(text: str, rng: _Generator, *, gender: str, mislabelled: bool) -> str:
+def to_gender(text: str, rng: Generator, *, gender: str, mislabelled: bool) -> str:
     """Every word of the other gender becomes its counterpart.
 
     `mislabelled` keeps the published table's mistake, which takes "female" for a male word and "male" for a female one.
@@ -32,13 +29,13 @@ def to_gender(text: str, rng: _Generator, *, gender: str, mislabelled: bool) -> 
     return _replace(text, counterpart)
 
 
-def to_neutral(text: str, rng: _Generator) -> str:
+def to_neutral(text: str, rng: Generator) -> str:
     """Every gendered word becomes its neutral form."""
     genders = tables.caption_genders()
     return _replace(text, lambda word: genders[word][2] if word in genders else None)
 
 
-def swap(text: str, rng: _Generator, *, tagger: Callable[[list[str]], list[str]]) -> str:
+def swap(text: str, rng: Generator, *, tagger: Tagger) -> str:
     """Every gendered word becomes its counterpart. "her" becomes "his" before a noun phrase, "him" elsewhere."""
     counterparts = tables.gender_swaps()
     words = text.split()

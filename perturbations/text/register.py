@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
 
 from perturbations.text import tables
+from perturbations.text.grammar import Inflector, Tagger
 from perturbations.text.tokens import core, differs, parts, put, rebuild
-
-_Tagger = Callable[[list[str]], list[str]]
-
-
-class _Inflector(Protocol):
-    """Forms of words."""
-
-    def lemma(self, word: str, tag: str) -> str:
-        """The dictionary form of a word with a Penn tag."""
-
-    def inflect(self, lemma: str, tag: str) -> str:
-        """The form of a lemma with a Penn tag."""
-
 
 _NUMERALS = {"1": "one", "2": "two", "3": "three", "4": "four", "5": "five", "6": "six", "7": "seven", "8": "eight"}
 _NUMERALS["9"] = "nine"
@@ -30,7 +17,7 @@ _ONE = ("1", "one", "a", "half", "1/2", "1/3", "1/4", "3/4")
 _ONE_UNIT = {"tablespoons": "tablespoon", "teaspoons": "teaspoon"}
 
 
-def formal(text: str, *, tagger: _Tagger, inflector: _Inflector) -> str:
+def formal(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     """Contractions and abbreviations written out, casual words and verbs replaced, small numbers as words.
 
     A caption that any of these rules changes also gets a capital first and a full stop last; another one stays as it
@@ -45,7 +32,7 @@ def formal(text: str, *, tagger: _Tagger, inflector: _Inflector) -> str:
     return replaced if replaced[-1] in ".!?" else f"{replaced.rstrip(',;:')}."
 
 
-def casual(text: str, *, tagger: _Tagger, inflector: _Inflector) -> str:
+def casual(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     """Contractions, casual words and verbs; no full stop where the caption's words changed.
 
     No word gains a gender, and none loses it: "a person" becomes "someone", "man" becomes "guy".
@@ -60,7 +47,7 @@ def casual(text: str, *, tagger: _Tagger, inflector: _Inflector) -> str:
     return replaced.strip().removesuffix(".")
 
 
-def _with_verbs(words: list[str], table: str, tagger: _Tagger, inflector: _Inflector) -> list[str]:
+def _with_verbs(words: list[str], table: str, tagger: Tagger, inflector: Inflector) -> list[str]:
     """The words with verbs replaced, each in the form that it had."""
     replacements, tags = tables.pairs(table), tagger(words)
     result: list[str] = []
@@ -108,7 +95,7 @@ def _contracted(words: list[str], tags: list[str]) -> list[str]:
 _TO_VERB = {"going to": "gonna", "want to": "wanna", "have to": "gotta"}
 
 
-def _many(text: str, tagger: _Tagger) -> str:
+def _many(text: str, tagger: Tagger) -> str:
     """ "a large amount of people" as "many people"."""
     words = text.split()
     tags = tagger(words)

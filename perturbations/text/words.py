@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Protocol
-
-import numpy as np
 
 from perturbations.text import tables
+from perturbations.text.grammar import Generator, Inflector, Tagger
 from perturbations.text.tokens import core, put, rebuild
 
-_Generator = np.random.Generator
-_Tagger = Callable[[list[str]], list[str]]
 _Synonyms = Callable[[str, str | None], Sequence[str]]
 _Neighbours = Callable[[str], Sequence[str]]
 _Fill = Callable[[list[str], int, str], Sequence[str]]
 _Ambiguous = Callable[[str], Sequence[str]]
-
-
-class _Lemmas(Protocol):
-    """Dictionary forms of words."""
-
-    def lemma(self, word: str, tag: str) -> str:
-        """The dictionary form of a word with a Penn tag."""
 
 
 _MARKS = (".", ",", "!", "?", ";", ":")
@@ -32,7 +21,7 @@ _MARKS = (".", ",", "!", "?", ";", ":")
 # --- MM-Robustness: EDA and AEDA --------------------------------------------------------------------------------------
 
 
-def synonym_replace(text: str, rng: _Generator, *, ratio: float, wordnet: _Synonyms) -> str:
+def synonym_replace(text: str, rng: Generator, *, ratio: float, wordnet: _Synonyms) -> str:
     """Words that are not stop words become a synonym of any sense, at all their places (Qiu et al., Tab. 8).
 
     As in EDA, the caption is reduced to lower-case letters first, and base forms are synonyms ("playing" -> "play").
@@ -51,7 +40,7 @@ def synonym_replace(text: str, rng: _Generator, *, ratio: float, wordnet: _Synon
     return _as_was(text, [chosen.get(word, word) for word in words], bool(chosen))
 
 
-def word_insert(text: str, rng: _Generator, *, ratio: float, skip_stop_words: bool, wordnet: _Synonyms) -> str:
+def word_insert(text: str, rng: Generator, *, ratio: float, skip_stop_words: bool, wordnet: _Synonyms) -> str:
     """Synonyms of random words are inserted at random places (Qiu et al., Tab. 8)."""
     words = _letters_only(text).split()
     inserted = False
@@ -66,7 +55,7 @@ def word_insert(text: str, rng: _Generator, *, ratio: float, skip_stop_words: bo
     return _as_was(text, words, inserted)
 
 
-def word_swap(text: str, rng: _Generator, *, ratio: float) -> str:
+def word_swap(text: str, rng: Generator, *, ratio: float) -> str:
     """Pairs of words change places (Qiu et al., Tab. 8)."""
     words = _letters_only(text).split()
     if len(words) < 2:
@@ -77,7 +66,7 @@ def word_swap(text: str, rng: _Generator, *, ratio: float) -> str:
     return _as_was(text, words, True)
 
 
-def word_delete(text: str, rng: _Generator, *, ratio: float) -> str:
+def word_delete(text: str, rng: Generator, *, ratio: float) -> str:
     """Each word is left out with the probability `ratio`; at least one stays (Qiu et al., Tab. 8)."""
     words = _letters_only(text).split()
     if len(words) < 2:
@@ -87,7 +76,7 @@ def word_delete(text: str, rng: _Generator, *, ratio: float) -> str:
     return _as_was(text, kept, len(kept) < len(words))
 
 
-def insert_punctuation(text: str, rng: _Generator, *, ratio: float) -> str:
+def insert_punctuation(text: str, rng: Generator, *, ratio: float) -> str:
     """1 to `ratio` * words + 1 punctuation marks are inserted before random words, as in AEDA (Qiu et al., Tab. 8)."""
     words = text.split()
     marks = [_MARKS[at] for at in rng.integers(len(_MARKS), size=len(words))]
@@ -122,7 +111,7 @@ def _as_was(text: str, words: Sequence[str], changed: bool) -> str:
 # --- msrvtt_p: SwapText -----------------------------------------------------------------------------------------------
 
 
-def synonym_swap(text: str, rng: _Generator, *, share: float, tagger: _Tagger, wordnet: _Synonyms) -> str:
+def synonym_swap(text: str, rng: Generator, *, share: float, tagger: Tagger, wordnet: _Synonyms) -> str:
     """A share of the words becomes a WordNet synonym of its part of speech, uninflected (Schiappa et al., App. A.2)."""
     words, tags = text.split(), tagger(text.split())
 
@@ -133,7 +122,7 @@ def synonym_swap(text: str, rng: _Generator, *, share: float, tagger: _Tagger, w
 
 
 def neighbour_swap(
-    text: str, rng: _Generator, *, share: float, tagger: _Tagger, inflector: _Lemmas, neighbours: _Neighbours
+    text: str, rng: Generator, *, share: float, tagger: Tagger, inflector: Inflector, neighbours: _Neighbours
 ) -> str:
     """A share of the words becomes a neighbour in a word embedding (Schiappa et al., App. A.2).
 
@@ -151,13 +140,13 @@ def neighbour_swap(
     return _substitute(text, rng, _share(share, words), candidates)
 
 
-def masked_suggestion(text: str, rng: _Generator, *, share: float, tagger: _Tagger, masked_lm: _Fill) -> str:
+def masked_suggestion(text: str, rng: Generator, *, share: float, tagger: Tagger, masked_lm: _Fill) -> str:
     """A share of the words becomes words of the same part of speech that fit the gaps (Schiappa et al., App. A.2)."""
     words, tags = text.split(), tagger(text.split())
     return _substitute(text, rng, _share(share, words), lambda at: masked_lm(words, at, tags[at]))
 
 
-def multi_pos_swap(text: str, rng: _Generator, *, tag: str, tagger: _Tagger, ambiguous: _Ambiguous) -> str:
+def multi_pos_swap(text: str, rng: Generator, *, tag: str, tagger: Tagger, ambiguous: _Ambiguous) -> str:
     """Up to two words of a tag become others of that tag that can be of another tag too (Schiappa et al., App. A.2).
 
     Captions of 20 words or more change one word only, as in the reference.
@@ -167,7 +156,7 @@ def multi_pos_swap(text: str, rng: _Generator, *, tag: str, tagger: _Tagger, amb
     return _substitute(text, rng, _few(words), lambda at: fits if tags[at] == tag else ())
 
 
-def prefix_swap(text: str, rng: _Generator, *, tagger: _Tagger) -> str:
+def prefix_swap(text: str, rng: Generator, *, tagger: Tagger) -> str:
     """Up to two words get another first morph, keeping their tag (Schiappa et al., App. A.2)."""
     words, tags = text.split(), tagger(text.split())
     table = tables.morphs()
@@ -182,7 +171,7 @@ def _share(share: float, words: Sequence[str]) -> int:
     return max(1, min(10, int(share * len(words))))
 
 
-def _substitute(text: str, rng: _Generator, wanted: int, candidates: Callable[[int], Sequence[str]]) -> str:
+def _substitute(text: str, rng: Generator, wanted: int, candidates: Callable[[int], Sequence[str]]) -> str:
     words = text.split()
     skipped = tables.closed_class()
     replaced = 0
@@ -200,7 +189,7 @@ def _substitute(text: str, rng: _Generator, wanted: int, candidates: Callable[[i
 # --- msrvtt_p: AddText ------------------------------------------------------------------------------------------------
 
 
-def insert_adv(text: str, rng: _Generator, *, tagger: _Tagger) -> str:
+def insert_adv(text: str, rng: Generator, *, tagger: Tagger) -> str:
     """An adverb before each verb (Schiappa et al., App. A.2)."""
     words = text.split()
     adverbs = tables.words("adverbs")
@@ -212,7 +201,7 @@ def insert_adv(text: str, rng: _Generator, *, tagger: _Tagger) -> str:
     return rebuild(text, longer)
 
 
-def append_irrelevant(text: str, rng: _Generator, *, closing_from: int) -> str:
+def append_irrelevant(text: str, rng: Generator, *, closing_from: int) -> str:
     """An opening phrase, and a closing one in captions of `closing_from` words or more (Schiappa et al., App. A.2)."""
     openings, proverbs = tables.phrases("openings"), tables.phrases("proverbs")
     opening, proverb = openings[int(rng.integers(len(openings)))], proverbs[int(rng.integers(len(proverbs)))]
