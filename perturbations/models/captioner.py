@@ -16,17 +16,13 @@ from perturbations.base.checkpoints import (
     runtime,
 )
 from perturbations.base.errors import ConfigError
+from perturbations.models import language_model
 from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from transformers import (
-        GenerationConfig,
-        PreTrainedTokenizerBase,
-        Qwen2_5_VLProcessor,
-        Qwen2VLImageProcessorPil,
-    )
+    from transformers import PreTrainedTokenizerBase, Qwen2_5_VLProcessor, Qwen2VLImageProcessorPil
 
     from perturbations.base.arrays import Image
 
@@ -142,7 +138,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str) -> Captio
     loaded = load_model(
         transformers.Qwen2_5_VLForConditionalGeneration, checkpoint, device=torch_device, dtype=torch_dtype
     )
-    loaded.generation_config = _greedy(transformers.GenerationConfig, loaded.generation_config, tokenizer)
+    loaded.generation_config = language_model.greedy(loaded, tokenizer, MAX_NEW_TOKENS)
     return Captioner(loaded, tokenizer, image_processor, prompt, identity(loaded, checkpoint))
 
 
@@ -162,24 +158,6 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, processor_class: type[Qwen2_5_VL
     if prompt.count(_VIDEO_TOKEN) != 1:
         raise ConfigError(f"the chat template of the checkpoint in {folder} leaves no place for a video")
     return prompt
-
-
-def _greedy(
-    config_class: type[GenerationConfig], saved: GenerationConfig, tokenizer: PreTrainedTokenizerBase
-) -> GenerationConfig:
-    """New settings, not the checkpoint's with changes: the checkpoint's sample, and penalize repetition.
-
-    The penalty counts the padding token, which ends a caption in this model, so that the length of the other clips
-    would decide when a caption stops.
-    """
-    return config_class(
-        max_new_tokens=MAX_NEW_TOKENS,
-        do_sample=False,
-        num_beams=1,
-        repetition_penalty=1.0,
-        eos_token_id=tokenizer.eos_token_id if saved.eos_token_id is None else saved.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id if saved.pad_token_id is None else saved.pad_token_id,
-    )
 
 
 def _first_line(text: str) -> str:

@@ -92,7 +92,7 @@ def load(model: str, *, revision: str | None = None, device: str = "cpu", dtype:
     tokenizer = load_part(transformers.AutoTokenizer, checkpoint)
     if not len(tokenizer):
         raise ConfigError(f"model {checkpoint.name!r} in {checkpoint.folder} has no tokenizer")
-    loaded.generation_config = _greedy(transformers.GenerationConfig, loaded, tokenizer)
+    loaded.generation_config = greedy(loaded, tokenizer, _MAX_NEW_TOKENS)
     return LanguageModel(loaded, tokenizer, identity(loaded, checkpoint))
 
 
@@ -109,21 +109,25 @@ def _model_class(checkpoint: Checkpoint) -> type[PreTrainedModel]:
     return cast("type[PreTrainedModel]", classes[known[kind]])
 
 
-def _greedy(
-    config_class: type[GenerationConfig], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-) -> GenerationConfig:
-    """New settings, not the checkpoint's with changes: those may sample, and penalize repetition."""
+def greedy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_new_tokens: int) -> GenerationConfig:
+    """New settings, not the checkpoint's with changes: those may sample, and penalize repetition.
+
+    A penalty counts the padding token, which may end an answer, so that the length of the other texts of a batch would
+    decide when it stops.
+    """
     saved = model.generation_config
     end = tokenizer.eos_token_id if saved is None or saved.eos_token_id is None else saved.eos_token_id
+    padding = tokenizer.pad_token_id if saved is None or saved.pad_token_id is None else saved.pad_token_id
     first = end[0] if isinstance(end, list) else end
-    return config_class(
-        max_new_tokens=_MAX_NEW_TOKENS,
+    settings: GenerationConfig = library("transformers").GenerationConfig(
+        max_new_tokens=max_new_tokens,
         do_sample=False,
         num_beams=1,
         repetition_penalty=1.0,
         eos_token_id=end,
-        pad_token_id=first if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
+        pad_token_id=first if padding is None else padding,
     )
+    return settings
 
 
 MODELS = (
