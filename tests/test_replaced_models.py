@@ -1,4 +1,4 @@
-"""A model whose files are replaced: its evaluations are made anew, and nothing else."""
+"""A model whose files are replaced: its evaluations are run again, and nothing else."""
 
 from __future__ import annotations
 

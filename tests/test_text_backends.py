@@ -1,4 +1,4 @@
-"""Who plays the roles: the offline players on real data, the loading code of the others on tiny random models."""
+"""The models of roles: the offline ones on real data, the loading code of the others on tiny random models."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ WORDS = [*GIRL.split(), "boy", "plays", "guitar", "red", "the", "man", "sings", 
 
 @pytest.mark.parametrize("backend", models.BACKENDS)
 @pytest.mark.parametrize("name", models.roles())
-def test_a_role_has_a_player_with_a_name(name: str, backend: str) -> None:
-    player = models.roles()[name][backend]
-    assert player.load.__module__.startswith("perturbations.models.text_")
-    assert player.weights
-    assert player.licence
-    assert player.needs
-    assert player.canary is not None
-    assert models.names([name, name], backend) == player.name
+def test_a_role_has_a_model_with_a_name(name: str, backend: str) -> None:
+    model = models.roles()[name][backend]
+    assert model.load.__module__.startswith("perturbations.models.text_")
+    assert model.weights
+    assert model.licence
+    assert model.needs
+    assert model.canary is not None
+    assert models.names([name, name], backend) == model.name
     assert models.names([], backend) == "rules"
     assert models.names(["masked_lm"], "offline") == "lexical-fields", "a stand-in is called what it is"
 
 
-def play(
+def replace_model(
     monkeypatch: pytest.MonkeyPatch,
     role: str,
     backend: str,
     load: Callable[[], object],
     canary: models.Canary | None = None,
 ) -> None:
-    """Let another function load the player of a role, which answers no canary sentence unless one is given."""
-    players = {**models.roles()[role], backend: replace(models.roles()[role][backend], load=load, canary=canary)}
-    roles = {**models.roles(), role: players}
+    """Let another function load the model of a role, which answers no canary sentence unless one is given."""
+    by_backend = {**models.roles()[role], backend: replace(models.roles()[role][backend], load=load, canary=canary)}
+    roles = {**models.roles(), role: by_backend}
     monkeypatch.setattr(models, "roles", lambda: roles)
     models.load.cache_clear()
 
@@ -68,12 +68,12 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
         raise ModuleNotFoundError("No module named 'textblob'", name="textblob")
 
-    play(monkeypatch, "tagger", "offline", missing)
+    replace_model(monkeypatch, "tagger", "offline", missing)
     with pytest.raises(BackendError, match=r"offline backend of 'tagger' \(textblob\) needs textblob"):
         models.load("tagger", "offline")
 
 
-# Players that are installed and broken.
+# Models that are installed and broken.
 BROKEN: dict[str, Callable[[], object]] = {
     "inflector": lambda: SimpleNamespace(lemma=lambda word, tag: word, inflect=lambda lemma, tag: lemma),
     "masked_lm": lambda: lambda words, at, tag: [],
@@ -89,23 +89,23 @@ BROKEN: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("backend", models.BACKENDS)
 @pytest.mark.parametrize("name", models.roles())
-def test_a_player_that_is_broken_is_named_with_what_it_gave(
+def test_a_model_that_is_broken_is_named_with_what_it_gave(
     name: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = models.roles()[name][backend]
-    play(monkeypatch, name, backend, BROKEN[name], model.canary)
+    replace_model(monkeypatch, name, backend, BROKEN[name], model.canary)
     with pytest.raises(
-        ToolError, match=rf"{re.escape(model.name)}, which plays '{name}', gives .* for '.*'; expected: "
+        ToolError, match=rf"{re.escape(model.name)}, the model of '{name}', gives .* for '.*'; expected: "
     ):
         models.load(name, backend)
-    play(monkeypatch, name, backend, lambda: None, model.canary)
-    with pytest.raises(ToolError, match=rf"{re.escape(model.name)}, which plays '{name}', fails on .*Error"):
+    replace_model(monkeypatch, name, backend, lambda: None, model.canary)
+    with pytest.raises(ToolError, match=rf"{re.escape(model.name)}, the model of '{name}', fails on .*Error"):
         models.load(name, backend)
     models.load.cache_clear()
 
 
 def test_a_translator_that_gives_every_caption_back_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    play(monkeypatch, "translator", "offline", lambda: str, models.roles()["translator"]["offline"].canary)
+    replace_model(monkeypatch, "translator", "offline", lambda: str, models.roles()["translator"]["offline"].canary)
     with pytest.raises(ToolError, match=r"apertium-post-edited, .* gives 'a man is talking about the car' for"):
         models.load("translator", "offline")
     models.load.cache_clear()
@@ -546,7 +546,7 @@ def test_nltks_tagger_is_read_from_nltks_folders(tmp_path: Path, monkeypatch: py
 
 def test_pretrained_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     role("tagger")
-    play(monkeypatch, "tagger", "pretrained", lambda: lambda words: ["NN"] * len(words))
+    replace_model(monkeypatch, "tagger", "pretrained", lambda: lambda words: ["NN"] * len(words))
     result = perturbations.perturb_text(GIRL, "msrvtt_p/no_nouns", seed=0, item_id="c", backend="pretrained")
     models.load.cache_clear()
     assert result.text == "[UNK] [UNK] [UNK] [UNK] [UNK]"

@@ -349,8 +349,8 @@ def test_a_full_or_forbidden_folder_of_similarities_changes_nothing(
 
 def test_a_hundred_tries_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the similarity of the product; the synonym is given, and far from the word."""
-    players = {"wordnet": lambda word, tag: ("bicycle",), "similarity": role("similarity"), "tagger": role("tagger")}
-    monkeypatch.setattr(models, "load", lambda name, backend: players[name])
+    loaded = {"wordnet": lambda word, tag: ("bicycle",), "similarity": role("similarity"), "tagger": role("tagger")}
+    monkeypatch.setattr(models, "load", lambda name, backend: loaded[name])
     results = perturbed("mm_robustness/synonym_replace", MAN, 7)
     assert [(result.attempts, result.accepted) for result in results] == [(100, False)]
 

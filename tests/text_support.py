@@ -16,7 +16,7 @@ from perturbations.suites import registry
 
 ENTRIES = registry.perturbations(kind="text")
 KEYS = [entry.key for entry in ENTRIES]
-# The roles whose offline players come with packages of the system.
+# The roles whose offline models come with packages of the system.
 PACKAGES = {
     **dict.fromkeys(("wordnet", "ambiguous", "masked_lm"), needs.WORDNET),
     "translator": needs.APERTIUM,

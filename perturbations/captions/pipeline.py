@@ -35,7 +35,7 @@ class PerturbedText:
         fluency_change: mean log10 probability per word by a bigram model, less the original's; None without words.
         attempts: how often the caption was drawn.
         accepted: whether the gate accepted it; True where there is no gate.
-        backend: the models that played the perturbation's roles.
+        backend: the models of the perturbation's roles.
     """
 
     text: str
@@ -91,15 +91,15 @@ def perturb_captions(
     values: RecipeParameters = entry.parameters(severity) if parameters is None else parameters
     kernel = registry.resolve(entry.kernel)
     roles = {role: models.load(role, backend) for role in entry.roles}
-    played_by = models.names(entry.makers, backend)
+    made_by = models.names(entry.makers, backend)
     # Where nothing is random, another try gives the same text.
     tries = 1 if not entry.gated or (entry.draw == "none" and backend == "offline") else gate.TRIES
     remaining = iter(captions)
     while chunk := list(itertools.islice(remaining, _CHUNK)):
         texts = [caption.text for caption in chunk]
-        for player in roles.values():
-            if hasattr(player, "prepare"):
-                player.prepare(texts)
+        for model in roles.values():
+            if hasattr(model, "prepare"):
+                model.prepare(texts)
         generators = [rng.generator(seed, dataset, caption.caption_id, entry.key) for caption in chunk]
         draws = [
             partial(kernel, text, generator, **values, **roles)
@@ -112,7 +112,7 @@ def perturb_captions(
         if not entry.gated:
             outcomes = [replace(outcome, accepted=True) for outcome in outcomes]
         for old, outcome in zip(texts, outcomes, strict=True):
-            yield _result(old, outcome.text, outcome, played_by)
+            yield _result(old, outcome.text, outcome, made_by)
     if similarities is not None:
         similarities.save()
 
@@ -128,7 +128,7 @@ def text_entry(key: str, variant: str | None = None) -> registry.Perturbation:
     return entry
 
 
-def _result(old: str, new: str, outcome: gate.GateOutcome, played_by: str) -> PerturbedText:
+def _result(old: str, new: str, outcome: gate.GateOutcome, made_by: str) -> PerturbedText:
     return PerturbedText(
         text=new,
         changed=new != old,
@@ -137,5 +137,5 @@ def _result(old: str, new: str, outcome: gate.GateOutcome, played_by: str) -> Pe
         fluency_change=fluency_change(old, new),
         attempts=outcome.attempts,
         accepted=outcome.accepted,
-        backend=played_by,
+        backend=made_by,
     )

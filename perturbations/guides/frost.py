@@ -25,7 +25,7 @@ _FIRST = 5
 class Frost(Strict):
     """The source of the ice."""
 
-    images: Path | None = Field(None, description="a folder of photographs of frost; the default is drawn ice")
+    images: Path | None = Field(None, description="a folder of photographs of frost; the default is synthetic ice")
 
 
 class _FrostFiles(Record):
@@ -69,9 +69,9 @@ class FrostFacts(Facts):
 
 def settle(settings: GuideSettings) -> FrostGuide:
     """The photographs that the configuration names."""
-    player = settings.roles["frost"].model_dump(mode="json")
+    model = settings.roles["frost"].model_dump(mode="json")
     choice: Literal["first_five"] | None = "first_five" if settings.variant == "released" else None
-    return FrostGuide(version=_VERSION, choice=choice, files=_FrostFiles.model_validate(player))
+    return FrostGuide(version=_VERSION, choice=choice, files=_FrostFiles.model_validate(model))
 
 
 def find(request: FactsRequest) -> FrostFacts:
@@ -119,7 +119,7 @@ def _players(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
 
 GUIDE = Guide(
     name="frost",
-    summary="the ice: photographs of `backends.frost`, or drawn",
+    summary="the ice: photographs of `backends.frost`, or synthetic",
     recipe=FrostGuide,
     facts=FrostFacts,
     settle=settle,

@@ -73,10 +73,10 @@ class StyleGuide(GuideRecipe):
 
 def _settle(settings: GuideSettings) -> StyleGuide:
     """The recipe for the painter and its weights, from the configuration."""
-    player = settings.roles["style"].model_dump(mode="json")
-    files = {name: player.pop(name) for name in ("images", "encoder", "decoder") if name in player}
-    where = {"device": settings.device, "dtype": settings.dtype} if player["backend"] == "pretrained" else {}
-    return StyleGuide.model_validate({"version": _VERSION, **player, **where, "files": files})
+    model = settings.roles["style"].model_dump(mode="json")
+    files = {name: model.pop(name) for name in ("images", "encoder", "decoder") if name in model}
+    where = {"device": settings.device, "dtype": settings.dtype} if model["backend"] == "pretrained" else {}
+    return StyleGuide.model_validate({"version": _VERSION, **model, **where, "files": files})
 
 
 # --- facts -----------------------------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""The backends: who plays a model's role. Nothing is imported or loaded before it is asked for."""
+"""The backends: which model has a role. Nothing is imported or loaded before it is needed."""

@@ -1,7 +1,7 @@
-"""Models: who plays which role, with which weights, and how they are loaded. Files of this shelf declare `MODELS`.
+"""Models: which one has which role, with which weights, and how they are loaded. Files of this shelf declare `MODELS`.
 
-`pretrained` is what the papers used: weights from a model hub. `offline` works without any download. A model may play a
-role in both. The files import NumPy, torch and other libraries in functions only: planning reads the models' names.
+`pretrained` is what the papers used: weights from a model hub. `offline` works without any download. A model may have
+a role in both. The files import NumPy, torch and other libraries in functions only: planning reads the models' names.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _Need = Callable[[], str | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """A sentence that a model answers when it is loaded: a player that is broken must not pass for one that is not.
+    """A sentence that a model answers when it is loaded: a broken one must not pass for one that works.
 
     Attributes:
         given: the sentence.
-        ask: gives the sentence to the player and returns its answer.
-        holds: whether the answer to the sentence is one that a working player gives.
+        answer: gives the sentence to the loaded model and returns its answer.
+        holds: whether the answer to the sentence is one that a working model gives.
         expected: the same, in words.
     """
 
     given: str
-    ask: Callable[[Any, str], object]
+    answer: Callable[[Any, str], object]
     holds: Callable[[Any, str], bool]
     expected: str
 
@@ -43,8 +43,8 @@ class Model:
     """A model in a role.
 
     Attributes:
-        role: what it plays: a role that a caption perturbation names, or a part of a guide's analysis.
-        backends: in which of `BACKENDS` it plays the role.
+        role: one that a caption perturbation names, or a part of a guide's analysis.
+        backends: in which of `BACKENDS` it has the role.
         name: what rows record.
         weights: where they come from.
         licence: of the weights, or of the library where there are none.
@@ -68,65 +68,65 @@ class Model:
 
 @cache
 def models() -> tuple[Model, ...]:
-    """Every model of this shelf. Raises `ShelfError` where two play one role in one backend of captions."""
+    """Every model of this shelf. Raises `ShelfError` where two have one role in one backend of captions."""
     declared = shelf.things("perturbations.models", "MODELS", tuple)
     every = tuple(model for file in declared.values() for model in file)
     taken = [(model.role, backend) for model in every if model.of == "captions" for backend in model.backends]
     if len(set(taken)) < len(taken):
-        raise ShelfError(f"two models play one role: {max(taken, key=taken.count)}")
+        raise ShelfError(f"two models have one role: {max(taken, key=taken.count)}")
     return every
 
 
 @cache
 def roles() -> dict[str, dict[str, Model]]:
-    """The roles of captions' kernels: who plays each, by backend."""
-    players: dict[str, dict[str, Model]] = {}
+    """The roles of captions' kernels: the model of each, by backend."""
+    by_role: dict[str, dict[str, Model]] = {}
     for model in models():
         if model.of == "captions":
-            players.setdefault(model.role, {}).update(dict.fromkeys(model.backends, model))
-    return players
+            by_role.setdefault(model.role, {}).update(dict.fromkeys(model.backends, model))
+    return by_role
 
 
 def stand_ins() -> set[str]:
-    """The names of offline players that differ from the papers'."""
-    offline, pretrained = ({players[backend].name for players in roles().values()} for backend in BACKENDS)
+    """The names of offline models that differ from the papers'."""
+    offline, pretrained = ({by_backend[backend].name for by_backend in roles().values()} for backend in BACKENDS)
     return offline - pretrained
 
 
 @cache
 def load(role: str, backend: str) -> Any:
-    """The player of a role, loaded once per process.
+    """The model of a role, loaded once per process.
 
     Raises `BackendError` for an unknown backend, and when a library, program or weight file is missing; `ToolError`
-    when the player does not answer its canary sentence.
+    when it does not answer its canary sentence.
     """
     if backend not in BACKENDS:
         raise BackendError(f"no backend '{backend}'; choose one of {list(BACKENDS)}")
     model = roles()[role][backend]
     try:
-        player = model.load()
+        loaded = model.load()
     except ImportError as error:
         raise BackendError(
             f"the {backend} backend of '{role}' ({model.name}) needs {error.name}: {_INSTALL_TEXT}"
         ) from error
     if model.canary is not None:
-        _check(model, model.canary, player)
-    return player
+        _check(model, model.canary, loaded)
+    return loaded
 
 
-def _check(model: Model, canary: Canary, player: object) -> None:
+def _check(model: Model, canary: Canary, loaded: object) -> None:
     try:
-        answer = canary.ask(player, canary.given)
+        answer = canary.answer(loaded, canary.given)
         holds = canary.holds(answer, canary.given)
     except PerturbationError:
         raise
     except Exception as error:  # whatever a broken library raises, or an answer of another form
         raise ToolError(
-            f"{model.name}, which plays '{model.role}', fails on {canary.given!r}: {type(error).__name__}: {error}"
+            f"{model.name}, the model of '{model.role}', fails on {canary.given!r}: {type(error).__name__}: {error}"
         ) from error
     if not holds:
         raise ToolError(
-            f"{model.name}, which plays '{model.role}', gives {short(answer)} for {canary.given!r}; expected: "
+            f"{model.name}, the model of '{model.role}', gives {short(answer)} for {canary.given!r}; expected: "
             f"{canary.expected}. No caption was perturbed: repair its installation"
         )
 
@@ -146,7 +146,7 @@ def library(*names: str) -> _Need:
 
 @cache
 def missing(role: str, backend: str) -> str | None:
-    """What a role's player lacks on this machine, as far as that is known without loading it; None where nothing."""
+    """What a role's model lacks on this machine, as far as that is known without loading it; None where nothing."""
     model = roles()[role][backend]
     for need in model.needs:
         try:
@@ -159,5 +159,5 @@ def missing(role: str, backend: str) -> str | None:
 
 
 def names(wanted: Iterable[str], backend: str) -> str:
-    """The players of the wanted roles, as rows record them; "rules" when there are no roles."""
+    """The models of the wanted roles, as rows record them; "rules" when there are no roles."""
     return " + ".join(dict.fromkeys(roles()[role][backend].name for role in wanted)) or "rules"

@@ -51,7 +51,7 @@ MODELS = (
         needs=(library("lemminflect"),),
         canary=Canary(
             given="sings",
-            ask=lambda inflector, word: (inflector.lemma(word, "VBZ"), inflector.inflect("sing", "VBD")),
+            answer=lambda inflector, word: (inflector.lemma(word, "VBZ"), inflector.inflect("sing", "VBD")),
             holds=lambda answer, word: answer == ("sing", "sang"),
             expected="its lemma and its past: sing, sang",
         ),

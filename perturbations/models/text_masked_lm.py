@@ -135,7 +135,7 @@ def bert(name: str = _BERT) -> _Fill:
 
 _CANARY = Canary(
     given="a little girl",
-    ask=lambda fill, phrase: fill(phrase.split(), 1, "JJ"),
+    answer=lambda fill, phrase: fill(phrase.split(), 1, "JJ"),
     holds=lambda answer, phrase: len(answer) > 0 and all(word.isalpha() for word in answer),
     expected="words for the place of `little`",
 )

@@ -88,7 +88,7 @@ def _nearest(words: Sequence[str], vectors: NDArray[np.float32]) -> _Neighbours:
 
 _CANARY = Canary(
     given="woman",
-    ask=lambda neighbours, word: neighbours(word),
+    answer=lambda neighbours, word: neighbours(word),
     holds=lambda answer, word: len(answer) > 0 and word not in answer and all(near.isalpha() for near in answer),
     expected="other words",
 )

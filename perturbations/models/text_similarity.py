@@ -244,7 +244,7 @@ def _similarities(encoder: _SentenceEncoder, sentence: str) -> tuple[float, floa
 
 _CANARY = Canary(
     given="a man plays a guitar",
-    ask=_similarities,
+    answer=_similarities,
     holds=lambda answer, sentence: 1.001 > answer[0] > 0.5 > answer[1] > -1.001,
     expected="a similarity above .5 to the same in other words, and below .5 to another sentence",
 )

@@ -116,7 +116,7 @@ MODELS = (
         needs=(library("textblob", "lemminflect"),),
         canary=Canary(
             given="a man plays a guitar",
-            ask=_styled,
+            answer=_styled,
             holds=lambda answer, sentence: answer == "a guitar is played by a man",
             expected="its passive",
         ),
@@ -135,7 +135,7 @@ MODELS = (
         # Its judge leaves a sentence as it is where no candidate is adequate.
         canary=Canary(
             given="a man plays a guitar",
-            ask=_styled,
+            answer=_styled,
             holds=lambda answer, sentence: "guitar" in answer,
             expected="a sentence about a guitar",
         ),

@@ -174,7 +174,7 @@ def _missing_perceptron() -> str | None:
 
 _CANARY = Canary(
     given="a man plays the guitar",
-    ask=lambda tagger, sentence: tagger(sentence.split()),
+    answer=lambda tagger, sentence: tagger(sentence.split()),
     holds=lambda answer, sentence: [tag[:2] for tag in answer] == ["DT", "NN", "VB", "DT", "NN"],
     expected="the tags of a determiner, a noun, a verb, a determiner and a noun",
 )

@@ -234,7 +234,7 @@ def wmt19(there: str = _WMT19[0], back: str = _WMT19[1]) -> HubTranslator:
 def _canary(*, changes: bool) -> Canary:
     return Canary(
         given="a man is talking about the car",
-        ask=lambda translator, sentence: translator(sentence),
+        answer=lambda translator, sentence: translator(sentence),
         holds=lambda answer, sentence: "car" in answer and not (changes and answer == sentence),
         expected=f"{'another' if changes else 'a'} sentence about a car",
     )

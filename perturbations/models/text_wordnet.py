@@ -205,7 +205,7 @@ MODELS = (
         needs=(_missing_wordnet,),
         canary=Canary(
             given="person",
-            ask=lambda synonyms, word: synonyms(word, "NN"),
+            answer=lambda synonyms, word: synonyms(word, "NN"),
             holds=lambda answer, word: "someone" in answer and word not in answer,
             expected="its synonyms, someone among them",
         ),
@@ -220,7 +220,7 @@ MODELS = (
         needs=(_missing_wordnet,),
         canary=Canary(
             given="NN",
-            ask=lambda ambiguous, tag: ambiguous(tag),
+            answer=lambda ambiguous, tag: ambiguous(tag),
             holds=lambda answer, tag: "play" in answer,
             expected="nouns that are of another part of speech too, play among them",
         ),

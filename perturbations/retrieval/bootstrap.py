@@ -41,7 +41,7 @@ def resampled_recall(counts: _DrawCounts, ranks: Scores2D, k: int) -> Samples:
 
     Args:
         counts: of `draws`, samples x queries.
-        ranks: queries x runs: integers from 1, and 0 where a run did not ask the query; it is then left out of the run.
+        ranks: queries x runs: integers from 1, and 0 where a run does not have the query, which is then left out of it.
         k: how many results count, at least 1.
 
     NaN where a resample draws none of a run's queries. Runs of equal ranks have exactly equal results: sums of whole
@@ -51,7 +51,7 @@ def resampled_recall(counts: _DrawCounts, ranks: Scores2D, k: int) -> Samples:
     if known.ndim != 2 or known.dtype.kind not in "iu" or len(known) != counts.shape[1]:
         raise ValueError(f"ranks are {known.dtype} {known.shape}; expected integers, {counts.shape[1]} queries x runs")
     if k < 1 or (known.size and known.min() < 0):
-        raise ValueError("k and ranks count from 1; 0 marks a query that a run did not ask")
+        raise ValueError("k and ranks count from 1; 0 marks a query that a run does not have")
     recall = np.empty((known.shape[1], len(counts)))
     step = max(1, _BLOCK // max(1, len(known)))
     for start in range(0, known.shape[1], step):

@@ -27,16 +27,16 @@ def score(queries: Scores2D, gallery: Scores2D, relevant: Relevant) -> NDArray[n
     Scores are float32, for 256 queries at a time: 10,000 x 10,000 take 10 MB. Ties are broken against the model.
     Raises ValueError for NaN, rows of zeros, shapes that do not fit, and targets as `ranks` refuses them.
     """
-    asked, items = _unit_rows(queries, "the queries"), _unit_rows(gallery, "the gallery")
-    if asked.shape[1] != items.shape[1]:
-        raise ValueError(f"the queries have {asked.shape[1]} numbers each, the gallery's items {items.shape[1]}")
+    rows, items = _unit_rows(queries, "the queries"), _unit_rows(gallery, "the gallery")
+    if rows.shape[1] != items.shape[1]:
+        raise ValueError(f"the queries have {rows.shape[1]} numbers each, the gallery's items {items.shape[1]}")
     targets: Any = relevant if isinstance(relevant, list | tuple | range) else as_array(cast("Any", relevant))
-    if len(targets) != len(asked):
-        raise ValueError(f"relevant has the targets of {len(targets)} queries; there are {len(asked)}")
-    result = np.empty(len(asked), np.int64)
-    for start in range(0, len(asked), _BLOCK):
+    if len(targets) != len(rows):
+        raise ValueError(f"relevant has the targets of {len(targets)} queries; there are {len(rows)}")
+    result = np.empty(len(rows), np.int64)
+    for start in range(0, len(rows), _BLOCK):
         part = slice(start, start + _BLOCK)
-        result[part] = ranks(asked[part] @ items.T, targets[part])
+        result[part] = ranks(rows[part] @ items.T, targets[part])
     return result
 
 

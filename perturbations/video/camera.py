@@ -37,7 +37,7 @@ def draw_unit(rng: np.random.Generator, num_frames: int, height: int, width: int
 def rotate(unit: float, num_frames: int, height: int, width: int, *, most_degrees: int) -> Apply:
     """`static_rotate` by a whole angle, uniform from -most_degrees to most_degrees (MSRVTT-P, App. A.1).
 
-    `unit` in [0, 1) chooses it; drawn anew for every frame.
+    `unit` in [0, 1) chooses it; drawn for every frame.
     """
     degrees = math.floor(unit * (2 * most_degrees + 1)) - most_degrees
     return static_rotate(None, num_frames, height, width, degrees=float(degrees))
@@ -74,7 +74,7 @@ def translate(origin: tuple[float, float], num_frames: int, height: int, width: 
     The reference scales the shorter side to 256 and cuts 224 x 224 at whole (x, y) below `reach`. The same window here
     keeps the frame's own size and shape: 224/256 of both sides, (x, y) in 256ths of the shorter side. With the largest
     `reach` the window goes beyond the frame, where the border is repeated. `origin` in [0, 1) x [0, 1) chooses the
-    place; drawn anew for every frame. Bilinear, rounded to uint8.
+    place; drawn for every frame. Bilinear, rounded to uint8.
     """
     share = 224 / 256
     places = [math.floor(unit * reach) * min(height, width) / 256 for unit in origin]

@@ -23,7 +23,7 @@ class Pane(NamedTuple):
 
     Attributes:
         place: (down, right), uniform in [0, 1), where a photograph of frost is cut.
-        ice: a drawn picture, uint8 height x width x 3, which stands in for ImageNet-C's photographs.
+        ice: a synthetic picture, uint8 height x width x 3, which stands in for ImageNet-C's photographs.
     """
 
     place: tuple[float, float]
@@ -87,7 +87,7 @@ def frost(
 ) -> Apply:
     """`kept * frame + added * ice`, clipped and truncated to uint8 (ImageNet-C; MM-Robustness, Tab. 7).
 
-    The ice is a random part of `photograph`, RGB uint8, or drawn where there is none.
+    The ice is a random part of `photograph`, RGB uint8, or synthetic where there is none.
     """
     ice = pane.ice if photograph is None else frost_part(photograph, pane.place, height, width)
     return iced(ice, kept=kept, added=added, rounded=False)

@@ -48,7 +48,7 @@ def rain(
 
     `density`: drops per pixel, at least one. `length`: of a streak, in heights. `contrast`: the share that is left of
     each pixel's distance from the frame's mean. A streak hides the less, the brighter the frame is. Drops fall, where
-    Mini Kinetics-C draws them anew in every frame. Truncated to uint8.
+    Mini Kinetics-C draws others in every frame. Truncated to uint8.
     """
     count = min(len(drawn.places), max(1, round(density * height * width)))
     places, speeds = drawn.places[:count], drawn.speeds[:count]
