@@ -31,6 +31,7 @@ CHANGES: dict[str, tuple[str, dict[str, str]]] = {
     "sums": ("base/sums.py", {"{lines[name]}  {name}": "{lines[name]} *{name}"}),
     "state of a run": ("plan/runs.py", {'"run.txt"': '"process.txt"'}),
     "features": ("evaluation/stored_features.py", {"ids=np": "names=np", '"ids"': '"names"'}),
+    "answers": ("evaluation/feature_scores.py", {'("query_id", "gallery_id")': '("query", "answer")'}),
     "results": ("evaluation/results.py", {"model_config = ConfigDict(": f"model_config = ConfigDict({UPPER}, "}),
 }
 """Format -> its module, and the texts there that are exchanged, wherever they stand."""

@@ -11,7 +11,7 @@ import pytest
 
 from perturbations import read_manifest, retrieval
 from perturbations.cli.main import main
-from perturbations.evaluation import stored_features
+from perturbations.evaluation import feature_scores, stored_features
 
 IDS = [f"clip {number}" for number in range(6)]
 EYE = np.eye(6, dtype=np.float32)
@@ -88,8 +88,8 @@ def test_folders_give_every_scenario_with_its_side(folder: Path, capsys: pytest.
 
 def test_pairs_say_what_answers_what(folder: Path) -> None:
     pairs = folder / "pairs.csv"
-    lines = [f"{IDS[query]},{IDS[item]}" for query, item in ((0, 1), (1, 0), (2, 2), (2, 5), (3, 3), (4, 4), (5, 5))]
-    pairs.write_text("\n".join(["query_id,gallery_id", *lines, "of no features,clip 0"]) + "\n")
+    answers = [(IDS[query], IDS[item]) for query, item in ((0, 1), (1, 0), (2, 2), (2, 5), (3, 3), (4, 4), (5, 5))]
+    feature_scores.write_answers(pairs, [*answers, ("of no features", "clip 0")])
     assert called(folder, "--relevant", str(pairs)) == 0
     (row,) = read_manifest(folder / "out/results.parquet").to_dict("records")
     assert (row["recall_at_1"], row["queries"], row["missing_queries"]) == (100, 6, 1)

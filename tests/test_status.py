@@ -216,6 +216,12 @@ def test_a_benchmark_without_a_time_is_not_counted(root: Path, cell: str) -> Non
     assert stage(collected, "videos").per_minute is None
 
 
+def test_a_benchmark_s_columns_may_change_places(root: Path) -> None:
+    path = file_of_job(root, "benchmark", part(root, 1, "s1"))
+    path.write_text("".join("\t".join(reversed(line.split("\t"))) + "\n" for line in path.read_text().splitlines()))
+    assert runs.benchmark_seconds(path) == 20
+
+
 def test_failures_are_grouped_by_reason(root: Path) -> None:
     failures = {
         (each.dataset, each.stage, each.reason, each.count, each.items) for each in status.collect(root).failures
@@ -374,16 +380,6 @@ def test_clips_of_an_evaluation_are_counted_without_a_plan(root: Path) -> None:
 def test_any_dataset_s_name_is_counted(root: Path, name: str) -> None:
     (root / "work" / "d").rename(root / "work" / name)
     assert {each.dataset for each in status.collect(root).stages} == {name}
-
-
-def test_datasets_that_the_configuration_does_not_name_are_told(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(root)
-    for text, told in (("datasets: {e: {}}", True), ("datasets: {d: {}}", False), ("a: [", False), ("[1]", False)):
-        Path("config.yaml").write_text(text)
-        assert main(["status"]) == 0
-        assert ("\nnot in config.yaml: d: renamed" in capsys.readouterr().out) == told
 
 
 def test_planning_lists_the_parts_of_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
+from perturbations.evaluation import feature_scores, stored_features
 from perturbations.evaluation import features as composed_features
-from perturbations.evaluation import stored_features
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.planning import CLEAN
 from perturbations.manifest import files, locations
@@ -56,7 +53,9 @@ def write(
         stored_features.write(path, ids, np.asarray(features, np.float32))
         yield f"{path}: {len(ids):,} {'captions' if is_text else 'clips'}, {features.shape[1]} numbers each"
     if kind is CAPTIONS:
-        _write_answers(folder, groups[CLEAN,])
+        pairs = [(row.caption_id, row.item_id) for row in groups[CLEAN,]]
+        feature_scores.write_answers(folder / "t2v.csv", pairs)
+        feature_scores.write_answers(folder / "v2t.csv", [(item, caption) for caption, item in pairs])
 
 
 def _rows(manifest: Path, kind: RowKind[Any]) -> Iterator[Any]:
@@ -68,11 +67,3 @@ def _rows(manifest: Path, kind: RowKind[Any]) -> Iterator[Any]:
                 yield row
         elif row.status == COMPLETE:
             yield locations.located(row, root)
-
-
-def _write_answers(folder: Path, rows: Iterable[CaptionRow]) -> None:
-    pairs = [(row.caption_id, row.item_id) for row in rows]
-    for name, lines in (("t2v", pairs), ("v2t", [(item, caption) for caption, item in pairs])):
-        content = io.StringIO()
-        csv.writer(content, lineterminator="\n").writerows([("query_id", "gallery_id"), *lines])
-        storage.write_text(folder / f"{name}.csv", content.getvalue())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,6 +83,13 @@ def read_answers(path: Path) -> dict[str, list[str]]:
     if not answers:
         raise AnnotationError(f"{path} lists no pair")
     return answers
+
+
+def write_answers(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    """Write the CSV that `read_answers` reads: pairs of a query's id and the id of an item that answers it."""
+    content = io.StringIO()
+    csv.writer(content, lineterminator="\n").writerows([_RELEVANT, *pairs])
+    storage.write_text(path, content.getvalue())
 
 
 def scored(

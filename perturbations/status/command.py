@@ -55,22 +55,7 @@ def _status(options: argparse.Namespace) -> int:
             print(failures)
     else:
         print(status_text.text(current))
-        names = {stage.dataset.partition("/")[0] for stage in current.stages}
-        if unknown := names - _configured(Path("config.yaml"), names):
-            print(f"\nnot in config.yaml: {', '.join(sorted(unknown))}: renamed, taken out, or of another --configfile")
     return 0
-
-
-def _configured(path: Path, otherwise: set[str]) -> set[str]:
-    """The datasets of a configuration; `otherwise` where it cannot be read."""
-    from perturbations.base.errors import ConfigError
-    from perturbations.config import file as config_file
-
-    try:
-        datasets = config_file.load([path]).get("datasets") if path.exists() else None
-    except ConfigError:
-        return otherwise
-    return {str(name) for name in datasets} if isinstance(datasets, dict) else otherwise
 
 
 def _retry(options: argparse.Namespace) -> int:
