@@ -16,8 +16,6 @@ from perturbations.base import wings
 PACKAGE = Path(__file__).parents[1] / "perturbations"
 KERNELS = {"video", "text", "analysis", "retrieval", "tta"}
 WINGS = {*wings.wings()}
-_OF_WINGS = {file: name for name, wing in wings.wings().items() for file in wing.files}
-"""Files outside of a wing's package that belong to it."""
 COLOURS = {"shelf": "#f6d9a8", "kernel": "#c8e3c4", "spine": "#d9e3f2", "wing": "#e6d3ec"}
 _WIDE, _TALL, _STEP_X, _STEP_Y, _EDGE = 104, 30, 122, 74, 16
 
@@ -40,8 +38,7 @@ def imports() -> Graph:
 
 
 def _room(path: Path) -> str:
-    file = path.relative_to(PACKAGE.parent).as_posix()
-    return _OF_WINGS.get(file) or path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def floors(graph: Graph) -> dict[str, int]:

@@ -11,12 +11,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from perturbations import retrieval
-from perturbations.demo import film
-from perturbations.evaluation import demo_encoder
+from perturbations.demo import encoder, film
 from perturbations.evaluation.backbone import LoadedBackbone, load
 from perturbations.tta import adapt, encode_gallery, frames
 
-SMALL = demo_encoder.Training(
+SMALL = encoder.Training(
     threads=1,
     scenes=48,
     frames=3,
@@ -34,7 +33,7 @@ SETTINGS = {"model": "clip4clip", "revision": None}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("encoder") / "model"
-    demo_encoder.train(target, seed=1, training=SMALL)
+    encoder.train(target, seed=1, training=SMALL)
     return target
 
 
@@ -48,20 +47,18 @@ def weights(folder: Path) -> bytes:
 
 
 def test_the_same_seed_gives_the_same_weights(folder: Path, tmp_path: Path) -> None:
-    few = demo_encoder.Training(
-        threads=1, scenes=16, frames=1, passes=2, batch_size=8, image_size=16, width=32, layers=1
-    )
+    few = encoder.Training(threads=1, scenes=16, frames=1, passes=2, batch_size=8, image_size=16, width=32, layers=1)
     before = torch.get_rng_state()
     for name, seed in (("one", 3), ("again", 3), ("other", 4)):
-        demo_encoder.train(tmp_path / name, seed=seed, training=few)
+        encoder.train(tmp_path / name, seed=seed, training=few)
     assert torch.equal(torch.get_rng_state(), before)
     assert weights(tmp_path / "one") == weights(tmp_path / "again")
     assert weights(tmp_path / "one") != weights(tmp_path / "other")
 
 
 def test_it_finds_the_scenes_it_was_trained_on(backbone: LoadedBackbone) -> None:
-    scenes = range(demo_encoder.FIRST, demo_encoder.FIRST + SMALL.scenes)
-    pixels = demo_encoder._drawn(scenes, SMALL)
+    scenes = range(encoder.FIRST, encoder.FIRST + SMALL.scenes)
+    pixels = encoder._drawn(scenes, SMALL)
     gallery = encode_gallery(backbone.model, backbone.tokens([film.caption(scene) for scene in scenes]), "v2t")
     (similarities,) = adapt(backbone.model, "none", [frames.normalized(pixels)], gallery, direction="v2t")
     assert retrieval.recall_at_k(similarities, range(len(scenes)), 1) >= 30  # by chance 2
@@ -86,14 +83,14 @@ def test_an_interrupted_training_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo_encoder, "_fit", interrupted)
+    monkeypatch.setattr(encoder, "_fit", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        demo_encoder.train(tmp_path / "model", seed=0, training=SMALL)
+        encoder.train(tmp_path / "model", seed=0, training=SMALL)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_demo_clips_are_held_out() -> None:
     """Captions that are trained on are none of the demo's first thousands."""
-    shown = {text for _, text in film.items(demo_encoder.FIRST)}
-    training = demo_encoder.Training()
-    assert shown.isdisjoint(film.caption(demo_encoder.FIRST + index) for index in range(training.scenes))
+    shown = {text for _, text in film.items(encoder.FIRST)}
+    training = encoder.Training()
+    assert shown.isdisjoint(film.caption(encoder.FIRST + index) for index in range(training.scenes))

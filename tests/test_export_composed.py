@@ -13,11 +13,10 @@ import pytest
 from export_readers import Searcher, export, loaded_tasks, undecoded
 
 from perturbations.base.errors import ConfigError, ManifestError
-from perturbations.composed import manifests, official
+from perturbations.composed import egocvr, manifests, official
 from perturbations.composed.audit import compare_galleries
 from perturbations.composed.gallery_sets import gallery
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split
-from perturbations.exports import composed
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES
 
@@ -93,7 +92,7 @@ def test_what_pandas_takes_for_missing_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ManifestError, match="query '0' has the text .* EgoCVR's code reads as a missing value"):
             export("composed", manifest, tmp_path / "out", "splits")
     assert not (tmp_path / "out").exists()
-    held = pd.read_csv(pd.io.common.StringIO("text\n" + "\n".join(f'"{text}"' for text in composed._MISSING) + "\n"))
+    held = pd.read_csv(pd.io.common.StringIO("text\n" + "\n".join(f'"{text}"' for text in egocvr._MISSING) + "\n"))
     assert held["text"].isna().all()
 
 

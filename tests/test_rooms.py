@@ -31,13 +31,6 @@ FLOORS = [
     ["__main__"],
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
-OF_WINGS = {
-    Path(file).relative_to("perturbations"): name
-    for name, wing in wings.wings().items()
-    for file in wing.files
-    if file.startswith("perturbations/")
-}
-"""Files outside of a wing that belong to it."""
 
 # What kernels may import beside the standard library: they are pure functions on arrays and strings.
 KERNELS = {
@@ -89,7 +82,7 @@ def _named(node: ast.ImportFrom) -> set[str]:
 def test_imports_go_down_only() -> None:
     wrong = []
     for path in FILES:
-        room = OF_WINGS.get(path, path.parts[0].removesuffix(".py"))
+        room = path.parts[0].removesuffix(".py")
         ours = {room_of(name) for name in imported(path) if name.split(".")[0] == "perturbations"} - {room}
         ours -= {*wings.wings()[room].needs} if room in wings.wings() else set()
         not_below = sorted(other for other in ours if FLOOR_OF[other] >= FLOOR_OF[room])

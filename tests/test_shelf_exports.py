@@ -14,6 +14,7 @@ import needs
 import pytest
 
 import perturbations
+from perturbations.base import wings
 from perturbations.base.errors import ConfigError
 from perturbations.exports import registry
 from perturbations.exports.registry import Export
@@ -114,5 +115,5 @@ def test_a_format_of_captions_alone_refuses_videos() -> None:
 
 @pytest.mark.parametrize("name", registry.exports())
 def test_a_format_is_called_as_its_file_and_takes_something(name: str) -> None:
-    assert (PACKAGE / "exports" / f"{name}.py").is_file()
+    assert (PACKAGE / "exports" / f"{name}.py").is_file() or name in wings.on_shelf("perturbations.exports")
     assert registry.get(name).takes

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch.utils.data import Dataset
 
+from perturbations.api.clips import Clip
 from perturbations.base.readers import Reader
 from perturbations.manifest.kinds import MultimodalRow
-
-if TYPE_CHECKING:
-    from perturbations.api.corpus import Corpus
 
 
 class ClipDataset(Dataset[dict[str, Any]]):
@@ -25,7 +23,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
 
     def __init__(
         self,
-        corpus: Corpus,
+        corpus: Sequence[Clip],
         num_frames: int | None = None,
         transform: Callable[[Any], Any] | None = None,
         reader: Reader = "pyav",

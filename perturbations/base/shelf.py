@@ -10,6 +10,7 @@ import pkgutil
 from collections.abc import Collection, Mapping
 from typing import Protocol, TypeVar
 
+from perturbations.base import wings
 from perturbations.base.errors import ShelfError
 
 _Thing = TypeVar("_Thing")
@@ -22,15 +23,16 @@ def things(package: str, constant: str, kind: type[_Thing], beside: Collection[s
     """File name -> what the file declares, for each file of a shelf, sorted.
 
     `package` is the shelf's full name. Every file but `registry.py` and those named in `beside`, which things share,
-    must define `constant`, of the type `kind`.
+    must define `constant`, of the type `kind`; and so must the modules that wings put on the shelf.
     Raises `ShelfError` naming the file that does not.
     """
     shelf = importlib.import_module(package)
     no_things = {_REGISTRY, *beside}
     names = sorted(module.name for module in pkgutil.iter_modules(shelf.__path__) if module.name not in no_things)
+    modules = {name: f"{package}.{name}" for name in names} | wings.on_shelf(package)
     declared = {}
-    for name in names:
-        module = importlib.import_module(f"{package}.{name}")
+    for name, path in sorted(modules.items()):
+        module = importlib.import_module(path)
         thing = getattr(module, constant, None)
         if not isinstance(thing, kind):
             raise ShelfError(

@@ -49,7 +49,8 @@ class Wing:
         summary: what it is for.
         needs: the wings whose public functions it uses; without them it is not there either.
         rules: its files of `workflow/rules`, without ending.
-        files: the files outside of its package that belong to it, relative to the repository: shelf files, docs.
+        files: the files outside of its package that belong to it, relative to the repository.
+        things: the shelf's full name -> the names of its things there -> its modules that declare them.
         places: its kinds of files -> their paths with fields in braces, for `manifest.layout`.
         fields: the fields of these paths that are no plain names -> what they may hold, as a regular expression.
         corpus_files: those of its kinds of files that lie beside each corpus's manifests.
@@ -61,6 +62,7 @@ class Wing:
         work: lines that say what a run does, given one name of a rule per job.
         pack: packs the files of a part, for runs in an object store.
         unpack: unpacks what was brought to a job of such a run.
+        encoder: the kind of its file that is a small dual encoder's folder, for evaluations that name no model.
         score: the command `perturb score` for composed queries.
     """
 
@@ -68,6 +70,7 @@ class Wing:
     needs: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    things: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
     corpus_files: tuple[str, ...] = ()
@@ -79,6 +82,7 @@ class Wing:
     work: Callable[[Collection[str]], Iterable[str]] = nothing
     pack: Callable[[Path, Iterable[str | None]], object] = nothing
     unpack: Callable[[], object] = nothing
+    encoder: str | None = None
     score: Callable[[argparse.Namespace], int] | None = None
 
 
@@ -110,6 +114,15 @@ def only(functions: Iterable[_FunctionT | None]) -> _FunctionT | None:
 def sections() -> dict[str, type[Strict]]:
     """The type of each wing's section of `config.yaml`."""
     return {name: wing.section() for name, wing in wings().items() if wing.section is not None}
+
+
+def on_shelf(package: str) -> dict[str, str]:
+    """The names of things that wings put on a shelf -> their modules."""
+    return {
+        thing: f"perturbations.{name}.{module}"
+        for name, wing in wings().items()
+        for thing, module in wing.things.get(package, {}).items()
+    }
 
 
 def rules() -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,11 +12,9 @@ from perturbations.composed.builder import build
 from perturbations.composed.instructions import words_of
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.datasets import registry
-from perturbations.datasets.demo import has_families
 from perturbations.datasets.egocvr import pool_of
 from perturbations.datasets.listing import Listing
-from perturbations.datasets.registry import Dataset, annotations_of
-from perturbations.demo import film
+from perturbations.datasets.registry import Dataset, FamilyMember, annotations_of
 
 
 def _annotation_files(dataset: Dataset) -> tuple[Path, ...]:
@@ -79,17 +77,23 @@ def _no_pool(dataset: Dataset) -> str | None:
 _DRAWN = "drawn"
 
 
+def _members(dataset: Dataset) -> Sequence[FamilyMember]:
+    """The members of the families of a dataset's clips; none where they come in none."""
+    families = registry.get(dataset.adapter).families
+    return () if families is None else families(dataset)
+
+
 def _of_families(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split:
     """Every pair of a family that differs in one thing; each query is asked among its whole family."""
     listed = {item.item_id for item in listing.items}
-    members = [member for member in film.families(dataset.clips) if film.item_id(member.scene) in listed]
+    members = [member for member in _members(dataset) if member.item_id in listed]
     pool = tuple(
         PoolClip(
-            name=film.item_id(member.scene),
+            name=member.item_id,
             video_id=f"family-{member.family:04d}",
-            narration=film.caption(member.scene),
-            start_s=member.place * film.SECONDS_LONG,
-            end_s=(member.place + 1) * film.SECONDS_LONG,
+            narration=member.caption,
+            start_s=member.start_s,
+            end_s=member.end_s,
         )
         for member in members
     )
@@ -102,22 +106,21 @@ def _of_families(dataset: Dataset, listing: Listing, seed: int, name: str) -> Sp
     return Split(pool, tuple(_queries(members)), blocks, frozenset(blocks))
 
 
-def _queries(members: list[film.Member]) -> Iterator[ComposedQuery]:
+def _queries(members: Sequence[FamilyMember]) -> Iterator[ComposedQuery]:
     for query in members:
         for target in members:
             moves, coloured = query.motion != target.motion, query.colour != target.colour
             if query.family != target.family or moves == coloured:
                 continue
-            caption = film.caption(query.scene)
             old, new = (query.motion, target.motion) if moves else (query.colour, target.colour)
             yield ComposedQuery(
-                query_id=f"{film.item_id(query.scene)}:{film.item_id(target.scene)}",
-                clip=film.item_id(query.scene),
-                targets=(film.item_id(target.scene),),
+                query_id=f"{query.item_id}:{target.item_id}",
+                clip=query.item_id,
+                targets=(target.item_id,),
                 instruction=f"Now it {new} instead." if moves else f"Make it {new} instead.",
-                narration=caption,
-                target_narration=film.caption(target.scene),
-                modified_caption=caption.replace(old, new, 1),
+                narration=query.caption,
+                target_narration=target.caption,
+                modified_caption=query.caption.replace(old, new, 1),
                 kind="temporal" if moves else "object",
                 kind_source=_DRAWN,
                 instruction_source=_DRAWN,
@@ -125,7 +128,7 @@ def _queries(members: list[film.Member]) -> Iterator[ComposedQuery]:
 
 
 def _no_families(dataset: Dataset) -> str | None:
-    return None if has_families(dataset) else "its scenes differ in every respect; `families: true` draws those for it"
+    return None if _members(dataset) else "its scenes differ in every respect; `families: true` draws those for it"
 
 
 _OF_ADAPTERS = {
@@ -135,7 +138,6 @@ _OF_ADAPTERS = {
         files=lambda dataset: (annotations_of(dataset), pool_of(dataset)),
         target="egocvr",
     ),
-    "demo": _SplitSource(split=_of_families, refusal=_no_families),
 }
 
 
@@ -144,4 +146,6 @@ def source_of(adapter: str) -> _SplitSource | None:
     if adapter in _OF_ADAPTERS:
         return _OF_ADAPTERS[adapter]
     declared = registry.get(adapter)
+    if declared.families is not None:
+        return _SplitSource(split=_of_families, refusal=_no_families)
     return _SplitSource(split=_of_spans, refusal=declared.whole) if declared.spans else None

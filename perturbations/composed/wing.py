@@ -73,14 +73,13 @@ def _work(rules: Collection[str]) -> Iterator[str]:
 
 WING = PlanWing(
     summary="retrieval by a clip and an instruction",
-    needs=("demo", "evaluation"),
+    needs=("evaluation",),
     rules=("composed_common", "composed"),
-    files=(
-        "perturbations/exports/composed.py",
-        "perturbations/evaluation/protocols/egocvr.py",
-        "docs/how-to/composed.md",
-        "docs/egocvr.md",
-    ),
+    files=("docs/how-to/composed.md", "docs/egocvr.md"),
+    things={
+        "perturbations.exports": {"composed": "egocvr"},
+        "perturbations.evaluation.protocols": {"egocvr": "egocvr"},
+    },
     places=PLACES,
     section=_section,
     problems=_problems,

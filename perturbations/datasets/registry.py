@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal, Union
+from typing import Annotated, Literal, NamedTuple, Union
 
 from pydantic import AliasChoices, Discriminator, Field, Tag, field_validator
 from pydantic.config import JsonDict
@@ -127,6 +127,21 @@ def _needs_spans(dataset: Dataset) -> str | None:
     return None if dataset.has_spans else "its items are whole videos, and a split needs several clips of each video"
 
 
+class FamilyMember(NamedTuple):
+    """A clip of a family, whose clips differ in their motion or colour alone, and its caption, which names both.
+
+    A family's clips follow each other, as if they were parts of one video.
+    """
+
+    item_id: str
+    caption: str
+    family: int
+    motion: str
+    colour: str
+    start_s: float
+    end_s: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
     """One annotation format.
@@ -147,6 +162,7 @@ class Adapter:
         gender: whether captions mention men and women. YouCook2's instructions do not (Schiappa et al.).
         extensions: for videos whose names are listed without an extension.
         drawn: whether the package draws the videos itself.
+        families: a function of a dataset that can have families: all their members, in order; none where it has none.
         whole: a function of the dataset: why its items are whole videos, not parts; None where they are parts.
     """
 
@@ -164,6 +180,7 @@ class Adapter:
     gender: bool = True
     extensions: tuple[str, ...] = VIDEO_EXTENSIONS
     drawn: bool = False
+    families: Callable[[Dataset], Sequence[FamilyMember]] | None = None
     whole: Callable[[Dataset], str | None] = _needs_spans
 
 

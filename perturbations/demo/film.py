@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perturbations.demo.canvas import HEIGHT, PIXEL, SHIFT, WIDTH, Canvas, Colour, Dice, blend, cos, sin, weights
 from perturbations.demo.drawn_objects import COLOURS, OBJECTS, SECONDS, SIZES, UNIT, Part, tones_of
-from perturbations.demo.layout import FAR_PAN, NEAR_PAN, PLACES
+from perturbations.demo.scenery import FAR_PAN, NEAR_PAN, PLACES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,11 +143,6 @@ def _index(thing: int, place: int, motion: int, colour: int, size: int) -> int:
     for digit, names in ((size, SIZES), (colour, COLOURS), (motion, _MOTIONS), (place, PLACES), (thing, OBJECTS)):
         rest = rest * len(names) + digit
     return rest * pow(_STRIDE, -1, _COMBINATIONS) % _COMBINATIONS
-
-
-def family_items(clips: int) -> list[tuple[str, str]]:
-    """As `items`, of the first `clips` scenes of families."""
-    return [(item_id(member.scene), caption(member.scene)) for member in families(clips)]
 
 
 def caption(index: int) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perturbations.demo.layout import PLACES
 from perturbations.plan.extension import PlanWing
 
 if TYPE_CHECKING:
+    from perturbations.cli.arguments import Commands
     from perturbations.plan.listed import ListedClip
 
 
@@ -16,8 +18,18 @@ def _draw(listed: ListedClip) -> None:
     drawing.draw(listed)
 
 
+def _jobs(commands: Commands) -> None:
+    from perturbations.demo import jobs
+
+    jobs.add(commands)
+
+
 WING = PlanWing(
     summary="clips that the package draws itself",
-    files=("perturbations/datasets/demo.py",),
+    rules=("demo",),
+    things={"perturbations.datasets": {"demo": "adapter"}},
+    places=PLACES,
+    declare_jobs=_jobs,
     draw=_draw,
+    encoder="demo_encoder",
 )

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "train-encoder", _train_encoder, "train the small dual encoder on the demo's scenes")
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--output", type=Path, required=True, help="the model's folder")
-
     parser = add_command(commands, "encode-gallery", _encode_gallery, "encode a dataset's clean clips or captions")
     add_model(parser)
     parser.add_argument("--sources", type=Path, required=True)
@@ -60,14 +56,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--parts", nargs="+", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
-
-
-def _train_encoder(options: argparse.Namespace) -> int:
-    need_models()
-    from perturbations.evaluation import demo_encoder
-
-    demo_encoder.train(options.output, seed=options.seed)
-    return 0
 
 
 def _encode_gallery(options: argparse.Namespace) -> int:

@@ -5,7 +5,6 @@ from pathlib import Path
 _JOB = "{direction}/{side}/{corpus}/{level}/{group}"
 
 PLACES = {
-    "demo_encoder": "work/demo_encoder",
     "checked_model": "work/models/{model}.json",
     "model_files": "work/models/{model}.files.json",
     "encoded": "work/{dataset}/evaluation/{model}/{modality}.safetensors",

@@ -6,20 +6,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from perturbations.base import wings
+from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.layout import KINDS as KINDS
-from perturbations.evaluation.layout import PLACES
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import caption_recipes, listed
 from perturbations.plan.extension import CaptionShards, Plans
 from perturbations.plan.paths import Inputs, options, without_braces
-
-DEMO_ENCODER = PLACES["demo_encoder"]
-"""The encoder that the workflow trains when no pretrained model is configured."""
 
 
 def group_of(kind: str) -> str:
@@ -58,11 +56,20 @@ def planned_parts(config: configuration.Config, dataset: str, kind: str) -> list
     return parts
 
 
+def _encoder(config: configuration.Config) -> str:
+    """The encoder that the workflow trains when no model is configured. Raises `ConfigError` where it trains none."""
+    kind = wings.only(wing.encoder for wing in wings.wings().values())
+    if kind is None:
+        key = "evaluation.pretrained"
+        raise ConfigError(config.places.before(key, f"{key}: name a model; this installation trains no small encoder"))
+    return layout.at(kind)
+
+
 def model_inputs(config: configuration.Config) -> Inputs:
     """The files that a model is loaded from. Raises `ConfigError` for a checkpoint with braces in its name."""
     inputs: Inputs = {}
     if config.evaluation.pretrained is None:
-        inputs["pretrained"] = DEMO_ENCODER
+        inputs["pretrained"] = _encoder(config)
     if config.evaluation.checkpoint is not None:
         inputs["checkpoint"] = without_braces("evaluation.checkpoint", config.evaluation.checkpoint)
     return inputs
@@ -77,7 +84,7 @@ def model_options(config: configuration.Config) -> list[str]:
     """The model's files as options of a command."""
     wanted = config.evaluation
     checkpoint = [f"--checkpoint={wanted.checkpoint}"] if wanted.checkpoint else []
-    return [f"--pretrained={wanted.pretrained or DEMO_ENCODER}", *checkpoint]
+    return [f"--pretrained={wanted.pretrained or _encoder(config)}", *checkpoint]
 
 
 def _encoded(config: configuration.Config, dataset: str, modality: str) -> str:

@@ -79,7 +79,6 @@ def _work(rules: Collection[str]) -> Iterator[str]:
 
 WING = PlanWing(
     summary="retrieval with perturbed queries, without and with test-time adaptation",
-    needs=("demo",),
     rules=("evaluation_common", "evaluation"),
     places=PLACES,
     fields=FIELDS,

@@ -1,12 +1,17 @@
-"""EgoCVR's files, which its released evaluation reads: queries, the pool of clips, galleries as rows of it."""
+"""What EgoCVR brings to shelves: its protocols, and the files that its released evaluation reads.
+
+Sec. 5: a clip and an instruction ask for other clips; nothing is perturbed. A hit is any target. The files hold
+queries, the pool of clips, and galleries as rows of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perturbations.base.errors import ConfigError, ManifestError, short
+from perturbations.evaluation.protocols.registry import EvaluationProtocol, PaperProtocols
 from perturbations.exports.registry import Export
 from perturbations.exports.writing.requests import Request
 
@@ -78,4 +83,50 @@ EXPORT = Export(
     summary="EgoCVR's released evaluation",
     refuses="names and instructions that pandas takes for missing values",
     splits=write,
+)
+
+
+# --- protocols --------------------------------------------------------------------------------------------------------
+
+_COMPOSED = {
+    "galleries": ["global_rows", "local_released"],
+    "strategies": ["text", "visual", "average", "two_stage"],
+    "words": ["instruction", "tfcvr", "gt"],
+    "average": ["released"],
+    "shortlist": 15,
+    "first_stage": ["visual"],
+    "frames": "mean",
+    "suites": [],
+    "text_suites": [],
+}
+
+
+def _protocol(table: str, summary: str, **changed: Any) -> EvaluationProtocol:
+    return EvaluationProtocol(
+        name=f"egocvr_table_{table}",
+        paper="egocvr",
+        tables=(table,),
+        summary=f"composed: {summary}",
+        datasets=("egocvr",),
+        evaluation={"num_frames": 15, "suites": [], "methods": ["none"]},
+        suites={"mlvp": {}},
+        composed={**_COMPOSED, **changed},
+        needs={"pretrained": "CLIP ViT-L/14 (DataComp-1B) or BLIP-Large; EgoVLPv2 and LanguageBind: `perturb score`"},
+        unstated=("the local galleries: those that give the paper's mean size and chance",),
+    )
+
+
+PROTOCOLS = PaperProtocols(
+    paper="egocvr",
+    title="EgoCVR",
+    suite=None,
+    metric="recall_at_1",
+    scores=(),
+    source="",
+    protocols=(
+        _protocol("1", "all strategies, global and local"),
+        _protocol("2", "whole clips, or with `composed.frames: middle` the middle frame"),
+        _protocol("3", "the stages of TFR-CVR"),
+        _protocol("4", "instruction, predicted and ground-truth caption"),
+    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from perturbations.datasets.listing import Collector, Item
-from perturbations.datasets.registry import Adapter, Dataset
+from perturbations.datasets.registry import Adapter, Dataset, FamilyMember
 from perturbations.demo import film
 
 
@@ -19,14 +19,28 @@ class Demo(Dataset):
     )
 
 
-def has_families(dataset: Dataset) -> bool:
-    """Whether the scenes come in families."""
-    return isinstance(dataset, Demo) and dataset.families
+def _families(dataset: Dataset) -> list[FamilyMember]:
+    """The members of the scenes' families; none where the scenes differ in every respect."""
+    members = film.families(dataset.clips) if isinstance(dataset, Demo) and dataset.families else []
+    seconds = film.SECONDS_LONG
+    return [
+        FamilyMember(
+            item_id=film.item_id(member.scene),
+            caption=film.caption(member.scene),
+            family=member.family,
+            motion=member.motion,
+            colour=member.colour,
+            start_s=member.place * seconds,
+            end_s=(member.place + 1) * seconds,
+        )
+        for member in members
+    ]
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
     """The package's own scenes."""
-    scenes = film.family_items(dataset.clips) if has_families(dataset) else film.items(dataset.clips)
+    members = _families(dataset)
+    scenes = [(member.item_id, member.caption) for member in members] or film.items(dataset.clips)
     for item_id, text in scenes:
         collector.add(Item(item_id, item_id, (f"{item_id}.mp4",), (text.strip(),), where=item_id))
 
@@ -41,5 +55,6 @@ ADAPTER = Adapter(
     takes=("clips",),
     settings=Demo,
     drawn=True,
+    families=_families,
     read=read,
 )
