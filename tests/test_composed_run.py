@@ -263,8 +263,6 @@ def test_what_a_job_reads() -> None:
         "work/mine/composed/features/clean/clean.safetensors",
         "--queries",
         "work/mine/composed/features/mlvp/low.safetensors",
-        "--texts",
-        "work/mine/composed",
     ]
 
 
