@@ -39,12 +39,11 @@ class LinesOfKeys:
     """The place of every key; a key of several sources stands in the last one, whose value counts.
 
     All are equal, so that configurations that say the same are, wherever their keys stand. `title` is what messages
-    call the whole; `is_part` that it is a part of what the sources hold.
+    call the whole.
     """
 
     by_key: Mapping[Key, LineOfKey] = field(compare=False)
     title: str = field(default="config.yaml", compare=False)
-    is_part: bool = field(default=False, compare=False)
 
     def of(self, key: Key) -> LineOfKey | None:
         """Where a key stands, or else the nearest key around it; None where nothing of it is written anywhere."""
@@ -60,36 +59,6 @@ class LinesOfKeys:
 
 
 NOWHERE = LinesOfKeys({})
-
-
-def of_module(
-    name: str, part: object, whole: object, files: Iterable[Path], command_line: object = None
-) -> LinesOfKeys:
-    """The places of the configuration that a module is given: of a part of what its user's files hold, or of none.
-
-    `part` is an object in `whole`, the configuration of the user's own Snakefile, which is read from `files`.
-    """
-    title = f"the configuration of the module `{cut(name)}`"
-    path = _path_of(part, whole, ())
-    if path is None:
-        return LinesOfKeys({}, title)
-    there = read(files, command_line)
-    by_key = {key[len(path) :]: place for key, place in there.by_key.items() if key[: len(path)] == path}
-    by_key.pop((), None)
-    return LinesOfKeys(by_key, title, is_part=True)
-
-
-def _path_of(part: object, whole: object, path: Key) -> Key | None:
-    """The path of an object in nested mappings; None where it is in none of them."""
-    if part is whole:
-        return path
-    if not isinstance(whole, Mapping) or len(path) == _MOST_LEVELS:
-        return None
-    paths = (_path_of(part, value, (*path, str(name))) for name, value in whole.items())
-    return next((path for path in paths if path is not None), None)
-
-
-_MOST_LEVELS = 8
 
 
 def read(files: Iterable[Path], command_line: object = None) -> LinesOfKeys:

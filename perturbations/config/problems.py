@@ -242,7 +242,7 @@ def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]], pl
         key = _key_of(item)
         texts.setdefault(key, []).append(_explained(item))
         source = getattr(places.of(key), "source", None)
-        if (len(key) > 1 or places.is_part) and isinstance(item["input"], str) and source == COMMAND_LINE:
+        if len(key) > 1 and isinstance(item["input"], str) and source == COMMAND_LINE:
             hints[key] = _TEXTS_ONLY
         hints[key] = hints.get(key) or _hint(item, known, first=key[:-1] not in explained)
         if item["type"] == "extra_forbidden":

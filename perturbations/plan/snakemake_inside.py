@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from perturbations.base.errors import ConfigError
+from perturbations.base.errors import ConfigError, cut
 from perturbations.config import line_numbers
 from perturbations.manifest.layout import TOP
 from perturbations.plan import workplace
@@ -21,15 +21,11 @@ def config_files(workflow: Any) -> list[Path]:
     return [Path(name) for name in workflow.overwrite_configfiles]
 
 
-def places(workflow: Any, config: object, files: list[Path]) -> line_numbers.LinesOfKeys:
-    """Where the keys of `config` stand. A module is given a part of what its user's files hold: the files are his."""
-    command_line = workflow.config_settings.config
-    modifier = workflow.modifier
-    if not modifier.skip_configfile:  # no module with `config:`
-        return line_numbers.read(files, command_line)
-    whole = workflow.modifier_stack[0].globals["config"]
-    users = map(Path, [*workflow.configfiles, *workflow.overwrite_configfiles])
-    return line_numbers.of_module(modifier.namespace, config, whole, users, command_line)
+def places(workflow: Any, files: list[Path]) -> line_numbers.LinesOfKeys:
+    """Where the keys of the configuration stand; that of a module with `config:` stands in its user's Snakefile."""
+    if workflow.modifier.skip_configfile:
+        return line_numbers.LinesOfKeys({}, f"the configuration of the module `{cut(workflow.modifier.namespace)}`")
+    return line_numbers.read(files, workflow.config_settings.config)
 
 
 def moved(workflow: Any, own: Mapping[str, str]) -> dict[str, str]:
