@@ -116,7 +116,7 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("datasets/mine/language", False, "datasets.mine.language", "not False; YAML reads yes, no,.* quotes"),
     ("datasets/mine/columns", {"itemid": "x"}, "datasets.mine.columns.itemid", "unknown key"),
     ("datasets/mine/columns", {"item_id": ""}, "datasets.mine.columns.item_id", "at least 1 character, not ''"),
-    ("datasets/whole", clips.DATASET, "datasets.whole", "taken by a folder"),
+    ("datasets/logs", clips.DATASET, "datasets.logs", "taken by a folder"),
     ("datasets/" + "a" * 65, clips.DATASET, "datasets." + "a" * 65, "at most 64"),
     ("datasets/MSR-VTT", clips.DATASET, "datasets.MSR-VTT", "pattern"),
     ("datasets/..", clips.DATASET, "datasets...", "pattern"),

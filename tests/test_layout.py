@@ -44,6 +44,12 @@ def test_what_no_run_writes_has_no_place() -> None:
         assert layout.place_of(path) is None
 
 
+def test_names_that_no_dataset_can_have_follow_from_the_paths() -> None:
+    assert (
+        {"manifests", "logs", "benchmarks"} <= layout.reserved() <= {"manifests", "logs", "benchmarks", "demo_encoder"}
+    )
+
+
 # --- no other file spells a path --------------------------------------------------------------------------------------
 
 PARTS = {part for path in layout.patterns().values() for part in path.split("/")}

@@ -21,6 +21,7 @@ import yaml
 
 from perturbations import read_manifest
 from perturbations.base import storage
+from perturbations.manifest import layout
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
 from perturbations.suites import registry
@@ -439,3 +440,23 @@ def test_the_default_target_is_the_demo(tmp_path: Path) -> None:
     done = project.snakemake("--dry-run")
     jobs = dict(line.split() for line in done.stdout.splitlines() if line.startswith(("all ", "videos ", "sources ")))
     assert jobs == {"all": "1", "sources": "1", "videos": "60"}
+
+
+def test_a_dataset_may_have_the_name_of_a_folder_or_of_a_suite(tmp_path: Path) -> None:
+    names = ("models", "composed", "whole", "mlvp")
+    datasets = {name: {"adapter": "demo", "clips": 1} for name in names}
+    suites = {"mlvp": {"perturbations": ["fog"], "severities": [1]}}
+    project = Project(tmp_path, {"datasets": datasets, "suites": suites, "storage": {"tier": "recipe"}})
+    made = [
+        path
+        for name in names
+        for path in (layout.at("mixed_types", dataset=name, suite="mlvp"), layout.at("captions", dataset=name))
+    ]
+    project.snakemake(*made)
+    stages = json.loads(project.perturb("status", "--json").stdout)["stages"]
+    assert {(stage["dataset"], stage["stage"]) for stage in stages} >= {(name, "videos") for name in names}
+    verified = {
+        entry["manifest"]: entry["problems"] for entry in json.loads(project.perturb("verify", "--json").stdout)
+    }
+    assert {*made} <= {*verified}
+    assert not any(verified.values())

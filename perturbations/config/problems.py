@@ -12,6 +12,7 @@ from perturbations.config.line_numbers import COMMAND_LINE, NOWHERE, Key, LineOf
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
+from perturbations.manifest import layout
 from perturbations.suites import registry
 from perturbations.suites.strengths import ParameterValue
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from perturbations.config.sections import Config, SuiteSection
 
 MOST_PROBLEMS = 100
-
-_RESERVED = ("whole", "logs", "benchmarks", "demo_encoder")
-"""No names of datasets: folders of that name below `work` hold something else."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def of_datasets(config: Config) -> list[Problem]:
     """Names that are taken, and paths that an adapter needs or does not take."""
     problems = []
     for name, dataset in config.datasets.items():
-        if name in _RESERVED:
+        if name in layout.reserved():
             text = "the name is taken by a folder of the workflow; choose another"
             problems.append(Problem(("datasets", name), text))
         adapter = datasets.get(dataset.adapter)
@@ -298,7 +296,7 @@ _IN_YAML = {
 """What pydantic names by its Python types."""
 
 _SHAPES = {
-    r"^[a-z][a-z0-9_]*$": "a name has lower-case letters, digits and `_`, a letter first",
+    f"^{layout.NAME}$": "a name has lower-case letters, digits and `_`, a letter first",
     r"^[0-9a-f]{64}$": "a SHA-256 has 64 digits from 0 to f",
 }
 """What a pattern says, in words."""

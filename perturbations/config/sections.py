@@ -211,7 +211,7 @@ class _Config(Strict):
     """The whole of `config.yaml`: what to make. Where it runs is a matter of workflow/profiles."""
 
     seed: Seed = Field(0, description="the one seed; a different one gives a different realization of everything")
-    datasets: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)], AnyDataset] = Field(
+    datasets: dict[Annotated[str, Field(pattern=f"^{layout.NAME}$", max_length=64)], AnyDataset] = Field(
         description="name -> dataset; the targets are called after the names, e.g. mlvp_msrvtt", min_length=1
     )
     suites: dict[str, SuiteSection] = Field(

@@ -159,12 +159,30 @@ def manifest_at(path: Path) -> Place | None:
 @cache
 def _compiled() -> list[tuple[str, re.Pattern[str]]]:
     ordered = sorted(patterns().items(), key=lambda item: (item[1].count("{"), -len(item[1])))
-    fields = _FIELDS | {name: text for wing in wings.wings().values() for name, text in wing.fields.items()}
-    return [(kind, re.compile(_expression(text, fields))) for kind, text in ordered]
+    return [(kind, re.compile(_expression(text))) for kind, text in ordered]
 
 
-def _expression(text: str, fields: Mapping[str, str]) -> str:
+@cache
+def _fields() -> dict[str, str]:
+    return _FIELDS | {name: text for wing in wings.wings().values() for name, text in wing.fields.items()}
+
+
+@cache
+def reserved() -> frozenset[str]:
+    """Names that no dataset can have: that of a tree's beginning, and those of folders that hold something else alone.
+
+    These are made whole, or hold folders themselves.
+    """
+    names = {MANIFESTS}
+    for folder, *rest in (PurePosixPath(text).parts[1:] for text in patterns().values()):
+        fields = [_fields().get(name, NAME) for name in re.findall(r"\{(\w+)\}", "/".join(rest))]
+        if re.fullmatch(NAME, folder) and (not rest or any(re.fullmatch(field, "a/b") for field in fields)):
+            names.add(folder)
+    return frozenset(names)
+
+
+def _expression(text: str) -> str:
     parts = re.split(r"\{(\w+)\}", text)
     parts[::2] = map(re.escape, parts[::2])
-    parts[1::2] = [f"(?P<{name}>{fields.get(name, NAME)})" for name in parts[1::2]]
+    parts[1::2] = [f"(?P<{name}>{_fields().get(name, NAME)})" for name in parts[1::2]]
     return "".join(parts)

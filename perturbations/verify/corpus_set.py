@@ -17,6 +17,7 @@ from perturbations.guides.registry import Known
 from perturbations.manifest import layout, locations, sets
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.media import sound
+from perturbations.plan import sharding
 from perturbations.plan.recipe import VideoRecipe, parse
 from perturbations.verify.clip_checks import ClipCheck
 from perturbations.verify.findings import Finding, name_of
@@ -84,6 +85,8 @@ class VerifiedCorpus:
         return [self.manifest.root / layout.at(ANALYSES.name, dataset=dataset, analysis=analysis)]
 
     def _dataset(self) -> str:
+        if self.manifest.collection is not None:
+            return sharding.dataset_of(self.manifest.collection)
         folder = self.manifest.path.parent.parent
         return folder.parent.name if folder.name == layout.WHOLE else folder.name
 
