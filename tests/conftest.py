@@ -12,7 +12,7 @@ from types import ModuleType
 
 import needs
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import perturbations
 
@@ -23,6 +23,8 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 # On a busy machine an example may take any time.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+# The CI prints the first example that fails: to find a simpler one takes up to five minutes per test.
+settings.register_profile("ci", settings.get_profile("unhurried"), phases=set(Phase) - {Phase.shrink, Phase.explain})
 
 _SKIPPED = "perturbations/skipped"
 _PACKAGE = Path(perturbations.__file__).parent

@@ -147,7 +147,7 @@ class Cluster:
     def kill_node(self, name: str) -> None:
         """A node dies: its daemon and all that works on it, at once and without a word."""
         processes = psutil.Process(self.first).children(recursive=True)
-        next(process for process in processes if process.cmdline() == [*_NODE, name]).kill()
+        next(process for process in processes if _command(process) == [*_NODE, name]).kill()
 
     def start_node(self, name: str) -> None:
         """The node comes back."""
@@ -209,6 +209,14 @@ def _free_ports(count: int) -> list[int]:
     for server in sockets:
         server.close()
     return ports
+
+
+def _command(process: psutil.Process) -> list[str]:
+    """A process's command; empty once it has ended, also while nobody has waited for it."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _first(process: subprocess.Popen[bytes], folder: Path) -> int:
