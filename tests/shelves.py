@@ -12,14 +12,16 @@ ROOT = Path(__file__).parents[1]
 
 
 def copy_with(root: Path, files: dict[str, str]) -> Path:
-    """A copy of the package and the workflow below `root`, with these files added: path -> text."""
+    """A copy of the package and the workflow below `root`, with these files added: path -> text.
+
+    A file of that name gives way: who follows a page of docs/how-to has it.
+    """
     for name in ("perturbations", "workflow", "envs"):
         # With its compiled modules, which fit as long as their sources have the same time; not those being written.
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("*.pyc.*"))
     shutil.copy(ROOT / "Snakefile", root)
     shutil.copy(ROOT / "config.yaml", root)
     for path, text in files.items():
-        assert not (root / path).exists()
         (root / path).write_text(text)
     return root
 

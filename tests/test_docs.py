@@ -51,6 +51,14 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(linked), target
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "how-to").glob("add-a*.md")), ids=lambda page: page.stem)
+def test_an_example_passes_the_linter(page: Path) -> None:
+    for text in re.findall(r'^```python\n(""".*?)^```', page.read_text(encoding="utf-8"), re.M | re.S):
+        check = [sys.executable, "-m", "ruff", "check", "--stdin-filename", ROOT / "perturbations" / "example.py", "-"]
+        done = subprocess.run(check, cwd=ROOT, input=text, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+
+
 def commands() -> list[str]:
     """Every command of `perturb` in a block of a page."""
     blocks = [

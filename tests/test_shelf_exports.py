@@ -31,11 +31,12 @@ FORMAT = '''
 
 import json
 
-from perturbations.exports.writing.requests import Exported, Request
 from perturbations.exports.registry import Export
+from perturbations.exports.writing.requests import Exported, Request
 
 
 def write(request: Request) -> Exported:
+    """Write the list."""
     from perturbations.exports.writing import stored_clips
 
     rows = stored_clips.complete(stored_clips.read(request.manifest))

@@ -16,21 +16,23 @@ BRIGHTEST = '''
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from perturbations.guides.registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,
-    FactsRequest,
-    Facts,
     ClipShape,
+    Facts,
+    FactsRequest,
     Guide,
     GuideRecipe,
-    Results,
     GuideSettings,
+    Results,
     Work,
 )
+from perturbations.media.footage import CleanClip
 
 
 class Brightness(AnalysisRecipe):
@@ -61,7 +63,7 @@ def settle_analysis(settings: GuideSettings) -> Brightness:
     return Brightness(version=1)
 
 
-def run(recipe: AnalysisRecipe, clips, work: Work) -> Results:
+def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
     """The mean of each channel."""
     results = []
     for clip in clips:

@@ -22,10 +22,19 @@ CENTRED = '''
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
 from perturbations.tta.methods.registry import Method
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def centred(task, batches):
+    from perturbations.tta.inputs import Batch
+    from perturbations.tta.task import Task
+
+
+def centred(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Each item's similarities less their mean over the batch."""
     compare = task.comparison()
     for batch in batches:

@@ -23,14 +23,19 @@ NOVEL = '''
 
 from __future__ import annotations
 
-from perturbations.suites import kernels
+from typing import TYPE_CHECKING
+
 from perturbations.base.bounds import SHARE
+from perturbations.suites import kernels
 from perturbations.suites.registry import Paper, Suite, table
+
+if TYPE_CHECKING:
+    from perturbations.video.kernel import Apply
 
 _PAPER = Paper(suite="novel", video_source="Nobody 2026, Tab. 1", text_source="Nobody 2026, Tab. 2")
 
 
-def dim(realization, num_frames, height, width, *, share):
+def dim(drawn: None, num_frames: int, height: int, width: int, *, share: float) -> Apply:
     """Take a share of the light away."""
     return lambda frame, index: (frame * (1 - share)).astype(frame.dtype)
 
