@@ -5,10 +5,13 @@ A reason begins with "needs": by that, `pytest --skipped` knows the tests to run
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 import os
 import shutil
+import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import NoReturn
 
 import pytest
@@ -25,7 +28,7 @@ ROOT = "root, to mount a disk: run pytest as root"
 NO_ROOT = "a user whom permissions bind: run pytest as another user than root"
 DECORD = "decord, which has no wheel for this machine: pip install 'decord>=0.6,<0.7'"
 READERS = "sh envs/install.sh dev,exports"
-LIBRARIES = {"torchvision": "pip install torchvision", "ultralytics": "pip install ultralytics"}
+LIBRARIES = {"torchvision": "pip install torchvision", "ultralytics": "pip install --no-deps ultralytics"}
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 STORE = "sh envs/install.sh dev,store-tests"
@@ -48,6 +51,28 @@ def library(name: str) -> ModuleType:
     reason = f"{REASON}{name}, of a version that fits torch: .venv/bin/{LIBRARIES[name]}"
     module: ModuleType = pytest.importorskip(name, reason=reason, exc_type=Exception)
     return module
+
+
+def ultralytics(patch: pytest.MonkeyPatch) -> ModuleType:
+    """The library of YOLO-World, imported; skips where it is not installed.
+
+    Of torchvision it takes one function here. No CPU build of torchvision is on the index for every torch: without one
+    that loads, ultralytics' own form of the function stands in for it.
+    """
+    try:
+        importlib.import_module("torchvision")
+    except Exception:  # of another torch, it raises a RuntimeError
+        version = importlib.metadata.version
+        named = {"torchvision": "0.28.0"}
+        patch.setattr(importlib.metadata, "version", lambda name: named.get(name) or version(name))
+        module = library("ultralytics")
+        from ultralytics.utils.nms import TorchNMS
+
+        torchvision = ModuleType("torchvision")
+        torchvision.ops = SimpleNamespace(nms=TorchNMS.nms)  # type: ignore[attr-defined]
+        patch.setitem(sys.modules, "torchvision", torchvision)
+        return module
+    return library("ultralytics")
 
 
 def reader(name: str) -> ModuleType:
