@@ -3,8 +3,7 @@
     python benchmarks/corpus.py VIDEO [VIDEO ...] [--shard 50] [--severities 1 3 5]
 
 Every job is the workflow's own command (`perturb rule videos`), imports and process start included, on a shard in which
-the given videos take turns. `checked` decodes every stored file again (the default of the
-workflow), `unchecked` does not.
+the given videos take turns.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def main() -> None:
         for name in ANALYSES if any(registry.get(key).guide for key in options.perturbations) else ():
             full, twelve = (_analysed(name, tier, folder) / options.shard for tier in (HIGH, TWELVE))
             print(f"| {name} | {full:.3f} | {twelve:.3f} |", flush=True)
-        columns = ("perturbation", "severity", "plain transcode", "unchecked", "checked", "12 frames", "MB")
+        columns = ("perturbation", "severity", "plain transcode", "job", "12 frames", "MB")
         print("\n| " + " | ".join(columns) + " |")
         print("|---" * len(columns) + "|")
         for key in options.perturbations:
@@ -105,11 +104,11 @@ def _listed(path: Path) -> ListedClip:
 
 
 def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int) -> str:
-    def job(tier: recipe.Storage, *flags: str) -> tuple[float, float]:
+    def job(tier: recipe.Storage) -> tuple[float, float]:
         job_recipe = recipe.make(registry.get(key), severity, seed=0, storage=tier, donors="bench")
         work = Path(tempfile.mkdtemp(dir=folder))
         command = [sys.executable, "-P", "-m", "perturbations", "rule", "videos", "--recipe", job_recipe.text]
-        command += ["--sources", "../sources.parquet", "--corpus", "corpus", "--output", "part.parquet", *flags]
+        command += ["--sources", "../sources.parquet", "--corpus", "corpus", "--output", "part.parquet"]
         if job_recipe.analysis is not None:
             name = f"{job_recipe.analysis.analysis}-{tier.tier}"
             for path in (f"{name}.parquet", name):  # paths in the part start from the folder of the run
@@ -125,13 +124,11 @@ def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int)
 
     job_recipe = recipe.make(registry.get(key), severity, seed=0, storage=HIGH)
     plain = transcode_cpu(videos, plain_arguments(job_recipe), folder)
-    unchecked, _ = job(HIGH, "--no-check")
-    checked, _ = job(HIGH)
+    full, _ = job(HIGH)
     twelve, size = job(TWELVE)
     name = key.partition("/")[2]
     return (
-        f"| {name} | {severity} | {plain:.3f} | {unchecked:.3f} ({unchecked / plain:.2f} x) "
-        f"| {checked:.3f} ({checked / plain:.2f} x) | {twelve:.3f} | {size / 1e6:.2f} |"
+        f"| {name} | {severity} | {plain:.3f} | {full:.3f} ({full / plain:.2f} x) | {twelve:.3f} | {size / 1e6:.2f} |"
     )
 
 

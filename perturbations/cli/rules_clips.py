@@ -37,7 +37,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--corpus", type=Path, required=True, help="folder for the perturbed files")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--silent", action="store_true", help="store videos without sound")
-    parser.add_argument("--no-check", action="store_true", help="do not decode the stored files (for benchmarks)")
     add_stall_limit(parser)
 
     parser = add_command(commands, "analyse", _analyse, "analyse the clips of a shard")
@@ -95,7 +94,6 @@ def _videos(options: argparse.Namespace) -> int:
         folder=options.corpus,
         journal=layout.journal_of(options.output),
         stall_limit_s=options.stall_limit,
-        check=not options.no_check,
         with_sound=not options.silent,
     )
     finished = list(logged(rows, len(sources), "clips"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.engine.journal import Measured
-from perturbations.engine.planned import PlannedClip, Seen
+from perturbations.engine.planned import PlannedClip
 from perturbations.engine.rendering import planned_clip
 from perturbations.engine.source import Source
 from perturbations.media import decoding, encoding, framefile, probing, quality, sound
@@ -29,19 +29,13 @@ _KEPT_BYTES = 256 * 2**20
 
 
 def produce(
-    recipe: VideoRecipe,
-    source: Source,
-    target: Path,
-    tick: Tick = no_tick,
-    *,
-    check: bool = True,
-    with_sound: bool = True,
+    recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick, *, with_sound: bool = True
 ) -> Measured:
     """Make one corpus entry in the recipe's storage tier and return what was measured of it.
 
     `target` has the tier's extension and is written atomically. The stored file is decoded again, and its frames are
-    hashed and compared with the intended ones, unless `check` is False (for benchmarks). A stored video has the
-    source's sound, if `with_sound`, where the perturbation changes no times.
+    hashed and compared with the intended ones. A stored video has the source's sound, if `with_sound`, where the
+    perturbation changes no times.
     Raises `MediaError` when the clip is the cause of a failure, and `OutputError` when the disk is.
     """
     work = _Work(recipe, source, target, tick, with_sound=with_sound)
@@ -50,8 +44,8 @@ def produce(
     if not isinstance(recipe.storage, StoredVideo):
         return work.make_nothing()
     if work.planned.stores_stream:
-        return work.make_stream(check)
-    return work.make_video(recipe.storage.profile, check)
+        return work.make_stream()
+    return work.make_video(recipe.storage.profile)
 
 
 def measure(
@@ -70,7 +64,7 @@ def measure(
     work.check_sound()
     if work.planned.stores_stream:
         return work.measure_stream(target)
-    return work.measure_video(target, work.intended(keep=False))
+    return work.measure_video(target, work.rendered_and_seen())
 
 
 def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
@@ -105,47 +99,44 @@ class _Work:
             self._audio = sound.TIMES
         self._distortion = _Distortion(self.planned)
 
-    def intended(self, *, keep: bool) -> _Twice:
-        """The perturbed frames, which can be iterated twice; the first iteration measures them."""
+    def rendered_and_seen(self, only: Collection[int] | None = None) -> Iterator[Frame]:
+        """The perturbed frames, or those at `only`, which are compared with the clean ones."""
+        frames = self.planned.frames(only=only, tick=self._tick, seen=self._distortion.see)
+        return frames if self.planned.sees_clean else self._distortion.against_clean(frames, self._tick)
+
+    def make_video(self, profile: str) -> Measured:
         size = self._num_frames * self.planned.height * self.planned.width * 3
-        return _Twice(self._rendered, self._distortion.see, keep=keep and size <= _KEPT_BYTES)
-
-    def _rendered(self, seen: Seen | None, only: Collection[int] | None = None) -> Iterator[Frame]:
-        """The perturbed frames, or those at `only`; measured where `seen` is given."""
-        frames = self.planned.frames(only=only, tick=self._tick, seen=seen)
-        if seen is None or self.planned.sees_clean:
-            return frames
-        return self._distortion.against_clean(frames, self._tick)
-
-    def make_video(self, profile: str, check: bool) -> Measured:
-        intended = self.intended(keep=check)
+        kept: list[Frame] | None = [] if size <= _KEPT_BYTES else None  # of a long clip they are rendered again
         with storage.atomic_path(self._target) as temporary:
             clock = self.planned.timing
             settings = storage.PROFILES[profile]
             keys = set(uniform_indices(settings.key_frames, self._num_frames)) if settings.key_frames else ()
             aspect = self._source.sample_aspect
-            encoding.encode(intended.first(), temporary, settings, clock, key_frames=keys, sample_aspect=aspect)
+            encoding.encode(
+                _keeping(self.rendered_and_seen(), kept),
+                temporary,
+                settings,
+                clock,
+                key_frames=keys,
+                sample_aspect=aspect,
+            )
             self._add_sound(temporary)
-            return self.measure_video(temporary, intended if check else None)
+            return self.measure_video(temporary, self.planned.frames(tick=self._tick) if kept is None else iter(kept))
 
-    def measure_video(self, path: Path, intended: _Twice | None) -> Measured:
-        """Measure a file; compare it with the intended frames where they are given."""
+    def measure_video(self, path: Path, intended: Iterator[Frame]) -> Measured:
+        """Measure a file, and compare it with the intended frames."""
         described = _file_columns(path)
-        if intended is not None:
-            stored = quality.Distortion(structural=False)
-            frames = intended.second() if intended.is_seen else intended.first()
-            pairs = zip(frames, ticking(decoding.decode(MediaClip(path)), self._tick), strict=True)
-            described |= {"frames_sha256": self._hash_of(_compared(pairs, stored), self._num_frames)}
-            described |= {"storage_psnr_db": stored.psnr_db}
+        stored = quality.Distortion(structural=False)
+        pairs = zip(intended, ticking(decoding.decode(MediaClip(path)), self._tick), strict=True)
+        described |= {"frames_sha256": self._hash_of(_compared(pairs, stored), self._num_frames)}
+        described |= {"storage_psnr_db": stored.psnr_db}
         return self._measured(self._num_frames, described)
 
-    def make_stream(self, check: bool) -> Measured:
+    def make_stream(self) -> Measured:
         with storage.atomic_path(self._target) as temporary:
             self.planned.write_stream(temporary, self._tick)
             self._add_sound(temporary)
-            if check:
-                return self.measure_stream(temporary)
-            return self._measured(self._num_frames, _file_columns(temporary))
+            return self.measure_stream(temporary)
 
     def measure_stream(self, path: Path) -> Measured:
         """Measure a file that is an encoder's stream."""
@@ -188,7 +179,7 @@ class _Work:
 
     def _sampled(self, num_frames: int) -> Image:
         indices = uniform_indices(num_frames, self._num_frames)
-        images = {frame.position: frame.image for frame in self._rendered(self._distortion.see, set(indices))}
+        images = {frame.position: frame.image for frame in self.rendered_and_seen(set(indices))}
         _expect(len(images), len(set(indices)))
         return np.stack([images[index] for index in indices])
 
@@ -205,7 +196,7 @@ class _Work:
 
     def make_nothing(self) -> Measured:
         """Measure a clip that is not stored but rendered on demand."""
-        hashed = self._hash_of(self._rendered(self._distortion.see), self._num_frames)
+        hashed = self._hash_of(self.rendered_and_seen(), self._num_frames)
         return self._measured(0, {"frames_sha256": hashed, "storage_psnr_db": math.inf})
 
     def _hash_of(self, frames: Iterable[Frame], expected: int) -> str:
@@ -276,24 +267,12 @@ class _Distortion:
         return None if math.isnan(self._distortion.ssim) else self._distortion.ssim
 
 
-class _Twice:
-    """Frames that are iterated twice: kept in memory where they fit, otherwise rendered again."""
-
-    def __init__(self, rendered: Callable[[Seen | None], Iterator[Frame]], seen: Seen, *, keep: bool) -> None:
-        self._rendered = rendered
-        self._seen = seen
-        self._kept: list[Frame] | None = [] if keep else None
-        self.is_seen = False
-
-    def first(self) -> Iterator[Frame]:
-        self.is_seen = True
-        for frame in self._rendered(self._seen):
-            if self._kept is not None:
-                self._kept.append(frame)
-            yield frame
-
-    def second(self) -> Iterator[Frame]:
-        return self._rendered(None) if self._kept is None else iter(self._kept)
+def _keeping(frames: Iterable[Frame], kept: list[Frame] | None) -> Iterator[Frame]:
+    """The frames, which are added to `kept` where it is a list."""
+    for frame in frames:
+        if kept is not None:
+            kept.append(frame)
+        yield frame
 
 
 def _compared(pairs: Iterable[tuple[Frame, Frame]], stored: quality.Distortion) -> Iterator[Frame]:

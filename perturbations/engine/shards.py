@@ -98,7 +98,6 @@ def run_videos(
     stall_limit_s: float,
     known: Known = clip_rows.NOTHING_KNOWN,
     videos: Sequence[SourceRow] = (),
-    check: bool = True,
     with_sound: bool = True,
 ) -> Iterator[VideoRow]:
     """Yield the `videos` row of every complete source, and make the clips that do not exist yet.
@@ -123,7 +122,7 @@ def run_videos(
         (row,) = task
         kept = _kept_file(known.rows.get(row.item_id), root)
         source = replace(source_of(row), kept=kept, scratch=Path(scratch) if row.cut else None)
-        return [render_clip.produce(recipe, source, root / (row.path or ""), tick, check=check, with_sound=with_sound)]
+        return [render_clip.produce(recipe, source, root / (row.path or ""), tick, with_sound=with_sound)]
 
     yield from failed
     # Clips of one video follow each other, because they share its decoded or encoded frames.
