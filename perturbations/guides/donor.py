@@ -28,6 +28,8 @@ from perturbations.guides.registry import (
     GuideRecipe,
     GuideSettings,
     Known,
+    ModelAnalysis,
+    ModelSettings,
     Results,
     Role,
     Work,
@@ -64,29 +66,15 @@ class PretrainedEmbedding(Strict):
     clip_revision: str | None = Field(None, description="its commit")
 
 
-class _EmbeddingModel(Record):
-    """The backend that embeds, and its weights. Settings that a backend does not have are None."""
+class _EmbeddingModel(ModelSettings):
+    """The backend that embeds: the fixed descriptor, or CLIP."""
 
-    backend: Literal["offline", "pretrained"]
     clip: str | None = None
     clip_revision: str | None = None
-    device: str | None = None
-    dtype: str | None = None
-    batch_clips: int | None = None
 
 
-class _Embedding(AnalysisRecipe):
+class _Embedding(ModelAnalysis):
     model: _EmbeddingModel
-
-    @property
-    def clips_at_once(self) -> int:
-        """The batch size of the configuration."""
-        return self.model.batch_clips or 1
-
-    @property
-    def is_offline(self) -> bool:
-        """Whether the fixed descriptor embeds."""
-        return self.model.backend == "offline"
 
 
 class _VideoEmbedding(_Embedding):
@@ -153,10 +141,7 @@ def _settle_caption_embedding(settings: GuideSettings) -> _CaptionEmbedding:
 
 
 def _model(settings: GuideSettings) -> _EmbeddingModel:
-    model = settings.roles["embedding"].model_dump(mode="json", exclude_none=True)
-    if settings.backend("embedding") == "pretrained":
-        model.update(device=settings.device, dtype=settings.dtype, batch_clips=settings.batch_clips)
-    return _EmbeddingModel.model_validate(model)
+    return _EmbeddingModel.model_validate(settings.model("embedding"))
 
 
 def _settle(settings: GuideSettings) -> _DonorGuide:

@@ -23,6 +23,8 @@ from perturbations.guides.registry import (
     Guide,
     GuideRecipe,
     GuideSettings,
+    ModelAnalysis,
+    ModelSettings,
     Results,
     Role,
     Work,
@@ -75,10 +77,9 @@ class PretrainedMainObject(Strict):
         return self
 
 
-class ObjectModel(Record):
-    """The backend that finds the object, and its weights. Settings that a backend does not have are None."""
+class ObjectModel(ModelSettings):
+    """The backend that finds the object: motion and contrast, or models."""
 
-    backend: Literal["offline", "pretrained"]
     captioner: str | None = None
     captioner_revision: str | None = None
     nouns: str | None = None
@@ -87,26 +88,13 @@ class ObjectModel(Record):
     owlv2_revision: str | None = None
     yolo_world: str | None = None
     yolo_world_revision: str | None = None
-    device: str | None = None
-    dtype: str | None = None
-    batch_clips: int | None = None
 
 
-class ObjectAnalysis(AnalysisRecipe):
+class ObjectAnalysis(ModelAnalysis):
     """The search for main objects."""
 
     analysis: Literal["main_object"] = "main_object"
     model: ObjectModel
-
-    @property
-    def clips_at_once(self) -> int:
-        """The batch size of the configuration."""
-        return self.model.batch_clips or 1
-
-    @property
-    def is_offline(self) -> bool:
-        """Whether motion and contrast find the object."""
-        return self.model.backend == "offline"
 
 
 class _MainObjectGuide(GuideRecipe):
@@ -122,11 +110,8 @@ class _MainObjectGuide(GuideRecipe):
 
 def settle_analysis(settings: GuideSettings) -> ObjectAnalysis:
     """The recipe for finding the main object."""
-    player = settings.roles["main_object"]
-    model = player.model_dump(mode="json", exclude_none=True)
-    if settings.backend("main_object") == "pretrained":
-        model.update(device=settings.device, dtype=settings.dtype, batch_clips=settings.batch_clips)
-    return ObjectAnalysis(version=_VERSION, model=ObjectModel.model_validate(model))
+    model = ObjectModel.model_validate(settings.model("main_object"))
+    return ObjectAnalysis(version=_VERSION, model=model)
 
 
 def _settle(settings: GuideSettings) -> _MainObjectGuide:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol, Union, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, Union, runtime_checkable
 
 from pydantic import Field
 
@@ -78,6 +78,12 @@ class GuideSettings:
         """The backend of a role: "offline" or "pretrained"."""
         return str(getattr(self.roles[role], "backend", "offline"))
 
+    def model(self, role: str) -> dict[str, object]:
+        """The fields of a role's `ModelSettings`."""
+        settings = self.roles[role].model_dump(mode="json", exclude_none=True)
+        on = {"device": self.device, "dtype": self.dtype, "batch_clips": self.batch_clips}
+        return settings | (on if self.backend(role) == "pretrained" else {})
+
 
 # --- analyses --------------------------------------------------------------------------------------------------------
 
@@ -97,6 +103,31 @@ class AnalysisRecipe(Record):
     def is_offline(self) -> bool:
         """Whether it needs no weights."""
         return True
+
+
+class ModelSettings(Record):
+    """A backend and its weights. Settings that a backend does not have are None."""
+
+    backend: Literal["offline", "pretrained"]
+    device: str | None = None
+    dtype: str | None = None
+    batch_clips: int | None = None
+
+
+class ModelAnalysis(AnalysisRecipe):
+    """An analysis by pretrained models or by what stands in for them."""
+
+    model: ModelSettings
+
+    @property
+    def clips_at_once(self) -> int:
+        """The batch size of the configuration."""
+        return self.model.batch_clips or 1
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether it needs no weights."""
+        return self.model.backend == "offline"
 
 
 class Analysed(Record):
