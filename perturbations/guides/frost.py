@@ -85,17 +85,12 @@ def find(request: FactsRequest) -> FrostFacts:
         return FrostFacts(files=_FrostFactFiles())
     from perturbations.media import images
 
-    paths = images.listed("frost", Path(folder))
-    if request.guide.choice is None:
-        path = paths[int(request.draw() * len(paths))]
-        return FrostFacts(frost=storage.sha256(path), files=_FrostFactFiles(image=str(path)))
-    paths = paths[:_FIRST]
-    path = paths[int(request.draw() * len(paths))]
+    as_released = request.guide.choice is not None
+    path = request.choice(images.listed("frost", Path(folder))[: _FIRST if as_released else None])
     sha256 = storage.sha256(path)
-    picture = photograph(sha256, str(path))
-    assert picture is not None
-    height, width = picture.shape[:2]
-    return FrostFacts(frost=sha256, size=(width, height), files=_FrostFactFiles(image=str(path)))
+    picture = photograph(sha256, str(path)) if as_released else None
+    size = None if picture is None else (picture.shape[1], picture.shape[0])
+    return FrostFacts(frost=sha256, size=size, files=_FrostFactFiles(image=str(path)))
 
 
 def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> Image | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol, Union, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeVar, Union, runtime_checkable
 
 from pydantic import Field
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from perturbations.base.arrays import Image
     from perturbations.media.clip import MediaClip
     from perturbations.media.footage import CleanClip
+
+_Thing = TypeVar("_Thing")
 
 # --- the configuration -----------------------------------------------------------------------------------------------
 
@@ -271,11 +273,12 @@ class FactsRequest:
             raise MediaError(f"its analysis failed: {row.error}")
         return row
 
-    def draw(self) -> float:
-        """The clip's number in [0, 1), the same for all severities."""
+    def choice(self, things: Sequence[_Thing]) -> _Thing:
+        """One of several things, drawn for the clip, the same for all severities."""
         from perturbations.base import rng
 
-        return float(rng.generator(self.seed, self.dataset, self.item_id, self.key).random())
+        draw = float(rng.generator(self.seed, self.dataset, self.item_id, self.key).random())
+        return things[int(draw * len(things))]
 
 
 @runtime_checkable

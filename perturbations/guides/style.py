@@ -103,15 +103,12 @@ def _find(request: FactsRequest) -> StyleFacts:
     from perturbations.video import procedural_styles
 
     assert isinstance(request.guide, StyleGuide)
-    draw = request.draw()
     where = request.guide.files
     image: str | None = None
     if where.images is None:
-        names = procedural_styles.names()
-        name = names[int(draw * len(names))]
+        name = request.choice(procedural_styles.names())
     else:
-        paths = images.listed("style", Path(where.images))
-        path = paths[int(draw * len(paths))]
+        path = request.choice(images.listed("style", Path(where.images)))
         name, image = storage.sha256(path), str(path)
     return StyleFacts(style=name, files=StyleFactFiles(image=image, encoder=where.encoder, decoder=where.decoder))
 
