@@ -29,7 +29,7 @@ from perturbations.guides.registry import (
     GuideSettings,
     Known,
     ModelAnalysis,
-    ModelSettings,
+    ModelsOfRole,
     Results,
     Role,
     Work,
@@ -66,7 +66,7 @@ class PretrainedEmbedding(Strict):
     clip_revision: str | None = Field(None, description="its commit")
 
 
-class _EmbeddingModel(ModelSettings):
+class _EmbeddingModel(ModelsOfRole):
     """The backend that embeds: the fixed descriptor, or CLIP."""
 
     clip: str | None = None

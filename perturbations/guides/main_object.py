@@ -24,7 +24,7 @@ from perturbations.guides.registry import (
     GuideRecipe,
     GuideSettings,
     ModelAnalysis,
-    ModelSettings,
+    ModelsOfRole,
     Results,
     Role,
     Work,
@@ -77,7 +77,7 @@ class PretrainedMainObject(Strict):
         return self
 
 
-class ObjectModel(ModelSettings):
+class ObjectModel(ModelsOfRole):
     """The backend that finds the object: motion and contrast, or models."""
 
     captioner: str | None = None

@@ -81,7 +81,7 @@ class GuideSettings:
         return str(getattr(self.roles[role], "backend", "offline"))
 
     def model(self, role: str) -> dict[str, object]:
-        """The fields of a role's `ModelSettings`."""
+        """The fields of a role's `ModelsOfRole`."""
         settings = self.roles[role].model_dump(mode="json", exclude_none=True)
         on = {"device": self.device, "dtype": self.dtype, "batch_clips": self.batch_clips}
         return settings | (on if self.backend(role) == "pretrained" else {})
@@ -107,7 +107,7 @@ class AnalysisRecipe(Record):
         return True
 
 
-class ModelSettings(Record):
+class ModelsOfRole(Record):
     """A backend and its weights. Settings that a backend does not have are None."""
 
     backend: Literal["offline", "pretrained"]
@@ -119,7 +119,7 @@ class ModelSettings(Record):
 class ModelAnalysis(AnalysisRecipe):
     """An analysis by pretrained models or by what stands in for them."""
 
-    model: ModelSettings
+    model: ModelsOfRole
 
     @property
     def clips_at_once(self) -> int:
