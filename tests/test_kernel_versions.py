@@ -202,6 +202,7 @@ def problem_of(name: str, version: int | str, hashed: Mapping[str, str], data: M
         f"{name} {f'draws from {changed}, which changed, and so ' if changed else ''}gives other results than its "
         f"version {version} gave. Corpora that it made would stay as they were. If the change is meant, raise the "
         f"version to {following} in {ENTRIES[name].where}, say so in CHANGELOG.md, and run: {UPDATE}"
+        f"{changed and '. NO_RESULT of kernel_data.py names constants on which no result depends'}"
     )
 
 

@@ -13,26 +13,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perturbations.tta.adaptation import adapt
-    from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
-    from perturbations.tta.gallery import Gallery, encode_gallery
-    from perturbations.tta.inputs import DIRECTIONS, ByteFrames
-    from perturbations.tta.precision import PRECISIONS
-    from perturbations.tta.recording import Counts, Timings
-
-__all__ = [
-    "DIRECTIONS",
-    "PRECISIONS",
-    "ByteFrames",
-    "Counts",
-    "DualEncoder",
-    "Gallery",
-    "Timings",
-    "adapt",
-    "clip4clip",
-    "encode_gallery",
-    "xpool",
-]
+    from perturbations.tta.adaptation import adapt as adapt
+    from perturbations.tta.encoders import DualEncoder as DualEncoder
+    from perturbations.tta.encoders import clip4clip as clip4clip
+    from perturbations.tta.encoders import xpool as xpool
+    from perturbations.tta.gallery import Gallery as Gallery
+    from perturbations.tta.gallery import encode_gallery as encode_gallery
+    from perturbations.tta.inputs import DIRECTIONS as DIRECTIONS
+    from perturbations.tta.inputs import ByteFrames as ByteFrames
+    from perturbations.tta.precision import PRECISIONS as PRECISIONS
+    from perturbations.tta.recording import Counts as Counts
+    from perturbations.tta.recording import Timings as Timings
 
 _HOMES = {
     "DIRECTIONS": "inputs",
@@ -47,6 +38,7 @@ _HOMES = {
     "encode_gallery": "gallery",
     "xpool": "encoders",
 }
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:
