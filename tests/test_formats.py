@@ -29,7 +29,7 @@ CHANGES: dict[str, tuple[str, dict[str, str]]] = {
     "parts": ("manifest/files.py", {'"statuses"': '"rows_per_status"', '"perturbations"': '"about"'}),
     "packs": ("store/packs.py", {"tarfile.PAX_FORMAT": "tarfile.GNU_FORMAT"}),
     "sums": ("base/sums.py", {"{lines[name]}  {name}": "{lines[name]} *{name}"}),
-    "state of a run": ("plan/runs.py", {'"run.txt"': '"process.txt"'}),
+    "state of a run": ("manifest/layout.py", {"work/run.txt": "work/process.txt"}),
     "features": ("evaluation/stored_features.py", {"ids=np": "names=np", '"ids"': '"names"'}),
     "answers": ("evaluation/feature_scores.py", {'("query_id", "gallery_id")': '("query", "answer")'}),
     "results": ("evaluation/results.py", {"model_config = ConfigDict(": f"model_config = ConfigDict({UPPER}, "}),
