@@ -1,4 +1,4 @@
-"""What containers tell of a file cut short or damaged is noticed; sound files, streamed ones too, are read whole."""
+"""Files that were cut short or damaged are refused; intact files, streamed ones too, are read whole."""
 
 from __future__ import annotations
 

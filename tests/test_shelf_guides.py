@@ -42,7 +42,7 @@ class Brightness(AnalysisRecipe):
 
 
 class BrightestGuide(GuideRecipe):
-    """The kernel is told which channel is the brightest."""
+    """The kernel takes the number of the brightest channel."""
 
     kind: Literal["brightest"] = "brightest"
     analysis: Brightness

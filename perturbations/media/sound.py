@@ -1,4 +1,4 @@
-"""The sound of a stored clip: the packets of the source's first audio stream beside the video, not encoded anew."""
+"""The sound of a stored clip: the packets of the source's first audio stream beside the video, not encoded again."""
 
 from __future__ import annotations
 
