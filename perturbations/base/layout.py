@@ -9,15 +9,15 @@ WORK, MANIFESTS, CORPORA = "work", "manifests", "corpora"
 TOP = (WORK, MANIFESTS, CORPORA)
 
 
-def in_tree(path: Path) -> tuple[Path, Path] | None:
+def in_tree(path: Path, folder: str = MANIFESTS) -> tuple[Path, Path] | None:
     """The root of the tree that a path lies in, and the path from there: `manifests/...`. None for any other path.
 
-    Of several folders `manifests` the last one counts. A job's paths begin in its working directory, `Path()`.
+    Of several folders of that name the last one counts. A job's paths begin in its working directory, `Path()`.
     """
-    if path.parts[:1] == (MANIFESTS,):
+    if path.parts[:1] == (folder,):
         return Path(), path
     parts = Path(os.path.abspath(path)).parts
-    if MANIFESTS not in parts:
+    if folder not in parts:
         return None
-    top = len(parts) - 1 - parts[::-1].index(MANIFESTS)
+    top = len(parts) - 1 - parts[::-1].index(folder)
     return Path(*parts[:top]), Path(*parts[top:])

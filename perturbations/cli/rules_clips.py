@@ -78,15 +78,16 @@ def _videos(options: argparse.Namespace) -> int:
     from perturbations.base.progress import logged
     from perturbations.engine import shards
     from perturbations.guides.registry import Known
-    from perturbations.manifest import files, sets
+    from perturbations.manifest import files, layout, sets
     from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS
-    from perturbations.plan import recipe
+    from perturbations.plan import clip_markers, recipe
 
     sources = complete_sources(options.sources)
     donors = [] if options.donors is None else sets.read_part(options.donors, ANALYSES)
     known = Known(_by_item(options.analysis), [row for row in donors if row.status == COMPLETE])
+    wanted = recipe.parse(options.recipe)
     rows = shards.run_videos(
-        recipe.parse(options.recipe),
+        wanted,
         sources,
         known=known,
         videos=[row for path in options.whole for row in sets.read_part(path, SOURCES)],
@@ -98,6 +99,9 @@ def _videos(options: argparse.Namespace) -> int:
     )
     finished = list(logged(rows, len(sources), "clips"))
     files.write_part(options.output, VIDEOS, finished)
+    if wanted.storage.tier != "recipe":
+        marker = options.corpus / layout.name("clip_marker", shard=options.output.stem)
+        clip_markers.write(marker, [(row.path, row.bytes) for row in finished])
     _pack(options.output, [row.path for row in finished])
     return 0
 

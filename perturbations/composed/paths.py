@@ -11,7 +11,7 @@ from perturbations.evaluation import paths as evaluation_paths
 from perturbations.manifest import layout
 from perturbations.plan import listed, sharding
 from perturbations.plan.extension import Plans
-from perturbations.plan.paths import COMPOSED_SHARD, Inputs, options, without_braces
+from perturbations.plan.paths import COMPOSED_SHARD, Inputs, clip_inputs, options, without_braces
 
 _SPLIT = ("composed_queries", "composed_qrels", "composed_galleries", "composed_pool")
 
@@ -71,18 +71,13 @@ def feature_inputs(config: configuration.Config, dataset: str, suite: str, level
     return {
         **evaluation_paths.model_inputs(config),
         "split": _split_files(dataset),
-        "parts": [
-            layout.at(
-                "video_part",
-                dataset=dataset,
-                suite=suite,
-                perturbation=shift.perturbation,
-                severity=shift.severity,
-                shard=shard,
-            )
-            for shift in _shifts(config, dataset, suite, level)
-            for shard in plans(dataset).shards
-        ],
+        "parts": clip_inputs(
+            config,
+            dataset,
+            suite,
+            [(shift.perturbation, shift.severity) for shift in _shifts(config, dataset, suite, level)],
+            plans(dataset).shards,
+        ),
     }
 
 

@@ -17,7 +17,7 @@ from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import caption_recipes, listed
 from perturbations.plan.extension import CaptionShards, Plans
-from perturbations.plan.paths import Inputs, options, without_braces
+from perturbations.plan.paths import Inputs, clip_inputs, options, without_braces
 
 
 def group_of(kind: str) -> str:
@@ -121,11 +121,7 @@ def inputs(
     if evaluation.perturbs("clips", direction, side):
         parts = dict.fromkeys((scenario.perturbation, scenario.severity) for scenario in plain)
         shards = plans(dataset).shards if parts else ()
-        named["clips"] = [
-            layout.at("video_part", dataset=dataset, suite=suite, perturbation=name, severity=severity, shard=shard)
-            for name, severity in parts
-            for shard in shards
-        ]
+        named["clips"] = clip_inputs(config, dataset, suite, parts, shards)
     if evaluation.perturbs("captions", direction, side):
         parts = dict.fromkeys(
             (scenario.text_perturbation or scenario.perturbation, scenario.text_severity or scenario.severity)

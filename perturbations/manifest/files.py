@@ -382,6 +382,12 @@ def stored_bytes(path: Path) -> int:
     return pc.sum(read_columns(path, "bytes")["bytes"]).as_py() or 0
 
 
+def stored(path: Path) -> list[tuple[str, int]]:
+    """The path and the bytes of each file that a manifest or a part of clips lists. Raises `ManifestError`."""
+    columns = read_columns(path, "path", "bytes").to_pydict()
+    return [(name, size) for name, size in zip(columns["path"], columns["bytes"], strict=True) if name is not None]
+
+
 def failed_rows(path: Path) -> list[dict[str, str | None]]:
     """The items of a manifest or a part that are not complete: `item_id`, `stage`, `error`. Raises `ManifestError`."""
     table = read_columns(path, "item_id", "stage", "error", "status")

@@ -23,10 +23,14 @@ CaptionShards = Callable[[str], Sequence[str]]
 
 @dataclass(frozen=True)
 class TargetWork:
-    """The files that a target makes, and lines that say how much work they are."""
+    """The files that a target makes, lines that say how much work they are, and the corpora whose clips it makes.
+
+    A corpus is a collection and a suite.
+    """
 
     files: list[str]
     sizes: tuple[str, ...] = ()
+    corpora: tuple[tuple[str, str], ...] = ()
 
 
 WorkRequest = Callable[[], TargetWork]

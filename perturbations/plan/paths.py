@@ -105,13 +105,38 @@ def source_parts(collection: str, shards: Iterable[str]) -> list[str]:
     return [layout.at("source_part", dataset=collection, shard=shard) for shard in shards]
 
 
+def _of_shards(
+    kind: str, collection: str, suite: str, scenarios: Iterable[tuple[str, int | None]], shards: Iterable[str]
+) -> list[str]:
+    names = list(shards)
+    return [
+        layout.at(kind, dataset=collection, suite=suite, perturbation=name, severity=severity, shard=shard)
+        for name, severity in scenarios
+        for shard in names
+    ]
+
+
 def video_parts(config: configuration.Config, collection: str, suite: str, shards: Sequence[str]) -> list[str]:
     """The parts of a corpus: one per perturbation, severity and shard."""
-    return [
-        layout.at("video_part", dataset=collection, suite=suite, perturbation=name, severity=severity, shard=shard)
-        for name, severity in recipe.scenarios(config, suite)
-        for shard in shards
-    ]
+    return _of_shards("video_part", collection, suite, recipe.scenarios(config, suite), shards)
+
+
+def clip_markers(config: configuration.Config, collection: str, suite: str, shards: Sequence[str]) -> list[str]:
+    """The markers of a corpus' clips: one per perturbation, severity and shard."""
+    return _of_shards("clip_marker", collection, suite, recipe.scenarios(config, suite), shards)
+
+
+def clip_inputs(
+    config: configuration.Config,
+    collection: str,
+    suite: str,
+    scenarios: Iterable[tuple[str, int | None]],
+    shards: Sequence[str],
+) -> list[str]:
+    """The inputs of a job that reads clips of some scenarios: their parts, and their markers where they are stored."""
+    kinds = ["video_part"] if config.storage.tier == "recipe" else ["video_part", "clip_marker"]
+    wanted = list(scenarios)
+    return [path for kind in kinds for path in _of_shards(kind, collection, suite, wanted, shards)]
 
 
 def video_inputs(wanted: recipe.VideoRecipe, collection: str, shard: str, plans: Plans) -> Inputs:

@@ -86,7 +86,9 @@ def texts_text(config: configuration.Config, suite: str, dataset: str) -> str:
 def together(works: Sequence[TargetWork]) -> TargetWork:
     """Several works as one."""
     return TargetWork(
-        [file for work in works for file in work.files], tuple(line for work in works for line in work.sizes)
+        [file for work in works for file in work.files],
+        tuple(line for work in works for line in work.sizes),
+        tuple(corpus for work in works for corpus in work.corpora),
     )
 
 
@@ -98,9 +100,10 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     for name, severity in recipe.scenarios(config, suite):
         recipe.from_config(config, dataset, suite, name, severity)
     size = _corpus_size(config, suite, dataset, plans)
+    videos = _whole_collections(config, suite, dataset)
     whole = [
         layout.at(kind, dataset=collection, suite=suite)
-        for collection in _whole_collections(config, suite, dataset)
+        for collection in videos
         for kind in ("videos", "quarantine", "videos_checked")
     ]
     kinds = ["videos", "quarantine", "mixed_severity", "mixed_types"]
@@ -111,7 +114,7 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
         *(layout.at(kind, dataset=dataset) for kind in ("sources", "captions", "qrels")),
         *(layout.at(kind, dataset=dataset, suite=suite) for kind in kinds),
     ]
-    return TargetWork(files, (size,))
+    return TargetWork(files, (size,), tuple((collection, suite) for collection in (dataset, *videos)))
 
 
 def _whole_collections(config: configuration.Config, suite: str, dataset: str) -> list[str]:

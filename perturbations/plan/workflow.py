@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from perturbations.config import sections as configuration
-from perturbations.plan import paths, recipe, sharding
+from perturbations.plan import clip_markers, paths, recipe, sharding
 from perturbations.plan.extension import Plans
 
 
+@dataclass(frozen=True)
 class SharedFolder:
-    """Jobs that share the folder of the run: they find clips where they lie. `store` has those that do not."""
+    """Jobs that share the folder of the run: they find clips where they lie. `store` has those that do not.
+
+    Attributes:
+        plans: whether this process plans the run, and is no job of it.
+    """
+
+    plans: bool = False
 
     def pack(self, path: str) -> dict[str, str]:
-        """A further output of a job that makes clips: by name; `path` is that of their pack."""
+        """A further output, by name, of a job that makes clips: `path`, their pack, where a store needs it."""
         return {}
+
+    def marker(self, config: configuration.Config, path: str) -> dict[str, str]:
+        """A further output, by name, of a job that makes perturbed clips: `path`, by which Snakemake sees them."""
+        return {} if config.storage.tier == "recipe" else {"marker": path}
+
+    def markers(self, config: configuration.Config, collection: str, suite: str, shards: Sequence[str]) -> list[str]:
+        """Further inputs of a job that merges the parts of a corpus: the markers of its clips."""
+        return [] if config.storage.tier == "recipe" else paths.clip_markers(config, collection, suite, shards)
 
     def refuse(self, what: str) -> list[str]:
         """Raise `ConfigError` where this cannot be made; elsewhere no further input."""
@@ -42,7 +57,10 @@ class SharedFolder:
 
     def plan(self, config: configuration.Config, collection: str) -> sharding.DatasetPlan:
         """The plan of a collection. Raises `ConfigError` and `AnnotationError`."""
-        return paths.plan(config, collection)
+        plan = paths.plan(config, collection)
+        if self.plans:
+            clip_markers.refresh(config, collection, plan.shards)
+        return plan
 
     def caption_shards(self, config: configuration.Config, dataset: str) -> tuple[str, ...]:
         """The shards of a dataset's captions. Raises `ConfigError` and `AnnotationError`."""
@@ -66,7 +84,7 @@ class WorkflowRun:
     config: configuration.Config
     folder: Path
     say: Callable[[str], None]
-    jobs: SharedFolder = field(default_factory=SharedFolder)
+    jobs: SharedFolder
     before: list[Callable[[], None]] = field(default_factory=list)
     further_results: list[Callable[[str], list[str]]] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from perturbations.base import progress
 from perturbations.base.errors import ManifestError
 from perturbations.engine import journal
 from perturbations.manifest import files, layout
-from perturbations.plan import listed, runs, sharding
+from perturbations.plan import clip_markers, listed, runs, sharding
 from perturbations.status.counts import Count, Counted, Failed
 from perturbations.status.counts import StageCounts as StageCounts
 
@@ -62,6 +62,8 @@ def collect(root: Path) -> RunStatus:
     clip_jobs = sum(stage.jobs for stage in of_clips)
     return RunStatus(_VERSION, run, stages, failures, clip_jobs, None if unknown or not left else sum(left))
 
+
+LOST = "its file is gone or has another size"
 
 _DIGITS = re.compile(r"\d+")
 
@@ -168,6 +170,7 @@ class _Collection:
             count = stage.new_count()
             if self._add_rows(stage, count, merged):
                 count.total = count.done + count.failed
+                self._take_lost(stage, count, merged, kind)
                 count.bytes = files.stored_bytes(merged) if kind != "source_part" else 0
                 return
         for paths in parts:
@@ -198,6 +201,7 @@ class _Collection:
         log, benchmark = self._files_of_job(part)
         if part.exists() and self._add_rows(stage, count, part):
             count.add_time(runs.benchmark_seconds(benchmark), count.done - before)
+            self._take_lost(stage, count, part, "video_part" if stage.stage == "videos" else "")
             return
         count.done += finished
         if self._is_at_work(log):
@@ -205,6 +209,14 @@ class _Collection:
             job = progress.read(log)
             count.done += job.done if stage.stage == "sources" else 0  # it has no journal
             count.add_time(job.seconds, job.done - job.kept)
+
+    def _take_lost(self, stage: Counted, count: Count, path: Path, kind: str) -> None:
+        """Count clips no longer as done whose files are gone, or have another size than their rows say."""
+        if kind == "video_part":
+            lost = clip_markers.lost(self._root, files.stored(path))
+            count.done -= len(lost)
+            for name in lost:
+                stage.add_failure(Path(name).name.partition(".")[0], LOST)
 
     def _add_rejected(self, stage: Counted, kind: str, name: str) -> int:
         """Add the failures of a list that planning wrote of items that cannot be used, and return their number."""

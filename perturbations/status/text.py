@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from perturbations.base import shown
 from perturbations.base.console import duration
 from perturbations.plan.runs import FailedJob
-from perturbations.status.status import Failure, RunStatus, StageCounts
+from perturbations.status.status import LOST, Failure, RunStatus, StageCounts
 
 _MOST_FAILURES = 10
 _MOST_JOBS = 3
@@ -28,16 +28,22 @@ def failures(status: RunStatus) -> str:
 
 
 def _failed(status: RunStatus) -> Iterator[list[str]]:
-    if status.failures:
-        count = sum(failure.count for failure in status.failures)
-        lines = [f"{count:,} quarantined or missing, by reason; `perturb retry` lets the next run try them again:"]
-        lines += [_failure_line(failure) for failure in status.failures[:_MOST_FAILURES]]
-        if len(status.failures) > _MOST_FAILURES:
-            lines.append(f"  and {len(status.failures) - _MOST_FAILURES} more reasons")
-        yield lines
+    lost = [failure for failure in status.failures if failure.reason == LOST]
+    others = [failure for failure in status.failures if failure.reason != LOST]
+    yield from _listed(lost, "files lost; the same call of `snakemake` makes them again")
+    yield from _listed(others, "quarantined or missing, by reason; `perturb retry` lets the next run try them again")
     if status.run and status.run.failed:
         lines = [f"{_plural(len(status.run.failed), 'failed job')}; finished clips are kept:"]
         yield [*lines, *_failed_jobs(status.run.failed)]
+
+
+def _listed(failures: Sequence[Failure], what: str) -> Iterator[list[str]]:
+    if failures:
+        lines = [f"{sum(failure.count for failure in failures):,} {what}:"]
+        lines += [_failure_line(failure) for failure in failures[:_MOST_FAILURES]]
+        if len(failures) > _MOST_FAILURES:
+            lines.append(f"  and {len(failures) - _MOST_FAILURES} more reasons")
+        yield lines
 
 
 def _plural(number: int, noun: str) -> str:

@@ -84,13 +84,21 @@ class Store(SharedFolder):
         send: sends a file to the jobs.
     """
 
-    place: Path
-    elsewhere: bool
-    send: Callable[[Path], None]
+    place: Path = Path()
+    elsewhere: bool = False
+    send: Callable[[Path], None] = lambda file: None
 
     def pack(self, path: str) -> dict[str, str]:
         """The pack of a job's clips."""
         return {"pack": path}
+
+    def marker(self, config: configuration.Config, path: str) -> dict[str, str]:
+        """None: the pack is what Snakemake sees."""
+        return {}
+
+    def markers(self, config: configuration.Config, collection: str, suite: str, shards: Sequence[str]) -> list[str]:
+        """None."""
+        return []
 
     def refuse(self, what: str) -> list[str]:
         """Raise `ConfigError`: what cannot be made in a store."""

@@ -15,6 +15,7 @@ from perturbations.base.errors import ManifestError
 from perturbations.guides import registry as guides
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import ANALYSES, FILES, KIND_OF, KINDS, VIDEOS, ManifestFile, RowKind, RowT
+from perturbations.plan import clip_markers
 from perturbations.verify.findings import Finding
 
 LEFTOVER = "what an interrupted write left"
@@ -244,6 +245,8 @@ def strangers(tree: Tree) -> list[Finding]:
     names = set().union(*named.values())
     there = {path for folder in {*named, *own} if folder is not None for path in _files_below(folder)}
     for path in sorted(there - names):
+        if clip_markers.is_marker(Path(path)):
+            continue
         problem = LEFTOVER if storage.is_leftover(Path(path)) else UNNAMED
         findings.append(Finding(Path(path), "", problem))
     return findings

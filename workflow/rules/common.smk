@@ -36,7 +36,9 @@ def planned(function, *arguments):
 planned(paths.without_braces, "the working directory", Path.cwd())
 
 # What this run is, and what wings change of it (preflight.smk, store_common.smk, composed_common.smk).
-RUN = WorkflowRun(CONFIG, PREFIX, console.speaker(logger))
+RUN = WorkflowRun(
+    CONFIG, PREFIX, console.speaker(logger), SharedFolder(snakemake_inside.is_main(workflow))
+)
 
 # Every value in a command is quoted (`{params.x:q}`; a list item by item). Values from config.yaml are passed through a
 # function, because Snakemake reads braces in a plain string of `params` as wildcards.
@@ -111,7 +113,8 @@ def files_of(target):
         work = planned(target.request)
         for line in work.sizes:
             RUN.say(line)
-        return work.files
+        clips = [path for corpus in work.corpora for path in markers_of(*corpus)]
+        return [*work.files, *clips]
 
     return files
 
@@ -148,6 +151,15 @@ def write_index():
         return
     page = CONFIG.at("manifests/index.html")
     RUN.say(at_the_end("rule", "index").stderr.strip() or f"Pages: {page}")
+
+
+def markers_of(collection, suite):
+    """The markers by which Snakemake sees the clips of a corpus."""
+    return RUN.jobs.markers(CONFIG, collection, suite, plan_of(collection).shards)
+
+
+def clip_markers(wildcards):
+    return markers_of(wildcards.dataset, wildcards.suite)
 
 
 def memory(megabytes):

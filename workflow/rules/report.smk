@@ -2,6 +2,7 @@
 rule preview:
     input:
         videos="<manifests>/{dataset}/{suite}/videos.parquet",
+        clips=clip_markers,
         packs=lambda wildcards: planned(
             RUN.jobs.shown_packs, CONFIG, wildcards.dataset, wildcards.suite, plan_of
         ),
@@ -28,6 +29,7 @@ rule preview:
 rule corpus_page:
     input:
         videos="<manifests>/{dataset}/{suite}/videos.parquet",
+        clips=clip_markers,
         quarantine="<manifests>/{dataset}/{suite}/quarantine.parquet",
         packs=lambda wildcards: planned(
             RUN.jobs.shown_packs, CONFIG, wildcards.dataset, wildcards.suite, plan_of

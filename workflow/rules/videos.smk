@@ -14,6 +14,9 @@ rule videos:
         ),
     output:
         **RUN.jobs.pack("<work>/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar"),
+        **RUN.jobs.marker(
+            CONFIG, "<corpora>/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json"
+        ),
         part="<work>/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
     log:
         "<logs>/{dataset}/{suite}/{perturbation}/{severity}/{shard}.log",

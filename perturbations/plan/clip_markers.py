@@ -1,0 +1,111 @@
+"""The clips of a shard as Snakemake sees them: one marker beside them, with the name and the size of each.
+
+The marker is an output of the job that makes the clips, so that a deleted folder is made again. Planning takes away the
+markers whose clips are gone, and gives markers to clips of versions that wrote none. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from perturbations.base import jsontext, storage
+from perturbations.base.errors import ManifestError
+from perturbations.config import sections as configuration
+from perturbations.manifest import layout
+from perturbations.plan import recipe
+
+Sizes = Mapping[str, int]
+"""The bytes of files by their names."""
+
+
+def write(path: Path, files: Iterable[tuple[str | None, int | None]]) -> None:
+    """Write the marker of a shard, whose clips lie beside it; a clip that is not stored has neither path nor size."""
+    sizes = {Path(name).name: size for name, size in files if name is not None}
+    storage.write_text(path, json.dumps(sizes, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def read(path: Path) -> dict[str, int] | None:
+    """What `write` wrote; None where it cannot be read."""
+    try:
+        return {name: int(size) for name, size in jsontext.mapping(path.read_bytes()).items()}
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def is_marker(path: Path) -> bool:
+    """Whether a file below `corpora/` is a marker of a shard."""
+    tree = layout.in_tree(path, layout.CORPORA)
+    place = None if tree is None else layout.place_of(tree[1].as_posix())
+    return place is not None and place.kind == "clip_marker"
+
+
+def listing(folder: Path) -> dict[str, int]:
+    """The sizes of a folder's files; none where there is no folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+    except OSError:
+        return {}
+
+
+def lost(root: Path, files: Iterable[tuple[str, int]]) -> list[str]:
+    """The paths, of rows with their sizes, that are missing below `root` or have another size; a listing per folder."""
+    listings: dict[Path, dict[str, int]] = {}
+    missing = []
+    for name, size in files:
+        path = root / name
+        if path.parent not in listings:
+            listings[path.parent] = listing(path.parent)
+        if listings[path.parent].get(path.name) != size:
+            missing.append(name)
+    return missing
+
+
+def refresh(config: configuration.Config, collection: str, shards: Iterable[str]) -> None:
+    """Make the markers of a collection true: one is there if and only if all clips of its shard are.
+
+    Where there is none, the rows of the shard's part say what its clips are. Raises `OutputError`.
+    """
+    if config.storage.tier == "recipe":
+        return
+    known = set(shards)
+    for suite in config.suites:
+        for name, severity in recipe.scenarios(config, suite):
+            fields = {"dataset": collection, "suite": suite, "perturbation": name, "severity": severity}
+            _refresh_folder(config, fields, known)
+
+
+def _refresh_folder(config: configuration.Config, fields: Mapping[str, object], shards: set[str]) -> None:
+    folder = config.at(layout.at("clips", **fields))
+    there = listing(folder)
+    for shard in sorted(shards):
+        marker = config.at(layout.at("clip_marker", shard=shard, **fields))
+        if marker.name in there:
+            sizes = read(marker)
+            if sizes is None or any(there.get(name) != size for name, size in sizes.items()):
+                marker.unlink(missing_ok=True)
+        else:
+            _adopt(marker, config.at(layout.at("video_part", shard=shard, **fields)), there)
+    own = {layout.name("clip_marker", shard=shard) for shard in shards}
+    for name in there.keys() - own:
+        if is_marker(folder / name):  # of a shard that is no more
+            (folder / name).unlink(missing_ok=True)
+
+
+def _adopt(marker: Path, part: Path, there: Sizes) -> None:
+    """Write the marker of clips that were made without one; as old as their part, it makes nothing run again."""
+    if not part.is_file():
+        return
+    from perturbations.manifest import files
+
+    try:
+        made = files.stored(part)
+    except ManifestError:
+        return  # it is made again by who reads it
+    if all(there.get(Path(path).name) == size for path, size in made):
+        write(marker, made)
+        changed = part.stat().st_mtime_ns
+        os.utime(marker, ns=(changed, changed))

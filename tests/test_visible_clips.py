@@ -1,0 +1,154 @@
+"""Clips that Snakemake sees: what is deleted is made again, and every command says so before."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import preloaded
+import pytest
+
+from perturbations import read_manifest
+from perturbations.plan import clip_markers
+from perturbations.status import status
+
+CONFIG = """
+seed: 3
+datasets: {demo: {adapter: demo, clips: 3}}
+suites: {mlvp: {perturbations: [gaussian_noise, fog], severities: [1]}}
+storage: {tier: frames, num_frames: 2}
+shard_size: 2
+"""
+CLIP = Path("corpora/demo/mlvp/fog/1/demo-0001.npy.zst")
+
+
+def snakemake(folder: Path, *arguments: str) -> str:
+    command = [*preloaded.command("snakemake"), "--snakefile", str(Path(__file__).parents[1] / "Snakefile")]
+    done = subprocess.run([*command, "--cores", "2", *arguments], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def planned(folder: Path, *arguments: str) -> dict[str, int]:
+    """The number of jobs per rule that a dry run plans."""
+    text = snakemake(folder, "--dry-run", *arguments)
+    return {name: int(count) for name, count in re.findall(r"(?m)^([a-z_]+) +(\d+)$", text)}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "config.yaml").write_text(CONFIG)
+    snakemake(folder, "mlvp_demo")
+    return folder
+
+
+@pytest.fixture
+def corpus(made: Path, tmp_path: Path) -> Path:
+    """A copy of a finished run, whose files are as old as there."""
+    return Path(shutil.copytree(made, tmp_path / "run", symlinks=True))
+
+
+def videos(folder: Path) -> tuple[int, int | None]:
+    """The clips that are done, and all."""
+    (stage,) = (stage for stage in status.collect(folder).stages if stage.stage == "videos")
+    return stage.done, stage.total
+
+
+def test_a_finished_run_has_a_marker_per_shard_and_nothing_to_do(corpus: Path) -> None:
+    markers = [path for path in (corpus / "corpora").rglob("*") if clip_markers.is_marker(path)]
+    parts = list((corpus / "work/demo/mlvp").glob("*/1/*.parquet"))
+    assert {path.name for path in markers} == {f".{path.stem}.json" for path in parts}
+    assert len(markers) == len(parts) == 4
+    assert planned(corpus, "mlvp_demo") == {}
+    assert videos(corpus) == (6, 6)
+
+
+@pytest.mark.parametrize("way", ["the whole folder", "one clip", "the size of one", "a marker that nothing can read"])
+def test_what_is_gone_is_made_again(way: str, corpus: Path) -> None:
+    before = {path: path.read_bytes() for path in corpus.rglob("corpora/**/*.zst")}
+    lost, jobs = {"the whole folder": (6, 4), "one clip": (1, 1), "the size of one": (1, 1)}.get(way, (0, 1))
+    if way == "the whole folder":
+        shutil.rmtree(corpus / "corpora")
+    elif way == "one clip":
+        (corpus / CLIP).unlink()
+    elif way == "the size of one":
+        (corpus / CLIP).write_bytes(b"short")
+    else:
+        next((corpus / CLIP).parent.glob(".*.json")).write_text("{")
+    assert videos(corpus) == (6 - lost, 6)
+    assert planned(corpus, "mlvp_demo")["videos"] == jobs
+    assert planned(corpus, "--forcerun", "preview", "--", "manifests/demo/mlvp/preview.png")["videos"] == jobs
+    snakemake(corpus, "mlvp_demo")
+    assert {path: path.read_bytes() for path in corpus.rglob("corpora/**/*.zst")} == before
+    assert planned(corpus, "mlvp_demo") == {}
+    assert videos(corpus) == (6, 6)
+
+
+def test_clips_of_a_version_without_markers_are_taken_over(corpus: Path) -> None:
+    for path in list((corpus / "corpora").rglob(".*.json")):
+        path.unlink()
+    clips = {path: path.stat().st_mtime_ns for path in corpus.rglob("corpora/**/*.zst")}
+    assert planned(corpus, "mlvp_demo") == {}
+    assert len(list((corpus / "corpora").rglob(".*.json"))) == 4
+    assert {path: path.stat().st_mtime_ns for path in clips} == clips
+
+
+def test_another_size_of_shards_makes_nothing_again(corpus: Path) -> None:
+    (corpus / "config.yaml").write_text(CONFIG.replace("shard_size: 2", "shard_size: 5"))
+    hashes = read_manifest(corpus / "manifests/demo/mlvp/videos.parquet")["sha256"].tolist()
+    clips = {path: path.stat().st_mtime_ns for path in corpus.rglob("corpora/**/*.zst")}
+    snakemake(corpus, "mlvp_demo")
+    assert {path: path.stat().st_mtime_ns for path in clips} == clips
+    assert read_manifest(corpus / "manifests/demo/mlvp/videos.parquet")["sha256"].tolist() == hashes
+    assert len(list((corpus / "corpora").rglob(".*.json"))) == 2  # those of shards that are no more are gone
+
+
+def test_recipes_have_no_clips_and_no_markers(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(CONFIG.replace("frames, num_frames: 2", "recipe"))
+    snakemake(tmp_path, "mlvp_demo")
+    assert not (tmp_path / "corpora").exists() or not list((tmp_path / "corpora").rglob("*.*"))
+    assert planned(tmp_path, "mlvp_demo") == {}
+    assert videos(tmp_path) == (6, 6)
+
+
+# --- Snakemake's own habits: docs/how-to/snakemake-habits.md ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["--forceall"], ["--forcerun", "videos"]])
+def test_forcing_means_verifying(words: list[str], corpus: Path) -> None:
+    """Finished clips are kept as they are, a damaged one is mended."""
+    inodes = {path: path.stat().st_ino for path in corpus.rglob("corpora/**/*.zst")}
+    content = (corpus / CLIP).read_bytes()
+    (corpus / CLIP).write_bytes(bytes(len(content)))  # of the same size
+    snakemake(corpus, *words, "--", "mlvp_demo")
+    assert (corpus / CLIP).read_bytes() == content
+    same = {path for path, inode in inodes.items() if path.stat().st_ino == inode}
+    assert same == inodes.keys() - {corpus / CLIP}
+
+
+def test_touching_makes_nothing(corpus: Path) -> None:
+    before = {path: path.read_bytes() for path in corpus.rglob("manifests/**/*.parquet")}
+    snakemake(corpus, "--touch", "mlvp_demo")
+    assert {path: path.read_bytes() for path in before} == before
+    assert planned(corpus, "mlvp_demo") == {}
+
+
+def test_deleting_all_output_leaves_clips_which_the_next_run_takes_over(corpus: Path) -> None:
+    clips = {path: path.stat().st_ino for path in corpus.rglob("corpora/**/*.zst")}
+    snakemake(corpus, "--delete-all-output", "--", "mlvp_demo")
+    assert not (corpus / "manifests/demo/mlvp/videos.parquet").exists()
+    assert all(path.exists() for path in clips)
+    snakemake(corpus, "mlvp_demo")
+    assert {path: path.stat().st_ino for path in clips} == clips
+
+
+def test_untracked_files_are_no_rubbish(corpus: Path) -> None:
+    """Snakemake lists clips, journals and lists as untracked: whoever deletes them deletes the corpus."""
+    untracked = snakemake(corpus, "--list-untracked", "--", "mlvp_demo")
+    assert CLIP.as_posix() in untracked
+    assert "work/demo/shards/" in untracked
+    assert os.fspath(next((corpus / CLIP).parent.glob(".*.json")).relative_to(corpus)) not in untracked
