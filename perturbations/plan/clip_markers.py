@@ -83,11 +83,9 @@ def _refresh_folder(config: configuration.Config, fields: Mapping[str, object], 
     there = listing(folder)
     for shard in sorted(shards):
         marker = config.at(layout.at("clip_marker", shard=shard, **fields))
-        if marker.name in there:
-            sizes = read(marker)
-            if sizes is None or any(there.get(name) != size for name, size in sizes.items()):
-                marker.unlink(missing_ok=True)
-        else:
+        sizes = read(marker) if marker.name in there else None
+        if sizes is None or any(there.get(name) != size for name, size in sizes.items()):
+            marker.unlink(missing_ok=True)
             _adopt(marker, config.at(layout.at("video_part", shard=shard, **fields)), there)
     own = {layout.name("clip_marker", shard=shard) for shard in shards}
     for name in there.keys() - own:
