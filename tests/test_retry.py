@@ -8,7 +8,6 @@ import pytest
 from test_workflow import IDS, Project, copy_of, new_project
 
 from perturbations import read_manifest
-from perturbations.status import retry
 
 MADE = "corpora/tiny/mlvp"
 
@@ -126,25 +125,9 @@ def test_deleted_and_cut_files_and_damaged_parts_are_made_again_and_no_others(da
     deleted, cut = (project.root / MADE / "fog" / severity / "a.mp4" for severity in ("1", "3"))
     deleted.unlink()
     cut.write_bytes(cut.read_bytes()[:-1])
-    assert project.rerun("mlvp_tiny") == set(), "Snakemake does not look at each file"
-
-    would = project.perturb("retry", "--files", "--dry-run")
-    assert "fog/1/a.mp4: No such file or directory" in would.stdout, would.stderr
-    assert "fog/3/a.mp4 has " in would.stdout
-    assert "2 files in 2 parts would be processed again" in would.stdout
-    assert project.perturb("retry", "--files").returncode == 0
-
     part = next((project.root / "work/tiny/mlvp/gaussian_noise/3").glob("*.parquet"))
     part.write_bytes(b"")
     assert f"{part.relative_to(project.root)}: all its items: part: cannot be read" in project.perturb("retry").stdout
     project.snakemake("mlvp_tiny")
     assert project.results() == results
     assert {path for path, inode in inodes(project).items() if before.get(path) != inode} == {deleted, cut}
-    assert "0 files in 0 parts" in project.perturb("retry", "--files", "--dry-run").stdout
-
-
-def test_a_part_that_cannot_be_read_is_made_again_for_its_files_too(tmp_path: Path) -> None:
-    (tmp_path / "work/d/mlvp/fog/1").mkdir(parents=True)
-    (tmp_path / "work/d/mlvp/fog/1/s1.parquet").write_text("no part")
-    (row,) = retry.find(tmp_path, files=True)
-    assert (row.item_id, row.stage) == (None, "part")

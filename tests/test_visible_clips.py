@@ -12,6 +12,7 @@ import preloaded
 import pytest
 
 from perturbations import read_manifest
+from perturbations.cli.main import main
 from perturbations.plan import clip_markers
 from perturbations.status import status
 
@@ -153,3 +154,47 @@ def test_untracked_files_are_no_rubbish(corpus: Path) -> None:
     assert CLIP.as_posix() in untracked
     assert "work/demo/mlvp/fog/1/" in untracked
     assert os.fspath(next((corpus / CLIP).parent.glob(".*.json")).relative_to(corpus)) not in untracked
+
+
+# --- perturb clean ---------------------------------------------------------------------------------------------------
+
+
+def test_what_no_configuration_needs_is_listed_and_deleted(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(corpus)
+    there = {path for path in corpus.rglob("*") if path.is_file()}
+    assert main(["clean"]) == 0
+    assert capsys.readouterr().out == "Every file of this folder's runs is needed.\n"
+    (corpus / "other.yaml").write_text(CONFIG)
+    (corpus / "config.yaml").write_text(CONFIG.replace("gaussian_noise, fog", "gaussian_noise"))
+    (corpus / "manifests/mine.txt").write_text("no file of a run")
+    (corpus / CLIP.parent / "notes.txt").write_text("of nobody")
+    assert main(["clean", "--configfile", "config.yaml", "other.yaml"]) == 0
+    assert "corpora/demo/mlvp/fog/1: 1 files" in capsys.readouterr().out  # the notes: markers name the clips
+    assert main(["clean"]) == 0
+    listed = capsys.readouterr().out
+    assert "corpora/demo/mlvp/fog/1: 6 files" in listed
+    assert "are not needed; `perturb clean --delete` deletes them" in listed
+    assert {path for path in there if not path.exists()} == set()
+    assert main(["clean", "--delete"]) == 0
+    gone = {path.relative_to(corpus).parts[:4] for path in there if not path.exists()}
+    assert gone == {("corpora", "demo", "mlvp", "fog"), ("work", "demo", "mlvp", "fog")}
+    assert not (corpus / "corpora/demo/mlvp/fog").exists()
+    assert (corpus / "manifests/mine.txt").exists()
+    snakemake(corpus, "mlvp_demo")
+    assert main(["clean"]) == 0
+    assert "Every file" in capsys.readouterr().out
+
+
+def test_nothing_is_deleted_while_snakemake_runs(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(corpus)
+    (corpus / "config.yaml").write_text(CONFIG.replace("{demo:", "{other:"))
+    locks = corpus / ".snakemake/locks"
+    locks.mkdir(exist_ok=True)
+    (locks / "0.output.lock").write_text("here")
+    assert main(["clean", "--delete"]) == 1
+    assert "snakemake --unlock" in capsys.readouterr().err
+    assert (corpus / CLIP).exists()

@@ -1,4 +1,4 @@
-"""The commands that show how far a run is, and let it try again what failed: status, retry."""
+"""The commands about the state of a run: status, retry, clean."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON document, for programs")
     parser.add_argument("--failures", action="store_true", help="print what failed only; nothing where nothing did")
 
-    text = "after failures: let the next run process quarantined items, or deleted files, again"
+    text = "after failures: let the next run process quarantined items again"
     parser = add_command(commands, "retry", _retry, text)
     parser.add_argument("--dataset", nargs="+", default=[], help="only items of these datasets")
     parser.add_argument(
@@ -31,13 +31,14 @@ def add(commands: Commands) -> None:
         help="only items that failed at these stages",
     )
     parser.add_argument(
-        "--files",
-        action="store_true",
-        help="instead of quarantined items: those whose file is missing or has another size",
-    )
-    parser.add_argument(
         "-n", "--dry-run", action="store_true", help="only print the items that would be processed again"
     )
+
+    text = "after changes: list the files that no configuration needs any more, and delete them"
+    parser = add_command(commands, "clean", _clean, text)
+    text = "the configurations that are in use in this folder; default: config.yaml"
+    parser.add_argument("--configfile", nargs="+", type=Path, default=[Path("config.yaml")], help=text)
+    parser.add_argument("--delete", action="store_true", help="delete what is listed; without it, nothing is changed")
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -62,14 +63,30 @@ def _retry(options: argparse.Namespace) -> int:
     from perturbations.status import retry
 
     names = {"datasets": options.dataset, "suites": options.suite, "stages": options.stage, "items": options.item}
-    rows = retry.find(Path(), **names, files=options.files)
+    rows = retry.find(Path(), **names)
     for row in rows:
         print(f"  {shown.line(str(row))}")
     if not options.dry_run:
         retry.forget(Path(), rows)
     parts = len({row.part for row in rows})
-    what = "files" if options.files else "quarantined rows"
-    print(f"{len(rows)} {what} in {parts} parts {'would be' if options.dry_run else 'will be'} processed again")
+    would = "would be" if options.dry_run else "will be"
+    print(f"{len(rows)} quarantined rows in {parts} parts {would} processed again")
     if rows and not options.dry_run:
         print("Now run snakemake: finished items are kept.")
+    return 0
+
+
+def _clean(options: argparse.Namespace) -> int:
+    from perturbations.config import file as config_file
+    from perturbations.status import clean
+
+    configs = [config_file.parse(config_file.load([path])) for path in options.configfile]
+    unneeded = clean.find(Path(), configs)
+    for group in unneeded:
+        print(f"  {shown.line(str(group.folder))}: {len(group.files):,} files, {shown.size(group.bytes)}")
+    count, size = sum(len(group.files) for group in unneeded), sum(group.bytes for group in unneeded)
+    if options.delete:
+        clean.delete(Path(), unneeded)
+    end = "were deleted" if options.delete else "are not needed; `perturb clean --delete` deletes them" if count else ""
+    print(f"{count:,} files, {shown.size(size)}, {end}" if count else "Every file of this folder's runs is needed.")
     return 0

@@ -1,14 +1,11 @@
 """Retries items: removes the parts that hold their rows, so that Snakemake makes those parts again.
 
-They are quarantined, or their files were deleted or have another size than their rows say.
-
 The finished items of a shard stay in its journal, so only the quarantined items of such a part are processed again.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +13,6 @@ from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, did_you_mean
 from perturbations.manifest import files as manifests
 from perturbations.manifest import layout
-from perturbations.manifest.kinds import COMPLETE
 from perturbations.plan import runs
 
 
@@ -35,7 +31,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _RetriedRow:
-    """A row that is retried: the part that holds it, the item, the stage that failed ("file"), and the reason.
+    """A row that is retried: the part that holds it, the item, the stage that failed, and the reason.
 
     The item is None where a part cannot be read: then the whole part is made again.
     """
@@ -57,21 +53,17 @@ def find(
     suites: Collection[str] = (),
     stages: Collection[str] = (),
     items: Collection[str] = (),
-    files: bool = False,
 ) -> list[_RetriedRow]:
     """The quarantined rows in the parts of the workflow that runs in the folder `root`; of names, none means all.
 
     The rows of a suite may fail because of sources and analyses, so these are searched even when suites are given.
-    With `files`, the complete rows whose file is missing or has another size than the row says; stages do not count
-    then. No file is read: one that was changed and has its size is found by `perturb verify`.
     Raises `ConfigError` where the folder has no results, or none of a given dataset or suite.
     """
     return [
         row
         for part in _parts(root, datasets, suites)
-        if not (files and part.manifest.stem == "sources")  # whose files are the user's: planning looks for them
-        for row in _rows(part, root, files=files)
-        if (files or not stages or row.stage in stages) and (not items or row.item_id in items)
+        for row in _rows(part)
+        if (not stages or row.stage in stages) and (not items or row.item_id in items)
     ]
 
 
@@ -123,25 +115,10 @@ def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> N
         raise ConfigError(f"no {kind} {', '.join(map(repr, unknown))} was made here; there are: {sorted(known)}{near}")
 
 
-def _rows(part: _Part, root: Path, *, files: bool) -> list[_RetriedRow]:
+def _rows(part: _Part) -> list[_RetriedRow]:
     """The rows of a part that are retried; all of it where it cannot be read."""
     try:
-        if files:
-            return list(_without_file(part, root))
         rows = manifests.failed_rows(part.path)
         return [_RetriedRow(part, row["item_id"], row["stage"] or "", row["error"] or "") for row in rows]
     except ManifestError:
         return [_RetriedRow(part, None, "part", "cannot be read")]
-
-
-def _without_file(part: _Part, root: Path) -> Iterator[_RetriedRow]:
-    for row in manifests.read_columns(part.path, "item_id", "path", "bytes", "status").to_pylist():
-        if row["path"] is None or row["status"] != COMPLETE:
-            continue
-        try:
-            size = (root / row["path"]).stat().st_size
-        except OSError as error:
-            yield _RetriedRow(part, row["item_id"], "file", f"{row['path']}: {os.strerror(error.errno or 0)}")
-            continue
-        if size != row["bytes"]:
-            yield _RetriedRow(part, row["item_id"], "file", f"{row['path']} has {size} bytes, not {row['bytes']}")
