@@ -62,7 +62,8 @@ def _files(root: Path) -> Iterator[Path]:
 def _is_needed(root: Path, path: Path, config: Config) -> bool:
     place = layout.place_of(path.as_posix())
     if place is None:
-        place = layout.place_of(path.with_suffix(".parquet").as_posix())  # a journal or a lock beside a part
+        suffix = Path(layout.pattern("video_part")).suffix
+        place = layout.place_of(path.with_suffix(suffix).as_posix())  # a journal or a lock beside a part
     if place is None or place.kind == "clips":
         place = layout.place_of(path.parent.as_posix())
         if place is None or place.kind != "clips":
