@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import html.parser
-import io
 import json
 import re
 import shutil
@@ -17,6 +16,7 @@ from typing import Any
 import cv2
 import needs
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,7 +24,7 @@ import synthetic_results as synthetic
 
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation import pictures
-from perturbations.evaluation.page import exported, overview, page, parts
+from perturbations.evaluation.page import overview, page, parts, tables
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files as manifests
@@ -39,7 +39,6 @@ METHODS = ("none", "tcr", "hatvtr")
 TITLES = ["none", "TCR", "HAT-VTR"]
 V2T, T2V = "videos ask for captions (v2t), queries perturbed", "captions ask for videos (t2v), queries perturbed"
 MLVP = f"R@1: demo, {V2T}, mlvp at severity 5"
-CSV = "data:text/csv;charset=utf-8,"
 B32, B16, XPOOL = "clip4clip-b32-qs-0a", "clip4clip-b16-qs-0b", "xpool-b32-qgs_cross-0c"
 FOG = synthetic.perturbed(registry.get("mlvp/fog"), 5)
 NASTY = '<script>alert(1)</script>\n"quoted" видео 影片'
@@ -122,6 +121,7 @@ class Page(html.parser.HTMLParser):
         self.tables: dict[str, list[list[tuple[str, str]]]] = {}
         self.files: dict[str, list[list[str]]] = {}
         self.headings: list[str] = []
+        self.links: list[str] = []
         self._rows: list[list[tuple[str, str]]] = []
         self._open: str | None = None
         self._text, self._mark = "", ""
@@ -140,9 +140,11 @@ class Page(html.parser.HTMLParser):
             self._mark = tag
         elif tag == "p" and self._open:
             self._text += "|"
-        elif tag == "a" and (address := dict(attributes)["href"] or "").startswith(CSV):
-            content = urllib.parse.unquote(address.removeprefix(CSV), errors="strict")
-            self.files[list(self.tables)[-1]] = list(csv.reader(io.StringIO(content)))
+        elif tag == "a" and (address := dict(attributes)["href"] or "").endswith((".csv", ".md", ".tex")):
+            self.links.append(address)
+            if address.endswith(".csv"):
+                with open(self.path.parent / urllib.parse.unquote(address), newline="", encoding="utf-8") as file:
+                    self.files[list(self.tables)[-1]] = list(csv.reader(file))
 
     def handle_data(self, data: str) -> None:
         self._text += data
@@ -251,10 +253,9 @@ def test_models_that_only_their_hash_tells_apart_keep_it() -> None:
 
 def test_tables_are_the_papers(report: Page) -> None:
     table = report.tables[MLVP]
-    levels = [text for text, _ in table[0]]
-    assert levels == ["method", "clean", "low", "mid", "high", "all"]
-    names = [text for text, _ in table[1] if text not in ("", "average")]
-    assert names == [entry.name for entry in registry.perturbations("mlvp", "video")]
+    assert [text for text, _ in table[0]] == ["", "", "low", "mid", "high", "all"]
+    names = [text for text, _ in table[1] if text != "average"]
+    assert names == ["method", "clean", *(entry.name for entry in registry.perturbations("mlvp", "video"))]
     by_name = {line[0][0]: line[1:] for line in table[2:]}
     assert list(by_name) == TITLES
     assert by_name["none"][0] == ("80.0", "u")
@@ -284,7 +285,7 @@ def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
     ("backend", "says"),
     [
         ({"retrieval": "pretrained", "captions": "bert-base-uncased + wordnet-3.0", "style": "pretrained"}, None),
-        ({"retrieval": "demo_encoder"}, "Retrieval: a small encoder that the workflow trained on drawn scenes"),
+        ({"retrieval": "demo_encoder"}, "Retrieval: a small encoder that the workflow trained on synthetic scenes"),
         ({"retrieval": "pretrained", "main_object": "offline"}, "Main object: the offline backend."),
         ({"retrieval": "pretrained", "captions": "lexical-fields"}, "Captions were perturbed by lexical-fields."),
         ({"retrieval": "pretrained", "severities": "calibrated"}, "Severities are not the published ones: calibrated."),
@@ -302,11 +303,15 @@ def test_every_section_is_there(report: Page) -> None:
     assert report.headings == [*wanted, "Perturbed clips", "Captions and the gate", "Quarantine", "How it was made"]
     text = report.text
     assert "mlvp on demo: 3 of 1,000 listed clips complete; 1 quarantined; 996 missing." in text
-    assert text.count("<img ") == 3 + 1  # the heat map of each method, and a contact sheet
-    severities = 4 + 4  # the categories of both suites, and all
-    assert text.count('<svg viewBox="0 0 210') == severities + 3  # and a histogram of each method
+    assert text.count("<img ") == 2 + 2 + 1  # of two directions, histograms and heat maps, and a contact sheet
+    drawn = [urllib.parse.unquote(source) for source in re.findall(r'src="data:image/svg([^"]*)"', text)]
+    plots = [set(re.findall(r">([^<>]*[a-zA-Z][^<>]*)</text>", svg)) for svg in drawn]
+    for (suite, kind), shown in zip((("mm_robustness", "text"), ("mlvp", "video")), plots, strict=False):
+        categories = {entry.level for entry in registry.perturbations(suite, kind)}  # type: ignore[arg-type]
+        assert shown == {*categories, "all", *TITLES, "severity", "R@1, %"}
+    assert plots[2:] == [{*TITLES, "times among the top 15", "gallery items"}, {*TITLES, "gallery items", "queries"}]
     assert "0.948" in text
-    assert "a small encoder that the workflow trained on drawn scenes" in text
+    assert "a small encoder that the workflow trained on synthetic scenes" in text
 
 
 def test_robustness_is_against_the_methods_own_clean_result(report: Page) -> None:
@@ -348,8 +353,9 @@ def test_names_are_text_and_nothing_is_loaded(report: Page) -> None:
     assert "<script" not in text
     assert "&lt;script&gt;" in text
     assert "видео 影片" in text
-    assert not re.search(r"(src|href)=(?!\"data:|\"#)", text)
-    assert "http" not in re.sub(r"data:[^\"]*", "", text)
+    around = re.sub(r'src="data:[^"]*"', "", text)
+    assert not re.search(r'src=|href=(?!"#|"report\.tables/[0-9A-Za-z@_]+\.(csv|md|tex)")', around)
+    assert "http" not in around
 
 
 def test_the_same_manifests_give_the_same_page(files: dict[str, list[Path]], report: Page, tmp_path: Path) -> None:
@@ -485,25 +491,18 @@ def test_every_tables_csv_holds_the_table(few: Page, large: Page, report: Page) 
     for content in (few, large, report):
         assert content.tables.keys() == content.files.keys()
         for caption, table in content.tables.items():
-            body = [line for line in table if len(line) > 1 and line is not table[0]]
+            first = next(place for place, line in enumerate(table) if line[0][0])  # the headings of columns
+            shown = [[text for text, _ in line] for line in table[first + 1 :] if len(line) > 1]
             lines = rebuilt(content.files[caption])
-            heads = {text for line in table[:2] for text, _ in line}
-            if content.files[caption][0][0] == "model":  # models side by side: a row for each
+            head = content.files[caption][0]
+            if head[0] == "model":  # models side by side: a row for each
                 width = len(lines[0]) - 2
-                shown = [
-                    [line[0][0], *(text for text, _ in line[1 + at * width : 1 + (at + 1) * width])]
-                    for at in range(len(synthetic.MODELS))
-                    for line in body[1:]
-                ]
-                assert [line[0] for line in lines[:: len(body[1:])]] == [text for text, _ in table[0][1:]]
-                lines = [line[1:] for line in lines]
-            else:
-                if content.files[caption][0][0] == "group":
-                    lines = [line[1:] for line in lines]
-                shown = [[text for text, _ in line] for line in body]
-                shown = shown[1:] if len(shown) > len(lines) else shown
+                shown = [[line[0], *line[1 + at * width :][:width]] for at in range(3) for line in shown]
+                assert list(dict.fromkeys(line[0] for line in lines)) == [text for text, _ in table[0][1:]]
+            lines = [line[head[0] in ("model", "group") :] for line in lines]
             assert lines == shown, caption
-            assert all(any(own in name for own in heads) for name in content.files[caption][0][2:])
+            heads = {text for line in table[: first + 1] for text, _ in line}
+            assert all(any(own in name for own in heads) for name in head[2:])
 
 
 def test_methods_have_their_papers_names_on_the_page_and_in_csv_files(few: Page) -> None:
@@ -514,11 +513,8 @@ def test_methods_have_their_papers_names_on_the_page_and_in_csv_files(few: Page)
 
 
 def test_csv_names_are_no_formulas() -> None:
-    table = parts.PageTable(
-        "t", [[parts.Cell("method"), parts.Cell("r1")]], [parts.PlotLine("=1+1", [parts.Cell("-1.5")])]
-    )
-    assert exported.as_csv(table) == "method,r1\n'=1+1,-1.5\n"
-    assert table.files == [("CSV", f"{CSV}method,r1%0A'%3D1+1,-1.5%0A", "t.csv")]
+    table = tables.PageTable("t", parts.named([(("", "r1"), {"value": ["-1.5"]})], ["=1+1"], "method"))
+    assert tables.as_csv(table) == "method,r1\n'=1+1,-1.5\n"
 
 
 def test_results_and_ranks_of_an_earlier_version_open(tmp_path: Path) -> None:
@@ -550,7 +546,7 @@ def test_results_and_ranks_of_an_earlier_version_open(tmp_path: Path) -> None:
 def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_path: Path) -> None:
     """Of Table 1 of HAT-VTR: CLIP4Clip without adaptation on fog at severity 5 has 26.7."""
     about = {"protocol": "hat_vtr_table_1", "backend": json.dumps({"retrieval": "pretrained"}), "queries": 1000}
-    where = f"msrvtt, {B32.rpartition('-')[0]}, v2t, beside msrvtt, CLIP4Clip, qs, R@1"
+    where = f"msrvtt, {B32.rpartition('-')[0]}, v2t, beside msrvtt, CLIP4Clip, qs, queries perturbed, R@1"
     for dataset, says in (
         ("msrvtt", "Comparable with the published values, if the weights are the paper's."),
         ("demo", "Not comparable with the published values: the dataset is demo, and the tables are of msrvtt."),
@@ -569,34 +565,32 @@ def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_
 
 
 def test_tables_of_papers_are_there_as_markdown_and_latex() -> None:
-    head = [[parts.Cell("method"), parts.Cell("a|b", span=2)], [parts.Cell(""), parts.Cell("x_1"), parts.Cell("50 %")]]
-    body = [
-        parts.PlotLine("m&m", []),
-        parts.PlotLine("TCR", [parts.Cell("1.0", mark="best", spread="0.2"), parts.Cell("2", mark="second")]),
+    columns = [
+        (("a|b", "x_1"), {"value": [1.04], "std": [0.2], "mark": ["best"]}),
+        (("a|b", "50 %"), {"value": ["2"], "mark": ["second"]}),
     ]
-    table = parts.PageTable("50 % of {R@1}", head, body)
-    assert exported.as_markdown(table) == (
-        "50 % of {R@1}\n\n||method|a\\|b x_1|a\\|b 50 %|\n|---|---|---:|---:|\n|m&m|TCR|**1.0 ± 0.2**|*2*|\n"
+    data = pd.concat({"m&m": parts.named(columns, ["TCR"], "method")}, names=[""]).droplevel(1)
+    table = tables.PageTable("50 % of {R@1}", data, ".1f")
+    assert tables.as_markdown(table) == (
+        "50 % of {R@1}\n\n|group|method|a\\|b x\\_1|a\\|b 50 %|\n|---|---|---:|---:|\n|m\\&m|TCR|**1.0 ± 0.2**|*2*|\n"
     )
-    assert exported.as_latex(table).splitlines() == [
-        r"\begin{table}",
-        r"\caption{50 \% of \{R@1\}}",
-        r"\begin{tabular}{lrr}",
+    assert tables.as_latex(table).splitlines() == [
+        r"\begin{tabular}{llrr}",
         r"\toprule",
-        r"method&a|b x\_1&a|b 50 \%\\",
+        r"group & method & a|b x\_1 & a|b 50 \% \\",
         r"\midrule",
-        r"\multicolumn{3}{l}{m\&m}\\",
-        r"TCR&\textbf{1.0 $\pm$ 0.2}&\underline{2}\\",
+        r"m\&m & TCR & \textbf{1.0 ± 0.2} & \underline{2} \\",
         r"\bottomrule",
         r"\end{tabular}",
-        r"\end{table}",
     ]
 
 
 def test_no_two_files_of_a_page_have_one_name(few: Page, report: Page) -> None:
     for content in (few, report):
-        names = re.findall(r'<a download="([^"]*)"', content.text)
-        assert len(names) == len(set(names)) > 10
+        assert len(content.links) == len(set(content.links)) > 10
+        assert {content.path.with_name(name.rpartition("/")[2]).name for name in content.links} == {
+            path.name for path in content.path.with_name("report.tables").iterdir()
+        }
 
 
 def test_methods_that_need_all_queries_do_not_compete_with_the_others(tmp_path: Path) -> None:
@@ -632,14 +626,14 @@ def test_models_stand_side_by_side(large: Page) -> None:
 
 
 def test_a_page_of_everything_can_be_sent_by_mail(large: Page) -> None:
-    assert large.path.stat().st_size <= 1_150_000
+    assert large.path.stat().st_size <= 2_000_000
     assert large.text.count("data:image/webp") == 3
 
 
 def test_models_that_were_asked_other_scenarios_are_not_compared(tmp_path: Path) -> None:
     other = result("none", 45.0, model_key=B16, checkpoint_sha256=B16, **FOG | {"severity": 1})
     content = page_of(tmp_path, [*of_model(B32, {"none": 40.0}), *of_model(B16, {"none": 50.0}), other])
-    note = "The models were not asked the same scenarios of mlvp (clip4clip-b16-qs: 2; clip4clip-b32-qs: 1)"
+    note = "The models were not run in the same scenarios of mlvp (clip4clip-b16-qs: 2; clip4clip-b32-qs: 1)"
     assert note in content.text
 
 

@@ -4,6 +4,9 @@ from pathlib import Path
 
 _JOB = "{direction}/{side}/{corpus}/{level}/{group}"
 
+TABLES = ".tables"
+"""The ending of the folder of a page's tables, which lies beside the page. No dataset's name has a dot."""
+
 PLACES = {
     "checked_model": "work/models/{model}.json",
     "model_files": "work/models/{model}.files.json",
@@ -13,6 +16,7 @@ PLACES = {
     "evaluation_pictures": "work/{dataset}/evaluation/{model}/" + _JOB + ".pictures.json",
     "evaluation_parts": "work/{dataset}/evaluation/{model}/{kind}.parts",
     "results_page": "manifests/report.html",
+    "results_tables": f"manifests/report{TABLES}",
 }
 
 KINDS = ("adaptation", "evaluation")

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from perturbations.base import pages as templates
 from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError
 from perturbations.engine.corpus_card import mean_psnr, stand_ins
@@ -35,7 +36,8 @@ def write(path: Path, output: Path) -> None:
     complete = [row for row in rows if row.status == COMPLETE]
     reasons = pages.reasons(failed)
     drawn = _pictures(complete, names, path, about)
-    text = pages.rendered(
+    text = templates.rendered(
+        "perturbations.report",
         "corpus.html.j2",
         title=_title(rows, about),
         facts=_facts(path, rows, about),

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from perturbations.base import pages as templates
 from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import files, layout
@@ -61,7 +62,8 @@ def write(root: Path) -> Path:
             reason = " ".join(str(error).replace(f"{root}/", "").split())
             unreadable.append((*_link(path, output), reason))
             linked.add(path)
-    text = pages.rendered(
+    text = templates.rendered(
+        "perturbations.report",
         "index.html.j2",
         facts=_facts(root, total),
         sections=sections,
@@ -74,8 +76,10 @@ def write(root: Path) -> Path:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Manifests and pages below a folder; links to other folders are not followed."""
-    for place, _, names in os.walk(folder):
+    """Manifests and pages below a folder; links to other folders are not followed, nor are the files of a page."""
+    for place, folders, names in os.walk(folder):
+        below = Path(layout.MANIFESTS) / Path(place).relative_to(folder)
+        folders[:] = [name for name in folders if layout.place_of((below / name).as_posix()) is None]
         paths = (Path(place, name) for name in names)
         yield from (path for path in paths if path.suffix in _ENDINGS and not storage.is_leftover(path))
 

@@ -1,4 +1,4 @@
-"""What the pages of this wing share: templates, links, and the reasons for which items lack."""
+"""What the pages of this wing share: links, and the reasons for which items lack."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from perturbations.base import shown
 from perturbations.manifest.kinds import QuarantineRow
 
 _MOST_ITEMS = 5
@@ -23,19 +22,6 @@ class _Reason:
     reason: str
     items: tuple[str, ...]
     more: bool
-
-
-def rendered(template: str, **values: object) -> str:
-    """A page from a template of this package. Text of data is escaped, and no control character reaches the page."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("perturbations.report", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=lambda value: shown.line(value) if type(value) is str else value,
-    )
-    return environment.get_template(template).render(**values)
 
 
 def href(target: Path, page: Path) -> str:

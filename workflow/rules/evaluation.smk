@@ -168,11 +168,12 @@ rule report:
         ],
         pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
     output:
-        report(
+        page=report(
             "<manifests>/report.html",
             category="evaluation",
             labels={**OF_FOLDER, "page": "tables and figures"},
         ),
+        tables=directory("<manifests>/report.tables"),
     log:
         "<logs>/report.log",
     benchmark:
@@ -188,5 +189,5 @@ rule report:
     shell:
         command(
             "perturb report --results {input.results:q} --ranks {input.ranks:q} --pictures {input.pictures:q}"
-            " --datasets {params.datasets:q} --output {output:q} 2> {log:q}"
+            " --datasets {params.datasets:q} --output {output.page:q} 2> {log:q}"
         )

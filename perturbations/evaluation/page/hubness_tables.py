@@ -13,23 +13,20 @@ from perturbations.evaluation.page.overview import NEAR_ZERO
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     SIDES,
-    Folded,
+    Figure,
+    Group,
     PagePart,
-    PageRow,
-    PageTable,
-    Panel,
-    Pictures,
-    Plots,
     Section,
     groups,
     method_label,
     of_models,
     online,
-    plain_table,
+    plain,
     titled,
 )
 from perturbations.evaluation.page.ranks import ScenarioKey, run_of
-from perturbations.evaluation.page.views import Shown, Views
+from perturbations.evaluation.page.tables import PageTable
+from perturbations.evaluation.page.views import Retrieval, Views
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import ResultRow
 from perturbations.manifest.columns import columns_of
@@ -47,69 +44,59 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> list
         heat = {methods.title_of(picture.method): picture.heatmap for picture in group}
         where = titled(dataset, model, DIRECTIONS[direction], title)
         never = {name: float(np.mean(np.asarray(counts) == 0)) for name, counts in occurrence.items()}
-        spoken = ", ".join(f"{name} {share:.0%}" for name, share in never.items())
-        plots = Plots(
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in never.items())
+        plots = Figure(
+            figures.histograms(occurrence),
+            f"Histograms of k-occurrence; never retrieved: {shares}",
             f"{where}: number of gallery items by how often they are among the top 15, "
             f"before adaptation ({methods.baseline().title}) and after.",
-            f"Histograms of k-occurrence; never retrieved: {spoken}",
-            figures.histograms(occurrence),
-            "times among the top 15",
-            "gallery items",
         )
-        caption = (
+        squares = Figure(
+            figures.heatmaps(heat),
+            f"Similarities of the first queries and gallery items, one square per method: {', '.join(heat)}",
             f"{where}: the first {len(next(iter(heat.values())))} queries (rows) and gallery items (columns). "
-            "Each row has its own scale, from white (lowest) to black; dark columns are hubs."
+            "Each row has its own scale, from white (lowest) to black; dark columns are hubs.",
         )
-        alt = "Similarities of the first queries and gallery items, one square per method"
-        shown = views.of(dataset, direction)
-        histograms.append(Panel(shown, [plots]))
-        maps.append(Panel(shown, [Pictures(caption, alt, figures.heatmaps(heat))]))
+        own_views = views.of(dataset, direction)
+        histograms.append(Group([plots], views=own_views))
+        maps.append(Group([squares], views=own_views))
     for retrieval in views.retrievals:
         for dataset in views.datasets:
             rows = _of(frame, dataset, retrieval)
             if rows["hub_skewness"].notna().any():  # it is not of given features
-                tables: list[PagePart] = [
-                    PageRow([_means(own, model, dataset, retrieval) for model, own in of_models(rows)])
-                ]
+                means: list[PagePart] = [_means(own, model, dataset, retrieval) for model, own in of_models(rows)]
                 each = [_each(own, model, dataset, retrieval) for model, own in of_models(rows)]
-                tables += [Folded("Hubness of each perturbation", each)] if retrieval.suite else []
-                histograms.append(Panel(views.of(dataset, *retrieval), tables))
-    empty = ["Not measured."]
+                folded = [Group(each, "Hubness of each perturbation")] if retrieval.suite else []
+                histograms.append(Group([*means, *folded], views=views.of(dataset, *retrieval)))
     return [
-        Section("hubness", "Hubness", [_READING] if histograms else empty, histograms),
-        Section("similarities", "Similarities", [] if maps else empty, maps),
+        Section("hubness", "Hubness", [_READING if histograms else "Not measured.", *histograms]),
+        Section("similarities", "Similarities", maps or ["Not measured."]),
     ]
 
 
-def _of(frame: pd.DataFrame, dataset: str, retrieval: Shown) -> pd.DataFrame:
+def _of(frame: pd.DataFrame, dataset: str, retrieval: Retrieval) -> pd.DataFrame:
     """The perturbed rows of a retrieval; the clean ones where nothing is perturbed."""
     kept = (frame["dataset"] == dataset) & (frame["direction"] == retrieval.direction)
     kept &= frame["side"] == retrieval.side
     return frame[kept & (frame["suite"] == retrieval.suite)] if retrieval.suite else frame[kept]
 
 
-def _means(rows: pd.DataFrame, model: str, dataset: str, retrieval: Shown) -> PageTable:
+def _means(rows: pd.DataFrame, model: str, dataset: str, retrieval: Retrieval) -> PageTable:
     """Every measure of hubness per method: the mean over a retrieval's scenarios and seeds."""
     hubness = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
     means = rows.groupby("method", sort=False)[hubness].mean()
     names = list(map(str, means.index))
-    marked = {
-        name.removeprefix("hub_"): marks(
-            online([abs(value) for value in means[name]] if name in NEAR_ZERO else means[name].tolist(), names),
-            [None] * len(means),
-            ".3f",
-            lower=True,
-        )
-        for name in hubness
-    }
-    renamed = means.rename(columns=lambda name: name.removeprefix("hub_"))
+    marked = {}
+    for name in hubness:
+        values = online(means[name].abs() if name in NEAR_ZERO else means[name], names)
+        marked[name.removeprefix("hub_").replace("_", " ")] = marks(values, [None] * len(names), ".3f", lower=True)
+    data = plain(means.set_axis(list(marked), axis=1), map(method_label, names), "method", marked)
     where = titled(dataset, model, DIRECTIONS[retrieval.direction], SIDES.get(retrieval.side, ""), retrieval.suite)
     what = "mean over perturbed scenarios" if retrieval.suite else "clean queries"
-    caption = f"{where}: hubness of the k-occurrence, k = 15, {what}"
-    return plain_table(caption, renamed, dict.fromkeys(renamed.columns, ".3f"), map(method_label, names), marked)
+    return PageTable(f"{where}: hubness of the k-occurrence, k = 15, {what}", data, ".3f")
 
 
-def _each(rows: pd.DataFrame, model: str, dataset: str, retrieval: Shown) -> PageTable:
+def _each(rows: pd.DataFrame, model: str, dataset: str, retrieval: Retrieval) -> PageTable:
     """The skewness of the k-occurrence per perturbation and method: the mean over severities and seeds."""
     names = rows["perturbation"] + rows["text_perturbation"].map(
         lambda name: f" + {name}" if isinstance(name, str) else ""
@@ -118,9 +105,8 @@ def _each(rows: pd.DataFrame, model: str, dataset: str, retrieval: Shown) -> Pag
         values="hub_skewness", index="name", columns="method", aggfunc="mean", sort=False
     )
     where = titled(dataset, model, DIRECTIONS[retrieval.direction], SIDES.get(retrieval.side, ""), retrieval.suite)
-    labelled = table.rename(columns=method_label)
-    caption = f"{where}: skewness of the k-occurrence, mean over severities and seeds"
-    return plain_table(caption, labelled, dict.fromkeys(labelled.columns, ".2f"), map(str, table.index), {})
+    data = plain(table.rename(columns=method_label), map(str, table.index), "perturbation")
+    return PageTable(f"{where}: skewness of the k-occurrence, mean over severities and seeds", data, ".2f")
 
 
 def _shown(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[tuple[str, str, str, str, list[Picture]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.page.parts import declared_by, groups, number
+from perturbations.evaluation.page.parts import declared_by, groups, in_order
 from perturbations.evaluation.page.ranks import Ranked, RankGroup, RankRun, ScenarioKey, run_of
+from perturbations.evaluation.page.tables import number
 from perturbations.retrieval.bootstrap import Samples, draws, interval, resampled_recall, share_interval
 from perturbations.tta.methods import registry as methods_shelf
 
@@ -38,6 +39,17 @@ CLEAN_COLUMN = IntervalColumn("clean", ((CLEAN, 1.0),))
 
 IntervalSpan = tuple[float, float]
 """The ends of a 95 % interval."""
+
+
+def place_in(suite: str) -> Callable[[ScenarioKey], tuple[Any, ...]]:
+    """The place of a scenario's perturbations in the order of their paper."""
+    places = {entry.name: place for place, entry in enumerate(declared_by(suite))}
+
+    def place(scenario: ScenarioKey) -> tuple[Any, ...]:
+        names = (scenario.perturbation, scenario.text_perturbation or "")
+        return tuple((places.get(name, len(places)), name) for name in names)
+
+    return place
 
 
 def mean_column(name: str, scenarios: Iterable[ScenarioKey]) -> IntervalColumn:
@@ -72,7 +84,7 @@ class Scores:
         self.dataset, self.direction, self.model = map(str, first[["dataset", "direction", "model_name"]])
         self.model_key = str(first["model_key"])
         self.rows = rows
-        self.methods = sorted(map(str, rows["method"].unique()), key=lambda name: (methods_shelf.place_of(name), name))
+        self.methods = in_order(rows["method"])
         self.sampled = ranked is not None
         self._ranked = ranked
         self._values: dict[RankRun, Mapping[Any, Any]] = {run_of(row): row for row in rows.to_dict("records")}
@@ -84,32 +96,33 @@ class Scores:
 
     def scenarios(self, suite: str, side: str) -> dict[str, list[ScenarioKey]]:
         """The scenarios of a suite and a side that are no mixes, by category, in the paper's order."""
-        levels: dict[ScenarioKey, str] = {}
+        categories: dict[ScenarioKey, str] = {}
         for (scenario, _, _), row in self._values.items():
             if (scenario.suite, scenario.side, scenario.mix) == (suite, side, None):
-                levels.setdefault(scenario, str(row["category"]))
-        places = {entry.name: place for place, entry in enumerate(declared_by(suite))}
+                categories.setdefault(scenario, str(row["category"]))
+        place = place_in(suite)
+        by_category: dict[str, list[ScenarioKey]] = {}
+        for scenario in sorted(categories, key=lambda key: (*place(key), -1 if key.severity is None else key.severity)):
+            by_category.setdefault(categories[scenario], []).append(scenario)
+        return by_category
 
-        def place(scenario: ScenarioKey) -> tuple[Any, ...]:
-            names = (scenario.perturbation, scenario.text_perturbation or "")
-            severity = -1 if scenario.severity is None else scenario.severity
-            return *((places.get(name, len(places)), name) for name in names), severity
-
-        by_level: dict[str, list[ScenarioKey]] = {}
-        for scenario in sorted(levels, key=place):
-            by_level.setdefault(levels[scenario], []).append(scenario)
-        return by_level
+    def every(self, suite: str, side: str) -> list[ScenarioKey]:
+        """The same of all categories."""
+        return [scenario for members in self.scenarios(suite, side).values() for scenario in members]
 
     @property
     def keys(self) -> list[ScenarioKey]:
         """Every scenario, in the order of the rows."""
         return list(dict.fromkeys(scenario for scenario, _, _ in self._values))
 
-    def counts(self, scenario: ScenarioKey) -> tuple[int, int, int] | None:
-        """The numbers of queries, of missing queries and of gallery items of a scenario; None where it was not run."""
-        rows = (row for (other, _, _), row in self._values.items() if other == scenario)
-        row = next(rows, None)
-        return None if row is None else (int(row["queries"]), int(row["missing_queries"]), int(row["gallery"]))
+    def counts(self, scenarios: Iterable[ScenarioKey]) -> list[tuple[int, int, int]]:
+        """The numbers of queries, of missing queries and of gallery items of each scenario that was run."""
+        return [self._counts[scenario] for scenario in scenarios if scenario in self._counts]
+
+    @cached_property
+    def _counts(self) -> dict[ScenarioKey, tuple[int, int, int]]:
+        runs = reversed(self._values.items())  # the first run of a scenario counts
+        return {run[0]: (int(row["queries"]), int(row["missing_queries"]), int(row["gallery"])) for run, row in runs}
 
     def value(self, metric: str, method: str, column: IntervalColumn) -> float:
         """The mean of a metric over a column's scenarios and all seeds; NaN where a run is missing."""
@@ -161,7 +174,7 @@ class Scores:
         (span,) = spans_of([samples])
         if span is None or metric not in RECALLS or span not in ((0, 0), (100, 100)):
             return span
-        queries = min(counted[0] for scenario, _ in column.weights if (counted := self.counts(scenario)))
+        queries = min(own[0] for own in self.counts(scenario for scenario, _ in column.weights))
         low, high = share_interval(span[0] / 100, queries)
         return 100 * low, 100 * high
 
@@ -268,7 +281,7 @@ def marks(
     zero; otherwise it is a "tie", and so are those it cannot be separated from. Without resamples the best value is
     "best". Values with the same text are ties; no value is marked where all texts are the same.
     """
-    texts = [number(value, form) for value in values]
+    texts = ["" if value != value else number(value, form) for value in values]
     places = sorted({float(text) for text in texts if text}, reverse=not lower)
     if len(places) < 2:
         return [""] * len(texts)

@@ -18,19 +18,17 @@ from perturbations.evaluation.page.intervals import (
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     SIDES,
-    Cell,
+    Group,
     PagePart,
-    PageTable,
-    Panel,
-    PlotLine,
-    Text,
+    in_order,
     method_label,
-    number,
+    named,
     online,
     titled,
 )
 from perturbations.evaluation.page.ranks import ScenarioKey
-from perturbations.evaluation.page.views import METRICS, Shown, Views
+from perturbations.evaluation.page.tables import FORMS, PageTable
+from perturbations.evaluation.page.views import METRICS, Retrieval, Views
 from perturbations.retrieval.bootstrap import Samples
 from perturbations.tta.methods import registry as methods
 
@@ -38,7 +36,6 @@ _FORMS = {"median_rank": ".1f", "hub_skewness": ".2f"}
 _NAMES = {"median_rank": "median rank", "hub_skewness": "Hubness (skewness of the k-occurrence)"}
 _LOWER = ("median_rank", "hub_skewness")
 """The metrics of which the lowest value is the best."""
-_ALL_FORMS = ("csv", "md", "tex")
 NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
 """The metrics of which the value nearest to 0 is the best."""
 
@@ -59,45 +56,49 @@ def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list
     models = [scores for of_direction in of_directions.values() for scores in of_direction]
     dataset, several = models[0].dataset, len({scores.model for scores in models}) > 1
     baseline = methods.baseline()
-    lines: list[PlotLine] = []
-    for shown in views.retrievals:
-        for scores in of_directions.get(shown.direction, ()):
-            levels = scores.scenarios(shown.suite, shown.side) if shown.suite else {}
-            scenarios = [scenario for members in levels.values() for scenario in members]
+    names, choices, lines = [], [], []
+    for retrieval in views.retrievals:
+        for scores in of_directions.get(retrieval.direction, ()):
+            scenarios = scores.every(retrieval.suite, retrieval.side)
             columns = [mean_column("all", scenarios) if scenarios else None, CLEAN_COLUMN]
-            cells = [
-                Cell("" if column is None else number(scores.value(metric, baseline.name, column), ".1f"))
+            values = [
+                None if column is None else scores.value(metric, baseline.name, column)
                 for column in columns
                 for metric in RECALLS
             ]
-            name = titled(shown.name, scores.model if several else "")
-            lines.append(PlotLine(name, [*cells, *_count_cells(scores, scenarios or [CLEAN])], views.choice(shown)))
-    heads = [Cell(METRICS[metric], first=place == 0) for place, metric in enumerate(RECALLS)]
-    head = [
-        [Cell("retrieval"), Cell("perturbed", span=3, first=True), Cell("clean", span=3, first=True), Cell("", span=2)],
-        [Cell(""), *heads, *heads, Cell("N", first=True), Cell("gallery")],
-    ]
+            counts = scores.counts(scenarios or [CLEAN])
+            lines.append([*values, *(span_of_numbers(own[place] for own in counts) for place in (0, 2))])
+            names.append(titled(retrieval.name, scores.model if several else ""))
+            choices.append(views.choice(retrieval))
+    headings = [(group, METRICS[metric]) for group in ("perturbed", "clean") for metric in RECALLS]
+    columns_of_values = zip(*lines, strict=True)
+    data = named(
+        [
+            (name, {"value": values})
+            for name, values in zip([*headings, ("", "N"), ("", "gallery")], columns_of_values, strict=True)
+        ],
+        names,
+        "retrieval",
+    )
     caption = f"{dataset}, {baseline.title} (the model as it is): R@k by direction and perturbed side"
     note = "The name of a row chooses it below. Perturbed: the mean over perturbations of each one's severities."
-    return [Panel(views.of(dataset), [PageTable(caption, head, lines, stacked=True, note=note, forms=_ALL_FORMS)])]
+    table = PageTable(caption, data, ".1f", note, stacked=True, choices=choices, forms=tuple(FORMS))
+    return [Group([table], views=views.of(dataset))]
 
 
-def _count_cells(scores: Scores, scenarios: Sequence[ScenarioKey]) -> list[Cell]:
-    counted = [own for scenario in scenarios if (own := scores.counts(scenario))]
-    return [Cell(_range(own[place] for own in counted)) for place in (0, 2)]
-
-
-def _range(values: Iterable[int]) -> str:
+def span_of_numbers(values: Iterable[int]) -> str:
+    """A number, or the least and the greatest of several."""
     known = sorted(set(values))
     return "" if not known else f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,}-{known[-1]:,}"
 
 
 def counted(models: Sequence[Scores], scenarios: Iterable[ScenarioKey]) -> str:
     """How many queries were run and are missing, and the size of the gallery, over scenarios and models."""
-    known = [own for scores in models for scenario in scenarios if (own := scores.counts(scenario))]
+    wanted = list(scenarios)
+    known = [own for scores in models for own in scores.counts(wanted)]
     if not known:
         return ""
-    queries, missing, gallery = (_range(own[place] for own in known) for place in range(3))
+    queries, missing, gallery = (span_of_numbers(own[place] for own in known) for place in range(3))
     text = f"N {queries}, missing {missing}, gallery {gallery}."
     least = min(own[2] for own in known)
     if least <= max(RECALLS.values()):
@@ -112,96 +113,85 @@ def tables(models: Sequence[Scores], views: Views) -> list[PagePart]:
     for retrieval in views.retrievals:
         if retrieval.direction != first.direction:
             continue
-        shown = views.of(first.dataset, *retrieval)
-        suite = retrieval.suite
-        scenarios = [scores.scenarios(suite, retrieval.side) if suite else {} for scores in models]
-        names, own = _columns(scenarios)
-        for metric in METRICS:
-            parts.append(Panel(shown, [_table(models, retrieval, metric, names, own, scenarios)], metric))
-        notes = _notes(models, suite, scenarios)
-        parts += [Panel(shown, [Text(note) for note in notes])] if notes else []
+        own_views = views.of(first.dataset, *retrieval)
+        scenarios = [scores.scenarios(retrieval.suite, retrieval.side) for scores in models]
+        columns = _columns(models, scenarios)
+        parts += [
+            Group([_table(models, retrieval, metric, columns, scenarios)], views=own_views, metric=metric)
+            for metric in METRICS
+        ]
+        notes = _notes(models, retrieval.suite, scenarios)
+        parts += [Group(notes, views=own_views)] if notes else []
     return parts
 
 
 def _columns(
-    scenarios: Sequence[dict[str, list[ScenarioKey]]],
-) -> tuple[list[str], list[list[IntervalColumn | None]]]:
-    """The headings, and each model's columns: None where it was not asked a category."""
-    levels = list(dict.fromkeys(level for of_model in scenarios for level in of_model))
-    names = ["clean", *levels, *(["all"] if len(levels) > 1 else [])]
-    own = []
-    for of_model in scenarios:
-        means = [mean_column(level, of_model[level]) if level in of_model else None for level in levels]
+    models: Sequence[Scores], scenarios: Sequence[Mapping[str, list[ScenarioKey]]]
+) -> list[tuple[Scores, str, IntervalColumn | None]]:
+    """Of each column its model, its heading, and what it is the mean of: None where the model has no such category."""
+    categories = list(dict.fromkeys(category for of_model in scenarios for category in of_model))
+    columns: list[tuple[Scores, str, IntervalColumn | None]] = []
+    for scores, of_model in zip(models, scenarios, strict=True):
         every = [scenario for members in of_model.values() for scenario in members]
-        total = [mean_column("all", every) if every else None] if len(levels) > 1 else []
-        own.append([CLEAN_COLUMN, *means, *total])
-    return names, own
+        groups = {category: of_model.get(category) for category in categories}
+        groups |= {"all": every} if len(categories) > 1 else {}
+        columns.append((scores, "clean", CLEAN_COLUMN))
+        columns += [(scores, name, mean_column(name, members) if members else None) for name, members in groups.items()]
+    return columns
 
 
 def _table(
     models: Sequence[Scores],
-    retrieval: Shown,
+    retrieval: Retrieval,
     metric: str,
-    names: Sequence[str],
-    own: Sequence[Sequence[IntervalColumn | None]],
-    scenarios: Sequence[dict[str, list[ScenarioKey]]],
+    columns: Sequence[tuple[Scores, str, IntervalColumn | None]],
+    scenarios: Sequence[Mapping[str, list[ScenarioKey]]],
 ) -> PageTable:
-    first = models[0]
+    first, several = models[0], len(models) > 1
     sampled = any(scores.sampled for scores in models) and metric not in _LOWER
     wording = _WITH_INTERVALS if sampled else _WITHOUT_INTERVALS
     side = SIDES.get(retrieval.side, "")
     where = titled(first.dataset, DIRECTIONS[first.direction], side, retrieval.suite, _severities(scenarios))
-    several = len(models) > 1
-    last = len(names) - 1 if names[-1] == "all" else -1
-    titles = [
-        Cell(name, first=place == 0 and several, average=place == last)
-        for _ in models
-        for place, name in enumerate(names)
-    ]
-    head = [[Cell("method"), *titles]]
-    if several:
-        head = [[Cell(""), *(Cell(scores.model, span=len(names), first=True) for scores in models)], *head]
-    every = sorted(
-        {name for scores in models for name in scores.methods}, key=lambda name: (methods.place_of(name), name)
-    )
-    of_models = zip(models, own, strict=True)
-    columns = [_cells(scores, column, metric, every) for scores, members in of_models for column in members]
+    every = in_order(name for scores in models for name in scores.methods)
     labels = list(map(method_label, every))
-    body = [PlotLine(label, [cells[place] for cells in columns]) for place, label in enumerate(labels)]
-    asked = [entry for of_model in scenarios for members in of_model.values() for entry in members]
+    data = [
+        ((scores.model if several else "", name), _compared(scores, column, metric, every))
+        for scores, name, column in columns
+    ]
+    members = [entry for of_model in scenarios for own in of_model.values() for entry in own]
     note = [wording.format(baseline=methods.baseline().title)]
     note += [_OF_GALLERY] if retrieval.side in ("gallery", "both") else []
-    note += [_TRANSDUCTIVE] if any("†" in label for label in labels) else []
+    note += [_TRANSDUCTIVE] if any("†" in name for name in labels) else []
     return PageTable(
         f"{_NAMES.get(metric, METRICS[metric])}: {where}",
-        head,
-        body,
+        named(data, labels, "method"),
+        form_of(metric),
+        " ".join([*note, counted(models, members or [CLEAN])]),
         stacked=True,
         grouped="model" if several else "",
-        note=" ".join([*note, counted(models, asked or [CLEAN])]),
-        forms=_ALL_FORMS if metric == "recall_at_1" else ("csv",),
+        forms=tuple(FORMS) if metric == "recall_at_1" else ("csv",),
     )
 
 
-def _cells(scores: Scores, column: IntervalColumn | None, metric: str, every: Sequence[str]) -> list[Cell]:
-    """The cells of a column, one per method of `every`."""
+def _compared(
+    scores: Scores, column: IntervalColumn | None, metric: str, names: Sequence[str]
+) -> dict[str, Sequence[object]]:
+    """The parts of a column: of each method its value, its change against the baseline, and the interval of that."""
     if column is None:
-        return [Cell("") for _ in every]
-    form = form_of(metric)
-    values = [scores.value(metric, method, column) for method in every]
-    samples = [scores.samples(metric, method, column) for method in every]
-    marked = marked_methods(metric, values, samples, every)
-    baseline = methods.baseline().name
-    cells = []
-    for method, value, own, mark in zip(every, values, samples, marked, strict=True):
-        if method == baseline:
-            span = scores.own_span(metric, column, own)
-            cells.append(Cell(number(value, form), mark=mark, interval=ends(span, form)))
-            continue
-        change, of_change = scores.change(metric, method, column)
-        (span,) = spans_of([own if of_change is None else of_change])
-        cells.append(Cell(number(value, form), mark=mark, change=number(change, f"+{form}"), interval=ends(span, form)))
-    return cells
+        return {"value": [None] * len(names)}
+    samples = [scores.samples(metric, method, column) for method in names]
+    changes, spans = [], []
+    for method, own in zip(names, samples, strict=True):
+        if method == methods.baseline().name:
+            changes.append(float("nan"))
+            spans.append(scores.own_span(metric, column, own))
+        else:
+            change, of_change = scores.change(metric, method, column)
+            changes.append(change)
+            spans += spans_of([own if of_change is None else of_change])
+    values = [scores.value(metric, method, column) for method in names]
+    mark = marked_methods(metric, values, samples, names)
+    return {"value": values, "change": changes, **ends(spans), "mark": mark}
 
 
 def marked_methods(
@@ -217,24 +207,24 @@ def form_of(metric: str) -> str:
     return _FORMS.get(metric, ".1f")
 
 
-def ends(span: IntervalSpan | None, form: str) -> tuple[str, str] | tuple[()]:
-    """The ends of an interval as text."""
-    return () if span is None else (number(span[0], form), number(span[1], form))
+def ends(spans: Sequence[IntervalSpan | None]) -> dict[str, list[float | None]]:
+    """The parts of a column with the ends of intervals."""
+    return {part: [span and span[place] for span in spans] for place, part in enumerate(("low", "high"))}
 
 
-def _severities(scenarios: Sequence[dict[str, list[ScenarioKey]]]) -> str:
+def _severities(scenarios: Sequence[Mapping[str, list[ScenarioKey]]]) -> str:
     """The severities of the columns: of all of them, or of each category where they differ."""
-    by_level: dict[str, set[int]] = {}
+    by_category: dict[str, set[int]] = {}
     for of_model in scenarios:
-        for level, members in of_model.items():
-            by_level.setdefault(level, set()).update(entry.severity for entry in members if entry.severity)
-    known = {level: sorted(own) for level, own in by_level.items() if own}
+        for category, members in of_model.items():
+            by_category.setdefault(category, set()).update(entry.severity for entry in members if entry.severity)
+    known = {category: _listed(sorted(own)) for category, own in by_category.items() if own}
     if not known:
         return "unperturbed queries"
-    if len(set(map(tuple, known.values()))) == 1:
+    if len(set(known.values())) == 1:
         (severities, *_) = known.values()
-        return f"severity {severities[0]}" if len(severities) == 1 else f"mean over severities {_listed(severities)}"
-    return "severities: " + ", ".join(f"{level} {_listed(own)}" for level, own in known.items())
+        return f"severity {severities}" if severities.isdecimal() else f"mean over severities {severities}"
+    return "severities: " + ", ".join(f"{category} {own}" for category, own in known.items())
 
 
 def _listed(severities: Sequence[int]) -> str:
@@ -243,13 +233,15 @@ def _listed(severities: Sequence[int]) -> str:
     return ", ".join(map(str, severities))
 
 
-def _notes(models: Sequence[Scores], suite: str, scenarios: Sequence[dict[str, list[ScenarioKey]]]) -> list[str]:
+def _notes(models: Sequence[Scores], suite: str, scenarios: Sequence[Mapping[str, list[ScenarioKey]]]) -> list[str]:
     """What a reader must know before comparing models, or without intervals."""
     notes = []
-    entries = [{entry for level in of_model.values() for entry in level} for of_model in scenarios]
+    entries = [{entry for members in of_model.values() for entry in members} for of_model in scenarios]
     if any(other != entries[0] for other in entries):
         counts = "; ".join(f"{scores.model}: {len(own)}" for scores, own in zip(models, entries, strict=True))
-        notes.append(f"The models were not asked the same scenarios of {suite} ({counts}): their means do not compare.")
+        notes.append(
+            f"The models were not run in the same scenarios of {suite} ({counts}): their means do not compare."
+        )
     missing = [scores.model for scores in models if not scores.sampled]
     if missing:
         notes.append(

@@ -1,6 +1,6 @@
-"""The report: one self-contained HTML page of the results, with the papers' tables and pictures.
+"""The report: one HTML page of the results, with the papers' tables and figures, and a folder of its tables as files.
 
-It loads no other file, runs no script, and is identical for identical manifests.
+The page loads no other file, runs no script, and is identical for identical manifests. It links to the files.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import pandas as pd
 
-from perturbations.base import shown, storage
+from perturbations.base import pages, storage
+from perturbations.evaluation import layout
 from perturbations.evaluation.page import (
-    figures,
     hubness_tables,
     overview,
     page_sections,
@@ -24,9 +25,10 @@ from perturbations.evaluation.page import (
     views,
 )
 from perturbations.evaluation.page import intervals as estimates
-from perturbations.evaluation.page.parts import PagePart, Panel, Section, Text, model_names, order, plural
+from perturbations.evaluation.page.parts import Group, PagePart, Section, model_names, order, plural, tables_in
 from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.ranks import read as read_ranks
+from perturbations.evaluation.page.tables import FORMS
 from perturbations.evaluation.pictures import read as read_pictures
 from perturbations.evaluation.result_sets import check
 from perturbations.evaluation.rows import RESULTS, ResultRow
@@ -51,11 +53,9 @@ def write(
     Results without `ranks` have no intervals. Raises `ManifestError` when a file is not of its kind, when means of the
     results would mix models, or when ranks and results are of different runs.
     """
-    import jinja2
-
     frame = _read(results)
     failed = [row for path in quarantine for row in files.read_rows(path, QUARANTINE)]
-    shown_views = views.of(frame)
+    page_views = views.of(frame)
     replaced = _replaced(results)
     recall: list[PagePart] = []
     severity: list[PagePart] = []
@@ -63,24 +63,25 @@ def write(
     published: list[PagePart] = []
     # Dataset by dataset, as the resamples of all need too much memory.
     for of_directions in estimates.of(frame, read_ranks(ranks)):
-        recall += overview.summary(of_directions, shown_views)
-        severity += severity_plots.of_sides(of_directions, shown_views)
+        recall += overview.summary(of_directions, page_views)
+        severity += severity_plots.of_sides(of_directions, page_views)
         for models in of_directions.values():
-            recall += [*overview.tables(models, shown_views), *scores.recall(models, shown_views)]
-            severity += severity_plots.of_methods(models, shown_views)
-        robustness += robustness_tables.tables(of_directions, shown_views)
+            recall += [*overview.tables(models, page_views), *scores.recall(models, page_views)]
+            severity += severity_plots.of_methods(models, page_views)
+        robustness += robustness_tables.tables(of_directions, page_views)
         published += published_section.of_dataset(of_directions, replaced)
-    if shown_views.empty:
-        recall.append(Panel(shown_views.empty, [Text("This dataset was not evaluated in this direction.")]))
-    unevaluated = [] if shown_views.there else ["Nothing was evaluated yet: snakemake tta_<dataset>."]
+    if page_views.empty:
+        recall.append(Group(["This dataset was not evaluated in this direction."], views=page_views.empty))
     unperturbed = ["Nothing perturbed yet."]
-    parts = [
-        Section("results", "Results", unevaluated, recall),
-        Section("severity", "R@1 against severity", [severity_plots.AXES] if severity else unperturbed, severity),
-        Section("robustness", "Robustness scores", [robustness_tables.TEXT] if robustness else unperturbed, robustness),
-        *([Section("published", "Published values", [published_section.READ], published)] if published else []),
-        *hubness_tables.hubs(frame, [picture for path in pictures for picture in read_pictures(path)], shown_views),
-        page_sections.costs(frame, shown_views),
+    sections = [
+        Section("results", "Results", recall or ["Nothing was evaluated yet: snakemake tta_<dataset>."]),
+        Section("severity", "R@1 against severity", [severity_plots.AXES, *severity] if severity else unperturbed),
+        Section(
+            "robustness", "Robustness scores", [robustness_tables.TEXT, *robustness] if robustness else unperturbed
+        ),
+        *([Section("published", "Published values", [published_section.READ, *published])] if published else []),
+        *hubness_tables.hubs(frame, [picture for path in pictures for picture in read_pictures(path)], page_views),
+        page_sections.costs(frame, page_views),
         page_sections.sheets(sheets),
         page_sections.gate(statistics, results),
         page_sections.quarantined(
@@ -88,24 +89,34 @@ def write(
         ),
         page_sections.provenance(frame, results),
     ]
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("perturbations.evaluation.page", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=False,
-        finalize=lambda value: shown.line(value) if type(value) is str else value,
-    )
-    text = environment.get_template("page.html.j2").render(
+    folder = output.with_name(output.stem + layout.TABLES)
+    text = pages.rendered(
+        "perturbations.evaluation.page",
+        "page.html.j2",
         title="Retrieval under perturbation",
         summary=_summary(frame),
         banner=_banner(frame),
-        sections=parts,
-        views=shown_views,
+        sections=sections,
+        views=page_views,
         metrics=views.METRICS,
-        styles=figures.STYLES,
-        size=figures,
+        folder=quote(folder.name),
     )
+    _write_tables(folder, sections)
     storage.write_text(output, text)
+
+
+def _write_tables(folder: Path, sections: Sequence[Section]) -> None:
+    """Write every table in its forms, and remove those of an earlier page."""
+    texts = {}
+    for table in tables_in(part for section in sections for part in section.parts):
+        for _, name in table.files:
+            texts[folder / name] = FORMS[name.rpartition(".")[2]][1](table)
+    for ending in FORMS:
+        for stale in set(folder.glob(f"*.{ending}")) - texts.keys():
+            stale.unlink()
+    folder.mkdir(parents=True, exist_ok=True)  # a job's output, also where there is no table
+    for path, text in texts.items():
+        storage.write_text(path, text)
 
 
 def _replaced(paths: Sequence[Path]) -> dict[str, list[str]]:
@@ -145,13 +156,13 @@ def _summary(frame: pd.DataFrame) -> str:
 def _banner(frame: pd.DataFrame) -> list[str]:
     offline: dict[str, set[str]] = {}
     for backend in frame["backend"].dropna().unique():
-        for role, player in json.loads(backend).items():
-            stands_in = player in ("offline", "demo_encoder") or role == "severities"
-            if stands_in or (role == "captions" and models_shelf.stand_ins() & set(player.split(" + "))):
-                offline.setdefault(role, set()).add(player)
+        for role, maker in json.loads(backend).items():
+            stands_in = maker in ("offline", "demo_encoder") or role == "severities"
+            if stands_in or (role == "captions" and models_shelf.stand_ins() & set(maker.split(" + "))):
+                offline.setdefault(role, set()).add(maker)
     lines = []
     if offline.pop("retrieval", None):
-        lines.append("Retrieval: a small encoder that the workflow trained on drawn scenes.")
+        lines.append("Retrieval: a small encoder that the workflow trained on synthetic scenes.")
     captions = offline.pop("captions", None)
     severities = offline.pop("severities", None)
     lines += [f"{role.replace('_', ' ').capitalize()}: the offline backend." for role in sorted(offline)]

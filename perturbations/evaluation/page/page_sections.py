@@ -16,25 +16,23 @@ from perturbations.base.errors import ManifestError
 from perturbations.evaluation.page.intervals import marks
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
-    Cell,
     Figure,
+    Group,
     PagePart,
-    PageTable,
-    Panel,
-    PlotLine,
     Section,
     groups,
     label,
     method_label,
+    named,
     of_models,
-    plain_table,
+    plain,
     plural,
     titled,
 )
+from perturbations.evaluation.page.tables import PageTable
 from perturbations.evaluation.page.views import Views
 from perturbations.manifest import files, sets
-from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import TEXT_STATISTICS, QuarantineRow, TextStatisticsRow
+from perturbations.manifest.kinds import TEXT_STATISTICS, QuarantineRow
 from perturbations.manifest.skipped import of_manifest, sentences
 from perturbations.tta.methods import registry as methods
 
@@ -46,40 +44,37 @@ _MOST_LISTED = 200  # quarantined rows
 
 def costs(frame: pd.DataFrame, views: Views) -> Section:
     """Milliseconds, memory and steps of each method."""
-    formats = {
-        **{f"{part}_ms_p50": ".2f" for part in ("encode", "adapt", "rerank", "total")},
-        "total_ms_p95": ".2f",
-        "peak_memory_mib": ",.0f",
-        "updates": ".0f",
-        "empty": ".0f",
-        "non_finite": ".0f",
-    }
-    measured = [name for name in formats if "_ms_" in name or name == "peak_memory_mib"]
+    times = [*(f"{part}_ms_p50" for part in ("encode", "adapt", "rerank", "total")), "total_ms_p95"]
+    forms = {**dict.fromkeys(times, ".2f"), "peak_memory_mib": ",.0f"}
+    counts = dict.fromkeys(("updates", "empty", "non_finite"), ".0f")
     parts: list[PagePart] = []
-    # What a perturbed gallery is asked with was encoded before, so that its time is not known, and given features too.
+    # The queries of a perturbed gallery were encoded before, so that their time is not known; so are given features.
     known = frame[(frame["side"] != "gallery") & frame["total_ms_p50"].notna()]
     for (dataset, direction), of_dataset in groups(known, "dataset", "direction"):
         for model, group in of_models(of_dataset):
-            medians = group.groupby("method", sort=False)[list(formats)].median()
-            adapted = [name != methods.baseline().name for name in medians.index]
-            marked = {name: _least(medians[name].tolist(), adapted, formats[name]) for name in measured}
-            where = titled(dataset, model, DIRECTIONS[direction])
-            title = f"{where}: milliseconds per query, medians over scenarios"
-            table = plain_table(title, medians, formats, map(method_label, medians.index), marked)
-            parts.append(Panel(views.of(dataset, direction), [table]))
+            medians = group.groupby("method", sort=False)[[*forms, *counts]].median()
+            adapted = medians.index != methods.baseline().name
+            marked = {
+                _heading(name): marks(
+                    medians[name].where(adapted).tolist(), [None] * len(medians), form.strip(","), lower=True
+                )
+                for name, form in forms.items()
+            }
+            data = plain(medians.rename(columns=_heading), map(method_label, medians.index), "method", marked)
+            title = f"{titled(dataset, model, DIRECTIONS[direction])}: milliseconds per query, medians over scenarios"
+            table = PageTable(title, data, {_heading(name): form for name, form in (forms | counts).items()})
+            parts.append(Group([table], views=views.of(dataset, direction)))
     text = (
         "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
         "Steps: done (updates), skipped because no query passed the method's filter (empty), "
         "skipped because of NaN or infinite values (non finite). Marked is the least cost of a method that is not "
         f"{methods.baseline().title}."
     )
-    return Section("cost", "Cost", [text] if parts else ["Not measured."], parts)
+    return Section("cost", "Cost", [text, *parts] if parts else ["Not measured."])
 
 
-def _least(values: Sequence[float], counted: Sequence[bool], form: str) -> list[str]:
-    """The marks of a column of costs, without the methods that do not count."""
-    kept = [value if own else float("nan") for value, own in zip(values, counted, strict=True)]
-    return marks(kept, [None] * len(kept), form.replace(",", ""), lower=True)
+def _heading(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def sheets(paths: Sequence[Path]) -> Section:
@@ -92,7 +87,7 @@ def sheets(paths: Sequence[Path]) -> Section:
         source = "data:image/webp;base64," + base64.b64encode(_small(image, _SHEETS_BYTES // len(paths))).decode()
         suite, dataset = path.parent.name, path.parent.parent.name
         parts.append(Figure(source, f"Contact sheet of {suite} on {dataset}", f"{suite} on {dataset}."))
-    return Section("sheets", "Perturbed clips", [] if parts else ["No corpus of videos yet."], parts)
+    return Section("sheets", "Perturbed clips", parts or ["No corpus of videos yet."])
 
 
 def _small(image: NDArray[np.integer | np.floating], most: int) -> bytes:
@@ -110,7 +105,18 @@ def _small(image: NDArray[np.integer | np.floating], most: int) -> bytes:
     return data
 
 
-_SHARES = ("changed", "effectively_changed", "accepted")
+_GATE = {
+    **{"severity": "d", "backend": "", "captions": ",d"},
+    **dict.fromkeys(("changed", "effectively_changed", "accepted"), ".1f"),
+    **{
+        "similarity_mean": ".3f",
+        "fluency_change_mean": "+.2f",
+        "attempts_mean": ".2f",
+        "bleu4": ".3f",
+        "meteor": ".3f",
+    },
+}
+"""The columns of the statistics of captions, and how their numbers are written."""
 
 
 def gate(paths: Sequence[Path], results: Sequence[Path] = ()) -> Section:
@@ -121,31 +127,15 @@ def gate(paths: Sequence[Path], results: Sequence[Path] = ()) -> Section:
         for path in (*paths, *results)
         for line in sentences(of_manifest(files.read_metadata(path)))
     ]
-    for path in paths:
-        columns = [column.name for column in columns_of(TextStatisticsRow)]
-        rows = files.read_rows(path, TEXT_STATISTICS)
-        statistics = pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns)
-        if statistics.empty:
-            continue
-        share = {name: 100 * statistics[name] / statistics["captions"] for name in _SHARES}
-        shown = statistics.assign(**share)
-        formats = {
-            "severity": "d",
-            "backend": "",
-            "captions": ",d",
-            "changed": ".1f",
-            "effectively_changed": ".1f",
-            "accepted": ".1f",
-            "similarity_mean": ".3f",
-            "fluency_change_mean": "+.2f",
-            "attempts_mean": ".2f",
-            "bleu4": ".3f",
-            "meteor": ".3f",
-        }
-        corpus = f"{statistics['suite'].iloc[0]} on {statistics['dataset'].iloc[0]}"
-        of_rows = zip(statistics["suite"], statistics["perturbation"], statistics["backend"], strict=True)
-        names = [label(*row) for row in of_rows]
-        parts.append(plain_table(f"{corpus}; changed and accepted in percent", shown, formats, names, {}))
+    for rows in (files.read_rows(path, TEXT_STATISTICS) for path in paths):
+        if rows:
+            statistics = pd.DataFrame([{name: getattr(row, name) for name in _GATE} for row in rows])
+            for name in ("changed", "effectively_changed", "accepted"):
+                statistics[name] *= 100 / statistics["captions"]
+            names = [label(row.suite, row.perturbation, row.backend) for row in rows]
+            forms = {_heading(name): form for name, form in _GATE.items()}
+            title = f"{rows[0].suite} on {rows[0].dataset}; changed and accepted in percent"
+            parts.append(PageTable(title, plain(statistics.rename(columns=_heading), names, "perturbation"), forms))
     text = (
         "Perturbed captions, and the share that the fidelity gate accepted, which asks for the same topic, not for the "
         "same meaning. Effectively changed: after lower-casing and stripping punctuation. Fluency: change of the mean "
@@ -154,7 +144,7 @@ def gate(paths: Sequence[Path], results: Sequence[Path] = ()) -> Section:
         "paper's figures."
     )
     texts = [text] if parts else ["No caption was perturbed yet."]
-    return Section("captions", "Captions and the gate", [*texts, *left_out], parts)
+    return Section("captions", "Captions and the gate", [*texts, *left_out, *parts])
 
 
 def corpus_sentence(path: Path) -> str | None:
@@ -177,33 +167,27 @@ def quarantined(rows: Sequence[QuarantineRow], corpora: Sequence[str]) -> Sectio
     texts = [*corpora, f"{plural(len(rows), 'row')} of {items} could not be made."]
     if len(unique) > _MOST_LISTED:
         texts.append(f"The first {_MOST_LISTED} are listed; all are in the quarantine manifests.")
-    body = [
-        PlotLine(row.item_id, [Cell(row.status), Cell(row.stage or ""), Cell(row.error or "")])
-        for row in unique[:_MOST_LISTED]
-    ]
-    return Section(
-        "quarantine",
-        "Quarantine",
-        texts,
-        [PageTable("quarantined items", [[Cell("item"), Cell("status"), Cell("stage"), Cell("error")]], body)],
-    )
+    columns = {name: [getattr(row, name) for row in unique[:_MOST_LISTED]] for name in ("status", "stage", "error")}
+    data = plain(pd.DataFrame(columns, dtype=object), (row.item_id for row in unique[:_MOST_LISTED]), "item")
+    return Section("quarantine", "Quarantine", [*texts, PageTable("quarantined items", data)])
 
 
 def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
     """What the results depend on: a column per model, a line per fact and setting."""
     if frame.empty:
         return Section("provenance", "How it was made", ["Nothing was evaluated yet."])
-    models = [(str(name), rows) for name, rows in frame.groupby("model_name", sort=True)]
-    facts = [_facts(rows) for _, rows in models]
-    names = list(dict.fromkeys(name for own in facts for name in own))
-    body = [PlotLine(name, [Cell("; ".join(own.get(name, ()))) for own in facts]) for name in names]
+    facts = {str(name): _facts(rows) for name, rows in frame.groupby("model_name", sort=True)}
+    names = list(dict.fromkeys(name for own in facts.values() for name in own))
+    columns = [
+        (("", model if len(facts) > 1 else "value"), {"value": ["; ".join(own.get(name, ())) for name in names]})
+        for model, own in facts.items()
+    ]
     packages = sorted(
         {str(about["package_version"]) for about in map(files.read_metadata, paths) if "package_version" in about}
     )
     texts = [f"Made by version {', '.join(packages)} of this package."] if packages else []
-    head = [Cell("name"), *(Cell(name if len(models) > 1 else "value") for name, _ in models)]
-    table = PageTable("what the results depend on", [head], body, left=True)
-    return Section("provenance", "How it was made", texts, [table])
+    table = PageTable("what the results depend on", named(columns, names, "name"), left=True)
+    return Section("provenance", "How it was made", [*texts, table])
 
 
 def _facts(rows: pd.DataFrame) -> dict[str, list[str]]:
@@ -229,8 +213,8 @@ def _flat(name: str, text: str) -> Iterator[tuple[str, str]]:
     (values,) = pd.json_normalize({name: value}, sep=": ").to_dict("records")
     for key, own in sorted(values.items()):
         is_plain = isinstance(own, list) and not any(isinstance(entry, dict | list) for entry in own)
-        yield str(key), ", ".join(map(_spoken, own)) if is_plain else _spoken(own)
+        yield str(key), ", ".join(map(_text, own)) if is_plain else _text(own)
 
 
-def _spoken(value: object) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from perturbations.engine import comparability
-from perturbations.evaluation.page import overview, robustness_tables
+from perturbations.evaluation.page import robustness_tables
 from perturbations.evaluation.page.intervals import (
     CLEAN_COLUMN,
     RECALLS,
@@ -20,18 +20,9 @@ from perturbations.evaluation.page.intervals import (
     mean_column,
     spans_of,
 )
-from perturbations.evaluation.page.parts import (
-    Cell,
-    Folded,
-    PagePart,
-    PageTable,
-    PlotLine,
-    Text,
-    method_label,
-    number,
-    titled,
-)
-from perturbations.evaluation.page.views import METRICS, Shown
+from perturbations.evaluation.page.parts import SIDES, Group, PagePart, method_label, named, titled
+from perturbations.evaluation.page.tables import PageTable, number
+from perturbations.evaluation.page.views import METRICS, Retrieval
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
 from perturbations.suites.published import Published, values
@@ -58,17 +49,17 @@ def of_dataset(
         protocol = known[name]
         paper = protocols.papers()[protocol.paper]
         where = titled(f"Table {', '.join(protocol.tables)} of {paper.title}", protocol.summary)
-        yield Text(f"{name} on {models[0].dataset}: {where}.")
+        yield f"{name} on {models[0].dataset}: {where}."
         if changed := replaced.get(name):
-            yield Text(f"The configuration has other values for {', '.join(changed)}.")
+            yield f"The configuration has other values for {', '.join(changed)}."
         if protocol.unstated:
-            yield Text(f"The paper leaves open: {'; '.join(protocol.unstated)}.")
-        yield Text(_verdict(protocol, pd.concat([scores.rows for scores in models])))
+            yield f"The paper leaves open: {'; '.join(protocol.unstated)}."
+        yield _verdict(protocol, pd.concat([scores.rows for scores in models]))
         tables = [table for scores in models for table in _tables(protocol, scores, of_directions)]
         yield from tables[:1]
-        yield from (Folded(table.caption, [table]) for table in tables[1:])
+        yield from (Group([table], table.caption) for table in tables[1:])
         if not tables:
-            yield Text("No published number is of what was run here.")
+            yield "No published number is of what was run here."
 
 
 def _verdict(protocol: EvaluationProtocol, rows: pd.DataFrame) -> str:
@@ -94,11 +85,17 @@ def _tables(
         if cell.dataset == dataset and cell.metric in _FORMS:
             groups.setdefault((cell.model, cell.setting, cell.side, cell.metric), []).append(cell)
     spreads = {_key(cell): cell.printed for cell in cells if cell.metric.endswith("_sd")}
-    made = [
-        _table(scores, of_directions, of_group, spreads, titled(dataset, model, setting, _NAMES[metric]))
-        for (model, setting, _, metric), of_group in groups.items()
+    tables = [
+        _table(
+            scores,
+            of_directions,
+            of_group,
+            spreads,
+            titled(dataset, model, setting, SIDES.get(side, ""), _NAMES[metric]),
+        )
+        for (model, setting, side, metric), of_group in groups.items()
     ]
-    return [table for table in made if table is not None]
+    return [table for table in tables if table is not None]
 
 
 def _key(cell: Published) -> tuple[str, ...]:
@@ -117,55 +114,68 @@ def _table(
 ) -> PageTable | None:
     """Perturbations across; of each method of the paper that we ran, the published value, ours, and the difference."""
     names = list(dict.fromkeys(cell.perturbation for cell in cells))
-    lines: list[PlotLine] = []
+    columns: dict[str, list[_Row]] = {name: [] for name in names}
+    labels: list[str] = []
     for method in (name for name in scores.methods if any(cell.method == name for cell in cells)):
-        rows: dict[str, dict[str, Cell]] = {"published": {}, "ours": {}, "difference": {}}
-        own_cells = sorted(
-            (cell for cell in cells if cell.method == method), key=lambda cell: cell.perturbation == "all"
-        )
-        named = {cell.perturbation for cell in own_cells} - {"all"}
-        for cell in own_cells:
-            if cell.perturbation == "all" and named - rows["ours"].keys():
-                continue  # a mean over fewer perturbations than the paper's
-            own = _ours(scores, of_directions, cell)
-            if own is None:
-                continue
-            form = _FORMS[cell.metric]
-            value, spread, span = own
-            rows["published"][cell.perturbation] = Cell(cell.printed, spread=spreads.get(_key(cell), ""))
-            rows["ours"][cell.perturbation] = Cell(
-                number(value, form), spread=spread, interval=overview.ends(span, form)
-            )
-            rows["difference"][cell.perturbation] = Cell(number(value - cell.value, f"+{form}"))
-        if rows["ours"]:
-            label = method_label(method)
-            lines += [
-                PlotLine(f"{label}, {what}", [own.get(name, Cell("")) for name in names]) for what, own in rows.items()
-            ]
-    if not lines:
+        beside = _beside(scores, of_directions, [cell for cell in cells if cell.method == method], spreads)
+        if beside:
+            labels += [f"{method_label(method)}, {what}" for what in ("published", "ours", "difference")]
+            for name, own in columns.items():
+                own += beside.get(name, ({}, {}, {}))
+    if not labels:
         return None
+    parts = ("value", "std", "low", "high")
+    data = [(("", name), {part: [row.get(part, "") for row in own] for part in parts}) for name, own in columns.items()]
     caption = f"{titled(scores.dataset, scores.model, scores.direction)}, beside {published}"
     notes = list(dict.fromkeys(text for cell in cells for text in (cell.contradiction, cell.note) if text))
-    return PageTable(caption, [[Cell("method"), *map(Cell, names)]], lines, stacked=True, note="; ".join(notes))
+    return PageTable(caption, named(data, labels, "method"), _FORMS[cells[0].metric], "; ".join(notes), stacked=True)
+
+
+_Row = Mapping[str, object]
+"""The parts of a cell."""
+
+
+def _beside(
+    scores: Scores,
+    of_directions: Mapping[str, Sequence[Scores]],
+    cells: Sequence[Published],
+    spreads: Mapping[tuple[str, ...], str],
+) -> dict[str, tuple[_Row, _Row, _Row]]:
+    """By perturbation: the published value of a method, ours, and the difference."""
+    beside: dict[str, tuple[_Row, _Row, _Row]] = {}
+    perturbations = {cell.perturbation for cell in cells} - {"all"}
+    for cell in sorted(cells, key=lambda cell: cell.perturbation == "all"):
+        if cell.perturbation == "all" and perturbations - beside.keys():
+            continue  # a mean over fewer perturbations than the paper's
+        own = _ours(scores, of_directions, cell)
+        if own is not None:
+            value, spread, span = own
+            low, high = span or (None, None)
+            beside[cell.perturbation] = (
+                {"value": cell.printed, "std": spreads.get(_key(cell), "")},
+                {"value": value, "std": spread, "low": low, "high": high},
+                {"value": number(value - cell.value, f"+{_FORMS[cell.metric]}")},
+            )
+    return beside
 
 
 def _ours(
     scores: Scores, of_directions: Mapping[str, Sequence[Scores]], cell: Published
-) -> tuple[float, str, IntervalSpan | None] | None:
+) -> tuple[float, float | None, IntervalSpan | None] | None:
     """Our value, its deviation and its interval; None where it was not run."""
     if cell.metric in _SCORES:
-        shown = Shown(cell.direction, cell.side, cell.suite)
-        own = robustness_tables.score_of(scores, of_directions, shown, cell.metric, cell.perturbation, cell.method)
+        retrieval = Retrieval(cell.direction, cell.side, cell.suite)
+        own = robustness_tables.score_of(scores, of_directions, retrieval, cell.metric, cell.perturbation, cell.method)
         if own is None:
             return None
         value, spread, samples = own
-        return value, number(spread, ".2f"), spans_of([samples])[0]
+        return value, spread, spans_of([samples])[0]
     column = _column(scores, cell)
     if column is None:
         return None
     value = scores.value(cell.metric, cell.method, column)
     span = scores.own_span(cell.metric, column, scores.samples(cell.metric, cell.method, column))
-    return (value, "", span) if value == value else None
+    return (value, None, span) if value == value else None
 
 
 def _column(scores: Scores, cell: Published) -> IntervalColumn | None:
@@ -175,14 +185,13 @@ def _column(scores: Scores, cell: Published) -> IntervalColumn | None:
     mixed = [key for key in scores.keys if (key.suite, key.side) == (cell.suite, cell.side) and key.mix]
     if cell.perturbation.startswith("mixed_types "):
         share = float(cell.perturbation.split()[1])
-        found = [key for key in mixed if key.share == share]
+        members = [key for key in mixed if key.share == share]
     elif cell.severity == "mixed" and any(key.mix == "mixed_severity" for key in mixed):
-        found = [key for key in mixed if key.mix == "mixed_severity"]
+        members = [key for key in mixed if key.mix == "mixed_severity"]
     else:
-        levels = scores.scenarios(cell.suite, cell.side)
-        found = [key for members in levels.values() for key in members]
+        members = scores.every(cell.suite, cell.side)
         if cell.severity.isdecimal():
-            found = [key for key in found if key.severity == int(cell.severity)]
+            members = [key for key in members if key.severity == int(cell.severity)]
     if cell.perturbation not in ("all", "avg6") and not cell.perturbation.startswith("mixed_types "):
-        found = [key for key in found if key.perturbation == cell.perturbation]
-    return mean_column(cell.perturbation, found) if found else None
+        members = [key for key in members if key.perturbation == cell.perturbation]
+    return mean_column(cell.perturbation, members) if members else None

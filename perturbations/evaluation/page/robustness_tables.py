@@ -15,20 +15,16 @@ from perturbations.evaluation.page.intervals import Scores, marks, mean_column, 
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     SIDES,
-    Cell,
-    Folded,
+    Group,
     PagePart,
-    PageRow,
-    PageTable,
-    Panel,
-    PlotLine,
     method_label,
-    number,
+    named,
     online,
     titled,
 )
 from perturbations.evaluation.page.ranks import ScenarioKey
-from perturbations.evaluation.page.views import Shown, Views
+from perturbations.evaluation.page.tables import PageTable
+from perturbations.evaluation.page.views import Retrieval, Views
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.retrieval import gamma_a, gamma_r, mmi
 from perturbations.retrieval.bootstrap import Samples
@@ -62,40 +58,36 @@ class _Compared:
     source: str
 
     @property
-    def levels(self) -> list[str]:
+    def categories(self) -> list[str]:
         """The categories that all members have."""
-        return [level for level in self.members[0][1] if all(level in own for _, own in self.members)]
+        return [name for name in self.members[0][1] if all(name in own for _, own in self.members)]
 
 
 def tables(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[PagePart]:
     """The robustness scores of a dataset: per retrieval a table per score and model; models stand side by side."""
     parts: list[PagePart] = []
-    for shown in views.retrievals:
-        models = of_directions.get(shown.direction, ())
-        paper = protocols.of_suite(shown.suite)
+    for retrieval in views.retrievals:
+        models = of_directions.get(retrieval.direction, ())
+        paper = protocols.of_suite(retrieval.suite)
         names = paper.scores if paper is not None and paper.scores else tuple(_FORMULAS)
-        several = len(models) > 1
-        rows: list[PagePart] = []
-        for name in names:
-            title = _FORMULAS[name][0]
-            compared = [(scores, _compared(scores, of_directions, shown)) for scores in models]
-            made = [
-                _table(scores, own, name, titled(scores.dataset, scores.model if several else "", shown.suite))
+        every = [(scores, _compared(scores, of_directions, retrieval)) for scores in models]
+        compared = [(scores, own) for scores, own in every if own is not None and own.categories]
+        scored: list[PagePart] = []
+        for name in names if compared else ():
+            of_models = [
+                _table(scores, own, name, scores.model if len(models) > 1 else "", retrieval.suite)
                 for scores, own in compared
-                if own is not None
             ]
-            row = PageRow(made)
-            rows += [row if not rows else Folded(title[0].upper() + title[1:], [row])] if made else []
-        if rows:
-            parts.append(Panel(views.of(models[0].dataset, *shown), rows))
+            title = _FORMULAS[name][0]
+            scored.append(Group(of_models, title[0].upper() + title[1:] if scored else ""))
+        if scored:
+            parts.append(Group(scored, views=views.of(models[0].dataset, *retrieval)))
     return parts
 
 
-def _compared(
-    scores: Scores, of_directions: Mapping[str, Sequence[Scores]], shown: tuple[str, str, str]
-) -> _Compared | None:
-    direction, side, suite = shown
-    own = scores.scenarios(suite, side) if suite else {}
+def _compared(scores: Scores, of_directions: Mapping[str, Sequence[Scores]], retrieval: Retrieval) -> _Compared | None:
+    direction, side, suite = retrieval
+    own = scores.scenarios(suite, side)
     if not own:
         return None
     paper = protocols.of_suite(suite)
@@ -116,58 +108,53 @@ def _compared(
 
 
 def score_of(
-    scores: Scores, of_directions: Mapping[str, Sequence[Scores]], shown: Shown, score: str, category: str, method: str
+    scores: Scores,
+    of_directions: Mapping[str, Sequence[Scores]],
+    retrieval: Retrieval,
+    score: str,
+    category: str,
+    method: str,
 ) -> tuple[float, float, Samples | None] | None:
     """A robustness score of a retrieval, of a category or of all: the value, its deviation, and the resamples.
 
     None where nothing of the category was run.
     """
-    compared = _compared(scores, of_directions, shown)
-    levels = [] if compared is None else [name for name in compared.levels if category in (name, "all", "multimodal")]
-    if compared is None or not levels or method not in scores.methods:
+    compared = _compared(scores, of_directions, retrieval)
+    if compared is None or method not in scores.methods:
         return None
-    return *_score(compared, score, levels, method), _samples(compared, score, levels, method)
+    members = [name for name in compared.categories if category in (name, "all", "multimodal")]
+    if not members:
+        return None
+    return *_score(compared, score, members, method), _samples(compared, score, members, method)
 
 
-def _table(scores: Scores, compared: _Compared, score: str, where: str) -> PageTable:
-    columns = [_cells(scores, compared, score, level) for level in compared.levels]
-    head = [Cell("method"), Cell(where.rpartition(", ")[2], span=max(1, len(columns)), first=True)]
-    second = [Cell(""), *(Cell(level, first=place == 0) for place, level in enumerate(compared.levels))]
-    body = [
-        PlotLine(method_label(method), [cells[place] for cells in columns])
-        for place, method in enumerate(scores.methods)
-    ]
+def _table(scores: Scores, compared: _Compared, score: str, model: str, suite: str) -> PageTable:
+    data = [((suite, name), _parts(scores, compared, score, name)) for name in compared.categories]
     metric = _METRICS[compared.metric] + (" of both directions" if len(compared.members) > 1 else "")
-    caption = f"{titled(where, compared.what)}: {_FORMULAS[score][0]} of {metric}"
+    caption = f"{titled(scores.dataset, model, suite, compared.what)}: {_FORMULAS[score][0]} of {metric}"
     note = f"As {compared.source} defines it." if compared.source else "No published table is of this metric here."
-    asked = [scenario for _, own in compared.members for members in own.values() for scenario in members]
-    counts = overview.counted([own for own, _ in compared.members], asked)
-    return PageTable(caption, [head, second], body, stacked=True, note=f"{note} {counts}")
+    scenarios = [scenario for _, own in compared.members for members in own.values() for scenario in members]
+    counts = overview.counted([own for own, _ in compared.members], scenarios)
+    names = map(method_label, scores.methods)
+    return PageTable(caption, named(data, names, "method"), ".2f", f"{note} {counts}", stacked=True)
 
 
-def _cells(scores: Scores, compared: _Compared, score: str, level: str) -> list[Cell]:
-    """The cells of a category, one per method."""
-    values, spreads, samples = [], [], []
-    for method in scores.methods:
-        value, spread = _score(compared, score, [level], method)
-        values.append(value)
-        spreads.append(spread)
-        samples.append(_samples(compared, score, [level], method))
+def _parts(scores: Scores, compared: _Compared, score: str, category: str) -> dict[str, Sequence[object]]:
+    """The parts of the column of a category."""
+    values, spreads = zip(*(_score(compared, score, [category], method) for method in scores.methods), strict=True)
+    samples = [_samples(compared, score, [category], method) for method in scores.methods]
     marked = marks(online(values, scores.methods), samples, ".2f", lower=score == "mmi")
-    return [
-        Cell(number(value, ".2f"), mark=mark, spread=number(spread, ".2f"), interval=overview.ends(span, ".2f"))
-        for value, spread, span, mark in zip(values, spreads, spans_of(samples), marked, strict=True)
-    ]
+    return {"value": values, "std": spreads, **overview.ends(spans_of(samples)), "mark": marked}
 
 
-def _score(compared: _Compared, score: str, levels: Sequence[str], method: str) -> tuple[float, float]:
+def _score(compared: _Compared, score: str, categories: Sequence[str], method: str) -> tuple[float, float]:
     """The mean of categories, and the sample deviation over its cells; a cell is the mean over seeds.
 
     MSRVTT-P does not define its sigma: this gives 24 of the 25 of Tab. 9 for videos, and 31 of 32 for captions.
     """
     formula = _FORMULAS[score][1]
     cells, weights = [], []
-    for scenarios, weight in _paired(compared, levels):
+    for scenarios, weight in _paired(compared, categories):
         pairs = [
             own.pairs(compared.metric, method, scenario)
             for (own, _), scenario in zip(compared.members, scenarios, strict=True)
@@ -180,11 +167,11 @@ def _score(compared: _Compared, score: str, levels: Sequence[str], method: str) 
     return float(np.dot(cells, weights)), float(np.std(cells, ddof=1)) if len(cells) > 1 else float("nan")
 
 
-def _samples(compared: _Compared, score: str, levels: Sequence[str], method: str) -> Samples | None:
+def _samples(compared: _Compared, score: str, categories: Sequence[str], method: str) -> Samples | None:
     """The mean of categories in each resample; the directions' queries are drawn apart."""
     formula = _FORMULAS[score][1]
     total: Samples | None = None
-    for scenarios, weight in _paired(compared, levels):
+    for scenarios, weight in _paired(compared, categories):
         pairs = [
             own.pair_samples(compared.metric, method, scenario)
             for (own, _), scenario in zip(compared.members, scenarios, strict=True)
@@ -197,10 +184,14 @@ def _samples(compared: _Compared, score: str, levels: Sequence[str], method: str
     return total
 
 
-def _paired(compared: _Compared, levels: Sequence[str]) -> list[tuple[list[ScenarioKey], float]]:
+def _paired(compared: _Compared, categories: Sequence[str]) -> list[tuple[list[ScenarioKey], float]]:
     """The scenarios that the members share, each member's own, and their weights in the mean of categories."""
     by_member = [
-        {(key.perturbation, key.severity, key.text_perturbation): key for level in levels for key in own[level]}
+        {
+            (key.perturbation, key.severity, key.text_perturbation): key
+            for category in categories
+            for key in own[category]
+        }
         for _, own in compared.members
     ]
     shared = [key for name, key in by_member[0].items() if all(name in other for other in by_member)]

@@ -8,12 +8,12 @@ import numpy as np
 
 from perturbations.evaluation.page import figures
 from perturbations.evaluation.page.intervals import CLEAN_COLUMN, Scores, mean_column
-from perturbations.evaluation.page.parts import DIRECTIONS, SIDES, PagePart, Panel, Plots, titled
+from perturbations.evaluation.page.parts import DIRECTIONS, SIDES, Figure, Group, PagePart, titled
 from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.views import Views
 from perturbations.tta.methods import registry as methods
 
-AXES = "Each small plot is one category, and all plots of a model have the same axes. Severity 0 is clean."
+AXES = "Each small plot is one category, and all plots of a figure have the same axes. Severity 0 is clean."
 
 
 def of_sides(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[PagePart]:
@@ -25,30 +25,24 @@ def of_sides(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> lis
     dataset, several = models[0].dataset, len({scores.model for scores in models}) > 1
     baseline = methods.baseline()
     parts: list[PagePart] = []
-    for name in dict.fromkeys(scores.model for scores in models):
-        own = [scores for scores in models if scores.model == name]
-        for suite in dict.fromkeys(shown.suite for shown in views.retrievals if shown.suite):
-            by_level: dict[str, dict[str, dict[int, float]]] = {}
-            for scores in own:
+    for model in dict.fromkeys(scores.model for scores in models):
+        for suite in dict.fromkeys(retrieval.suite for retrieval in views.retrievals if retrieval.suite):
+            lines: dict[str, dict[str, dict[int, float]]] = {}
+            for scores in (scores for scores in models if scores.model == model):
                 for side in ("query", "gallery"):
-                    for level, scenarios in scores.scenarios(suite, side).items():
+                    for category, scenarios in scores.scenarios(suite, side).items():
                         line = _line(scores, scenarios, baseline.name)
-                        by_level.setdefault(level, {})[f"{SIDES.get(side, '')} ({scores.direction})"] = line
-            lines = {level: both for level, both in by_level.items() if len(both) > 1}
-            if not lines:
-                continue
-            legend = list(dict.fromkeys(line for both in lines.values() for line in both))
-            styles = {line: f"k{place + 1}" for place, line in enumerate(legend)}
-            where = titled(dataset, name if several else "", suite)
-            plots = Plots(
-                f"{where}: R@1 of {baseline.title}, the mean over a category's perturbations, by perturbed side.",
-                f"R@1 against severity with perturbed queries and with a perturbed gallery, {'; '.join(lines)}",
-                figures.lines(lines, styles),
-                "severity",
-                "R@1, %",
-                [(styles[line], line) for line in legend],
-            )
-            parts.append(Panel(views.of(dataset, suite=suite), [plots]))
+                        lines.setdefault(category, {})[f"{SIDES[side]} ({scores.direction})"] = line
+            lines = {category: both for category, both in lines.items() if len(both) > 1}
+            if lines:
+                where = titled(dataset, model if several else "", suite)
+                names = dict.fromkeys(name for both in lines.values() for name in both)
+                figure = Figure(
+                    figures.lines(lines, {name: place + 1 for place, name in enumerate(names)}, "R@1, %"),
+                    f"R@1 against severity with perturbed queries and with a perturbed gallery, {'; '.join(lines)}",
+                    f"{where}: R@1 of {baseline.title}, the mean over a category's perturbations, by perturbed side.",
+                )
+                parts.append(Group([figure], views=views.of(dataset, suite=suite)))
     return parts
 
 
@@ -56,30 +50,25 @@ def of_methods(models: Sequence[Scores], views: Views) -> list[PagePart]:
     """Mean R@1 of each method against severity: a small plot per category, and for all."""
     parts: list[PagePart] = []
     for scores in models:
-        for shown in views.retrievals:
-            if shown.direction != scores.direction or not shown.suite:
+        for retrieval in views.retrievals:
+            categories = scores.scenarios(retrieval.suite, retrieval.side)
+            if retrieval.direction != scores.direction or not categories:
                 continue
-            levels = scores.scenarios(shown.suite, shown.side)
-            if not levels:
-                continue
-            every = [scenario for members in levels.values() for scenario in members]
-            of_plots = {**levels, **({"all": every} if len(levels) > 1 else {})}
+            every = {"all": scores.every(retrieval.suite, retrieval.side)} if len(categories) > 1 else {}
             lines = {
-                level: {method: _line(scores, members, method) for method in scores.methods}
-                for level, members in of_plots.items()
+                category: {methods.title_of(method): _line(scores, members, method) for method in scores.methods}
+                for category, members in {**categories, **every}.items()
             }
+            styles = {methods.title_of(method): methods.place_of(method) for method in scores.methods}
             name = scores.model if len(models) > 1 else ""
-            where = titled(scores.dataset, name, shown.suite, DIRECTIONS[shown.direction], SIDES.get(shown.side, ""))
-            styles = {method: f"k{methods.place_of(method) % figures.STYLES}" for method in scores.methods}
-            plots = Plots(
-                f"{where}: mean R@1 over the perturbations at each severity.",
+            side = SIDES.get(retrieval.side, "")
+            where = titled(scores.dataset, name, retrieval.suite, DIRECTIONS[retrieval.direction], side)
+            figure = Figure(
+                figures.lines(lines, styles, "R@1, %"),
                 f"R@1 of each method against severity, {'; '.join(lines)}; the tables of results hold the numbers",
-                figures.lines(lines, styles),
-                "severity",
-                "R@1, %",
-                [(style, methods.title_of(method)) for method, style in styles.items()],
+                f"{where}: mean R@1 over the perturbations at each severity.",
             )
-            parts.append(Panel(views.of(scores.dataset, *shown), [plots]))
+            parts.append(Group([figure], views=views.of(scores.dataset, *retrieval)))
     return parts
 
 

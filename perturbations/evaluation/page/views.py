@@ -22,7 +22,7 @@ _DIRECTIONS = ("v2t", "t2v", "composed")
 _SIDES = ("query", "gallery", "both", "none")
 
 
-class Shown(NamedTuple):
+class Retrieval(NamedTuple):
     """A retrieval that can be chosen; side "none" and suite "" where nothing is perturbed."""
 
     direction: str
@@ -43,7 +43,7 @@ class Views:
     """
 
     datasets: Sequence[str]
-    retrievals: Sequence[Shown]
+    retrievals: Sequence[Retrieval]
     there: frozenset[tuple[str, str]]
 
     @property
@@ -54,7 +54,7 @@ class Views:
     @property
     def retrieval_choices(self) -> list[tuple[str, str]]:
         """The class and the name of each retrieval."""
-        return [(f"q{place}", shown.name) for place, shown in enumerate(self.retrievals)]
+        return [(f"q{place}", retrieval.name) for place, retrieval in enumerate(self.retrievals)]
 
     def of(self, dataset: str, direction: str = "", side: str = "", suite: str = "") -> list[str]:
         """The views of a dataset that show its direction, side and suite; "" stands for any."""
@@ -62,13 +62,13 @@ class Views:
         wanted = (direction, side, suite)
         return [
             f"d{own}q{place}"
-            for place, shown in enumerate(self.retrievals)
-            if all(asked in ("", there) for asked, there in zip(wanted, shown, strict=True))
+            for place, retrieval in enumerate(self.retrievals)
+            if all(name in ("", own) for name, own in zip(wanted, retrieval, strict=True))
         ]
 
-    def choice(self, shown: Shown) -> str:
+    def choice(self, retrieval: Retrieval) -> str:
         """The class of a retrieval."""
-        return f"q{self.retrievals.index(shown)}"
+        return f"q{self.retrievals.index(retrieval)}"
 
     @property
     def empty(self) -> list[str]:
@@ -76,8 +76,8 @@ class Views:
         return [
             f"d{at}q{place}"
             for at, dataset in enumerate(self.datasets)
-            for place, shown in enumerate(self.retrievals)
-            if (dataset, shown.direction) not in self.there
+            for place, retrieval in enumerate(self.retrievals)
+            if (dataset, retrieval.direction) not in self.there
         ]
 
 
@@ -85,16 +85,14 @@ def of(frame: pd.DataFrame) -> Views:
     """The views of results: videos before captions as queries, perturbed queries before a perturbed gallery."""
     perturbed = frame[frame["suite"] != "clean"]
     columns = ["dataset", "direction", "side", "suite"]
-    suites = {(row[0], Shown(*row[1:])) for row in perturbed[columns].itertuples(index=False, name=None)}
+    suites = {(row[0], Retrieval(*row[1:])) for row in perturbed[columns].itertuples(index=False, name=None)}
     there = set(frame[["dataset", "direction"]].itertuples(index=False, name=None))
-    with_suites = {(dataset, shown.direction) for dataset, shown in suites}
-    retrievals = {shown for _, shown in suites}
+    with_suites = {(dataset, retrieval.direction) for dataset, retrieval in suites}
+    retrievals = {retrieval for _, retrieval in suites}
     # A direction's unperturbed queries are in the table of each of its suites.
-    known = {shown.direction for shown in retrievals}
-    retrievals |= {Shown(direction, "none", "") for _, direction in there - with_suites if direction not in known}
-    ordered = sorted(
-        retrievals, key=lambda shown: (_DIRECTIONS.index(shown.direction), _SIDES.index(shown.side), shown.suite)
-    )
+    known = {retrieval.direction for retrieval in retrievals}
+    retrievals |= {Retrieval(direction, "none", "") for _, direction in there - with_suites if direction not in known}
+    ordered = sorted(retrievals, key=lambda own: (_DIRECTIONS.index(own.direction), _SIDES.index(own.side), own.suite))
     datasets = sorted(set(frame["dataset"]))
     if ordered:  # what is chosen at first has results
         first = ordered[0]

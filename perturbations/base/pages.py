@@ -1,0 +1,18 @@
+"""HTML pages from templates."""
+
+from __future__ import annotations
+
+from perturbations.base import shown
+
+
+def rendered(package: str, template: str, **values: object) -> str:
+    """A page from a template of a package. Text of data is escaped, and no control character reaches the page."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(package, "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: shown.line(value) if type(value) is str else value,
+    )
+    return environment.get_template(template).render(**values)
