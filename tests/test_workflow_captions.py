@@ -244,7 +244,7 @@ def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(proje
     assert verified.returncode == 0, verified.stdout
     assert f"{folder}/captions.parquet: {line}" in verified.stdout
     statistics = project.root / f"{folder}/caption_statistics.parquet"
-    assert [part for part in page_sections.gate([statistics]).parts if isinstance(part, str)][1:] == [f"msrvtt_p on tiny: {line}."]
+    assert f"msrvtt_p on tiny: {line}." in page_sections.gate([statistics]).parts
 
 
 def test_combined_views_join_both(tmp_path: Path) -> None:
