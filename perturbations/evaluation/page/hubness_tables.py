@@ -26,7 +26,7 @@ from perturbations.evaluation.page.parts import (
 )
 from perturbations.evaluation.page.ranks import ScenarioKey, run_of
 from perturbations.evaluation.page.tables import PageTable
-from perturbations.evaluation.page.views import Retrieval, Views
+from perturbations.evaluation.page.views import RetrievalChoice, Views
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import ResultRow
 from perturbations.manifest.columns import columns_of
@@ -74,14 +74,14 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> list
     ]
 
 
-def _of(frame: pd.DataFrame, dataset: str, retrieval: Retrieval) -> pd.DataFrame:
+def _of(frame: pd.DataFrame, dataset: str, retrieval: RetrievalChoice) -> pd.DataFrame:
     """The perturbed rows of a retrieval; the clean ones where nothing is perturbed."""
     kept = (frame["dataset"] == dataset) & (frame["direction"] == retrieval.direction)
     kept &= frame["side"] == retrieval.side
     return frame[kept & (frame["suite"] == retrieval.suite)] if retrieval.suite else frame[kept]
 
 
-def _means(rows: pd.DataFrame, model: str, dataset: str, retrieval: Retrieval) -> PageTable:
+def _means(rows: pd.DataFrame, model: str, dataset: str, retrieval: RetrievalChoice) -> PageTable:
     """Every measure of hubness per method: the mean over a retrieval's scenarios and seeds."""
     hubness = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
     means = rows.groupby("method", sort=False)[hubness].mean()
@@ -96,7 +96,7 @@ def _means(rows: pd.DataFrame, model: str, dataset: str, retrieval: Retrieval) -
     return PageTable(f"{where}: hubness of the k-occurrence, k = 15, {what}", data, ".3f")
 
 
-def _each(rows: pd.DataFrame, model: str, dataset: str, retrieval: Retrieval) -> PageTable:
+def _each(rows: pd.DataFrame, model: str, dataset: str, retrieval: RetrievalChoice) -> PageTable:
     """The skewness of the k-occurrence per perturbation and method: the mean over severities and seeds."""
     names = rows["perturbation"] + rows["text_perturbation"].map(
         lambda name: f" + {name}" if isinstance(name, str) else ""

@@ -28,7 +28,7 @@ from perturbations.evaluation.page.parts import (
 )
 from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.tables import FORMS, PageTable
-from perturbations.evaluation.page.views import METRICS, Retrieval, Views
+from perturbations.evaluation.page.views import METRICS, RetrievalChoice, Views
 from perturbations.retrieval.bootstrap import Samples
 from perturbations.tta.methods import registry as methods
 
@@ -142,7 +142,7 @@ def _columns(
 
 def _table(
     models: Sequence[Scores],
-    retrieval: Retrieval,
+    retrieval: RetrievalChoice,
     metric: str,
     columns: Sequence[tuple[Scores, str, IntervalColumn | None]],
     scenarios: Sequence[Mapping[str, list[ScenarioKey]]],

@@ -93,7 +93,7 @@ def write(
     text = pages.rendered(
         "perturbations.evaluation.page",
         "page.html.j2",
-        title="Retrieval under perturbation",
+        title="RetrievalChoice under perturbation",
         summary=_summary(frame),
         banner=_banner(frame),
         sections=sections,
@@ -162,7 +162,7 @@ def _banner(frame: pd.DataFrame) -> list[str]:
                 offline.setdefault(role, set()).add(maker)
     lines = []
     if offline.pop("retrieval", None):
-        lines.append("Retrieval: a small encoder that the workflow trained on synthetic scenes.")
+        lines.append("RetrievalChoice: a small encoder that the workflow trained on synthetic scenes.")
     captions = offline.pop("captions", None)
     severities = offline.pop("severities", None)
     lines += [f"{role.replace('_', ' ').capitalize()}: the offline backend." for role in sorted(offline)]

@@ -141,11 +141,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-Column = Mapping[str, Sequence[object]]
+ColumnParts = Mapping[str, Sequence[object]]
 """The parts of a column of a table, by name: those of `PageTable.data`."""
 
 
-def named(columns: Sequence[tuple[tuple[str, str], Column]], names: Iterable[str], corner: str) -> pd.DataFrame:
+def named(columns: Sequence[tuple[tuple[str, str], ColumnParts]], names: Iterable[str], corner: str) -> pd.DataFrame:
     """The frame of a table: the group and the name of each column with its parts, and the names of the rows."""
     values = [list(own) for _, parts in columns for own in parts.values()]
     frame = pd.DataFrame(dict(enumerate(values)), dtype=object)
@@ -157,7 +157,7 @@ def plain(
     frame: pd.DataFrame, names: Iterable[str], corner: str, marks: Mapping[str, Sequence[str]] | None = None
 ) -> pd.DataFrame:
     """The frame of a table with one line per row of a frame; `marks` holds the marks of some columns."""
-    columns: list[tuple[tuple[str, str], Column]] = []
+    columns: list[tuple[tuple[str, str], ColumnParts]] = []
     for name in map(str, frame):
         marked = {"mark": marks[name]} if marks and name in marks else {}
         columns.append((("", name), {"value": list(frame[name]), **marked}))

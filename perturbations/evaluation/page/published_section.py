@@ -22,7 +22,7 @@ from perturbations.evaluation.page.intervals import (
 )
 from perturbations.evaluation.page.parts import SIDES, Group, PagePart, method_label, named, titled
 from perturbations.evaluation.page.tables import PageTable, number
-from perturbations.evaluation.page.views import METRICS, Retrieval
+from perturbations.evaluation.page.views import METRICS, RetrievalChoice
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
 from perturbations.suites.published import Published, values
@@ -164,7 +164,7 @@ def _ours(
 ) -> tuple[float, float | None, IntervalSpan | None] | None:
     """Our value, its deviation and its interval; None where it was not run."""
     if cell.metric in _SCORES:
-        retrieval = Retrieval(cell.direction, cell.side, cell.suite)
+        retrieval = RetrievalChoice(cell.direction, cell.side, cell.suite)
         own = robustness_tables.score_of(scores, of_directions, retrieval, cell.metric, cell.perturbation, cell.method)
         if own is None:
             return None

@@ -24,7 +24,7 @@ from perturbations.evaluation.page.parts import (
 )
 from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.tables import PageTable
-from perturbations.evaluation.page.views import Retrieval, Views
+from perturbations.evaluation.page.views import RetrievalChoice, Views
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.retrieval import gamma_a, gamma_r, mmi
 from perturbations.retrieval.bootstrap import Samples
@@ -85,7 +85,9 @@ def tables(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[
     return parts
 
 
-def _compared(scores: Scores, of_directions: Mapping[str, Sequence[Scores]], retrieval: Retrieval) -> _Compared | None:
+def _compared(
+    scores: Scores, of_directions: Mapping[str, Sequence[Scores]], retrieval: RetrievalChoice
+) -> _Compared | None:
     direction, side, suite = retrieval
     own = scores.scenarios(suite, side)
     if not own:
@@ -110,7 +112,7 @@ def _compared(scores: Scores, of_directions: Mapping[str, Sequence[Scores]], ret
 def score_of(
     scores: Scores,
     of_directions: Mapping[str, Sequence[Scores]],
-    retrieval: Retrieval,
+    retrieval: RetrievalChoice,
     score: str,
     category: str,
     method: str,

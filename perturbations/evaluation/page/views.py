@@ -22,7 +22,7 @@ _DIRECTIONS = ("v2t", "t2v", "composed")
 _SIDES = ("query", "gallery", "both", "none")
 
 
-class Retrieval(NamedTuple):
+class RetrievalChoice(NamedTuple):
     """A retrieval that can be chosen; side "none" and suite "" where nothing is perturbed."""
 
     direction: str
@@ -43,7 +43,7 @@ class Views:
     """
 
     datasets: Sequence[str]
-    retrievals: Sequence[Retrieval]
+    retrievals: Sequence[RetrievalChoice]
     there: frozenset[tuple[str, str]]
 
     @property
@@ -66,7 +66,7 @@ class Views:
             if all(name in ("", own) for name, own in zip(wanted, retrieval, strict=True))
         ]
 
-    def choice(self, retrieval: Retrieval) -> str:
+    def choice(self, retrieval: RetrievalChoice) -> str:
         """The class of a retrieval."""
         return f"q{self.retrievals.index(retrieval)}"
 
@@ -85,13 +85,15 @@ def of(frame: pd.DataFrame) -> Views:
     """The views of results: videos before captions as queries, perturbed queries before a perturbed gallery."""
     perturbed = frame[frame["suite"] != "clean"]
     columns = ["dataset", "direction", "side", "suite"]
-    suites = {(row[0], Retrieval(*row[1:])) for row in perturbed[columns].itertuples(index=False, name=None)}
+    suites = {(row[0], RetrievalChoice(*row[1:])) for row in perturbed[columns].itertuples(index=False, name=None)}
     there = set(frame[["dataset", "direction"]].itertuples(index=False, name=None))
     with_suites = {(dataset, retrieval.direction) for dataset, retrieval in suites}
     retrievals = {retrieval for _, retrieval in suites}
     # A direction's unperturbed queries are in the table of each of its suites.
     known = {retrieval.direction for retrieval in retrievals}
-    retrievals |= {Retrieval(direction, "none", "") for _, direction in there - with_suites if direction not in known}
+    retrievals |= {
+        RetrievalChoice(direction, "none", "") for _, direction in there - with_suites if direction not in known
+    }
     ordered = sorted(retrievals, key=lambda own: (_DIRECTIONS.index(own.direction), _SIDES.index(own.side), own.suite))
     datasets = sorted(set(frame["dataset"]))
     if ordered:  # what is chosen at first has results
