@@ -11,8 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from perturbations.base import pages as templates
-from perturbations.base import shown, storage
+from perturbations.base import shown, storage, templates
 from perturbations.base.errors import ManifestError
 from perturbations.engine.corpus_card import mean_psnr, stand_ins
 from perturbations.manifest import files, layout, locations, sets

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perturbations.base import pages as templates
-from perturbations.base import shown, storage
+from perturbations.base import shown, storage, templates
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from perturbations.base import pages, storage
+from perturbations.base import storage, templates
 from perturbations.evaluation import layout
 from perturbations.evaluation.page import (
     hubness_tables,
@@ -90,10 +90,10 @@ def write(
         page_sections.provenance(frame, results),
     ]
     folder = output.with_name(output.stem + layout.TABLES)
-    text = pages.rendered(
+    text = templates.rendered(
         "perturbations.evaluation.page",
         "page.html.j2",
-        title="RetrievalChoice under perturbation",
+        title="Retrieval under perturbation",
         summary=_summary(frame),
         banner=_banner(frame),
         sections=sections,
@@ -162,7 +162,7 @@ def _banner(frame: pd.DataFrame) -> list[str]:
                 offline.setdefault(role, set()).add(maker)
     lines = []
     if offline.pop("retrieval", None):
-        lines.append("RetrievalChoice: a small encoder that the workflow trained on synthetic scenes.")
+        lines.append("Retrieval: a small encoder that the workflow trained on synthetic scenes.")
     captions = offline.pop("captions", None)
     severities = offline.pop("severities", None)
     lines += [f"{role.replace('_', ' ').capitalize()}: the offline backend." for role in sorted(offline)]
