@@ -24,7 +24,7 @@ import synthetic_results as synthetic
 
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation import pictures
-from perturbations.evaluation.page import overview, page, parts, tables
+from perturbations.evaluation.page import overview, page, page_tables, parts
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files as manifests
@@ -513,8 +513,8 @@ def test_methods_have_their_papers_names_on_the_page_and_in_csv_files(few: Page)
 
 
 def test_csv_names_are_no_formulas() -> None:
-    table = tables.PageTable("t", parts.named([(("", "r1"), {"value": ["-1.5"]})], ["=1+1"], "method"))
-    assert tables.as_csv(table) == "method,r1\n'=1+1,-1.5\n"
+    table = page_tables.PageTable("t", parts.named([(("", "r1"), {"value": ["-1.5"]})], ["=1+1"], "method"))
+    assert page_tables.as_csv(table) == "method,r1\n'=1+1,-1.5\n"
 
 
 def test_results_and_ranks_of_an_earlier_version_open(tmp_path: Path) -> None:
@@ -570,11 +570,11 @@ def test_tables_of_papers_are_there_as_markdown_and_latex() -> None:
         (("a|b", "50 %"), {"value": ["2"], "mark": ["second"]}),
     ]
     data = pd.concat({"m&m": parts.named(columns, ["TCR"], "method")}, names=[""]).droplevel(1)
-    table = tables.PageTable("50 % of {R@1}", data, ".1f")
-    assert tables.as_markdown(table) == (
+    table = page_tables.PageTable("50 % of {R@1}", data, ".1f")
+    assert page_tables.as_markdown(table) == (
         "50 % of {R@1}\n\n|group|method|a\\|b x\\_1|a\\|b 50 %|\n|---|---|---:|---:|\n|m\\&m|TCR|**1.0 ± 0.2**|*2*|\n"
     )
-    assert tables.as_latex(table).splitlines() == [
+    assert page_tables.as_latex(table).splitlines() == [
         r"\begin{tabular}{llrr}",
         r"\toprule",
         r"group & method & a|b x\_1 & a|b 50 \% \\",

@@ -10,6 +10,7 @@ import pandas as pd
 from perturbations.evaluation.page import figures
 from perturbations.evaluation.page.intervals import marks
 from perturbations.evaluation.page.overview import NEAR_ZERO
+from perturbations.evaluation.page.page_tables import PageTable
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     SIDES,
@@ -25,7 +26,6 @@ from perturbations.evaluation.page.parts import (
     titled,
 )
 from perturbations.evaluation.page.ranks import ScenarioKey, run_of
-from perturbations.evaluation.page.tables import PageTable
 from perturbations.evaluation.page.views import RetrievalChoice, Views
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import ResultRow

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
+from perturbations.evaluation.page.page_tables import number
 from perturbations.evaluation.page.parts import declared_by, groups, in_order
 from perturbations.evaluation.page.ranks import Ranked, RankGroup, RankRun, ScenarioKey, run_of
-from perturbations.evaluation.page.tables import number
 from perturbations.retrieval.bootstrap import Samples, draws, interval, resampled_recall, share_interval
 from perturbations.tta.methods import registry as methods_shelf
 

@@ -15,6 +15,7 @@ from perturbations.evaluation.page.intervals import (
     mean_column,
     spans_of,
 )
+from perturbations.evaluation.page.page_tables import FORMS, PageTable
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     SIDES,
@@ -27,7 +28,6 @@ from perturbations.evaluation.page.parts import (
     titled,
 )
 from perturbations.evaluation.page.ranks import ScenarioKey
-from perturbations.evaluation.page.tables import FORMS, PageTable
 from perturbations.evaluation.page.views import METRICS, RetrievalChoice, Views
 from perturbations.retrieval.bootstrap import Samples
 from perturbations.tta.methods import registry as methods

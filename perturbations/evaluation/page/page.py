@@ -25,10 +25,10 @@ from perturbations.evaluation.page import (
     views,
 )
 from perturbations.evaluation.page import intervals as estimates
+from perturbations.evaluation.page.page_tables import FORMS
 from perturbations.evaluation.page.parts import Group, PagePart, Section, model_names, order, plural, tables_in
 from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.ranks import read as read_ranks
-from perturbations.evaluation.page.tables import FORMS
 from perturbations.evaluation.pictures import read as read_pictures
 from perturbations.evaluation.result_sets import check
 from perturbations.evaluation.rows import RESULTS, ResultRow

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.page.intervals import marks
+from perturbations.evaluation.page.page_tables import PageTable
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     Figure,
@@ -29,7 +30,6 @@ from perturbations.evaluation.page.parts import (
     plural,
     titled,
 )
-from perturbations.evaluation.page.tables import PageTable
 from perturbations.evaluation.page.views import Views
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import TEXT_STATISTICS, QuarantineRow

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from perturbations.evaluation.page.tables import PageTable
+from perturbations.evaluation.page.page_tables import PageTable
 from perturbations.models import registry as models
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods

@@ -20,8 +20,8 @@ from perturbations.evaluation.page.intervals import (
     mean_column,
     spans_of,
 )
+from perturbations.evaluation.page.page_tables import PageTable, number
 from perturbations.evaluation.page.parts import SIDES, Group, PagePart, method_label, named, titled
-from perturbations.evaluation.page.tables import PageTable, number
 from perturbations.evaluation.page.views import METRICS, RetrievalChoice
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol

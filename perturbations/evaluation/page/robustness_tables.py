@@ -12,6 +12,7 @@ import numpy as np
 
 from perturbations.evaluation.page import overview
 from perturbations.evaluation.page.intervals import Scores, marks, mean_column, spans_of
+from perturbations.evaluation.page.page_tables import PageTable
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     SIDES,
@@ -23,7 +24,6 @@ from perturbations.evaluation.page.parts import (
     titled,
 )
 from perturbations.evaluation.page.ranks import ScenarioKey
-from perturbations.evaluation.page.tables import PageTable
 from perturbations.evaluation.page.views import RetrievalChoice, Views
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.retrieval import gamma_a, gamma_r, mmi

@@ -9,6 +9,7 @@ import pandas as pd
 
 from perturbations.evaluation.page import overview
 from perturbations.evaluation.page.intervals import CLEAN_COLUMN, IntervalColumn, Scores, place_in
+from perturbations.evaluation.page.page_tables import PageTable
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     SIDES,
@@ -20,7 +21,6 @@ from perturbations.evaluation.page.parts import (
     titled,
 )
 from perturbations.evaluation.page.ranks import ScenarioKey, run_of
-from perturbations.evaluation.page.tables import PageTable
 from perturbations.evaluation.page.views import Views
 
 
