@@ -71,8 +71,8 @@ def test_a_follower_needs_the_frame_before() -> None:
 
 
 def test_which_frames_must_be_shown() -> None:
-    assert motion.needed({0, 5, 6}) == {0, 4, 5, 6}
-    assert motion.needed(None) is None
+    assert motion.Follower.needed({0, 5, 6}) == {0, 4, 5, 6}
+    assert motion.Follower.needed(None) is None
 
 
 @pytest.mark.parametrize("size", SIZES)

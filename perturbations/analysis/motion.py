@@ -82,9 +82,10 @@ class Follower:
         self._image: Image | None = None
         self._position = -1
 
-    def needed(self, positions: Collection[int] | None) -> set[int] | None:
+    @staticmethod
+    def needed(positions: Collection[int] | None) -> set[int] | None:
         """The frames to show for the motion at these positions: each of them and the one before it. None means all."""
-        return needed(positions)
+        return None if positions is None else {near for at in positions for near in (at - 1, at) if near >= 0}
 
     def show(self, image: Image, position: int) -> None:
         """See the frame at `position`."""
@@ -99,11 +100,6 @@ class Follower:
             return _no_motion(*self._image.shape[:2])
         assert self._before is not None, "the frame before was not shown"
         return frame_motion(optical_flow(self._before, self._image))
-
-
-def needed(positions: Collection[int] | None) -> set[int] | None:
-    """The frames to show for the motion at these positions: each of them and the one before it. None means all."""
-    return None if positions is None else {near for at in positions for near in (at - 1, at) if near >= 0}
 
 
 def write(path: Path, motions: Iterable[tuple[int, FrameMotion]], about: Mapping[str, object]) -> None:

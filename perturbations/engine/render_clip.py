@@ -218,8 +218,7 @@ class _Work:
                 **size,
                 "stored_frames": stored_frames,
                 "audio": self._audio if isinstance(recipe.storage, StoredVideo) else None,
-                "psnr_db": self._distortion.psnr_db,
-                "ssim": self._distortion.ssim,
+                **self._distortion.columns,
                 **described,
             }
         )
@@ -257,14 +256,13 @@ class _Distortion:
             yield frame
 
     @property
-    def psnr_db(self) -> float | None:
-        """Over all compared frames; None where there was none."""
-        return None if math.isnan(self._distortion.psnr_db) else self._distortion.psnr_db
+    def columns(self) -> dict[str, float | None]:
+        """PSNR over all compared frames, and their mean SSIM; None where there was none."""
+        return {"psnr_db": _known(self._distortion.psnr_db), "ssim": _known(self._distortion.ssim)}
 
-    @property
-    def ssim(self) -> float | None:
-        """The mean over the compared frames; None where there was none."""
-        return None if math.isnan(self._distortion.ssim) else self._distortion.ssim
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _keeping(frames: Iterable[Frame], kept: list[Frame] | None) -> Iterator[Frame]:
@@ -291,11 +289,10 @@ def _expect(count: int, expected: int) -> None:
 
 def _file_columns(path: Path) -> dict[str, object]:
     info = probing.probe(path)
-    bitrate = probing.video_bitrate(path)
     return {
         "bytes": path.stat().st_size,
         "sha256": storage.sha256(path),
         "codec": info.codec,
         "pix_fmt": info.pix_fmt,
-        "bitrate_bps": None if math.isnan(bitrate) else bitrate,
+        "bitrate_bps": _known(probing.video_bitrate(path)),
     }

@@ -83,7 +83,7 @@ def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Itera
     from perturbations.analysis import motion
 
     follower = motion.Follower()
-    for frame in ticking(clip.frames(motion.needed(only)), tick):
+    for frame in ticking(clip.frames(follower.needed(only)), tick):
         follower.show(frame.image, frame.position)
         if only is None or frame.position in only:
             yield frame.position, follower(frame.position)
