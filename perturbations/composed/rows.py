@@ -56,44 +56,29 @@ class GalleryRow:
     included: bool
 
 
-POOL = RowKind(
-    "pool",
-    PoolRow,
-    ("row",),
-    files={"composed_pool": ManifestFile(path=f"{FOLDER}/pool.parquet", beside=("composed_galleries",))},
-)
+_COMPOSED_POOL_FILE = ManifestFile(path=f"{FOLDER}/pool.parquet", beside=("composed_galleries",))
+POOL = RowKind("pool", PoolRow, ("row",), files={"composed_pool": _COMPOSED_POOL_FILE})
+_COMPOSED_QUERIES_FILE = ManifestFile(path=f"{FOLDER}/queries.parquet", beside=("composed_pool",))
 COMPOSED_QUERIES = RowKind(
-    "composed_queries",
-    ComposedQueryRow,
-    ("query_id",),
-    files={"composed_queries": ManifestFile(path=f"{FOLDER}/queries.parquet", beside=("composed_pool",))},
+    "composed_queries", ComposedQueryRow, ("query_id",), files={"composed_queries": _COMPOSED_QUERIES_FILE}
 )
+_COMPOSED_GALLERIES_FILE = ManifestFile(path=f"{FOLDER}/galleries.parquet", beside=("composed_qrels",))
 GALLERIES = RowKind(
     "galleries",
     GalleryRow,
     ("gallery", "query_id", "first_row"),
-    files={"composed_galleries": ManifestFile(path=f"{FOLDER}/galleries.parquet", beside=("composed_qrels",))},
+    files={"composed_galleries": _COMPOSED_GALLERIES_FILE},
 )
-_ANSWERS = replace(
-    QRELS,
-    files={
-        "composed_qrels": ManifestFile(
-            path=f"{FOLDER}/qrels.parquet", made_from=("composed_queries",), rows="composed.manifests:qrels"
-        )
-    },
+_COMPOSED_QRELS_FILE = ManifestFile(
+    path=f"{FOLDER}/qrels.parquet", made_from=("composed_queries",), rows="composed.manifests:qrels"
 )
-_RESULTS = replace(
-    RESULTS,
-    files={
-        "composed_results": ManifestFile(
-            path=f"{FOLDER}/results.parquet",
-            beside=("composed_ranks", "composed_queries"),
-            check="evaluation.verifying:check_results",
-        )
-    },
+_ANSWERS = replace(QRELS, files={"composed_qrels": _COMPOSED_QRELS_FILE})
+_COMPOSED_RESULTS_FILE = ManifestFile(
+    path=f"{FOLDER}/results.parquet",
+    beside=("composed_ranks", "composed_queries"),
+    check="evaluation.verifying:check_results",
 )
-_RANKS = replace(
-    RANKS,
-    files={"composed_ranks": ManifestFile(path=f"{FOLDER}/ranks.parquet", beside=("composed_results",))},
-)
+_RESULTS = replace(RESULTS, files={"composed_results": _COMPOSED_RESULTS_FILE})
+_COMPOSED_RANKS_FILE = ManifestFile(path=f"{FOLDER}/ranks.parquet", beside=("composed_results",))
+_RANKS = replace(RANKS, files={"composed_ranks": _COMPOSED_RANKS_FILE})
 KINDS = (POOL, COMPOSED_QUERIES, GALLERIES, _ANSWERS, _RESULTS, _RANKS)

@@ -34,11 +34,6 @@ def skipped(config: configuration.Config, dataset: str) -> str:
     )
 
 
-def _parts_folder(config: configuration.Config, dataset: str) -> str:
-    """The folder of the gallery and of the jobs' results of a dataset and the configured model."""
-    return layout.folder("encoded", dataset=dataset, model=evaluation.model_key(config))
-
-
 def result_parts(config: configuration.Config, dataset: str, kind: str, file: str = "evaluation_part") -> list[str]:
     """What the jobs of one of `KINDS` write: one file per job, which `file` names in the layout."""
     names = {"dataset": dataset, "model": evaluation.model_key(config), "group": group_of(kind)}

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 from perturbations.base import storage, sums
 from perturbations.base.errors import ManifestError, UnknownPerturbationError
 from perturbations.engine.comparability import comparability
-from perturbations.manifest import files, layout, sets
+from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import (
-    MIXES,
-    MULTIMODAL,
-    QUARANTINE,
     SOURCES,
-    TEXT_STATISTICS,
     TEXTS,
     VIDEOS,
     SourceRow,
@@ -62,29 +57,21 @@ def _hashed(manifest: Manifest[object]) -> str:
 
 
 def _comparability(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> str | None:
-    kind = manifest.kind.name
-    videos, texts = (
-        tree.neighbour(manifest.path.with_name(layout.name(VIDEOS.name)), VIDEOS),
-        tree.neighbour(manifest.path.with_name(layout.name(TEXTS.name)), TEXTS),
-    )
-    clips = None if videos is None else videos.rows
-    captions = None if texts is None else texts.rows
-    if kind == VIDEOS.name:
-        clips = [row for row in rows if isinstance(row, VideoRow)]
-    elif kind == TEXTS.name:
-        captions = [row for row in rows if isinstance(row, TextRow)]
+    """The verdict on the videos and captions that a manifest is made from, or holds; None where they are not there."""
+    made_from = manifest.declared.made_from
+    if not {VIDEOS.name, TEXTS.name} & {manifest.kind.name, *made_from}:
+        return None
+    videos = tree.near(manifest, VIDEOS) if VIDEOS.name in made_from else None
+    texts = tree.near(manifest, TEXTS) if TEXTS.name in made_from else None
+    clips = videos.rows if videos else [row for row in rows if type(row) is VideoRow]
+    captions = texts.rows if texts else [row for row in rows if isinstance(row, TextRow)]
+    if (VIDEOS.name in made_from) > bool(videos) or (TEXTS.name in made_from) > bool(texts):
+        return None
     described = manifest if "adapter" in manifest.about or videos is None else videos
-    verdict = partial(comparability, adapter=str(described.about.get("adapter", "")))
     try:
-        if kind in (VIDEOS.name, MIXES.name, QUARANTINE.name) and clips is not None:
-            return verdict(clips, [])
-        if kind in (TEXTS.name, TEXT_STATISTICS.name) and captions is not None:
-            return verdict([], captions)
-        if kind == MULTIMODAL.name and clips is not None and captions is not None:
-            return verdict(clips, captions)
+        return comparability(clips, captions, adapter=str(described.about.get("adapter", "")))
     except (ManifestError, UnknownPerturbationError, LookupError, ValueError, TypeError, AttributeError):
-        pass  # a row's recipe is wrong, which is a finding of that row
-    return None
+        return None  # a row's recipe is wrong, which is a finding of that row
 
 
 def write(

@@ -36,15 +36,7 @@ class AnalysisRow:
     error: str | None = None
 
 
-ANALYSES = KIND = RowKind(
-    "analyses",
-    AnalysisRow,
-    ("analysis", "item_id"),
-    files={
-        "analyses": ManifestFile(
-            path="manifests/{dataset}/{analysis}.parquet",
-            made_from=("sources",),
-            check="verify.analysis_checks:check_analyses",
-        )
-    },
+_FILE = ManifestFile(
+    path="manifests/{dataset}/{analysis}.parquet", made_from=("sources",), check="verify.analysis_checks:check_analyses"
 )
+ANALYSES = KIND = RowKind("analyses", AnalysisRow, ("analysis", "item_id"), files={"analyses": _FILE})

@@ -17,17 +17,11 @@ class CaptionRow:
     text: str
 
 
-CAPTIONS = KIND = RowKind(
-    "captions",
-    CaptionRow,
-    ("caption_id",),
-    files={
-        "captions": ManifestFile(
-            path="manifests/{dataset}/captions.parquet",
-            made_from=("sources",),
-            twin="qrels",
-            check="verify.caption_checks:check_captions",
-            exported=True,
-        )
-    },
+_FILE = ManifestFile(
+    path="manifests/{dataset}/captions.parquet",
+    made_from=("sources",),
+    twin="qrels",
+    check="verify.caption_checks:check_captions",
+    exported=True,
 )
+CAPTIONS = KIND = RowKind("captions", CaptionRow, ("caption_id",), files={"captions": _FILE})

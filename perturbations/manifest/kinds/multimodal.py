@@ -24,16 +24,15 @@ class MultimodalRow(VideoRow):
     text_recipe_id: str
 
 
+_FILE = ManifestFile(
+    path="manifests/{dataset}/{suite}/multimodal.parquet",
+    made_from=("videos", "texts"),
+    rows="plan.mixes:combinations",
+    exported=True,
+)
 MULTIMODAL = KIND = RowKind(
     "multimodal",
     MultimodalRow,
     ("perturbation", "severity", "text_perturbation", "caption_id", "item_id"),
-    files={
-        "multimodal": ManifestFile(
-            path="manifests/{dataset}/{suite}/multimodal.parquet",
-            made_from=("videos", "texts"),
-            rows="plan.mixes:combinations",
-            exported=True,
-        )
-    },
+    files={"multimodal": _FILE},
 )

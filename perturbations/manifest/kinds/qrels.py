@@ -27,17 +27,11 @@ def of_captions(captions: Sequence[CaptionRow], sources: Sequence[SourceRow]) ->
     ]
 
 
-QRELS = KIND = RowKind(
-    "qrels",
-    QrelRow,
-    ("query_id", "corpus_id"),
-    files={
-        "qrels": ManifestFile(
-            path="manifests/{dataset}/qrels.parquet",
-            made_from=("captions", "sources"),
-            rows="manifest.kinds.qrels:of_captions",
-            twin="captions",
-            exported=True,
-        )
-    },
+_FILE = ManifestFile(
+    path="manifests/{dataset}/qrels.parquet",
+    made_from=("captions", "sources"),
+    rows="manifest.kinds.qrels:of_captions",
+    twin="captions",
+    exported=True,
 )
+QRELS = KIND = RowKind("qrels", QrelRow, ("query_id", "corpus_id"), files={"qrels": _FILE})

@@ -56,14 +56,5 @@ class CompleteSource(SourceRow):
     rotation: int
 
 
-SOURCES = KIND = RowKind(
-    "sources",
-    SourceRow,
-    ("item_id",),
-    CompleteSource,
-    files={
-        "sources": ManifestFile(
-            path="manifests/{dataset}/sources.parquet", check="verify.clip_sets:check_sources", exported=True
-        )
-    },
-)
+_FILE = ManifestFile(path="manifests/{dataset}/sources.parquet", check="verify.clip_sets:check_sources", exported=True)
+SOURCES = KIND = RowKind("sources", SourceRow, ("item_id",), CompleteSource, files={"sources": _FILE})

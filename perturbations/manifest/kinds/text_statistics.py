@@ -31,17 +31,13 @@ class TextStatisticsRow:
     meteor: float | None = None
 
 
+_FILE = ManifestFile(
+    path="manifests/{dataset}/{suite}/caption_statistics.parquet",
+    made_from=("texts",),
+    rows="captions.caption_rows:statistics",
+    twin="texts",
+    exported=True,
+)
 TEXT_STATISTICS = KIND = RowKind(
-    "text_statistics",
-    TextStatisticsRow,
-    ("perturbation", "severity"),
-    files={
-        "text_statistics": ManifestFile(
-            path="manifests/{dataset}/{suite}/caption_statistics.parquet",
-            made_from=("texts",),
-            rows="captions.caption_rows:statistics",
-            twin="texts",
-            exported=True,
-        )
-    },
+    "text_statistics", TextStatisticsRow, ("perturbation", "severity"), files={"text_statistics": _FILE}
 )
