@@ -73,9 +73,9 @@ def prints_jobs(workflow: Any) -> bool:
     return bool(workflow.output_settings.printshellcmds)
 
 
-def is_main(workflow: Any) -> bool:
-    """Whether this process plans the run, and is no job of it."""
-    return bool(workflow.is_main_process)
+def plans_all(workflow: Any) -> bool:
+    """Whether this process plans the run, is no job of it, and may use all rules: a generated unit test has one."""
+    return bool(workflow.is_main_process and not workflow.dag_settings.allowed_rules)
 
 
 def is_elsewhere(workflow: Any) -> bool:

@@ -16,10 +16,10 @@ class SharedFolder:
     """Jobs that share the folder of the run: they find clips where they lie. `store` has those that do not.
 
     Attributes:
-        plans: whether this process plans the run, and is no job of it.
+        plans: says whether this process plans the run with all of its rules, and is no job of it.
     """
 
-    plans: bool = False
+    plans: Callable[[], bool] = lambda: False
 
     def pack(self, path: str) -> dict[str, str]:
         """A further output, by name, of a job that makes clips: `path`, their pack, where a store needs it."""
@@ -58,7 +58,7 @@ class SharedFolder:
     def plan(self, config: configuration.Config, collection: str) -> sharding.DatasetPlan:
         """The plan of a collection. Raises `ConfigError` and `AnnotationError`."""
         plan = paths.plan(config, collection)
-        if self.plans:
+        if self.plans():
             clip_markers.refresh(config, collection, plan.shards)
         return plan
 

@@ -37,7 +37,10 @@ planned(paths.without_braces, "the working directory", Path.cwd())
 
 # What this run is, and what wings change of it (preflight.smk, store_common.smk, composed_common.smk).
 RUN = WorkflowRun(
-    CONFIG, PREFIX, console.speaker(logger), SharedFolder(snakemake_inside.is_main(workflow))
+    CONFIG,
+    PREFIX,
+    console.speaker(logger),
+    SharedFolder(lambda: snakemake_inside.plans_all(workflow)),
 )
 
 # Every value in a command is quoted (`{params.x:q}`; a list item by item). Values from config.yaml are passed through a
