@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from perturbations.analysis import neighbours
-from perturbations.analysis.neighbours import largest_product, nearest, nearest_of_each, subset
+from perturbations.analysis.neighbours import largest_product, nearest, subset
 
 # Small whole numbers: many equal directions, exact ties, zero vectors.
 coarse = st.integers(-2, 2).map(float)
@@ -51,7 +51,8 @@ def oracle(query: np.ndarray, vectors: np.ndarray, excluded: np.ndarray) -> tupl
 @settings(max_examples=200)
 def test_it_is_what_brute_force_finds(search: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     queries, vectors, excluded = search
-    for query, mask, neighbour in zip(queries, excluded, nearest_of_each(queries, vectors, excluded), strict=True):
+    for query, mask in zip(queries, excluded, strict=True):
+        neighbour = nearest(query, vectors, mask)
         expected = oracle(query, vectors, mask)
         if expected is None:
             assert neighbour is None
@@ -67,38 +68,31 @@ def test_it_is_what_brute_force_finds(search: tuple[np.ndarray, np.ndarray, np.n
 
 @given(searches(), st.randoms(use_true_random=False))
 @settings(max_examples=150)
-def test_neither_the_batch_nor_the_order_of_the_index_matters(
-    search: tuple[np.ndarray, np.ndarray, np.ndarray], random: Any
-) -> None:
+def test_the_order_of_the_index_does_not_matter(search: tuple[np.ndarray, np.ndarray, np.ndarray], random: Any) -> None:
     queries, vectors, excluded = search
-    together = nearest_of_each(queries, vectors, excluded)
-    assert together == [nearest(query, vectors, mask) for query, mask in zip(queries, excluded, strict=True)]
     order = list(range(len(vectors)))
     random.shuffle(order)
-    for query, mask, neighbour in zip(queries, excluded, together, strict=True):
-        moved = nearest(query, vectors[order], mask[order])
+    for query, mask in zip(queries, excluded, strict=True):
+        neighbour, moved = nearest(query, vectors, mask), nearest(query, vectors[order], mask[order])
         assert (moved is None) == (neighbour is None)
         if moved is not None and neighbour is not None:
             assert moved.similarity == neighbour.similarity
 
 
 @pytest.mark.parametrize("dimensions", [3, 130, 512, 1500])
-def test_a_large_batch_gives_the_bits_of_a_single_query(dimensions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_parts_nor_the_order_of_memory_change_a_bit(dimensions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(dimensions)
     vectors = rng.standard_normal((300, dimensions)).astype(np.float32)
     vectors[200:] = vectors[:100]  # ties
     queries = vectors + np.float32(1e-4) * rng.standard_normal(vectors.shape).astype(np.float32)
-    alone = [nearest(query, vectors) for query in queries]
-    assert [neighbour.position if neighbour else None for neighbour in alone] == [*range(200), *range(100)]
-    assert nearest_of_each(queries, vectors) == alone
-    # In parts, and in Fortran's memory order, the same.
-    monkeypatch.setattr(neighbours, "_AT_ONCE", 1000)
+    neighbours_of = [nearest(query, vectors) for query in queries]
+    assert [neighbour.position if neighbour else None for neighbour in neighbours_of] == [*range(200), *range(100)]
+    others = [
+        nearest(query, vectors, mask) for query, mask in zip(queries[:100], np.eye(300, dtype=bool), strict=False)
+    ]
+    assert [neighbour.position for neighbour in others if neighbour] == [*range(200, 300)]
     monkeypatch.setattr(neighbours, "_ROWS", 1)
-    assert nearest_of_each(np.asfortranarray(queries[::-1]), np.asfortranarray(vectors)) == alone[::-1]
-    own = np.eye(300, dtype=bool)
-    others = [nearest(query, vectors, mask) for query, mask in zip(queries, own, strict=True)]
-    assert [neighbour.position for neighbour in others[:100] if neighbour] == [*range(200, 300)]
-    assert nearest_of_each(queries, vectors, own) == others
+    assert [nearest(query, np.asfortranarray(vectors)) for query in queries] == neighbours_of
 
 
 def test_of_near_equals_the_exact_comparison_decides() -> None:
@@ -128,7 +122,6 @@ def test_excluded_vectors_are_never_chosen() -> None:
 
 def test_nothing_is_nearest_in_an_empty_index() -> None:
     assert nearest([1.0, 2.0], np.zeros((0, 2))) is None
-    assert nearest_of_each(np.zeros((0, 2)), np.eye(2)) == []
 
 
 def test_a_vector_without_direction_is_like_nothing() -> None:
@@ -143,31 +136,30 @@ def test_a_vector_without_direction_is_like_nothing() -> None:
 
 
 def test_arguments_are_left_alone() -> None:
-    queries, vectors, excluded = np.full((1, 2), 2.0), np.full((3, 2), 3.0), np.array([[True, False, False]])
-    assert nearest_of_each(queries, vectors, excluded) == [(1, 1.0)]
-    assert (queries == 2).all()
+    query, vectors, excluded = np.full(2, 2.0), np.full((3, 2), 3.0), np.array([True, False, False])
+    assert nearest(query, vectors, excluded) == (1, 1.0)
+    assert (query == 2).all()
     assert (vectors == 3).all()
-    assert excluded.tolist() == [[True, False, False]]
+    assert excluded.tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_numbers_that_are_none_are_refused(value: float) -> None:
     broken = np.eye(3)
     broken[1, 2] = value
-    with pytest.raises(ValueError, match="vectors: number 1 of 3 holds a value that is not finite"):
-        nearest([1.0, 0.0, 0.0], broken)
-    with pytest.raises(ValueError, match="queries: number 0 of 1 "):
-        nearest(broken[1], np.eye(3))
+    for query, vectors in (([1.0, 0.0, 0.0], broken), (broken[1], np.eye(3))):
+        with pytest.raises(ValueError, match="a value that is not finite"):
+            nearest(query, vectors)
 
 
 @pytest.mark.parametrize(
     ("query", "vectors", "excluded", "message"),
     [
-        ([1.0], [[1.0, 2.0]], None, "of 1 dimensions, vectors of 2"),
-        ([[1.0]], [[1.0]], None, r"queries are of shape \(1, 1, 1\)"),
+        ([1.0], [[1.0, 2.0]], None, r"query is of shape \(1,\), vectors are of shape \(1, 2\)"),
+        ([[1.0]], [[1.0]], None, r"query is of shape \(1, 1\)"),
         ([1.0], [1.0], None, r"vectors are of shape \(1,\)"),
         ([1.0], [[1.0]], [0], "excluded is int64"),
-        ([1.0], [[1.0]], [True, False], r"\(1, 2\), not bool \(1, 1\)"),
+        ([1.0], [[1.0]], [True, False], r"\(2,\), not bool \(1,\)"),
     ],
 )
 def test_shapes_must_fit(query: Any, vectors: Any, excluded: Any, message: str) -> None:
