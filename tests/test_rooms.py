@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -42,7 +43,7 @@ KERNELS = {
 }
 # Snakemake imports these at every start, and of the wings what plans.
 LIGHT = ["base", "suites", "datasets", "config", "plan", "guides"]
-PLANNING = ("wing.py", "section.py", "planning.py", "paths.py", "targets.py", "rows.py", "sizes.py", "model_files.py")
+PLANNING = ("wing.py", "section.py", "planning.py", "paths.py", "rows.py", "sizes.py", "model_files.py")
 
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
@@ -129,3 +130,31 @@ def test_heavy_libraries_are_imported_when_used() -> None:
 def test_every_room_is_on_a_floor() -> None:
     rooms = {path.parts[0].removesuffix(".py") for path in FILES}
     assert rooms <= set(FLOOR_OF)
+
+
+_OWN_WORDS = {"status", "calibration"}
+"""Names of wings that are also words of the spine: a column of rows, and a key of `suites`."""
+_OWN_PLACES = {("manifest/layout.py", "composed"), ("plan/targets.py", "demo")}
+"""The folder of a dataset's instructions below its own, and the dataset of the default target in `config.yaml`."""
+
+
+def test_the_spine_names_no_wing() -> None:
+    """No module outside of wings imports one, has an attribute of its name, or a literal with it as a whole part.
+
+    Parts of a literal are what `/` and `.` separate: of a path, a module's name, a key. Docstrings do not count.
+    """
+    wrong = []
+    names = {*wings.wings()} - _OWN_WORDS
+    for path in (path for path in FILES if path.parts[0] not in wings.wings()):
+        texts = {id(node.value) for node in ast.walk(_tree(path)) if isinstance(node, ast.Expr)}
+        for node in ast.walk(_tree(path)):
+            parts: set[str] = set()
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts:
+                parts = {*re.split("[/.]", node.value)}
+            elif isinstance(node, ast.Attribute):
+                parts = {node.attr}
+            elif isinstance(node, ast.ImportFrom):
+                parts = {f"{node.module}.{alias.name}".split(".")[1] for alias in node.names}
+            found = {name for name in parts & names if (path.as_posix(), name) not in _OWN_PLACES}
+            wrong += [f"{path}: {ast.unparse(node)[:80]}" for name in found]
+    assert not wrong, "\n".join(wrong)

@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "sources", _sources, "decode and describe the clips of a shard")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--listed", type=Path, required=True, help="the shard's list file")
-    parser.add_argument("--demo", action="store_true", help="draw the demo's clips first")
+    parser.add_argument("--demo", dest="is_drawn", action="store_true", help="draw the demo's clips first")
     parser.add_argument("--output", type=Path, required=True)
     add_stall_limit(parser)
 
@@ -67,10 +67,10 @@ def _sources(options: argparse.Namespace) -> int:
         options.dataset,
         clips,
         stall_limit_s=options.stall_limit,
-        prepare=draw if options.demo else None,
+        prepare=draw if options.is_drawn else None,
     )
     files.write_part(options.output, SOURCES, list(logged(rows, len(clips), "clips")))
-    _pack(options.output, [clip.path for clip in clips] if options.demo else [])
+    _pack(options.output, [clip.path for clip in clips] if options.is_drawn else [])
     return 0
 
 

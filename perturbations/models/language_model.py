@@ -138,6 +138,6 @@ MODELS = (
         weights="model hub, or a folder",
         licence="the model's own",
         load=load,
-        of="composed",
+        of="splits",
     ),
 )

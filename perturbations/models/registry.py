@@ -63,7 +63,7 @@ class Model:
     load: Callable[..., object]
     needs: tuple[_Need, ...] = ()
     canary: Canary | None = None
-    of: Literal["captions", "guides", "composed"] = "captions"
+    of: Literal["captions", "guides", "splits"] = "captions"
 
 
 @cache
