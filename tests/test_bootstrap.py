@@ -29,9 +29,8 @@ from perturbations.evaluation.page.intervals import (
     spans_of,
 )
 from perturbations.evaluation.page.ranks import Ranked
-from perturbations.evaluation.result_sets import with_clean
+from perturbations.evaluation.result_sets import check_results, with_clean
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
-from perturbations.evaluation.verifying import check_results
 from perturbations.manifest import files
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
 from perturbations.verify import tree

@@ -19,7 +19,6 @@ from perturbations.cli.main import main
 from perturbations.composed import manifests, sources
 from perturbations.composed import paths as composed_paths
 from perturbations.composed import planning as composed
-from perturbations.composed import targets as composed_targets
 from perturbations.composed.gallery_sets import NAMES, gallery
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.config import file as config_file
@@ -281,7 +280,7 @@ def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="`families: true`"):
         menu["composed_plain"].request()
     with pytest.raises(ConfigError, match="no dataset of the adapter 'youcook2'"):
-        composed_targets.composed_of_adapter(config, "youcook2", lambda name: DatasetPlan((), {}, 0, 0))
+        composed_paths.composed_of_adapter(config, "youcook2", lambda name: DatasetPlan((), {}, 0, 0))
 
 
 @pytest.mark.parametrize(

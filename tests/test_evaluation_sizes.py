@@ -8,8 +8,8 @@ import pytest
 
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
+from perturbations.evaluation import paths as evaluation_sizes
 from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation import resources as evaluation_sizes
 from perturbations.plan.sharding import DatasetPlan
 
 V2T, T2V = ("v2t", "none", "clean", "clean"), ("t2v", "none", "clean", "clean")

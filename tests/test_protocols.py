@@ -13,7 +13,6 @@ from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation import targets
 from perturbations.evaluation.protocols import registry
 from perturbations.plan.sharding import DatasetPlan
 
@@ -92,10 +91,10 @@ def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
     with pytest.raises(
         ConfigError, match=r"evaluation.pretrained: .* needs a CLIP model(.|\n)*evaluation.checkpoint: "
     ):
-        targets.results(given, "own", "adaptation", lambda name: plan)
-    assert targets.results(given, "demo", "adaptation", lambda name: plan).files  # clips that anybody has
+        evaluation_paths.results(given, "own", "adaptation", lambda name: plan)
+    assert evaluation_paths.results(given, "demo", "adaptation", lambda name: plan).files  # clips that anybody has
     named = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_5", "pretrained": "openai/clip"}})
-    assert targets.results(named, "own", "evaluation", lambda name: plan).files
+    assert evaluation_paths.results(named, "own", "evaluation", lambda name: plan).files
 
 
 def test_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

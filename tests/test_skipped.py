@@ -15,7 +15,6 @@ from perturbations.config.file import parse
 from perturbations.config.sections import Config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation import targets as evaluation_targets
 from perturbations.manifest import skipped
 from perturbations.manifest.skipped import Skipped
 from perturbations.models import registry as models
@@ -88,7 +87,7 @@ def test_an_evaluation_asks_no_skipped_captions_and_lists_them() -> None:
     assert not {("msrvtt_p", "back_trans"), ("mm_robustness", "back_translation")} & asked
     listed = skipped.parse(evaluation_paths.skipped(settings, "tiny"))
     assert [entry.perturbation for entry in listed] == ["msrvtt_p/back_trans", "mm_robustness/back_translation"]
-    lines = evaluation_targets.results(settings, "tiny", "evaluation", lambda name: None).sizes  # type: ignore[arg-type, return-value]
+    lines = evaluation_paths.results(settings, "tiny", "evaluation", lambda name: None).sizes  # type: ignore[arg-type, return-value]
     assert lines[1:] == (
         f"captions of msrvtt_p on tiny: skipped: 1 perturbation, back_trans ({REASON})",
         f"captions of mm_robustness on tiny: skipped: 1 perturbation, back_translation ({REASON})",

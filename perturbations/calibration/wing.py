@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.calibration.layout import PLACES
-from perturbations.plan.extension import CaptionShards, Plans, PlanWing, Target
+from perturbations.manifest import layout
+from perturbations.plan.extension import CaptionShards, Plans, PlanWing, Target, TargetWork
 
 if TYPE_CHECKING:
     from perturbations.cli.arguments import Commands
@@ -22,10 +24,16 @@ def _jobs(commands: Commands) -> None:
     jobs.add(commands)
 
 
-def _targets(config: Config, plans: Plans, caption_shards: CaptionShards) -> Iterable[Target]:
-    from perturbations.calibration import targets
+def _targets(config: Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
+    for dataset in config.datasets:
+        text = f"severities of even distortion, solved on clips of `{dataset}`"
+        yield Target(f"calibrate_{dataset}", text, partial(_table, dataset, plans))
 
-    return targets.menu(config, plans, caption_shards)
+
+def _table(dataset: str, plans: Plans) -> TargetWork:
+    """A dataset's calibration table, with its report."""
+    plans(dataset)
+    return TargetWork([layout.at(f"calibration_{kind}", dataset=dataset) for kind in ("table", "page")])
 
 
 def _solved(path: Path, entry: Perturbation, severity: int) -> Solved:

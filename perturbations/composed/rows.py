@@ -76,7 +76,7 @@ _ANSWERS = replace(QRELS, files={"composed_qrels": _COMPOSED_QRELS_FILE})
 _COMPOSED_RESULTS_FILE = ManifestFile(
     path=f"{FOLDER}/results.parquet",
     beside=("composed_ranks", "composed_queries"),
-    check="evaluation.verifying:check_results",
+    check="evaluation.result_sets:check_results",
 )
 _RESULTS = replace(RESULTS, files={"composed_results": _COMPOSED_RESULTS_FILE})
 _COMPOSED_RANKS_FILE = ManifestFile(path=f"{FOLDER}/ranks.parquet", beside=("composed_results",))

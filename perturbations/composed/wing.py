@@ -48,9 +48,9 @@ def _score(options: argparse.Namespace) -> int:
 
 
 def _targets(config: Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
-    from perturbations.composed import targets
+    from perturbations.composed import paths
 
-    return targets.menu(config, plans, caption_shards)
+    return paths.menu(config, plans, caption_shards)
 
 
 def _instructions(config: Config, dataset: str, suite: str) -> list[tuple[str, int]]:
@@ -60,15 +60,16 @@ def _instructions(config: Config, dataset: str, suite: str) -> list[tuple[str, i
 
 
 def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[str]:
-    from perturbations.composed import readiness
+    from perturbations.engine import needs
 
-    return readiness.problems(config, rules, local)
+    writer = config.composed.language_model
+    if writer is not None and "composed_split" in rules:
+        yield from needs.of_weights("composed.language_model.model", writer.model, tokenizer=True)
 
 
 def _work(rules: Collection[str]) -> Iterator[str]:
-    from perturbations.composed import readiness
-
-    return readiness.work(rules)
+    if {"composed_clips", "composed_queries", "composed_evaluate"} & {*rules}:
+        yield "to evaluate: composed retrieval"
 
 
 WING = PlanWing(

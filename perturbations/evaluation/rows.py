@@ -107,7 +107,7 @@ _RENAMED = {"level": "category", **{f"r{k}": f"recall_at_{k}" for k in (1, 5, 10
 _RESULTS_FILE = ManifestFile(
     path="manifests/{dataset}/{kind}/{model}/results.parquet",
     beside=("ranks",),
-    check="evaluation.verifying:check_results",
+    check="evaluation.result_sets:check_results",
 )
 RESULTS = RowKind("results", ResultRow, _SCENARIO_KEY, renamed=_RENAMED, files={"results": _RESULTS_FILE})
 _RANKS_FILE = ManifestFile(path="manifests/{dataset}/{kind}/{model}/ranks.parquet", beside=("results",))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from perturbations.evaluation import shelves
 from perturbations.evaluation.layout import FIELDS, PLACES
 from perturbations.plan.extension import CaptionShards, Plans, PlanWing, Target
 
@@ -30,9 +30,9 @@ def _complete(raw: object) -> object:
 
 
 def _problems(config: Config) -> list[Problem]:
-    from perturbations.evaluation import mistakes
+    from perturbations.evaluation import section
 
-    return mistakes.of_evaluation(config)
+    return section.problems_of(config)
 
 
 def _kinds() -> Iterable[RowKind[Any]]:
@@ -60,9 +60,9 @@ def _jobs(commands: Commands) -> None:
 
 
 def _targets(config: Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
-    from perturbations.evaluation import targets
+    from perturbations.evaluation import paths
 
-    return targets.menu(config, plans, caption_shards)
+    return paths.menu(config, plans, caption_shards)
 
 
 def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[str]:
@@ -77,6 +77,49 @@ def _work(rules: Collection[str]) -> Iterator[str]:
     return readiness.work(rules)
 
 
+def _methods() -> list[tuple[str, dict[str, object]]]:
+    """The line of each adaptation method, and the same as JSON."""
+    from perturbations.tta.methods import registry
+
+    return [
+        (
+            f"{entry.paper}; minimizes {entry.minimizes}",
+            {
+                "name": entry.name,
+                "title": entry.title,
+                "paper": entry.paper,
+                "minimizes": entry.minimizes,
+                "gives": entry.gives,
+                "rates": None if entry.rates is None else entry.rates._asdict(),
+                "needs_bank": entry.needs_bank,
+                "needs_all_queries": entry.needs_all_queries,
+            },
+        )
+        for entry in registry.methods().values()
+    ]
+
+
+def _backbones() -> list[tuple[str, dict[str, object]]]:
+    """The line of each architecture of dual encoders, and the same as JSON."""
+    from perturbations.evaluation.backbones import registry
+
+    return [(f"{entry.source}; for example {entry.example}", asdict(entry)) for entry in registry.backbones().values()]
+
+
+def _protocols() -> list[tuple[str, dict[str, object]]]:
+    """The line of each published protocol, with what the user must bring, and the same as JSON."""
+    from perturbations.evaluation.protocols import registry
+
+    titles = {name: entry.title for name, entry in registry.papers().items()}
+    return [
+        (
+            f"{entry.summary}; needs {', '.join(f'{key} ({what})' for key, what in entry.needs.items()) or 'nothing'}",
+            {**asdict(entry), "title": titles[entry.paper]},
+        )
+        for entry in registry.protocols().values()
+    ]
+
+
 WING = PlanWing(
     summary="retrieval with perturbed queries, without and with test-time adaptation",
     rules=("evaluation_common", "evaluation"),
@@ -88,7 +131,7 @@ WING = PlanWing(
     kinds=_kinds,
     commands={"use what a run made": {"report": _report, "score": _score, "encode": _score}},
     declare_jobs=_jobs,
-    shelves=shelves.SHELVES,
+    shelves={"methods": _methods, "backbones": _backbones, "protocols": _protocols},
     targets=_targets,
     readiness=_readiness,
     work=_work,

@@ -23,7 +23,7 @@ rule check_model:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: evaluation_resources.model_memory_mb(
+        mem_mb=lambda wildcards, attempt: evaluation_paths.model_memory_mb(
             of_model(wildcards), attempt
         ),
         runtime=30,
@@ -59,7 +59,7 @@ rule gallery:
         "../../envs/perturb.yaml"
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
     resources:
-        mem_mb=lambda wildcards, attempt: evaluation_resources.gallery_memory_mb(
+        mem_mb=lambda wildcards, attempt: evaluation_paths.gallery_memory_mb(
             of_model(wildcards), plan_of(wildcards.dataset), attempt
         ),
         runtime=lambda wildcards, attempt: 480 * attempt,
@@ -102,7 +102,7 @@ rule evaluate:
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
     resources:
         mem_mb=lambda wildcards, attempt: planned(
-            evaluation_resources.job_memory_mb,
+            evaluation_paths.job_memory_mb,
             *arguments_of_job(wildcards),
             plan_of(wildcards.dataset),
             attempt,

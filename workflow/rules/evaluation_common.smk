@@ -2,7 +2,6 @@
 from perturbations.evaluation import model_files
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation import resources as evaluation_resources
 
 # `model` is the key of a configured model; the results of other models are files that no rule makes.
 MODELS = evaluation.models(CONFIG)
