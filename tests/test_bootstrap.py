@@ -34,6 +34,7 @@ from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
 from perturbations.verify import tree
+from perturbations.verify.manifest_check import ManifestCheck, Options, Summary
 from perturbations.verify.tree import Manifest
 
 ONLY_CLEAN = IntervalColumn("clean", ((CLEAN, 1.0),))
@@ -319,5 +320,7 @@ def test_clean_results_are_of_the_same_queries_and_verified(tmp_path: Path) -> N
     for own, problems in ((paired, []), (wrong, ["clean_recall_at_1 is 75.0, and the ranks give 100.0"])):
         files.write(tmp_path / "results.parquet", RESULTS, own)
         read_again = Manifest(tmp_path / "results.parquet", RESULTS)
-        findings = check_results(tree.read([tmp_path / "ranks.parquet"]), read_again)
+        summary = Summary(read_again.path, len(own))
+        beside = tree.read([tmp_path / "ranks.parquet"])
+        findings = check_results(ManifestCheck(beside, read_again, Options(), summary))
         assert [finding.problem for finding in findings] == problems
