@@ -6,7 +6,10 @@ import ast
 import re
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import rooms
 
 import perturbations
 from perturbations.base import wings
@@ -132,6 +135,18 @@ def test_every_room_is_on_a_floor() -> None:
     assert rooms <= set(FLOOR_OF)
 
 
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Imports in functions and those for types alone count too."""
+    modules = {".".join(("perturbations", *path.with_suffix("").parts)).removesuffix(".__init__") for path in FILES}
+    graph = {}
+    for path in FILES:
+        module = ".".join(("perturbations", *path.with_suffix("").parts)).removesuffix(".__init__")
+        nodes = [node for node in ast.walk(_tree(path)) if isinstance(node, ast.ImportFrom) and node.module]
+        names = {(f"{node.module}.{alias.name}", node.module) for node in nodes for alias in node.names}
+        graph[module] = {full if full in modules else base for full, base in names} & modules - {module}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names them
+
+
 _OWN_WORDS = {"status", "calibration"}
 """Names of wings that are also words of the spine: a column of rows, and a key of `suites`."""
 _OWN_PLACES = {("manifest/layout.py", "composed"), ("plan/targets.py", "demo")}
@@ -158,3 +173,10 @@ def test_the_spine_names_no_wing() -> None:
             found = {name for name in parts & names if (path.as_posix(), name) not in _OWN_PLACES}
             wrong += [f"{path}: {ast.unparse(node)[:80]}" for name in found]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_house_stays_within_its_budget() -> None:
+    graph = rooms.imports()
+    assert len(graph) <= 28
+    assert max(rooms.floors(graph).values()) < 12
+    assert sum(map(len, graph.values())) <= 160
