@@ -180,3 +180,31 @@ def test_the_house_stays_within_its_budget() -> None:
     assert len(graph) <= 28
     assert max(rooms.floors(graph).values()) < 12
     assert sum(map(len, graph.values())) <= 160
+
+
+def _at_once(path: Path) -> set[Path]:
+    """The files of the package that a file imports outside of functions, with their packages."""
+    names = {
+        f"{node.module}.{alias.name}"
+        for node in _tree(path).body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    } | imported(path, at_once=True)
+    places = {Path(*name.split(".")[1:]) for name in names if name.startswith("perturbations.")}
+    ours = {file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")}
+    packages = {parent / "__init__.py" for file in ours for parent in file.parents}
+    return (ours | packages) & {*FILES}
+
+
+def test_what_wings_declare_does_not_import_the_shelf_of_kinds() -> None:
+    """The shelf imports it in turn: modules then could not be imported in any order."""
+    waiting = [path for path in FILES if path.parts[0] in wings.wings() and path.name in ("wing.py", "rows.py")]
+    reached = {path: path for path in waiting}
+    while waiting:
+        path = waiting.pop()
+        following = _at_once(path) - {*reached}
+        reached |= dict.fromkeys(following, path)
+        waiting += following
+    shelf = Path("manifest", "kinds", "__init__.py")
+    assert shelf in FILES
+    assert shelf not in reached, f"{reached[shelf]} imports {shelf} outside of a function"

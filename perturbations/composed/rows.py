@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from perturbations.composed.layout import FOLDER
 from perturbations.evaluation.rows import RANKS, RESULTS
 from perturbations.manifest.kind import ManifestFile, RowKind
-from perturbations.manifest.kinds.qrels import KIND as QRELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,6 @@ GALLERIES = RowKind(
 _COMPOSED_QRELS_FILE = ManifestFile(
     path=f"{FOLDER}/qrels.parquet", made_from=("composed_queries",), rows="composed.manifests:qrels"
 )
-_ANSWERS = replace(QRELS, files={"composed_qrels": _COMPOSED_QRELS_FILE})
 _COMPOSED_RESULTS_FILE = ManifestFile(
     path=f"{FOLDER}/results.parquet",
     beside=("composed_ranks", "composed_queries"),
@@ -81,4 +80,11 @@ _COMPOSED_RESULTS_FILE = ManifestFile(
 _RESULTS = replace(RESULTS, files={"composed_results": _COMPOSED_RESULTS_FILE})
 _COMPOSED_RANKS_FILE = ManifestFile(path=f"{FOLDER}/ranks.parquet", beside=("composed_results",))
 _RANKS = replace(RANKS, files={"composed_ranks": _COMPOSED_RANKS_FILE})
-KINDS = (POOL, COMPOSED_QUERIES, GALLERIES, _ANSWERS, _RESULTS, _RANKS)
+
+
+def kinds() -> Iterable[RowKind[Any]]:
+    """The kinds of this wing's manifests, and further manifests of others' kinds."""
+    from perturbations.manifest.kinds.qrels import KIND as QRELS  # the shelf, which asks wings for their kinds
+
+    answers = replace(QRELS, files={"composed_qrels": _COMPOSED_QRELS_FILE})
+    return POOL, COMPOSED_QUERIES, GALLERIES, answers, _RESULTS, _RANKS

@@ -32,7 +32,7 @@ def _problems(config: Config) -> list[Problem]:
 def _kinds() -> Iterable[RowKind[Any]]:
     from perturbations.composed import rows
 
-    return rows.KINDS
+    return rows.kinds()
 
 
 def _jobs(commands: Commands) -> None:
