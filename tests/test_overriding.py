@@ -178,3 +178,18 @@ def test_snakemake_s_inner_objects_are_in_one_module() -> None:
         if INNER.search(line.partition("#")[0]) and not line.strip().startswith(('"', "#"))
     }
     assert not found
+
+
+def test_wildcards_are_those_of_the_layout() -> None:
+    text = "\n".join(path.read_text("utf-8") for path in RULES)
+    of_dataset = [layout.NAME, *(f"{layout.NAME}(/{below})?" for below in (layout.WHOLE, layout.COMPOSED))]
+    allowed = {
+        "dataset": of_dataset,
+        **{name: [layout.expression(name)] for name in ("suite", "perturbation", "severity", "shard")},
+    }
+    written = re.findall(r'(?m)^ +(\w+)="([^"]*\[[^"]*)",$', text)
+    assert {name for name, _ in written} >= allowed.keys()
+    wrong = [
+        (name, regex) for name, regex in written if regex.removeprefix("(?!clean)") not in allowed.get(name, [regex])
+    ]
+    assert not wrong

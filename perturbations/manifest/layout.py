@@ -164,6 +164,11 @@ def _compiled() -> list[tuple[str, re.Pattern[str]]]:
 
 
 @cache
+def expression(field: str) -> str:
+    """What a field of patterns may hold, as a regular expression."""
+    return _fields().get(field, NAME)
+
+
 def _fields() -> dict[str, str]:
     return _FIELDS | {name: text for wing in wings.wings().values() for name, text in wing.fields.items()}
 
@@ -176,7 +181,7 @@ def reserved() -> frozenset[str]:
     """
     names = {MANIFESTS}
     for folder, *rest in (PurePosixPath(text).parts[1:] for text in patterns().values()):
-        fields = [_fields().get(name, NAME) for name in re.findall(r"\{(\w+)\}", "/".join(rest))]
+        fields = [expression(name) for name in re.findall(r"\{(\w+)\}", "/".join(rest))]
         if re.fullmatch(NAME, folder) and (not rest or any(re.fullmatch(field, "a/b") for field in fields)):
             names.add(folder)
     return frozenset(names)
@@ -185,5 +190,5 @@ def reserved() -> frozenset[str]:
 def _expression(text: str) -> str:
     parts = re.split(r"\{(\w+)\}", text)
     parts[::2] = map(re.escape, parts[::2])
-    parts[1::2] = [f"(?P<{name}>{_fields().get(name, NAME)})" for name in parts[1::2]]
+    parts[1::2] = [f"(?P<{name}>{expression(name)})" for name in parts[1::2]]
     return "".join(parts)
