@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, cast
 
 import cv2
 import numpy as np
@@ -20,22 +21,7 @@ _PERCENTILE = 75
 _ANGLE_DECIMALS = 6
 _GROUP = 64  # frames; a reader holds one group in memory
 
-_COLUMNS: dict[str, pa.DataType] = {
-    "position": pa.int64(),
-    "angle": pa.float64(),
-    "still": pa.bool_(),
-    "mask": pa.binary(),
-}
-_SCHEMA = pa.schema([pa.field(name, kind) for name, kind in _COLUMNS.items()])
-
-
-class _StoredMotion(TypedDict):
-    """A row of the file."""
-
-    position: int
-    angle: float
-    still: bool
-    mask: bytes
+_SCHEMA = pa.schema({"position": pa.int64(), "angle": pa.float64(), "still": pa.bool_(), "mask": pa.binary()})
 
 
 class FrameMotion(NamedTuple):
@@ -106,28 +92,12 @@ def write(path: Path, motions: Iterable[tuple[int, FrameMotion]], about: Mapping
     """Write (position, motion) pairs, in constant memory: one row per frame, masks as bits."""
     schema = _SCHEMA.with_metadata({"about": json.dumps(about, sort_keys=True)})
     with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=False, write_statistics=False) as writer:
-        for group in _grouped(motions):
-            rows = [
-                _StoredMotion(
-                    position=position,
-                    angle=motion.angle,
-                    still=motion.still,
-                    mask=np.packbits(motion.mask).tobytes(),
-                )
-                for position, motion in group
-            ]
-            writer.write_table(pa.Table.from_pylist(rows, schema))
-
-
-def _grouped(motions: Iterable[tuple[int, FrameMotion]]) -> Iterator[list[tuple[int, FrameMotion]]]:
-    group: list[tuple[int, FrameMotion]] = []
-    for pair in motions:
-        group.append(pair)
-        if len(group) == _GROUP:
-            yield group
-            group = []
-    if group:
-        yield group
+        rows = (
+            {**motion._asdict(), "position": position, "mask": np.packbits(motion.mask).tobytes()}
+            for position, motion in motions
+        )
+        while group := list(islice(rows, _GROUP)):
+            writer.write_table(pa.Table.from_pylist(group, schema))
 
 
 def reader(path: Path, height: int, width: int) -> Callable[[int], FrameMotion]:
@@ -135,7 +105,7 @@ def reader(path: Path, height: int, width: int) -> Callable[[int], FrameMotion]:
     file = pq.ParquetFile(path)
     positions = file.read(columns=["position"])["position"].to_numpy()
     group: int | None = None
-    rows: list[_StoredMotion] = []
+    rows: list[dict[str, Any]] = []
 
     def read(position: int) -> FrameMotion:
         nonlocal group, rows
