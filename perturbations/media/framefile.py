@@ -48,7 +48,7 @@ def read(path: Path, shape: tuple[int, int, int] | None = None) -> Image:
             residuals = _read_residuals(stream, shape)
             if stream.read(1):
                 raise ValueError("something follows the frames")
-    except (OSError, ValueError, EOFError, KeyError) as error:
+    except (OSError, ValueError, EOFError, LookupError) as error:
         raise MediaError(f"{path} cannot be read: {error}") from error
     # In place: a second array would double the memory.
     return np.cumsum(residuals, axis=axis, dtype=np.uint8, out=residuals)
@@ -58,7 +58,7 @@ def _read_name(stream: pa.NativeFile) -> str:
     shape, dtype = _read_header(stream)
     if shape != () or dtype.kind != "U" or dtype.itemsize > _LONGEST_NAME_BYTES:
         raise ValueError("it does not begin with the name of a predictor")
-    return str(np.frombuffer(_read_exactly(stream, dtype.itemsize), dtype)[0])
+    return str(np.frombuffer(stream.read(dtype.itemsize), dtype)[0])
 
 
 def _read_residuals(stream: pa.NativeFile, wanted: tuple[int, int, int] | None) -> Image:
@@ -83,21 +83,12 @@ def _read_residuals(stream: pa.NativeFile, wanted: tuple[int, int, int] | None) 
 
 def _read_header(stream: pa.NativeFile) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
     """An array's shape and type, from the header that `numpy.save` writes before it."""
-    magic = _read_exactly(stream, 10)
-    if magic[:8] != b"\x93NUMPY\x01\x00":  # later versions are for headers of 64 KiB and more
+    if np.lib.format.read_magic(stream) != (1, 0):  # later versions are for headers of 64 KiB and more
         raise ValueError("not the frames that this program writes")
-    text = magic[8:] + _read_exactly(stream, int.from_bytes(magic[8:], "little"))
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(io.BytesIO(text))
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
     if fortran or dtype.hasobject:
         raise ValueError("not the frames that this program writes")
     return shape, dtype
-
-
-def _read_exactly(stream: pa.NativeFile, size: int) -> bytes:
-    data: bytes = stream.read(size)
-    if len(data) < size:
-        raise EOFError("the file ends early")
-    return data
 
 
 def _arrays(name: str, frames: Image) -> bytes:
