@@ -75,15 +75,11 @@ class ClipModel:
         _expect_frames(clips)
         return self._stacked([self._images(frames).mean(axis=0) for frames in clips])
 
-    def embed_texts(self, texts: Sequence[str]) -> Vectors:
-        """One vector of length 1 per sentence, float32 N x D.
+    def text_features(self, texts: Sequence[str]) -> Vectors:
+        """Each sentence's features as the model gives them, of any length, float32 N x D.
 
         Words beyond the model's positions (77 tokens) are cut off. Each sentence has its own forward pass, as clips do.
         """
-        return self._stacked([_unit(self._text(text)) for text in texts])
-
-    def text_features(self, texts: Sequence[str]) -> Vectors:
-        """Each sentence's features as the model gives them, of any length, float32 N x D; else as `embed_texts`."""
         return self._stacked([self._text(text) for text in texts])
 
     def _images(self, frames: Sequence[Image]) -> npt.NDArray[np.float64]:
