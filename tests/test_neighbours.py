@@ -202,13 +202,6 @@ def test_a_small_corpus_is_taken_whole() -> None:
     assert subset([], 2000, keyed(0)) == []
 
 
-def test_wrong_choices_are_refused() -> None:
-    with pytest.raises(ValueError, match="'a' is given twice"):
-        subset(["a", "b", "a"], 1, keyed(0))
-    with pytest.raises(ValueError, match="size is 0"):
-        subset(["a"], 0, keyed(0))
-
-
 # --- dot product -----------------------------------------------------------------------------------------------------
 
 
