@@ -115,7 +115,7 @@ def _disk_sums(padded: _Levels, halves: list[int], steps: _Steps) -> tuple[_Leve
         rows = [row for row, reaches in enumerate(halves) if reaches == half]
         tops = [-rows[-1]] if rows[0] == 0 else [-rows[-1], rows[0]]
         count = 2 * rows[-1] + 1 if rows[0] == 0 else len(rows)
-        block = _stacked(line[:, radius - half : radius - half + width], count, steps)
+        block = _summed(line[:, radius - half : radius - half + width], count, steps)
         for top in tops:
             pixels += length * count
             which = int(pixels > _MOST_PIXELS)
@@ -134,31 +134,21 @@ def _run(runs: dict[int, _Levels], length: int, steps: _Steps) -> _Levels:
     return runs[length]
 
 
-def _beside(columns: _Levels, count: int, steps: _Steps) -> _Levels:
-    """The sums of `count` neighbours in a row, each at the place of its first; by doubling."""
-    if count == 1:
-        return columns
-    first = count // 2
-    part = _beside(columns, first, steps)
-    size = columns.shape[1] - count + 1
-    total = np.empty((len(columns), size, 3), np.uint16)
-    steps.append((part[:, :size], part[:, first : first + size], total))
-    if count % 2:
-        steps.append((total, columns[:, count - 1 : count - 1 + size], total))
-    return total
-
-
-def _stacked(lines: _Levels, count: int, steps: _Steps) -> _Levels:
-    """The sums of `count` lines, each at the place of its first; by doubling."""
+def _summed(lines: _Levels, count: int, steps: _Steps, axis: int = 0) -> _Levels:
+    """The sums of `count` neighbours along an axis, each at the place of its first; by doubling."""
     if count == 1:
         return lines
     first = count // 2
-    part = _stacked(lines, first, steps)
-    size = len(lines) - count + 1
-    total = np.empty((size, *lines.shape[1:]), np.uint16)
-    steps.append((part[:size], part[first : first + size], total))
+    part = _summed(lines, first, steps, axis)
+    size = lines.shape[axis] - count + 1
+
+    def at(array: _Levels, start: int) -> _Levels:
+        return array[start : start + size] if axis == 0 else array[:, start : start + size]
+
+    total = np.empty(at(lines, 0).shape, np.uint16)
+    steps.append((at(part, 0), at(part, first), total))
     if count % 2:
-        steps.append((total, lines[count - 1 : count - 1 + size], total))
+        steps.append((total, at(lines, count - 1), total))
     return total
 
 
@@ -175,8 +165,7 @@ def _tip_sums(padded: _Levels, halves: list[int], height: int, width: int, steps
     def at(array: _Levels, down: int, right: int) -> _Levels:
         return array[top + down : top + down + height, left + right : left + right + width]
 
-    tall = _stacked(padded, 2 * half + 1, steps)
-    wide = _beside(padded, 2 * half + 1, steps)
+    tall, wide = (_summed(padded, 2 * half + 1, steps, axis) for axis in (0, 1))
     gained, lost = np.empty((2, height, width, 3), np.uint16)
     steps.append((at(wide, -radius, -half), at(wide, radius, -half), gained))
     steps.append((gained, at(tall, -half, -radius), gained))
