@@ -103,8 +103,8 @@ def of_form(form: Perturbation) -> Versioned:
     names = (form.kernel, form.realization, form.sampled, form.shape, form.damage)
     code = [registry.resolve(name) for name in names if name]
     if form.kind == "text":
-        code += [pipeline._result, *(model.load for role in form.players for model in models.roles()[role].values())]
-    if "similarity" in form.players:
+        code += [pipeline._result, *(model.load for role in form.used_roles for model in models.roles()[role].values())]
+    if "similarity" in form.used_roles:
         code += [pipeline.perturb_captions, gate.first_accepted, similarities.Similarities]
     where = f"perturbations/suites/{'kernels' if form.kind == 'video' else form.suite}.py"
     return Versioned(form.version, where, tuple(code), partial(result_of, form))

@@ -1,4 +1,4 @@
-"""A clip of a corpus: its row, its captions, and its frames, which are read when they are asked for."""
+"""A clip of a corpus: its row, its captions, and its frames, which are read when they are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corpus as a sequence of clips, whose frames are read when they are asked for."""
+"""A corpus as a sequence of clips, whose frames are read when they are needed."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Transform:
         layout: the axes: "TCHW" (torchvision), "CTHW" (PyTorchVideo), "THWC"; None: TCHW for tensors, THWC for arrays.
         video_key, id_key: where a sample that is a dict has its video and its id.
 
-    What is drawn is the same in every worker and epoch; `dataclasses.replace(transform, seed=epoch)` draws anew.
+    What is drawn is the same in every worker and epoch; `dataclasses.replace(transform, seed=epoch)` draws again.
     Raises `UnknownPerturbationError` for an unknown name, severity or variant, and `ValueError` for an unknown layout
     or a seed that config.yaml could not have.
     """

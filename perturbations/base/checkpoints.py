@@ -180,7 +180,7 @@ class Seq2Seq(Protocol):
 
 
 def pretrained(auto_class: Any, name: str) -> Any:
-    """A model or tokenizer of a caption's player: a folder, or a hub name that was downloaded before.
+    """A model or tokenizer for captions: a folder, or a hub name that was downloaded before.
 
     Raises `BackendError` with the way out where it is neither, is damaged, or asks for code.
     """

@@ -86,7 +86,7 @@ def perturb_captions(
         yield from (_result(caption.text, caption.text, untouched, "none") for caption in captions)
         return
     backend = backend or "offline"
-    encoder = models.load("similarity", backend) if "similarity" in entry.players else None
+    encoder = models.load("similarity", backend) if "similarity" in entry.used_roles else None
     similarities = Similarities(encoder, known_similarities) if encoder else None
     values: RecipeParameters = entry.parameters(severity) if parameters is None else parameters
     kernel = registry.resolve(entry.kernel)

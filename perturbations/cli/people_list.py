@@ -72,7 +72,7 @@ def _print_declaration(entry: Perturbation, *, as_json: bool) -> int:
         return 0
     rows = [
         ("what", entry.summary),
-        ("level", entry.level),
+        ("category", entry.level),
         ("kernel", f"{entry.kernel} (version {entry.version})"),
         ("realization", _realization(entry)),
         ("source", entry.source),
@@ -108,7 +108,7 @@ def _described(entry: Perturbation) -> dict[str, object]:
     return {
         "key": entry.key,
         "kind": entry.kind,
-        "level": entry.level,
+        "category": entry.level,
         "severities": list(entry.severities),
         "paper_severities": list(entry.paper_severities),
         "summary": entry.summary,

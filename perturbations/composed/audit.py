@@ -20,9 +20,9 @@ class Audit:
     Attributes:
         queries, targets: how many there are; targets once each.
         free_hits: queries whose `local_released` gallery holds nothing but targets: they cannot miss.
-        recut_targets: queries for which a target's own moment, cut anew and narrated alike, is a distractor in the pool
+        recut_targets: queries for which a target's own moment, cut again, narrated alike, is a distractor in the pool
             and counts as wrong.
-        recut_queries: queries whose clip's own moment, cut anew, is a distractor in the pool.
+        recut_queries: queries whose clip's own moment, cut again, is a distractor in the pool.
         own_target: queries that are among their own targets.
         only_own_target: queries that have no other target.
         repeated: queries whose clip and instruction another query has too.

@@ -1,4 +1,4 @@
-"""The galleries of composed queries, by name: which rows of the pool each query is asked among. Standard library only.
+"""The galleries of composed queries, by name: which rows of the pool each query retrieves from. Standard library only.
 
 They are computed when they are needed: 2,295 global galleries of 12,525 rows are one rule, not 29 million numbers.
 """
@@ -15,10 +15,10 @@ _RECUT = 0.5
 
 
 class ComposedGallery(Sequence[Rows]):
-    """The gallery of each query, in the queries' order, computed anew at every access.
+    """The gallery of each query, in the queries' order, computed again at every access.
 
-    `rows` says which rows of the pool a query is asked among. A global gallery is told by what queries have in common:
-    `shared` are its rows, and `rows` says which of them a query is not asked among. With `deduplicate`, distractors
+    `rows` says which rows of the pool a query retrieves from. A global gallery is told by what queries have in common:
+    `shared` are its rows, and `rows` says which of them a query does not retrieve from. With `deduplicate`, distractors
     that show the same moment as the query or one of its targets are left out.
     """
 
@@ -43,7 +43,7 @@ class ComposedGallery(Sequence[Rows]):
         return tuple(row for row in rows if row not in recuts) if recuts else rows
 
     def left_out(self, index: int) -> Rows:
-        """The shared rows that a query is not asked among, sorted."""
+        """The shared rows that a query does not retrieve from, sorted."""
         query = self._split.queries[index]
         absent = {*self._rows(query)} if self.shared else set()
         return tuple(sorted(absent | _recuts(self._split, query) if self.shared and self._deduplicate else absent))
@@ -75,7 +75,7 @@ def _released(split: Split) -> Callable[[ComposedQuery], Rows]:
     def rows(query: ComposedQuery) -> Rows:
         targets = distinct(query.targets)
         own = tuple(split.last[name] for name in targets)
-        # The one reading of the published sizes: a query of several targets is asked among those alone.
+        # The one reading of the published sizes: a query of several targets retrieves from those alone.
         return own + (tuple(split.blocks.get(targets[0], ())) if len(query.targets) == 1 else ())
 
     return rows

@@ -116,14 +116,14 @@ def _shifts(config: configuration.Config, suite: str, available: Sequence[tuple[
 
 
 def of_instructions(config: configuration.Config, dataset: str, suite: str) -> list[tuple[str, int]]:
-    """The (perturbation, severity) pairs that a suite's instructions are asked with."""
+    """The (perturbation, severity) pairs of a suite's instructions that are queries."""
     shifts = [scenario.instructions for scenario in scenarios(config, dataset)]
     pairs = [(shift.perturbation, shift.severity) for shift in shifts if shift is not None and shift.suite == suite]
     return list(dict.fromkeys(pairs))
 
 
 def text_suites(config: configuration.Config, dataset: str) -> list[str]:
-    """The suites whose perturbations instructions are asked with."""
+    """The suites whose perturbed instructions are queries."""
     shifts = [scenario.instructions for scenario in scenarios(config, dataset)]
     return list(dict.fromkeys(shift.suite for shift in shifts if shift is not None))
 

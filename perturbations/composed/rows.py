@@ -46,7 +46,7 @@ class ComposedQueryRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GalleryRow:
-    """Rows of the pool that a query is asked among, or not; without a query: those of all queries."""
+    """Rows of the pool that a query retrieves from, or not; without a query: those of all queries."""
 
     dataset: str
     gallery: str

@@ -153,7 +153,7 @@ def scenario_rows(
     """Results and ranks of a scenario: a gallery's name follows the model's key, and a setting is a method.
 
     Args:
-        split: the queries that are asked, and the pool.
+        split: the queries, and the pool.
         models: features; of two the first makes shortlists.
         scenario: what is perturbed.
         ways: which settings and galleries.

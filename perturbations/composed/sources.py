@@ -84,7 +84,7 @@ def _members(dataset: Dataset) -> Sequence[FamilyMember]:
 
 
 def _of_families(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split:
-    """Every pair of a family that differs in one thing; each query is asked among its whole family."""
+    """Every pair of a family that differs in one thing; each query retrieves from its whole family."""
     listed = {item.item_id for item in listing.items}
     members = [member for member in _members(dataset) if member.item_id in listed]
     pool = tuple(

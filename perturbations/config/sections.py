@@ -82,9 +82,9 @@ def _role_fields() -> dict[str, tuple[object, object]]:
     """The keys that guides bring: whose settings they are, as pydantic takes fields."""
     fields: dict[str, tuple[object, object]] = {}
     for role in guides.roles():
-        several = len(role.players) > 1
-        players = Annotated[Union[role.players], Field(discriminator="backend")] if several else role.players[0]  # noqa: UP007
-        fields[role.name] = (players, Field(default_factory=role.players[0], description=role.summary))
+        several = len(role.backends) > 1
+        settings = Annotated[Union[role.backends], Field(discriminator="backend")] if several else role.backends[0]  # noqa: UP007
+        fields[role.name] = (settings, Field(default_factory=role.backends[0], description=role.summary))
     return fields
 
 
@@ -167,7 +167,7 @@ class StorageSettings(Strict):
     )
     audio: Literal["copy", "none"] = Field(
         "copy",
-        description="of the tier video. copy: the source's sound, not encoded anew, where the perturbation changes no "
+        description="of the tier video. copy: the source's sound, not encoded again, where the perturbation changes no "
         "times; none: clips without sound",
     )
 

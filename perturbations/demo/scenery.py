@@ -1,4 +1,4 @@
-"""The places of the scenes: each has a far and a near layer, drawn anew for every scene."""
+"""The places of the scenes: each has a far and a near layer, drawn again for every scene."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether results compare with published ones: what is known of a corpus and of a result, asked in one place."""
+"""Whether results compare with published ones: what is known of a corpus and of a result, decided in one place."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def reasons(protocol: tables.Tabled, row: Mapping[str, Any]) -> list[str]:
         found.append(f"{listed:,} queries, and the published split has {' or '.join(map(str, published))}")
     if missing:
         found.append(f"{missing:,} of {listed:,} queries are missing")
-    players: dict[str, str] = json.loads(row["backend"])
-    if players.get("retrieval") == "features":
+    backends: dict[str, str] = json.loads(row["backend"])
+    if backends.get("retrieval") == "features":
         found.append("features were given: neither the model nor the frames are recorded")
-    if players.get("retrieval") == "demo_encoder":
+    if backends.get("retrieval") == "demo_encoder":
         found.append("the model is a small encoder that the workflow trained on drawn scenes")
-    if corpus := players.get("corpus"):
+    if corpus := backends.get("corpus"):
         found.append(corpus)
     return found
 

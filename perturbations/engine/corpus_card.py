@@ -66,7 +66,7 @@ def card(
         f"- made by perturbations {shown.name(about.get('package_version'))}; "
         f"configuration {shown.name(about.get('config_digest'))}",
         "",
-        "| perturbation | level | clips | offline stand-ins for | PSNR against clean, dB, by severity |",
+        "| perturbation | category | clips | offline stand-ins for | PSNR against clean, dB, by severity |",
         "|---|---|---|---|---|",
     ]
     for entry in suite.perturbations:

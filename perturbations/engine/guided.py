@@ -137,10 +137,10 @@ def players_of(recipe: VideoRecipe, known: Known, item_id: str) -> str:
     """The model of each role, for the row's column `backend`: JSON."""
     if recipe.guide is None:
         return "{}"
-    return registry.get(recipe.guide.kind).players(recipe.guide, known.rows.get(item_id))
+    return registry.get(recipe.guide.kind).models(recipe.guide, known.rows.get(item_id))
 
 
 @lru_cache(maxsize=1024)  # a corpus has few, and many rows
 def offline_roles(backend: str | None) -> tuple[str, ...]:
     """The roles that an offline stand-in played, from a row's column `backend`."""
-    return tuple(role for role, player in json.loads(backend or "{}").items() if player["backend"] == "offline")
+    return tuple(role for role, model in json.loads(backend or "{}").items() if model["backend"] == "offline")

@@ -117,9 +117,9 @@ def scored(
         *(("gallery", scenario) for scenario in gallery.perturbed),
     ]
     for side, (suite, name, severity) in cases:
-        asked = _read(queries.perturbed[suite, name, severity]) if side == "query" else clean_queries
+        chosen = _read(queries.perturbed[suite, name, severity]) if side == "query" else clean_queries
         items = _read(gallery.perturbed[suite, name, severity]) if side == "gallery" else clean_gallery
-        places = _ranks(asked, items, listed)
+        places = _ranks(chosen, items, listed)
         scenario = ScenarioColumns(
             dataset=dataset,
             suite=suite,
@@ -133,9 +133,9 @@ def scored(
             seed=0,
         )
         columns = asdict(scenario)
-        rows.append(_row(columns, asked, items, places, missing=len(listed.keys() - {*asked.ids})))
+        rows.append(_row(columns, chosen, items, places, missing=len(listed.keys() - {*chosen.ids})))
         ranks += [
-            RankRow(**columns, query_id=query, rank=int(place)) for query, place in zip(asked.ids, places, strict=True)
+            RankRow(**columns, query_id=query, rank=int(place)) for query, place in zip(chosen.ids, places, strict=True)
         ]
     return with_clean(rows, ranks), ranks
 
@@ -152,21 +152,23 @@ def _read(path: Path) -> StoredFeatures:
     return stored_features.read(path).unique()
 
 
-def _ranks(asked: StoredFeatures, items: StoredFeatures, answers: _Answers) -> NDArray[np.int64]:
+def _ranks(chosen: StoredFeatures, items: StoredFeatures, answers: _Answers) -> NDArray[np.int64]:
     place = {name: row for row, name in enumerate(items.ids)}
-    unknown = [name for name in asked.ids if name not in answers]
+    unknown = [name for name in chosen.ids if name not in answers]
     if unknown:
-        raise AnnotationError(f"{asked.path}: no item answers {_some(unknown)}")
-    absent = [item for name in asked.ids for item in answers[name] if item not in place]
+        raise AnnotationError(f"{chosen.path}: no item answers {_some(unknown)}")
+    absent = [item for name in chosen.ids for item in answers[name] if item not in place]
     if absent:
         raise AnnotationError(
-            f"{items.path} lacks {_some(absent)}, which queries of {asked.path} ask for; --relevant FILE.csv says "
+            f"{items.path} lacks {_some(absent)}, which queries of {chosen.path} ask for; --relevant FILE.csv says "
             "which item answers which query"
         )
     try:
-        return retrieval.score(asked.rows, items.rows, [[place[item] for item in answers[name]] for name in asked.ids])
+        return retrieval.score(
+            chosen.rows, items.rows, [[place[item] for item in answers[name]] for name in chosen.ids]
+        )
     except ValueError as error:
-        raise AnnotationError(f"{asked.path} and {items.path}: {error}") from error
+        raise AnnotationError(f"{chosen.path} and {items.path}: {error}") from error
 
 
 def _some(names: Sequence[str]) -> str:
@@ -175,11 +177,11 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _row(
-    columns: dict[str, Any], asked: StoredFeatures, items: StoredFeatures, places: NDArray[np.int64], *, missing: int
+    columns: dict[str, Any], chosen: StoredFeatures, items: StoredFeatures, places: NDArray[np.int64], *, missing: int
 ) -> ResultRow:
     """A row of results. Weights, frames and settings are not known of features: their columns say so."""
     key = f"{columns['suite']}/{columns['perturbation']}"
-    sums = {"queries": storage.sha256(asked.path), "gallery": storage.sha256(items.path)}
+    sums = {"queries": storage.sha256(chosen.path), "gallery": storage.sha256(items.path)}
     return row_from(
         RESULTS,
         {
@@ -187,7 +189,7 @@ def _row(
             **summary_of_ranks(places),
             "category": columns["suite"] if columns["side"] == "none" else registry.get(key).level,
             "setting": "features",
-            "queries": len(asked.ids),
+            "queries": len(chosen.ids),
             "missing_queries": missing,
             "gallery": len(items.ids),
             "settings": canonical({"compared": "cosine", "numbers": int(items.rows.shape[1])}),

@@ -1,4 +1,4 @@
-"""One hash of the files that an evaluation's model is loaded from: replaced ones make its evaluations anew.
+"""One hash of the files that an evaluation's model is loaded from: a replaced one outdates its evaluations.
 
 The hash is of the bytes, so that a copy of a folder is the same model. Weights are large: the hash of each file is kept
 beside its size and times, and a file is read again where these changed. No NumPy: Snakemake imports this module.

@@ -61,7 +61,7 @@ def read_journal(journal: Path) -> dict[str, FinishedRun]:
 def other_journals(journal: Path) -> list[Path]:
     """The journals of the other jobs on the same scenarios, beside a job's own."""
     beside = sorted(journal.parent.glob("*.jsonl"))
-    # Another job that begins writes its journal anew: the file that it writes is gone a moment later.
+    # Another job that begins writes its journal again: the file that it writes is gone a moment later.
     return [path for path in beside if path != journal and not storage.is_leftover(path)]
 
 
@@ -147,21 +147,21 @@ def shared_settings(settings: EvaluationSettings) -> dict[str, object]:
 
 def backends(pretrained: str | None, rows: Sequence[ScenarioRow]) -> dict[str, str]:
     """The backend of each model's role, in queries and retrieval, and how the rows differ from published ones."""
-    players = {"retrieval": "pretrained" if pretrained else "demo_encoder"}
+    backends = {"retrieval": "pretrained" if pretrained else "demo_encoder"}
     perturbed = [row for row in rows if isinstance(row, ClipRow | TextRow) and row.params]
     for backend in sorted({row.backend for row in perturbed if row.backend}):
         if backend.startswith("{"):
-            players |= {role: player["backend"] for role, player in json.loads(backend).items()}
+            backends |= {role: model["backend"] for role, model in json.loads(backend).items()}
         else:
-            players["captions"] = backend
+            backends["captions"] = backend
     if any(isinstance(row, ClipRow) and row.calibrated for row in perturbed):
-        players["severities"] = "calibrated"
+        backends["severities"] = "calibrated"
     elif not all(map(is_published, perturbed)):
-        players["severities"] = "own parameters"
+        backends["severities"] = "own parameters"
     videos = [row for row in perturbed if isinstance(row, ClipRow)]
     if told := differences(videos, [row for row in perturbed if isinstance(row, TextRow)]):
-        players["corpus"] = "; ".join(told)
-    return dict(sorted(players.items()))
+        backends["corpus"] = "; ".join(told)
+    return dict(sorted(backends.items()))
 
 
 def tools() -> dict[str, str]:

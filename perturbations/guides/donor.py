@@ -366,7 +366,7 @@ GUIDE = Guide(
         Role(
             name="embedding",
             summary="finds similar clips, for event_insertion",
-            players=(OfflineEmbedding, PretrainedEmbedding),
+            backends=(OfflineEmbedding, PretrainedEmbedding),
         ),
     ),
     problems=_problems,

@@ -107,7 +107,7 @@ def photograph(sha256: str | None, path: str | None) -> Image | None:
     return None if sha256 is None or path is None else images.checked("frost", sha256, path)
 
 
-def _players(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
+def _models(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
     """Photographs, or the kernel, which draws offline."""
     return canonical({"frost": {"backend": "photographs" if recipe.chooses_files() else "offline"}})
 
@@ -120,6 +120,6 @@ GUIDE = Guide(
     settle=settle,
     find=find,
     make=_make,
-    players=_players,
-    roles=(Role(name="frost", summary="the ice of mm_robustness/frost", players=(Frost,)),),
+    models=_models,
+    roles=(Role(name="frost", summary="the ice of mm_robustness/frost", backends=(Frost,)),),
 )

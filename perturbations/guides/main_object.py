@@ -350,7 +350,7 @@ GUIDE = Guide(
         Role(
             name="main_object",
             summary="finds the object that main_object_occlusion covers",
-            players=(OfflineMainObject, PretrainedMainObject),
+            backends=(OfflineMainObject, PretrainedMainObject),
         ),
     ),
 )

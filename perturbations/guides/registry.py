@@ -46,12 +46,12 @@ class Role:
     Attributes:
         name: the key.
         summary: the purpose of the model.
-        players: the settings of each possible player; the first is the default, `backend` tells them apart.
+        backends: the settings of each possible backend; the first is the default, `backend` tells them apart.
     """
 
     name: str
     summary: str
-    players: tuple[type[Strict], ...]
+    backends: tuple[type[Strict], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class GuideSettings:
     """The configuration for guides and analyses.
 
     Attributes:
-        roles: the settings of each role's player.
+        roles: the settings of each role's model.
         device: the device of pretrained models.
         dtype: the precision of pretrained models.
         batch_clips: clips per batch of a model.
@@ -322,7 +322,7 @@ class Guide:
         find: the function (request) -> the facts of one clip. Raises `MediaError` where they cannot be found.
         make: the function (recipe, facts, shape) -> the kernel's argument. A result that has the methods of `Watching`
             is shown the frames as they come.
-        players: the function (recipe, row of the analysis) -> the player of each role, JSON for the row's `backend`;
+        models: the function (recipe, row of the analysis) -> the model of each role, JSON for the row's `backend`;
             without it, those of the analysis.
         analyses: the analyses that it adds.
         roles: the keys of `backends` that it adds.
@@ -340,7 +340,7 @@ class Guide:
     settle: Callable[[GuideSettings], GuideRecipe]
     find: Callable[[FactsRequest], Facts]
     make: Callable[[GuideRecipe, Facts, ClipShape], object]
-    players: Callable[[GuideRecipe, AnalysisRow | None], str] = lambda recipe, row: (row and row.backend) or "{}"
+    models: Callable[[GuideRecipe, AnalysisRow | None], str] = lambda recipe, row: (row and row.backend) or "{}"
     analyses: tuple[Analysis, ...] = ()
     roles: tuple[Role, ...] = ()
     problems: Callable[[GuideSettings], list[str]] = lambda settings: []

@@ -184,7 +184,7 @@ def _networks(guide: str, encoder: str, decoder: str) -> adain.Adain:
     )
 
 
-def _players(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
+def _models(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
     """The painter and its weights."""
     return canonical({"style": recipe.model_dump(mode="json", exclude_none=True, exclude={"kind", "files"})})
 
@@ -197,6 +197,6 @@ GUIDE = Guide(
     settle=_settle,
     find=_find,
     make=make,
-    players=_players,
-    roles=(Role(name="style", summary="paints for style_transfer", players=(OfflineStyle, PretrainedStyle)),),
+    models=_models,
+    roles=(Role(name="style", summary="paints for style_transfer", backends=(OfflineStyle, PretrainedStyle)),),
 )

@@ -320,7 +320,7 @@ def read_captions(path: str | Path, *, accepted_only: bool = True) -> pd.DataFra
     return frame[frame["accepted"]].reset_index(drop=True) if accepted_only else frame
 
 
-_ANEW = "where the workflow made it: delete it and run snakemake again, which makes it anew"
+_ANEW = "where the workflow made it: delete it and run snakemake again, which regenerates it"
 
 
 def _opened(path: Path) -> pq.ParquetFile:

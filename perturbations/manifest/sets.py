@@ -187,7 +187,7 @@ def merge(parts: Mapping[Path, Collection[object]], kind: RowKind[RowT], key: Se
         rows += members
     if problems:
         rest = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
-        raise ManifestError("; ".join([*problems[:_SHOWN], *rest]) + ". Run snakemake again: it makes them anew")
+        raise ManifestError("; ".join([*problems[:_SHOWN], *rest]) + ". Run snakemake again: it regenerates them")
     return rows
 
 

@@ -69,7 +69,7 @@ def _missing(entry: registry.Perturbation, language: str, backend: str) -> str |
 
     if reason := scripts.problem_of(entry.languages, language):
         return reason
-    return next((reason for role in entry.players if (reason := models.missing(role, backend))), None)
+    return next((reason for role in entry.used_roles if (reason := models.missing(role, backend))), None)
 
 
 def scenarios(config: configuration.Config, dataset: str, suite: str) -> _Scenarios:
@@ -118,7 +118,7 @@ def make(
             "gated": entry.gated,
             "backend": backend,
             "language": language,
-            "players": {role: models.roles()[role][backend].name for role in entry.players},
+            "players": {role: models.roles()[role][backend].name for role in entry.used_roles},
             "seed": seed,
         }
     )

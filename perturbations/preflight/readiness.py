@@ -46,7 +46,7 @@ def problems(config: configuration.Config, wanted: WantedWork, *, local: bool) -
 
 
 def _used_roles(config: configuration.Config, wanted: WantedWork) -> dict[str, Strict]:
-    """The players of the guides and analyses that wanted jobs use."""
+    """The models of the guides and analyses that wanted jobs use."""
     kinds = {registry.get(f"{suite}/{name}").guide for _, suite, name, _ in wanted.scenarios} - {None}
     analysed = {analysis for _, analysis, _ in wanted.analyses}
     used = {

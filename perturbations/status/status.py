@@ -1,7 +1,7 @@
 """How far a run is: per dataset, suite and stage, from the files in the workflow's folder. Read only; no locks.
 
 It counts the list files that planning writes, the parts and journals of jobs, and merged manifests where the parts are
-gone or older. Files of a run that another configuration asked for count as long as their lists are there.
+gone or older. Files of a run of another configuration count as long as their lists are there.
 """
 
 from __future__ import annotations

@@ -35,10 +35,10 @@ class Perturbation(Code):
         paper_severities: which of the severities are the paper's levels, its first one first: all, but where the
             authors' code makes more.
         draw: one realization a "clip", a "frame" or a "caption"; "none" where nothing is random.
-        roles: what a kernel needs played by a backend (`perturbations.models`), its keyword arguments of those names.
+        roles: the models that a kernel needs of a backend (`perturbations.models`), arguments of those names.
         gated: whether a result must keep the topic: similar enough to the original, or drawn again.
         measured: whether a result's similarity to the original is measured though no gate judges it.
-        not_comparable: why results of the offline players are not comparable with published ones, beside that they
+        not_comparable: why results of the offline models are not comparable with published ones, beside that they
             are stand-ins: what was read and counted; empty where nothing was. `docs/measurements/captions.md`.
         languages: what captions it is made for; it is skipped on others.
         summary: one line for menus and catalogues.
@@ -74,8 +74,8 @@ class Perturbation(Code):
         return f"{self.suite}/{self.name}"
 
     @property
-    def players(self) -> tuple[str, ...]:
-        """The roles that are played when a caption is perturbed: the makers, and who measures similarity."""
+    def used_roles(self) -> tuple[str, ...]:
+        """The roles whose models are used when a caption is perturbed: the makers, and the one of similarity."""
         return (*self.roles, "similarity") if self.gated or self.measured else self.roles
 
     @property

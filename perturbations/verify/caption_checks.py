@@ -135,7 +135,7 @@ def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRo
     problems = differences(row, expected)
     if not entry.gated and (row.attempts != 1 or not row.accepted):
         problems.append("there is no gate: attempts must be 1 and accepted true")
-    if (row.similarity is None) == ("similarity" in entry.players):
+    if (row.similarity is None) == ("similarity" in entry.used_roles):
         problems.append(f"similarity must be {'measured' if row.similarity is None else 'empty'}")
     return problems
 

@@ -50,7 +50,7 @@ _RUN = (*ScenarioKey._fields, "method", "seed")
 
 @dataclass(frozen=True)
 class Ranked:
-    """The column of each run of a group, and ranks of queries (sorted by id) x runs: 0 where a query was not asked."""
+    """The column of each run of a group, and ranks of queries (sorted by id) x runs: 0 where a query is missing."""
 
     runs: Mapping[RankRun, int]
     ranks: NDArray[np.uint8]

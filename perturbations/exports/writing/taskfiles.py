@@ -133,7 +133,7 @@ def write_captions(request: Request) -> int:
             queries = _queries(request, scenario, [(row.caption_id, row.text) for row in members])
             scenarios[scenario] = _Scenario([queries], videos, [(row.caption_id, row.item_id) for row in members])
     _check_tasks(request, scenarios)
-    count = sum(len(asked.answers) for asked in scenarios.values())
+    count = sum(len(scenario.answers) for scenario in scenarios.values())
     _finish(publication.of(texts, request, count, placed.failed), {"t2v": scenarios}, placed.failed, "Queries are")
     return len(scenarios)
 
@@ -187,17 +187,17 @@ def write_splits(request: Request) -> list[Path]:
     held = {clip.row.item_id: clip for clip in placed.files}
     videos = _video_parts(request, list(placed.files), placed).get(export_layout.CLEAN, [])
     targets = {row.query_id: [name for name in _names(row.targets) if name in held] for row in listed}
-    asked = [row for row in listed if row.clip_id in held and targets[row.query_id]]
-    if not asked:
+    answered = [row for row in listed if row.clip_id in held and targets[row.query_id]]
+    if not answered:
         raise ManifestError(f"{request.manifest}: no query has clips that can be exported")
-    samples = [shardfiles.Sample(row.query_id, _video(held[row.clip_id], placed)) for row in asked]
-    texts = {row.query_id: row.instruction for row in asked}
+    samples = [shardfiles.Sample(row.query_id, _video(held[row.clip_id], placed)) for row in answered]
+    texts = {row.query_id: row.instruction for row in answered}
     queries = _write_parts(request, f"{export_layout.CLEAN}-queries", samples, texts)
-    answers = [(row.query_id, name) for row in asked for name in targets[row.query_id]]
+    answers = [(row.query_id, name) for row in answered for name in targets[row.query_id]]
     scenario = _Scenario(queries, videos, answers)
     lost = [row.query_id for row in listed if row.query_id not in texts]
     left_out = [*placed.failed, *(Finding(request.manifest, name, "its clips cannot be exported") for name in lost)]
-    what = publication.of(exported, request, len(asked), left_out)
+    what = publication.of(exported, request, len(answered), left_out)
     _finish(what, {"vt2v": {export_layout.CLEAN: scenario}}, left_out, "None is")
     return [path for path in sorted(request.output.rglob("*")) if path.is_file()]
 
