@@ -36,7 +36,8 @@ def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLik
     Raises:
         ValueError: shapes do not fit each other, `excluded` is not boolean, or a number is not finite.
     """
-    return _largest(*(_directions(array) for array in _checked(query, vectors)), excluded)
+    direction, directions = map(_directions, _checked(query, vectors))
+    return _largest(direction, directions, excluded)
 
 
 def largest_product(
