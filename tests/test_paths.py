@@ -284,8 +284,10 @@ def test_what_is_perturbed_are_the_parts_of_its_corpus_and_the_rest_is_encoded(
         texts = clips
         if side == "both":
             texts = dict.fromkeys(f"{scenario.text_perturbation}/{scenario.text_severity}" for scenario in scenarios)
+        shards = [(part, shard) for part in clips for shard in ("s1", "s2")]
         parts = {
-            "clips": [f"work/tiny/msrvtt_p/{part}/{shard}.parquet" for part in clips for shard in ("s1", "s2")],
+            "clips": [f"work/tiny/msrvtt_p/{part}/{shard}.parquet" for part, shard in shards]
+            + [f"corpora/tiny/msrvtt_p/{part}/.{shard}.json" for part, shard in shards],
             "texts": [
                 f"work/tiny/msrvtt_p/captions/{part}/{shard}.parquet" for part in texts for shard in ("tiny_c1", "c2")
             ],
