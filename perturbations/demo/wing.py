@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.demo.layout import PLACES
@@ -13,15 +16,35 @@ if TYPE_CHECKING:
 
 
 def _draw(listed: ListedClip) -> None:
-    from perturbations.demo import drawing
+    """Draw a clip, and encode it where its list names it."""
+    from perturbations.base import storage
+    from perturbations.demo import film
+    from perturbations.media import encoding
+    from perturbations.media.clip import Frame, Timing
 
-    drawing.draw(listed)
+    rate = Fraction(film.FPS)
+    pictures = film.frames(int(listed.item_id.rpartition("-")[2]))
+    frames = (Frame(image, index, index) for index, image in enumerate(pictures))
+    with storage.atomic_path(Path(listed.path)) as temporary:
+        encoding.encode(frames, temporary, storage.PROFILES["compatible"], Timing(1 / rate, rate))
 
 
 def _jobs(commands: Commands) -> None:
-    from perturbations.demo import jobs
+    from perturbations.cli.arguments import add_command
 
-    jobs.add(commands)
+    parser = add_command(commands, "train-encoder", _train_encoder, "train the small dual encoder on the demo's scenes")
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--output", type=Path, required=True, help="the model's folder")
+
+
+def _train_encoder(options: argparse.Namespace) -> int:
+    from perturbations.cli.common import need_models
+
+    need_models()
+    from perturbations.demo import encoder
+
+    encoder.train(options.output, seed=options.seed)
+    return 0
 
 
 WING = PlanWing(

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def _fetch(commands: Commands) -> None:
-    from perturbations.store import command
+    from perturbations.store import commands as declared
 
-    command.add(commands)
+    declared.add_fetch(commands)
 
 
 def _jobs(commands: Commands) -> None:
-    from perturbations.store import jobs
+    from perturbations.store import commands as declared
 
-    jobs.add(commands)
+    declared.add_pack_clips(commands)
 
 
 def _pack(part: Path, files: Iterable[str | None]) -> None:

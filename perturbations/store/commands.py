@@ -1,4 +1,4 @@
-"""The command that brings the results of a run in an object store: fetch."""
+"""The commands of runs in an object store: fetch, for people, and pack-clips, of a rule."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from perturbations.cli.arguments import Commands, add_command
 _MOST_SHOWN = 10
 
 
-def add(commands: Commands) -> None:
-    """Declare the command of this file."""
+def add_fetch(commands: Commands) -> None:
+    """Declare `perturb fetch`."""
     parser = add_command(commands, "fetch", _fetch, "bring the results of a run in an object store here")
     parser.add_argument(
         "store", help="what the run was given as --default-storage-prefix, e.g. s3://bucket/folder; or a folder"
@@ -29,3 +29,18 @@ def _fetch(options: argparse.Namespace) -> int:
     if len(fetched.missing) > _MOST_SHOWN:
         print(f"  and {len(fetched.missing) - _MOST_SHOWN} more")
     return 1 if fetched.missing else 0
+
+
+def add_pack_clips(commands: Commands) -> None:
+    """Declare `perturb rule pack-clips`."""
+    parser = add_command(commands, "pack-clips", _pack_clips, "pack the user's videos of a shard for an object store")
+    parser.add_argument("--listed", type=Path, required=True, help="the shard's list file")
+    parser.add_argument("--output", type=Path, required=True)
+
+
+def _pack_clips(options: argparse.Namespace) -> int:
+    from perturbations.plan import listed
+    from perturbations.store import packs
+
+    packs.write_originals(options.output, listed.read(options.listed, listed.ListedClip))
+    return 0
