@@ -91,8 +91,6 @@ def test_only_the_parts_that_are_wanted_change() -> None:
     assert rewritten(SPLIT, silent, ["instruction", "modified_caption"]) == SPLIT
     bare = replace(SPLIT, queries=(replace(QUERY, narration=""),))
     assert rewritten(bare, Told("x", yes=True), ["instruction", "modified_caption"]) == bare
-    with pytest.raises(ValueError, match="no part 'label'; choose of instruction, kind"):
-        rewritten(SPLIT, silent, ["label"])
 
 
 def test_equal_questions_are_asked_once() -> None:

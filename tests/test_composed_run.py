@@ -171,16 +171,16 @@ def test_youcook2_gives_over_2000_queries(reference: Path) -> None:
 def test_families_of_the_demo_differ_in_motion_or_colour_alone() -> None:
     members = film.families(40)
     assert members[:16] == film.families(16)
-    scenes = [member.scene for member in members]
+    scenes = [int(member.item_id.removeprefix("demo-")) for member in members]
     assert len({*scenes}) == 40
     assert not {*scenes} & {*film.TRAINING}
     for member in members:
-        assert member.motion in film.caption(member.scene)
-        assert f" {member.colour} " in film.caption(member.scene)
+        assert member.motion in member.caption
+        assert f" {member.colour} " in member.caption
         first = members[8 * member.family]
-        expected = film.caption(first.scene).partition(" near a ")[0]
+        expected = first.caption.partition(" near a ")[0]
         changed = expected.replace(first.motion, member.motion).replace(first.colour, member.colour)
-        assert film.caption(member.scene).partition(" near a ")[0] == changed
+        assert member.caption.partition(" near a ")[0] == changed
     with pytest.raises(ValueError, match="scenes in families"):
         film.families(20_000)
 
@@ -256,7 +256,10 @@ def test_what_a_job_reads() -> None:
     assert fog["queries"] == "work/mine/composed/features/mlvp/low.safetensors"
     plan = DatasetPlan(("s1", "s2"), {}, 2, 0)
     encoded = composed_paths.feature_inputs(config, "mine", "mlvp", "low", lambda name: plan)
-    assert encoded["parts"] == [f"work/mine/mlvp/fog/3/{shard}.parquet" for shard in plan.shards]
+    assert encoded["parts"] == [
+        *(f"work/mine/mlvp/fog/3/{shard}.parquet" for shard in plan.shards),
+        *(f"corpora/mine/mlvp/fog/3/.{shard}.json" for shard in plan.shards),
+    ]
     assert composed_paths.job_options({name: path for name, path in fog.items() if name != "pretrained"}) == [
         "--clips",
         "work/mine/composed/features/clean/clean.safetensors",
@@ -333,7 +336,7 @@ SPLIT = Split(
 
 
 def written(folder: Path, split: Split = SPLIT, **wanted: Any) -> Split:
-    manifests.write(split, folder, "data", manifests.WantedRows(NAMES, **wanted), {"root": "."})
+    manifests.write(split, folder, "data", NAMES, {"root": "."}, **wanted)
     again, dataset = manifests.read(folder)
     assert dataset == "data"
     return again
@@ -367,7 +370,7 @@ def test_a_split_comes_back_and_its_galleries_are_ranges(deduplicate: bool, tmp_
 def test_galleries_of_egocvr_take_a_few_megabytes(reference: Path, tmp_path: Path) -> None:
     annotations = reference / "data" / "egocvr" / "egocvr_annotations.csv"
     split = split_of({"adapter": "egocvr", "annotations": str(annotations), "videos": str(tmp_path)})
-    manifests.write(split, tmp_path, "data", manifests.WantedRows(NAMES), {"root": "."})
+    manifests.write(split, tmp_path, "data", NAMES, {"root": "."})
     assert sum(path.stat().st_size for path in tmp_path.glob("*.parquet")) < 3_000_000
 
 

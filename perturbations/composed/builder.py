@@ -99,16 +99,11 @@ def _difference(query: Words, target: Words) -> ModificationKind | None:
     return "object" if target.nouns and not shared else None
 
 
-def _likeness(query: Words, target: Words) -> float:
-    """The share of all words that both captions have."""
-    every = {*query.words} | {*target.words}
-    return len({*query.words} & {*target.words}) / len(every)
-
-
 def _closeness(query: _Candidate, other: _Candidate) -> tuple[float, float, int]:
-    """The more alike in words, then the nearer in time, then the later in the list."""
+    """The larger the share of words in both captions, then the nearer in time, then the later in the list."""
     gap = abs((other.clip.start_s or 0.0) - (query.clip.start_s or 0.0))
-    return _likeness(query.words, other.words), -gap, other.row
+    words, others = {*query.words.words}, {*other.words.words}
+    return len(words & others) / len(words | others), -gap, other.row
 
 
 def _apart(first: PoolClip, second: PoolClip) -> bool:

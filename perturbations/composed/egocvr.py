@@ -6,6 +6,8 @@ queries, the pool of clips, and galleries as rows of it.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,31 +19,6 @@ from perturbations.exports.writing.requests import Request
 
 if TYPE_CHECKING:
     from perturbations.composed.modifications import Split
-
-_MISSING = frozenset(
-    (
-        "#N/A",
-        "#N/A N/A",
-        "#NA",
-        "-1.#IND",
-        "-1.#QNAN",
-        "-NaN",
-        "-nan",
-        "1.#IND",
-        "1.#QNAN",
-        "<NA>",
-        "N/A",
-        "NA",
-        "NULL",
-        "NaN",
-        "None",
-        "n/a",
-        "nan",
-        "null",
-        "",
-    )
-)
-"""Texts that the released code, which reads with pandas, takes for missing values."""
 
 
 def write(request: Request) -> list[Path]:
@@ -69,13 +46,20 @@ def write(request: Request) -> list[Path]:
 
 
 def _check(split: Split) -> None:
-    for query in split.queries:
-        for text in (query.instruction, query.clip, *query.targets):
-            if text.strip() in _MISSING:
-                raise ManifestError(
-                    f"query {short(query.query_id)} has the text {short(text)}, which EgoCVR's code reads as a missing "
-                    "value"
-                )
+    """Raise `ManifestError` for a text that pandas, with which the released code reads, takes for a missing value."""
+    import pandas as pd
+
+    texts = [(query, text) for query in split.queries for text in (query.instruction, query.clip, *query.targets)]
+    with io.StringIO(newline="") as file:
+        csv.writer(file).writerows([text.strip()] for _, text in texts)
+        file.seek(0)
+        missing = pd.read_csv(file, header=None, dtype=str)[0].isna()
+    for (query, text), is_missing in zip(texts, missing, strict=True):
+        if is_missing:
+            raise ManifestError(
+                f"query {short(query.query_id)} has the text {short(text)}, which EgoCVR's code reads as a missing "
+                "value"
+            )
 
 
 EXPORT = Export(

@@ -63,9 +63,10 @@ def _split(options: argparse.Namespace) -> int:
     split = source.split(dataset, listing, settings.seed, settings.dataset)
     if settings.language_model is not None:
         split = _written(split, settings.language_model)
-    gallery_settings = manifests.WantedRows(settings.galleries, settings.deduplicate)
     about = provenance(options.output / layout.name("composed_queries"))
-    manifests.write(split, options.output, settings.dataset, gallery_settings, about)
+    manifests.write(
+        split, options.output, settings.dataset, settings.galleries, about, deduplicate=settings.deduplicate
+    )
     lines = [
         canonical({"caption_id": query.query_id, "item_id": query.clip, "text": query.instruction})
         for query in sorted(split.queries, key=lambda query: query.query_id)

@@ -73,10 +73,7 @@ def rewritten(split: Split, model: _Answers, parts: Sequence[str] = _PARTS) -> S
 
     An instruction needs both narrations, a modified caption the query clip's narration: where they are missing, or the
     model answers nothing, the query keeps what it has. Labels are asked of the new instructions.
-    Raises ValueError for an unknown part.
     """
-    if unknown := [part for part in parts if part not in _PARTS]:
-        raise ValueError(f"no part {unknown[0]!r}; choose of {', '.join(_PARTS)}")
     remembered = _Remembered(model)
     return replace(split, queries=tuple(_rewritten(query, remembered, parts) for query in split.queries))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from perturbations.base import jsontext
@@ -18,19 +18,6 @@ from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, 
 from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, ComposedQueryRow, GalleryRow, PoolRow
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import QRELS, QrelRow
-
-
-@dataclass(frozen=True)
-class WantedRows:
-    """Which galleries are written.
-
-    Attributes:
-        names: of the galleries; those that the dataset brings are always written too.
-        deduplicate: whether distractors that show the query's or a target's moment are left out.
-    """
-
-    names: tuple[str, ...]
-    deduplicate: bool = False
 
 
 def labelled(split: Split) -> Split:
@@ -47,17 +34,29 @@ def names_of(split: Split, wanted: Sequence[str]) -> tuple[str, ...]:
     return tuple(distinct([*split.galleries, *wanted]))
 
 
-def write(split: Split, folder: Path, dataset: str, wanted: WantedRows, about: Mapping[str, object]) -> None:
-    """Write a split's manifests. `about` is their metadata; what the galleries are and what is odd is added."""
+def write(
+    split: Split,
+    folder: Path,
+    dataset: str,
+    wanted: Sequence[str],
+    about: Mapping[str, object],
+    *,
+    deduplicate: bool = False,
+) -> None:
+    """Write a split's manifests. `about` is their metadata; what the galleries are and what is odd is added.
+
+    `wanted` names galleries; those that the dataset brings are always written too. With `deduplicate`, distractors that
+    show the query's or a target's moment are left out.
+    """
     from perturbations.manifest import files
 
     split = labelled(split)
-    names = names_of(split, wanted.names)
-    galleries = {name: gallery(split, name, deduplicate=wanted.deduplicate) for name in names}
+    names = names_of(split, wanted)
+    galleries = {name: gallery(split, name, deduplicate=deduplicate) for name in names}
     described = {
         **about,
         "dataset": dataset,
-        "deduplicate": wanted.deduplicate,
+        "deduplicate": deduplicate,
         "galleries": {name: summary_of(name) for name in names},
         "odd": asdict(audit(split)),
         "sources": _sources(split),

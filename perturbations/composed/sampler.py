@@ -52,7 +52,8 @@ def _block(
     if len(candidates) < _DISTRACTORS:
         return tuple(sorted(candidates, key=lambda row: (split.pool[row].start_s or 0.0, split.pool[row].name)))
     scores = similarities(target.narration, [split.pool[row].narration for row in candidates])
-    ranked = [row for _, _, row in sorted(zip(scores, map(_name(split), candidates), candidates, strict=True))]
+    names = [split.pool[row].name for row in candidates]
+    ranked = [row for _, _, row in sorted(zip(scores, names, candidates, strict=True))]
     tenth = max(1, len(ranked) // 10)
     lowest, middle, top = ranked[:tenth], ranked[tenth:-tenth], ranked[-tenth:]
 
@@ -60,10 +61,6 @@ def _block(
         return sorted(members, key=lambda row: _draw(key, target.name, split.pool[row].name))[:count]
 
     return (*drawn(lowest, 1), *drawn(middle, _MIDDLE), *drawn(top, 1))
-
-
-def _name(split: Split) -> Callable[[int], str]:
-    return lambda row: split.pool[row].name
 
 
 def _draw(key: tuple[int, str], target: str, name: str) -> bytes:

@@ -24,6 +24,7 @@ from perturbations.evaluation.features import Floats
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import RankRow, ResultRow
 from perturbations.evaluation.stored_features import PooledAs, StoredFeatures
+from perturbations.retrieval.composed import GLOBAL_KS, LOCAL_KS
 from perturbations.suites import registry
 
 
@@ -42,7 +43,7 @@ def score(options: argparse.Namespace) -> int:
     texts, clips = feature_scores.located(options.queries), feature_scores.located(options.gallery)
     rows, ranks = _scored(split, texts, clips, options)
     for row in rows:
-        ks = (1, 5, 10) if "@global" in row.model_key else (1, 2, 3)
+        ks = GLOBAL_KS if "@global" in row.model_key else LOCAL_KS
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
         scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
         print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({row.queries:,} queries)"))

@@ -21,20 +21,7 @@ class Demo(Dataset):
 
 def _families(dataset: Dataset) -> list[FamilyMember]:
     """The members of the scenes' families; none where the scenes differ in every respect."""
-    members = film.families(dataset.clips) if isinstance(dataset, Demo) and dataset.families else []
-    seconds = film.SECONDS_LONG
-    return [
-        FamilyMember(
-            item_id=film.item_id(member.scene),
-            caption=film.caption(member.scene),
-            family=member.family,
-            motion=member.motion,
-            colour=member.colour,
-            start_s=member.place * seconds,
-            end_s=(member.place + 1) * seconds,
-        )
-        for member in members
-    ]
+    return film.families(dataset.clips) if isinstance(dataset, Demo) and dataset.families else []
 
 
 def read(dataset: Dataset, collector: Collector) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from perturbations.datasets.registry import FamilyMember
 from perturbations.demo.canvas import HEIGHT, PIXEL, SHIFT, WIDTH, Canvas, Colour, Dice, blend, cos, sin, weights
 from perturbations.demo.drawn_objects import COLOURS, OBJECTS, SECONDS, SIZES, UNIT, Part, tones_of
 from perturbations.demo.scenery import FAR_PAN, NEAR_PAN, PLACES
@@ -87,22 +88,12 @@ def item_id(index: int) -> str:
     return f"demo-{index:04d}"
 
 
-class Member(NamedTuple):
-    """A scene of a family: which family, its place in that, the scene's index, and what distinguishes it."""
-
-    family: int
-    place: int
-    scene: int
-    motion: str
-    colour: str
-
-
-def families(clips: int) -> list[Member]:
+def families(clips: int) -> list[FamilyMember]:
     """The first `clips` scenes of families, eight each: the same thing, place and size, in four motions x two colours.
 
     They do not depend on `clips`, and no scene is in two families. Raises ValueError for more than there are.
     """
-    members: list[Member] = []
+    members: list[FamilyMember] = []
     taken = {*TRAINING}
     for number in range(_MOST_FAMILIES):
         if len(members) >= clips:
@@ -112,7 +103,9 @@ def families(clips: int) -> list[Member]:
         if not scenes & taken:
             taken |= scenes
             count = len(members) // FAMILY
-            members += [Member(count, place, *member) for place, member in enumerate(family)]
+            for place, (scene, motion, colour) in enumerate(family):
+                start_s, end_s = place * SECONDS_LONG, (place + 1) * SECONDS_LONG
+                members.append(FamilyMember(item_id(scene), caption(scene), count, motion, colour, start_s, end_s))
     raise ValueError(f"clips is {clips}; there are {len(members)} scenes in families")
 
 
