@@ -23,6 +23,7 @@ from perturbations.base.rng import seeded_globals
 from perturbations.captions import caption_rows, gate, pipeline, similarities
 from perturbations.captions.similarities import Similarities
 from perturbations.models import registry as models
+from perturbations.models.text_similarity import SentenceEncoder
 from perturbations.plan import caption_recipes
 from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
@@ -240,27 +241,24 @@ def test_any_caption_can_be_perturbed(entry: Perturbation, text: str, seed: int)
 # --- the gate ---------------------------------------------------------------------------------------------------------
 
 
-class FakeEncoder:
+def fake_encoder(identity: str | None = None, asked: list[list[str]] | None = None) -> SentenceEncoder:
     """Texts as unit vectors in the plane: "0.9" is at cosine 0.9 to everything that is no number."""
 
-    threshold = 0.9
-
-    def __init__(self, identity: str | None = None) -> None:
-        self.identity = identity
-        self.asked: list[list[str]] = []
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        self.asked.append(list(texts))
+    def embed(texts: Sequence[str]) -> Any:
+        if asked is not None:
+            asked.append(list(texts))
         cosines = [float(text) if text[0].isdigit() else 1.0 for text in texts]
         return np.array([[cosine, np.sqrt(1 - cosine**2)] for cosine in cosines])
+
+    return SentenceEncoder(embed, 0.9, identity)
 
 
 def draws(*texts: str) -> Any:
     return iter(texts).__next__
 
 
-def first_accepted(originals: list[str], drawn: list[Any], tries: int, encoder: FakeEncoder | None = None) -> Any:
-    return gate.first_accepted(originals, drawn, Similarities(encoder or FakeEncoder()), tries)
+def first_accepted(originals: list[str], drawn: list[Any], tries: int, encoder: SentenceEncoder | None = None) -> Any:
+    return gate.first_accepted(originals, drawn, Similarities(encoder or fake_encoder()), tries)
 
 
 def test_the_gate_takes_the_first_that_is_similar_enough() -> None:
@@ -279,9 +277,10 @@ def test_similarity_is_judged_as_it_is_reported() -> None:
 
 
 def test_the_gate_asks_for_all_that_wait_at_once_and_for_no_text_twice() -> None:
-    encoder = FakeEncoder()
-    first_accepted(["a", "b", "c"], [draws("0.1", "0.1", "1.0"), draws("0.2", "0.95"), draws("c")], 100, encoder)
-    assert encoder.asked == [["a", "0.1", "b", "0.2"], ["0.95"], ["1.0"]]
+    asked: list[list[str]] = []
+    drawn = [draws("0.1", "0.1", "1.0"), draws("0.2", "0.95"), draws("c")]
+    first_accepted(["a", "b", "c"], drawn, 100, fake_encoder(asked=asked))
+    assert asked == [["a", "0.1", "b", "0.2"], ["0.95"], ["1.0"]]
 
 
 PAIRS = [("a", "0.5"), ("a", "0.25"), ("b", "0.5"), ("\x00", "0.75"), ("\ud800", "0.5")]
@@ -293,28 +292,28 @@ COSINES = [0.5, 0.25, 0.5, 0.75, 0.5]
 @pytest.fixture
 def known(tmp_path: Path) -> Path:
     """A folder that holds the similarities of `PAIRS`."""
-    first = Similarities(FakeEncoder("v1"), tmp_path)
+    first = Similarities(fake_encoder("v1"), tmp_path)
     assert first.of(PAIRS) == COSINES
     first.save()
     return tmp_path
 
 
 def test_jobs_leave_each_other_what_they_computed(known: Path) -> None:
-    encoder = FakeEncoder("v1")
-    second = Similarities(encoder, known)
+    asked: list[list[str]] = []
+    second = Similarities(fake_encoder("v1", asked), known)
     assert second.of(PAIRS) == COSINES
-    assert encoder.asked == []
+    assert asked == []
     assert second.of([("a", "0.125")]) == [0.125]
-    assert encoder.asked == [["0.125"]]  # the original is known
+    assert asked == [["0.125"]]  # the original is known
     second.save()
     assert len(list(known.rglob("*.npz"))) == 2
 
 
 @pytest.mark.parametrize("identity", ["v2", None])
 def test_an_encoder_takes_nothing_of_another(known: Path, identity: str | None) -> None:
-    encoder = FakeEncoder(identity)
-    Similarities(encoder, known).of(PAIRS)
-    assert len(encoder.asked) == 1
+    asked: list[list[str]] = []
+    Similarities(fake_encoder(identity, asked), known).of(PAIRS)
+    assert len(asked) == 1
 
 
 def damaged(data: bytes) -> list[bytes]:
@@ -326,19 +325,19 @@ def damaged(data: bytes) -> list[bytes]:
 def test_a_damaged_file_of_similarities_is_as_good_as_none(known: Path, damage: int) -> None:
     (path,) = known.rglob("*.npz")
     path.write_bytes(damaged(path.read_bytes())[damage])
-    again = Similarities(FakeEncoder("v1"), known)
+    again = Similarities(fake_encoder("v1"), known)
     assert again.of(PAIRS) == COSINES
     again.save()
-    assert Similarities(FakeEncoder("v1"), known).of(PAIRS) == COSINES
+    assert Similarities(fake_encoder("v1"), known).of(PAIRS) == COSINES
 
 
 def test_a_full_or_forbidden_folder_of_similarities_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("no folder")
-    forbidden = Similarities(FakeEncoder("v1"), tmp_path / "file")
+    forbidden = Similarities(fake_encoder("v1"), tmp_path / "file")
     monkeypatch.setattr(similarities, "_MOST_BYTES", 100)
-    full = Similarities(FakeEncoder("v1"), tmp_path / "full")
+    full = Similarities(fake_encoder("v1"), tmp_path / "full")
     for known in (forbidden, full):
         assert known.of(PAIRS) == COSINES
         assert known.of(PAIRS) == COSINES

@@ -11,13 +11,13 @@ import hashlib
 import zipfile
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base import storage
 from perturbations.base.errors import OutputError
+from perturbations.models.text_similarity import SentenceEncoder
 
 _DIGITS = 4
 """Similarities are rounded to so many; the rounded value is compared with the threshold and reported."""
@@ -28,21 +28,6 @@ _KEY_BYTES = 16
 
 _Vector = NDArray[np.floating]
 _Pair = tuple[str, str]
-
-
-class _Encoder(Protocol):
-    """Sentence embeddings of unit length, and the lowest cosine that the gate accepts."""
-
-    @property
-    def threshold(self) -> float:
-        """Between -1 and 1."""
-
-    @property
-    def identity(self) -> str | None:
-        """Equal identities give equal embeddings; None where nothing is known."""
-
-    def embed(self, texts: Sequence[str], /) -> _Vector:
-        """N texts to N x D."""
 
 
 class Similarities:
@@ -56,7 +41,7 @@ class Similarities:
         threshold: the encoder's.
     """
 
-    def __init__(self, encoder: _Encoder, folder: Path | None = None) -> None:
+    def __init__(self, encoder: SentenceEncoder, folder: Path | None = None) -> None:
         self.threshold = encoder.threshold
         self._encoder = encoder
         self._salt = hashlib.sha256(f"{encoder.identity} {_DIGITS}".encode()).digest()

