@@ -465,7 +465,7 @@ def test_translation_models_go_there_and_back(save: Callable[..., str], kind: st
         names = ("MarianMTModel", "MarianConfig")
     there, back = save("there", *names, **settings), save("back", *names, **settings)
     translator = text_translator.wmt19(there, back)
-    for model, _ in translator._pair if kind == "Marian" else ():
+    for model, _ in translator.args[0] if kind == "Marian" else ():
         # Its random weights may give special tokens only.
         model.generation_config.update(min_new_tokens=3, suppress_tokens=[0, 1, 2, 4])  # type: ignore[attr-defined]
     translation = translator(GIRL)
@@ -480,9 +480,9 @@ def test_a_translation_model_that_gives_nothing_is_an_error() -> None:
         tokenizer.batch_decode.return_value = [answer]
         return MagicMock(), tokenizer
 
-    assert text_translator.HubTranslator(side("ein Kind"), side("a child"))(GIRL) == "a child"
+    assert text_translator.through([side("ein Kind"), side("a child")], GIRL) == "a child"
     with pytest.raises(ToolError, match="gives nothing for the caption 'a little girl"):
-        text_translator.HubTranslator(side("ein Kind"), side(" "))(GIRL)
+        text_translator.through([side("ein Kind"), side(" ")], GIRL)
 
 
 T5 = {

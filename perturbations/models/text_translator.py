@@ -196,31 +196,11 @@ def _apertium(*arguments: str, stdin: str = "") -> str:
         raise ToolError(f"{command} gave no UTF-8 text: {short(output)}") from None
 
 
-class HubTranslator:
-    """Two translation models of a model hub, there and back, with beam search and without sampling."""
-
-    def __init__(self, there: Pair, back: Pair) -> None:
-        self._pair = (there, back)
-
-    def __call__(self, text: str) -> str:
-        """The caption translated there and back. Raises `ToolError` where a translation is empty."""
-        if not _speakable(text):
-            return text
-        translated = text
-        for model, tokenizer in self._pair:
-            tokens = tokenizer(translated, return_tensors="pt", truncation=True)
-            output = model.generate(**tokens, num_beams=5, do_sample=False, max_new_tokens=_MOST_NEW_TOKENS)
-            translated = tokenizer.batch_decode(output, skip_special_tokens=True)[0]
-            if not translated.strip():
-                raise ToolError(f"a translation model gives nothing for the caption {short(text)}")
-        return str(translated)
-
-
 _WMT19 = ("facebook/wmt19-en-de", "facebook/wmt19-de-en")
 
 
-def wmt19(there: str = _WMT19[0], back: str = _WMT19[1]) -> HubTranslator:
-    """Facebook's WMT19 models, English to German and back (Qiu et al., Tab. 8, after Ng et al.)."""
+def wmt19(there: str = _WMT19[0], back: str = _WMT19[1]) -> Callable[[str], str]:
+    """Facebook's WMT19 models, English to German and back (Qiu et al., Tab. 8, after Ng et al.), by beam search."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     from perturbations.base.checkpoints import pretrained
@@ -228,7 +208,21 @@ def wmt19(there: str = _WMT19[0], back: str = _WMT19[1]) -> HubTranslator:
     def pair(name: str) -> Pair:
         return pretrained(AutoModelForSeq2SeqLM, name).eval(), pretrained(AutoTokenizer, name)
 
-    return HubTranslator(pair(there), pair(back))
+    return partial(through, (pair(there), pair(back)))
+
+
+def through(pairs: Sequence[Pair], text: str) -> str:
+    """The caption translated by one model after the other. Raises `ToolError` where a translation is empty."""
+    if not _speakable(text):
+        return text
+    translated = text
+    for model, tokenizer in pairs:
+        tokens = tokenizer(translated, return_tensors="pt", truncation=True)
+        output = model.generate(**tokens, num_beams=5, do_sample=False, max_new_tokens=_MOST_NEW_TOKENS)
+        translated = str(tokenizer.batch_decode(output, skip_special_tokens=True)[0])
+        if not translated.strip():
+            raise ToolError(f"a translation model gives nothing for the caption {short(text)}")
+    return translated
 
 
 def _canary(*, changes: bool) -> Canary:
@@ -253,7 +247,6 @@ MODELS = (
     ),
     Model(
         role="translator",
-        backends=("pretrained",),
         name="facebook/wmt19-en-de",
         weights="model hub",
         licence="Apache-2.0",
