@@ -4,70 +4,63 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-_Arguments = dict[str, str | int | Fraction]
+Arguments = dict[str, str | int | Fraction]
 """Of ffmpeg-python's output; a fraction is a share of the bitrate of the source's file."""
 
 
-def h264(*, bitrate: int, pix_fmt: str) -> _Arguments:
+def h264(*, bitrate: int, pix_fmt: str) -> Arguments:
     """ffmpeg-python output arguments of a libx264 encode at a target bitrate, in bits per second (MLVP, Alg. 1).
 
-    `pix_fmt` is "yuv444p" or "yuv420p". One thread and
-    `cpu-independent`, because otherwise x264's bits depend on the number of threads and on the processor.
+    `pix_fmt` is "yuv444p" or "yuv420p".
     """
-    return {
-        "vcodec": "libx264",
-        "preset": "fast",
-        "b:v": bitrate,
-        "pix_fmt": pix_fmt,
-        "threads": 1,
-        "x264-params": "cpu-independent=1",
-    }
+    return {**x264(), "b:v": bitrate, "pix_fmt": pix_fmt}
 
 
-def h264_quality(*, crf: int) -> _Arguments:
+def h264_quality(*, crf: int) -> Arguments:
     """ffmpeg-python output arguments of a libx264 encode at a constant quality, `crf` from 0 (all is kept) to 51."""
-    return {**_x264(), "crf": crf}
+    return {**x264(), "crf": crf}
 
 
-def h264_limited(*, bitrate: int) -> _Arguments:
+def h264_limited(*, bitrate: int) -> Arguments:
     """ffmpeg-python output arguments of a libx264 encode through a channel of `bitrate` bits per second.
 
     The channel buffers one second: what is complex loses quality, as in the `-maxrate` of Mini Kinetics-C.
     """
-    return {**_x264(), **_channel(bitrate)}
+    return {**x264(), **_channel(bitrate)}
 
 
-def h264_quality_released(*, crf: int) -> _Arguments:
+def h264_quality_released(*, crf: int) -> Arguments:
     """`h264_quality` with x264's own preset, `medium`."""
-    return {**_x264("medium"), "crf": crf}
+    return {**x264("medium"), "crf": crf}
 
 
-def h264_share(*, divisor: int) -> _Arguments:
+def h264_share(*, divisor: int) -> Arguments:
     """`h264_limited` with x264's own preset, `medium`, of a bitrate that is 1/`divisor` of the source file's."""
-    return {**_x264("medium"), **_channel(Fraction(1, divisor))}
+    return {**x264("medium"), **_channel(Fraction(1, divisor))}
 
 
-def h265_quality_released(*, crf: int) -> _Arguments:
+def h265_quality_released(*, crf: int) -> Arguments:
     """`h264_quality_released` of libx265."""
     return {**_x265("medium"), "crf": crf}
 
 
-def h265_share(*, divisor: int) -> _Arguments:
+def h265_share(*, divisor: int) -> Arguments:
     """`h264_share` of libx265."""
     return {**_x265("medium"), **_channel(Fraction(1, divisor))}
 
 
-def h265_quality(*, crf: int) -> _Arguments:
+def h265_quality(*, crf: int) -> Arguments:
     """`h264_quality` of libx265."""
     return {**_x265(), "crf": crf}
 
 
-def h265_limited(*, bitrate: int) -> _Arguments:
+def h265_limited(*, bitrate: int) -> Arguments:
     """`h264_limited` of libx265."""
     return {**_x265(), **_channel(bitrate)}
 
 
-def _x264(preset: str = "fast") -> _Arguments:
+def x264(preset: str = "fast") -> Arguments:
+    """One thread and `cpu-independent`: otherwise x264's bits depend on the threads and on the processor."""
     return {
         "vcodec": "libx264",
         "preset": preset,
@@ -77,7 +70,7 @@ def _x264(preset: str = "fast") -> _Arguments:
     }
 
 
-def _x265(preset: str = "fast") -> _Arguments:
+def _x265(preset: str = "fast") -> Arguments:
     # Threads that encode frames side by side change the rate control.
     return {
         "vcodec": "libx265",
@@ -87,11 +80,11 @@ def _x265(preset: str = "fast") -> _Arguments:
     }
 
 
-def _channel(bitrate: int | Fraction) -> _Arguments:
+def _channel(bitrate: int | Fraction) -> Arguments:
     return {"b:v": bitrate, "maxrate": bitrate, "bufsize": bitrate}
 
 
-def mpeg(*, codec: str, qscale: int, quantizer: int) -> _Arguments:
+def mpeg(*, codec: str, qscale: int, quantizer: int) -> Arguments:
     """ffmpeg-python output arguments of an MPEG encode at a constant quality (MSRVTT-P, App. A.1).
 
     `codec` is "mpeg2video" or "mpeg4". `qscale` is the published number. `quantizer` is the coarsest quantizer that

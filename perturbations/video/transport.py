@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
+from perturbations.video.codec import Arguments, x264
 from perturbations.video.kernel import Apply
 
 _PACKET = 188
@@ -37,25 +38,15 @@ class _BitErrors(NamedTuple):
     bits: NDArray[np.uint8]
 
 
-def _transport_stream() -> dict[str, str | int]:
+def _transport_stream() -> Arguments:
     """ffmpeg-python output arguments of the stream that is sent: libx264, a key frame every 50 frames.
 
     Frames are counted, at the clip's mean rate: a frame is known by its time.
     """
-    return {
-        "vcodec": "libx264",
-        "preset": "fast",
-        "crf": 23,
-        "g": 50,
-        "pix_fmt": "yuv420p",
-        "fps_mode": "cfr",
-        "threads": 1,
-        "x264-params": "cpu-independent=1",
-        "f": "mpegts",
-    }
+    return {**x264(), "crf": 23, "g": 50, "fps_mode": "cfr", "f": "mpegts"}
 
 
-def bit_errors(*, spacing: int, least: int) -> dict[str, str | int]:
+def bit_errors(*, spacing: int, least: int) -> Arguments:
     """The stream in which `flip_bits` flips bits."""
     return _transport_stream()
 
@@ -68,7 +59,7 @@ def byte_errors(*, spacing: int) -> dict[str, str | int]:
     return {"vcodec": "copy", "bsf": f"noise=amount={spacing}"}
 
 
-def packet_loss(*, share: float, least: int) -> dict[str, str | int]:
+def packet_loss(*, share: float, least: int) -> Arguments:
     """The stream of which `lose_packets` loses packets."""
     return _transport_stream()
 
