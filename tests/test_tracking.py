@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perturbations.analysis import tracking
-from perturbations.analysis.detections import Detection
+from perturbations.analysis.tracking import Detection
 
 UP, RIGHT = np.array([0, 1], np.float32), np.array([1, 0], np.float32)
 

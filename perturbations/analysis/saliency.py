@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from perturbations.analysis import candidates
 from perturbations.analysis.candidates import Candidate, ChosenObject
-from perturbations.analysis.detections import Detection
+from perturbations.analysis.tracking import Detection
 from perturbations.base.arrays import Image
 
 _Floats = npt.NDArray[np.float32]

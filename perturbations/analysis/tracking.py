@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
-
-from perturbations.analysis.detections import Detection
 
 _SAME = 0.85
 """Above this cosine similarity, an object of another frame belongs to the track."""
 
 _PERSISTENCE, _AREA, _CONFIDENCE = 0.5, 0.3, 0.2
+
+
+class Detection(NamedTuple):
+    """One object that a detector found in one frame.
+
+    Attributes:
+        box: (x0, y0, x1, y1) in pixels of the frame, 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height.
+        score: confidence in [0, 1].
+        label: the query that it matches; empty for a detector that needs no words.
+        embedding: L2-normalized float32 vector of the box's content, for tracking.
+    """
+
+    box: tuple[float, float, float, float]
+    score: float
+    label: str
+    embedding: npt.NDArray[np.float32]
 
 
 class Object(TypedDict):

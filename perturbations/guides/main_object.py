@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from perturbations.analysis import detections, tracking
+    from perturbations.analysis import tracking
     from perturbations.media.footage import CleanClip, Footage
     from perturbations.models import captioner, nouns, owlv2, yolo_world
 
@@ -239,7 +239,7 @@ class _Sight(NamedTuple):
     Detections per sampled frame and what they rest on, the clip's caption, and the words that were searched.
     """
 
-    detected: list[list[detections.Detection]]
+    detected: list[list[tracking.Detection]]
     sources: Sequence[_Source]
     caption: str | None
     keywords: Sequence[str]
