@@ -31,7 +31,6 @@ from test_bit_exactness import clip
 from perturbations.api import functions as api
 from perturbations.base import wings
 from perturbations.base.errors import BackendError, ToolError
-from perturbations.base.tools import tool_versions
 from perturbations.captions import gate, pipeline, similarities
 from perturbations.config import file as config_file
 from perturbations.engine import rendering, shards
@@ -178,7 +177,7 @@ def hash_of_data(data: Mapping[str, str]) -> dict[str, str]:
 
 def tools() -> dict[str, str]:
     """The libraries that results depend on."""
-    return {name: metadata.version(name) for name in LIBRARIES} | {"libavcodec": tool_versions()["libavcodec"]}
+    return {name: metadata.version(name) for name in LIBRARIES} | {"libavcodec": machine.tool_versions()["libavcodec"]}
 
 
 @cache

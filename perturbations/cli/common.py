@@ -25,13 +25,12 @@ def complete_sources(path: Path) -> list[CompleteSource]:
 
 def provenance(path: Path) -> dict[str, object]:
     """The metadata of every manifest: the root of its paths, and the versions that made it."""
-    from perturbations.base.tools import tool_versions
     from perturbations.manifest import machine
 
     return {
         "root": _root_from(path.parent),
         "package_version": __version__,
-        "tools": tool_versions(),
+        "tools": machine.tool_versions(),
         "cpu_features": machine.cpu_features(),
     }
 

@@ -1,4 +1,5 @@
-"""Features of the processor that may change a result's last bits: recorded in manifests, compared where frames differ.
+"""What a result's last bits depend on, recorded in manifests: features of the processor, compared where frames differ,
+and the versions of libraries.
 
 `tests/test_bit_exactness.py` renders again without vector instructions. On x86-64 processors with AVX2 all results are
 the same; on others, OpenCV's filters of floats round differently.
@@ -9,8 +10,10 @@ from __future__ import annotations
 import platform
 import re
 
+import av
 import cv2
 import numpy as np
+import pyarrow as pa
 
 WITHOUT_AVX2 = frozenset(
     {
@@ -111,3 +114,14 @@ def _fused(parts: dict[str, str]) -> bool:
 
 def _ipp(parts: dict[str, str]) -> str:
     return "AVX2" if parts.get("ipp") in _IPP_WITH_AVX2 else parts.get("ipp", "")
+
+
+def tool_versions() -> dict[str, str]:
+    """The versions of the libraries that results depend on, by library."""
+    return {
+        "numpy": np.__version__,
+        "opencv": cv2.__version__,
+        "pyav": av.__version__,
+        "libavcodec": ".".join(map(str, av.library_versions["libavcodec"])),
+        "pyarrow": pa.__version__,
+    }

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, MediaError
-from perturbations.base.tools import tool_versions
 from perturbations.engine import clip_rows, guided, render_clip
 from perturbations.engine.source import Cut, Cuts, parse_cut
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import Known
 from perturbations.manifest import layout, locations, sets
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRow, CompleteSource, SourceRow, VideoRow
+from perturbations.manifest.machine import tool_versions
 from perturbations.media import sound
 from perturbations.plan import sharding
 from perturbations.plan.recipe import VideoRecipe, parse
