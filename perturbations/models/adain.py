@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from perturbations.base import storage
 from perturbations.base.checkpoints import read_weights, runtime
 from perturbations.base.errors import ConfigError
 from perturbations.models.registry import Model
@@ -184,13 +185,9 @@ def load(
 
 
 def _state(role: str, path: Path, sha256: str) -> dict[str, torch.Tensor]:
-    import hashlib
-
     if not path.is_file():
         raise ConfigError(f"backends.style.{role}: no such file: {path}; {_SOURCE}")
-    with path.open("rb") as file:
-        actual = hashlib.file_digest(file, "sha256").hexdigest()
-    if actual != sha256:
+    if (actual := storage.sha256(path)) != sha256:
         raise ConfigError(f"backends.style.{role}: {path} has the SHA-256 {actual}, the configuration says {sha256}")
     try:
         return read_weights(path)
@@ -201,7 +198,6 @@ def _state(role: str, path: Path, sha256: str) -> dict[str, torch.Tensor]:
 MODELS = (
     Model(
         role="painter",
-        backends=("pretrained",),
         name="AdaIN",
         weights="files of the user",
         licence="MIT (code); as published (weights)",

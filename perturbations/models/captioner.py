@@ -167,7 +167,6 @@ def _first_line(text: str) -> str:
 MODELS = (
     Model(
         role="captioner",
-        backends=("pretrained",),
         name="Qwen2.5-VL-7B-Instruct",
         weights="model hub",
         licence="Apache-2.0",

@@ -159,7 +159,6 @@ def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 MODELS = (
     Model(
         role="embedder",
-        backends=("pretrained",),
         name="clip-vit-base-patch32",
         weights="model hub",
         licence="MIT",

@@ -133,7 +133,6 @@ def greedy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_new_t
 MODELS = (
     Model(
         role="instruction writer",
-        backends=("pretrained",),
         name="any causal language model",
         weights="model hub, or a folder",
         licence="the model's own",

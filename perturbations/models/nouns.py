@@ -132,7 +132,6 @@ def _once(words: Iterable[str]) -> list[str]:
 MODELS = (
     Model(
         role="nouns",
-        backends=("pretrained",),
         name="en_core_web_sm",
         weights="spaCy",
         licence="MIT",

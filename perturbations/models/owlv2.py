@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import Owlv2ForObjectDetection, Owlv2Processor
 
-    from perturbations.analysis.detections import Detection
+    from perturbations.analysis.tracking import Detection
     from perturbations.base.arrays import Image
 
 MIN_SCORE = 0.1
@@ -193,7 +193,7 @@ def embedded(
     embed: Callable[[Sequence[Image]], NDArray[np.float32]],
 ) -> list[list[Detection]]:
     """What was found in each image, with the embedding of all pixels that its box touches."""
-    from perturbations.analysis.detections import Detection
+    from perturbations.analysis.tracking import Detection
 
     crops = [
         image[math.floor(y0) : math.ceil(y1), math.floor(x0) : math.ceil(x1)]
@@ -211,7 +211,6 @@ def _batches(items: Sequence[_T], size: int) -> list[list[_T]]:
 MODELS = (
     Model(
         role="detector",
-        backends=("pretrained",),
         name="owlv2-base-patch16-ensemble",
         weights="model hub",
         licence="Apache-2.0",

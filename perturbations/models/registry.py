@@ -56,7 +56,7 @@ class Model:
     """
 
     role: str
-    backends: tuple[str, ...]
+    backends: tuple[str, ...] = ("pretrained",)
     name: str
     weights: str
     licence: str

@@ -153,7 +153,6 @@ MODELS = (
     ),
     Model(
         role="masked_lm",
-        backends=("pretrained",),
         name=_BERT,
         weights="model hub",
         licence="Apache-2.0",

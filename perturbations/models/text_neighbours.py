@@ -106,7 +106,6 @@ MODELS = (
     ),
     Model(
         role="neighbours",
-        backends=("pretrained",),
         name="glove.6B.300d",
         weights="nlp.stanford.edu",
         licence="PDDL-1.0",

@@ -123,7 +123,6 @@ MODELS = (
     ),
     Model(
         role="styler",
-        backends=("pretrained",),
         name="prithivida/styletransfer",
         weights="model hub",
         licence="Apache-2.0",

@@ -192,7 +192,6 @@ MODELS = (
     ),
     Model(
         role="tagger",
-        backends=("pretrained",),
         name="nltk/averaged_perceptron_tagger_eng",
         weights="nltk data",
         licence="Apache-2.0",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perturbations.analysis.detections import Detection
+    from perturbations.analysis.tracking import Detection
     from perturbations.base.arrays import Image
 
     Embed = Callable[[Sequence[Image]], NDArray[np.float32]]
@@ -135,7 +135,6 @@ def load(
 MODELS = (
     Model(
         role="detector",
-        backends=("pretrained",),
         name="YOLO-World",
         weights="a file of the user",
         licence="AGPL-3.0",
