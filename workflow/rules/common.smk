@@ -73,7 +73,7 @@ def command(line):
 
 
 # What decides when a file is given up, and where a job runs, but never a result: jobs read it from the environment, so that
-# it is neither a param nor a resource that a user's `use rule ... with:` could leave out.
+# it is neither a param nor a resource, which a user who overrides resources would leave out.
 limits.use(limits.parse(CONFIG.limits.model_dump_json()))
 job_environment.use(timeout_s=CONFIG.timeout_s)
 
