@@ -131,8 +131,8 @@ def test_what_two_narrations_share() -> None:
         (["a_0_8,[3],,,,"], "is not a list of names"),
         (["a_0_8,__import__('os').getcwd(),,,,"], "is not a list"),
         (["a_0_8,['x_0_1'],,,,"], "query 1 names a clip that is not in egocvr_data.csv: 'x_0_1'"),
-        (["a_0_8,['a_20_28']"], "no video_clip_narration"),
-        (["a_0_8,['a_20_28'],,,,,,"], "more fields than the header"),
+        (["a_0_8,['a_20_28']"], "no 'video_clip_narration'"),
+        (["a_0_8,['a_20_28'],,,,,,"], "8 fields, where the header has 6"),
         ([], "lists no query"),
     ],
 )

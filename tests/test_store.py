@@ -175,7 +175,7 @@ def test_a_plan_survives_its_way_to_another_machine(tmp_path: Path, monkeypatch:
     assert store.read_captions("tiny") == ("s1", "s2")
     with pytest.raises(ConfigError, match=r"work/demo/plan\.json"):
         store.read_plan("demo")
-    store.plan_path("tiny").write_text("[")
+    Path("work/tiny/plan.json").write_text("[")
     with pytest.raises(ConfigError, match=r"plan\.json"):
         store.read_plan("tiny")
 

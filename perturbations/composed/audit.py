@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perturbations.composed.gallery_sets import gallery, is_global, targets_in
-from perturbations.composed.modifications import PoolClip, Split, distinct, overlap, same_action
+from perturbations.composed.modifications import Split, distinct, overlap, same_action
 
 _SAME_MOMENT = 0.8
 """Spans with this intersection over union show the same moment."""
@@ -41,16 +41,12 @@ class Audit:
 def audit(split: Split) -> Audit:
     """Count what is odd in a split."""
     annotated = split.annotated
-    distractors: dict[str, list[PoolClip]] = {}
-    for clip in split.pool:
-        if clip.name not in annotated:
-            distractors.setdefault(clip.video_id, []).append(clip)
 
     def cut_anew(name: str) -> Iterator[bool]:
         """Of each distractor that shows the clip's moment: whether it is narrated alike."""
         for clip in (split.pool[row] for row in split.rows_of[name]):
-            for other in distractors.get(clip.video_id, ()):
-                if overlap(clip, other) >= _SAME_MOMENT:
+            for other in (split.pool[row] for row in split.of_video[clip.video_id]):
+                if other.name not in annotated and overlap(clip, other) >= _SAME_MOMENT:
                     yield same_action(other.narration) == same_action(clip.narration)
 
     released = gallery(split, "local_released")

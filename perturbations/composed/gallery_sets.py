@@ -93,13 +93,9 @@ def _full(split: Split) -> Callable[[ComposedQuery], Rows]:
 
 
 def _of_video(split: Split) -> Callable[[ComposedQuery], Rows]:
-    of_video: dict[str, list[int]] = {}
-    for row in sorted(split.last.values()):
-        of_video.setdefault(split.pool[row].video_id, []).append(row)
-
     def rows(query: ComposedQuery) -> Rows:
         video = split.pool[split.last[query.clip]].video_id
-        return tuple(row for row in of_video[video] if row != split.last[query.clip])
+        return tuple(row for row in split.last_of_video[video] if row != split.last[query.clip])
 
     return rows
 
@@ -134,8 +130,6 @@ def gallery(split: Split, name: str, *, deduplicate: bool = False) -> ComposedGa
     """
     if name in split.galleries:
         members = split.galleries[name]
-        if len(members) != len(split.queries):
-            raise ValueError(f"{name} has the galleries of {len(members)} queries; there are {len(split.queries)}")
         place = {query.query_id: number for number, query in enumerate(split.queries)}
         return ComposedGallery(split, lambda query: tuple(members[place[query.query_id]]), deduplicate=deduplicate)
     if name in _GLOBAL:

@@ -102,10 +102,18 @@ class Split:
     @cached_property
     def of_video(self) -> dict[str, list[int]]:
         """All rows of each long video."""
-        rows: dict[str, list[int]] = {}
-        for row, clip in enumerate(self.pool):
-            rows.setdefault(clip.video_id, []).append(row)
-        return rows
+        return self._by_video(range(len(self.pool)))
+
+    @cached_property
+    def last_of_video(self) -> dict[str, list[int]]:
+        """The last row of each name, by long videos."""
+        return self._by_video(sorted(self.last.values()))
+
+    def _by_video(self, rows: Iterable[int]) -> dict[str, list[int]]:
+        by_video: dict[str, list[int]] = {}
+        for row in rows:
+            by_video.setdefault(self.pool[row].video_id, []).append(row)
+        return by_video
 
     @cached_property
     def annotated(self) -> frozenset[str]:

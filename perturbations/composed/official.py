@@ -14,6 +14,7 @@ from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, short
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split, same_action, stored
 from perturbations.datasets import parsing
+from perturbations.datasets.listing import at
 
 ANNOTATIONS, POOL, GALLERIES = "egocvr_annotations.csv", "egocvr_data.csv", "egocvr_annotations_gallery.csv"
 _BLOCK = 6  # distractors of a target, where there are so many
@@ -63,15 +64,10 @@ def read(annotations: Path, pool: Path | None = None) -> Split:
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
     for place, row in parsing.table(path, columns):
-        where = f"line {place}" if isinstance(place, int) else str(place)
-        texts: dict[str, str] = {}
-        for name, value in row.items() if isinstance(row, dict) else ():
-            if not isinstance(name, str):
-                raise AnnotationError(f"{path}, {where}: more fields than the header has")
-            texts[name] = value
-        if lacking := [name for name in columns if name not in texts]:
-            raise AnnotationError(f"{path}, {where}: no {lacking[0]}")
-        yield where, texts
+        try:
+            yield at(place), parsing.checked_row(row, columns, (), caption="")
+        except ValueError as error:
+            raise AnnotationError(f"{path}, {at(place)}: {error}") from None
 
 
 def _clips(path: Path) -> Iterator[PoolClip]:
@@ -129,7 +125,8 @@ def _positions(path: Path, place: str, column: str, text: str, clips: int) -> Se
 
 def _literal(path: Path, place: str, column: str, text: str) -> object:
     try:
-        value: object = _as_numbers(text) or ast.literal_eval(text)
+        # Numbers are read far faster as JSON.
+        value: object = json.loads(text) if _NUMBERS.fullmatch(text) else ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise AnnotationError(f"{path}, {place}: {column} is not a list: {short(text)}") from None
     if isinstance(value, list) and len(value) > _MOST_IDS:
@@ -140,17 +137,6 @@ def _literal(path: Path, place: str, column: str, text: str) -> object:
 _NUMBERS = re.compile(r"\[[0-9 ,]*\]")
 
 
-def _as_numbers(text: str) -> list[int] | None:
-    """A list of numbers, far faster than any text of Python; None for other text."""
-    if not _NUMBERS.fullmatch(text):
-        return None
-    try:
-        value: list[int] = json.loads(text)
-    except ValueError:
-        return None
-    return value
-
-
 def blocks(split: Split) -> tuple[dict[str, Rows], frozenset[str]]:
     """The distractors of each target, recovered from the order of the pool, and the targets where that is certain.
 
@@ -159,11 +145,6 @@ def blocks(split: Split) -> tuple[dict[str, Rows], frozenset[str]]:
     not that plain, a block holds no name twice and none of the target's own action; where that leaves several ways, or
     none, the first way or an even division is taken, and its targets are not certain.
     """
-    annotated = split.annotated
-    distractors: dict[str, list[int]] = {}
-    for row, clip in enumerate(split.pool):
-        if clip.name not in annotated:
-            distractors.setdefault(clip.video_id, []).append(row)
     of_video: dict[str, list[PoolClip]] = {}
     for target in split.targets():
         of_video.setdefault(target.video_id, []).append(target)
@@ -171,7 +152,7 @@ def blocks(split: Split) -> tuple[dict[str, Rows], frozenset[str]]:
     certain: set[str] = set()
     for video, members in of_video.items():
         targets = sorted(members, key=lambda clip: clip.name)
-        rows = distractors.get(video, [])
+        rows = [row for row in split.of_video[video] if split.pool[row].name not in split.annotated]
         ways = (
             [[_BLOCK] * len(targets)]
             if len(rows) == _BLOCK * len(targets)

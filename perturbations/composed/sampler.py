@@ -33,13 +33,12 @@ def sampled_blocks(
     What is drawn depends on the seed, the dataset and the target alone: not on other targets, nor on their order.
     `annotated_too` lets clips of other queries and targets be distractors, where nearly every clip is one.
     """
-    of_video: dict[str, list[int]] = {}
-    for row in sorted(split.last.values()):
-        clip = split.pool[row]
-        if annotated_too or clip.name not in split.annotated:
-            of_video.setdefault(clip.video_id, []).append(row)
+    members = {
+        video: [row for row in rows if annotated_too or split.pool[row].name not in split.annotated]
+        for video, rows in split.last_of_video.items()
+    }
     return {
-        target.name: _block(split, target, of_video.get(target.video_id, []), similarities, (seed, dataset))
+        target.name: _block(split, target, members.get(target.video_id, []), similarities, (seed, dataset))
         for target in split.targets()
     }
 

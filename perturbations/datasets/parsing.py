@@ -217,7 +217,7 @@ def checked(
     """
     for where, row in rows:
         try:
-            fitting = _check_row(row, texts, others, caption)
+            fitting = checked_row(row, texts, others, caption)
         except ValueError as error:
             name = row.get(item_id) if isinstance(row, dict) else None
             collector.reject_malformed(where, name if isinstance(name, str) else "", str(error))
@@ -225,7 +225,8 @@ def checked(
             yield where, fitting
 
 
-def _check_row(row: object, texts: Sequence[str], others: Sequence[str], caption: str) -> _Fields:
+def checked_row(row: object, texts: Sequence[str], others: Sequence[str], caption: str) -> _Fields:
+    """A row that has the columns, as `checked` yields it. Raises `ValueError` for others."""
     if not isinstance(row, dict):
         raise ValueError(f"an object is expected, not a {type(row).__name__}")
     if isinstance(row, _Repeating):

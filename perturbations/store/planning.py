@@ -189,46 +189,38 @@ def packs(parts: Iterable[str]) -> list[str]:
 # --- plans for other machines ----------------------------------------------------------------------------------------
 
 
-def plan_path(collection: str) -> Path:
-    """The file of a collection's plan."""
-    return Path(layout.at("plan", dataset=collection))
-
-
-def captions_path(dataset: str) -> Path:
-    """The file of the shards of a dataset's captions."""
-    return Path(layout.at("caption_plan", dataset=dataset))
-
-
 def write_plan(plan: sharding.DatasetPlan, collection: str) -> Path:
     """Write a plan for jobs on other machines, and return its path."""
     videos = {shard: sorted(ids) for shard, ids in plan.videos.items()}
     fields = {**asdict(plan), "videos": videos}
-    return _written(plan_path(collection), fields)
+    return _written("plan", collection, fields)
 
 
 def read_plan(collection: str) -> sharding.DatasetPlan:
     """The plan that the machine wrote that planned. Raises `ConfigError` where it is not here."""
-    fields = _read(plan_path(collection))
+    fields = _read("plan", collection)
     videos = {shard: frozenset(ids) for shard, ids in fields.pop("videos").items()}
     return sharding.DatasetPlan(shards=tuple(fields.pop("shards")), videos=videos, **fields)
 
 
 def write_captions(shards: Sequence[str], dataset: str) -> Path:
     """Write the shards of a dataset's captions for jobs on other machines, and return the file's path."""
-    return _written(captions_path(dataset), {"shards": list(shards)})
+    return _written("caption_plan", dataset, {"shards": list(shards)})
 
 
 def read_captions(dataset: str) -> tuple[str, ...]:
     """The shards that the machine wrote that planned. Raises `ConfigError` where they are not here."""
-    return tuple(_read(captions_path(dataset))["shards"])
+    return tuple(_read("caption_plan", dataset)["shards"])
 
 
-def _written(path: Path, fields: dict[str, Any]) -> Path:
+def _written(kind: str, dataset: str, fields: dict[str, Any]) -> Path:
+    path = Path(layout.at(kind, dataset=dataset))
     storage.write_text_if_changed(path, json.dumps(fields, sort_keys=True) + "\n")
     return path
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(kind: str, dataset: str) -> dict[str, Any]:
+    path = Path(layout.at(kind, dataset=dataset))
     try:
         return jsontext.mapping(path.read_bytes())
     except (OSError, ValueError) as error:
