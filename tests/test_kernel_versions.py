@@ -31,7 +31,7 @@ from test_bit_exactness import clip
 from perturbations.api import functions as api
 from perturbations.base import wings
 from perturbations.base.errors import BackendError, ToolError
-from perturbations.captions import gate, pipeline, similarities
+from perturbations.captions import pipeline, similarities
 from perturbations.config import file as config_file
 from perturbations.engine import rendering, shards
 from perturbations.guides import registry as guides
@@ -104,7 +104,7 @@ def of_form(form: Perturbation) -> Versioned:
     if form.kind == "text":
         code += [pipeline._result, *(model.load for role in form.used_roles for model in models.roles()[role].values())]
     if "similarity" in form.used_roles:
-        code += [pipeline.perturb_captions, gate.first_accepted, similarities.Similarities]
+        code += [pipeline.perturb_captions, pipeline.first_accepted, similarities.Similarities]
     where = f"perturbations/suites/{'kernels' if form.kind == 'video' else form.suite}.py"
     return Versioned(form.version, where, tuple(code), partial(result_of, form))
 

@@ -20,7 +20,7 @@ from text_support import ENTRIES, GIRL, KEYS, PERSON, generator, kernel, msrvtt,
 import perturbations
 from perturbations.base.errors import BackendError, UnknownPerturbationError
 from perturbations.base.rng import seeded_globals
-from perturbations.captions import caption_rows, gate, pipeline, similarities
+from perturbations.captions import caption_rows, pipeline, similarities
 from perturbations.captions.similarities import Similarities
 from perturbations.models import registry as models
 from perturbations.models.text_similarity import SentenceEncoder
@@ -258,17 +258,17 @@ def draws(*texts: str) -> Any:
 
 
 def first_accepted(originals: list[str], drawn: list[Any], tries: int, encoder: SentenceEncoder | None = None) -> Any:
-    return gate.first_accepted(originals, drawn, Similarities(encoder or fake_encoder()), tries)
+    return pipeline.first_accepted(originals, drawn, Similarities(encoder or fake_encoder()), tries)
 
 
 def test_the_gate_takes_the_first_that_is_similar_enough() -> None:
     outcomes = first_accepted(["a", "b"], [draws("0.5", "0.95", "0.99"), draws("0.9")], 100)
-    assert outcomes == [gate.GateOutcome("0.95", 0.95, 2, True), gate.GateOutcome("0.9", 0.9, 1, True)]
+    assert outcomes == [pipeline.GateOutcome("0.95", 0.95, 2, True), pipeline.GateOutcome("0.9", 0.9, 1, True)]
 
 
 def test_the_gate_keeps_the_last_try_and_says_that_it_did_not_pass() -> None:
     outcomes = first_accepted(["a"], [draws("0.8", "0.1", "0.2")], 3)
-    assert outcomes == [gate.GateOutcome("0.2", 0.2, 3, False)]
+    assert outcomes == [pipeline.GateOutcome("0.2", 0.2, 3, False)]
 
 
 def test_similarity_is_judged_as_it_is_reported() -> None:
