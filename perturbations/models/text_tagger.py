@@ -148,17 +148,10 @@ def perceptron() -> _Tagger:
     """
     from nltk.tag import PerceptronTagger
 
-    try:
-        model = PerceptronTagger()
-    except LookupError as error:
-        raise BackendError(_NO_PERCEPTRON) from error
+    if reason := _missing_perceptron():
+        raise BackendError(reason)
+    model = PerceptronTagger()
     return lambda words: [str(tag) for _, tag in model.tag([parts(word)[1] or word for word in words])]
-
-
-_NO_PERCEPTRON = (
-    "NLTK's tagger is not downloaded: `python -m nltk.downloader averaged_perceptron_tagger_eng`, or use the backend "
-    "`offline`"
-)
 
 
 def _missing_perceptron() -> str | None:
@@ -168,7 +161,10 @@ def _missing_perceptron() -> str | None:
     try:
         data.find("taggers/averaged_perceptron_tagger_eng/")
     except LookupError:
-        return _NO_PERCEPTRON
+        return (
+            "NLTK's tagger is not downloaded: `python -m nltk.downloader averaged_perceptron_tagger_eng`, or use the "
+            "backend `offline`"
+        )
     return None
 
 
