@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -79,6 +80,7 @@ def decoder() -> nn.Sequential:
     return nn.Sequential(*_layers(_DECODER, 512, last_is_plain=True))
 
 
+@dataclass(frozen=True, eq=False)
 class Adain:
     """Loaded networks.
 
@@ -86,11 +88,9 @@ class Adain:
         identity: hashes of the weight files, device and dtype, for the manifest.
     """
 
-    def __init__(self, encoder: nn.Sequential, decoder: nn.Sequential, identity: dict[str, str]) -> None:
-        self._encoder = encoder
-        self._decoder = decoder
-        self._weight = next(encoder.parameters())
-        self.identity = identity
+    _encoder: nn.Sequential
+    _decoder: nn.Sequential
+    identity: dict[str, str]
 
     def style(self, image: Image, *, own_size: bool = False) -> Statistics:
         """The statistics of a style, RGB uint8 H x W x 3. Once per clip is enough.
@@ -142,8 +142,9 @@ class Adain:
         import numpy as np
         import torch
 
-        pixels = torch.from_numpy(np.ascontiguousarray(frames)).to(self._weight.device)
-        return pixels.permute(0, 3, 1, 2).to(self._weight.dtype) / 255
+        weight = next(self._encoder.parameters())
+        pixels = torch.from_numpy(np.ascontiguousarray(frames)).to(weight.device)
+        return pixels.permute(0, 3, 1, 2).to(weight.dtype) / 255
 
 
 def _at_least_8(frames: Image) -> Image:

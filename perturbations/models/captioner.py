@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,6 +40,7 @@ _VIDEO_TOKEN = "<|video_pad|>"
 _VIDEO_TOKEN_TYPE = 2
 
 
+@dataclass(frozen=True, eq=False)
 class Captioner:
     """A loaded captioner.
 
@@ -46,19 +48,11 @@ class Captioner:
         identity: name, revision, dtype, device and library version, for the manifest.
     """
 
-    def __init__(
-        self,
-        model: Any,  # its `generate` does not type-check
-        tokenizer: PreTrainedTokenizerBase,
-        image_processor: Qwen2VLImageProcessorPil,
-        prompt: str,
-        identity: dict[str, str],
-    ) -> None:
-        self._model = model
-        self._tokenizer = tokenizer
-        self._image_processor = image_processor
-        self._prompt = prompt
-        self.identity = identity
+    _model: Any  # its `generate` does not type-check
+    _tokenizer: PreTrainedTokenizerBase
+    _image_processor: Qwen2VLImageProcessorPil
+    _prompt: str
+    identity: dict[str, str]
 
     def describe(self, clips: Sequence[Sequence[Image]]) -> list[str]:
         """One line of text per clip, all clips in one batch (MLVP, Alg. 3, QWEN2.5VL).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perturbations.base.checkpoints import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _BATCH = 64  # frames per forward pass
 
 
+@dataclass(frozen=True, eq=False)
 class ClipModel:
     """A loaded CLIP model.
 
@@ -39,17 +41,10 @@ class ClipModel:
         identity: name, revision, dtype, device and library version, for the manifest.
     """
 
-    def __init__(
-        self,
-        model: CLIPModel,
-        processor: CLIPImageProcessorPil,
-        tokenizer: PreTrainedTokenizerBase,
-        identity: dict[str, str],
-    ) -> None:
-        self._model = model
-        self._processor = processor
-        self._tokenizer = tokenizer
-        self.identity = identity
+    _model: CLIPModel
+    _processor: CLIPImageProcessorPil
+    _tokenizer: PreTrainedTokenizerBase
+    identity: dict[str, str]
 
     def embed_videos(self, clips: Sequence[Sequence[Image]]) -> Vectors:
         """One vector of length 1 per clip, float32 N x D.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from perturbations.base.checkpoints import (
@@ -26,6 +27,7 @@ _MAX_NEW_TOKENS = 48
 _YES, _NO = ("yes", "Yes", " yes", " Yes"), ("no", "No", " no", " No")
 
 
+@dataclass(frozen=True, eq=False)
 class LanguageModel:
     """A loaded language model. Each prompt is read alone, so that no answer depends on other prompts.
 
@@ -33,10 +35,9 @@ class LanguageModel:
         identity: name, revision, dtype, device and library version, for the manifest.
     """
 
-    def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase, identity: dict[str, str]) -> None:
-        self._model = model  # its `generate` does not type-check
-        self._tokenizer = tokenizer
-        self.identity = identity
+    _model: Any  # its `generate` does not type-check
+    _tokenizer: PreTrainedTokenizerBase
+    identity: dict[str, str]
 
     @property
     def source(self) -> str:

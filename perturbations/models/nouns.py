@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _PROBE = "A dog runs."
 
 
+@dataclass(frozen=True, eq=False)
 class Nouns:
     """A loaded pipeline.
 
@@ -26,9 +28,8 @@ class Nouns:
         identity: name, revision and spaCy's version, for the manifest.
     """
 
-    def __init__(self, pipeline: Language, identity: dict[str, str]) -> None:
-        self._pipeline = pipeline
-        self.identity = identity
+    _pipeline: Language
+    identity: dict[str, str]
 
     def keywords(self, captions: Sequence[str]) -> list[list[str]]:
         """The words to look for, one list per caption (MLVP, Alg. 3, EXTRACTNOUNS).

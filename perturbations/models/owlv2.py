@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perturbations.base.checkpoints import (
@@ -36,6 +37,7 @@ LabelledBox = tuple[_BoxCorners, float, str]
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True, eq=False)
 class OpenVocabularyDetector:
     """A loaded detector.
 
@@ -43,13 +45,10 @@ class OpenVocabularyDetector:
         identity: name, revision, dtype, device, batch size and library version, for the manifest.
     """
 
-    def __init__(
-        self, model: Owlv2ForObjectDetection, processor: Owlv2Processor, identity: dict[str, str], *, batch_size: int
-    ) -> None:
-        self._model = model
-        self._processor = processor
-        self._batch_size = batch_size
-        self.identity = identity
+    _model: Owlv2ForObjectDetection
+    _processor: Owlv2Processor
+    identity: dict[str, str]
+    _batch_size: int
 
     def detect(self, images: Sequence[Image], queries: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """The best detections of each image, highest score first (MLVP, Alg. 3).
@@ -163,7 +162,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, batch_siz
         tokenizer=load_tokenizer(transformers.AutoTokenizer, checkpoint),
     )
     known = {**identity(loaded, checkpoint), "batch_size": str(batch_size)}
-    return OpenVocabularyDetector(loaded, processor, known, batch_size=batch_size)
+    return OpenVocabularyDetector(loaded, processor, known, batch_size)
 
 
 def strongest(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     Embed = Callable[[Sequence[Image]], NDArray[np.float32]]
 
 
+@dataclass(frozen=True, eq=False)
 class WorldDetector:
     """A loaded detector.
 
@@ -29,12 +31,11 @@ class WorldDetector:
         identity: name, revision, dtype, device and library version, for the manifest. It does not cover `embed`.
     """
 
-    def __init__(self, model: Any, embed: Embed, identity: dict[str, str], *, device: str, batch_size: int) -> None:
-        self._model = model  # ultralytics' model has no types
-        self._embed = embed
-        self._device = device
-        self._batch_size = batch_size
-        self.identity = identity
+    _model: Any  # ultralytics' model has no types
+    _embed: Embed
+    identity: dict[str, str]
+    _device: str
+    _batch_size: int
 
     def detect(self, images: Sequence[Image], queries: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """The best detections of each image, highest score first; arguments and result as of OWLv2's."""
@@ -129,7 +130,7 @@ def load(
         "ultralytics": str(ultralytics.__version__),
         "batch_size": str(batch_size),
     }
-    return WorldDetector(loaded, embed, known, device=device, batch_size=batch_size)
+    return WorldDetector(loaded, embed, known, device, batch_size)
 
 
 MODELS = (
