@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from perturbations.composed.instructions import SOURCE, Words, instruction_for
-from perturbations.composed.modifications import ComposedQuery, ModificationKind, PoolClip, Split, same_action
+from perturbations.composed.modifications import ComposedQuery, ModificationKind, PoolClip, Split, overlap, same_action
 from perturbations.composed.sampler import SimilarityOf, sampled_blocks, tf_idf
 
 _LEAST_SHARED = 0.2
@@ -108,6 +108,4 @@ def _closeness(query: _Candidate, other: _Candidate) -> tuple[float, float, int]
 
 def _apart(first: PoolClip, second: PoolClip) -> bool:
     """Whether two clips share no moment; clips whose spans are not known share all."""
-    if first.start_s is None or first.end_s is None or second.start_s is None or second.end_s is None:
-        return False
-    return first.end_s <= second.start_s or second.end_s <= first.start_s
+    return None not in (first.start_s, first.end_s, second.start_s, second.end_s) and not overlap(first, second)

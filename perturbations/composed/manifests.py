@@ -59,7 +59,10 @@ def write(
         "deduplicate": deduplicate,
         "galleries": {name: summary_of(name) for name in names},
         "odd": asdict(audit(split)),
-        "sources": _sources(split),
+        "sources": {
+            "change": dict(Counter(query.kind_source for query in split.queries)),
+            "instruction": dict(Counter(query.instruction_source for query in split.queries)),
+        },
         "official": [asdict(comparison) for comparison in compared(split)],
     }
     pool = _pool_rows(split, dataset)
@@ -69,14 +72,6 @@ def write(
     files.write(folder / layout.name("composed_qrels"), QRELS, qrels(queries), described)
     rows = (row for name, members in galleries.items() for row in _gallery_rows(split, dataset, name, members))
     files.write(folder / layout.name("composed_galleries"), GALLERIES, rows, described)
-
-
-def _sources(split: Split) -> dict[str, dict[str, int]]:
-    """How many queries have their kind, and their instruction, from where."""
-    return {
-        "change": dict(Counter(query.kind_source for query in split.queries)),
-        "instruction": dict(Counter(query.instruction_source for query in split.queries)),
-    }
 
 
 def _pool_rows(split: Split, dataset: str) -> list[PoolRow]:

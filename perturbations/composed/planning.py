@@ -60,18 +60,16 @@ class ComposedScenario(Record):
         return CLEAN if self.clips is None else (self.clips.suite, self.clips.level)
 
 
-def _refusal(config: configuration.Config, dataset: str) -> str | None:
-    """Why a dataset has no split for composed retrieval; None where it has one."""
-    settings = config.datasets[dataset]
-    source = source_of(settings.adapter)
-    if source is None:
-        return f"the adapter '{settings.adapter}' has whole videos, and a split needs several clips of each video"
-    return source.refusal(settings)
-
-
 def check(config: configuration.Config, dataset: str) -> None:
     """Raise `ConfigError` where a dataset has no split for composed retrieval."""
-    if reason := _refusal(config, dataset):
+    settings = config.datasets[dataset]
+    source = source_of(settings.adapter)
+    reason: str | None = (
+        f"the adapter '{settings.adapter}' has whole videos, and a split needs several clips of each video"
+    )
+    if source is not None:
+        reason = source.refusal(settings)
+    if reason:
         key = f"datasets.{dataset}"
         raise ConfigError(config.places.before(key, f"{key}: no composed retrieval: {reason}"))
 

@@ -25,11 +25,6 @@ def _with_names(schema: JsonDict) -> None:
     schema["enum"] = list(adapters())
 
 
-def _with_languages(schema: JsonDict) -> None:
-    """Let the JSON schema list the languages."""
-    schema["enum"] = [*sorted(SCRIPTS)]
-
-
 class ColumnsSection(Strict):
     """The meaning of the columns of a `folder` dataset's caption table."""
 
@@ -66,7 +61,7 @@ class Dataset(Strict):
         "en",
         description="what the captions are written in, as ISO 639-1 has it; perturbations made for other languages or "
         "letters are skipped",
-        json_schema_extra=_with_languages,
+        json_schema_extra={"enum": [*sorted(SCRIPTS)]},
     )
     columns: ColumnsSection = Field(default_factory=ColumnsSection, description="folder: the caption table's columns")
     subset: tuple[str, ...] | None = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,23 +15,10 @@ Numbers = NDArray[np.number | np.bool_]
 
 @runtime_checkable
 class Tensor(Protocol):
-    """What is needed of a torch tensor, so that torch need not be installed."""
+    """What a torch tensor is known by, so that torch need not be installed."""
 
-    @property
-    def dtype(self) -> object:
-        """The type of its elements."""
-
-    def detach(self) -> Self:
-        """The values without the graph."""
-
-    def cpu(self) -> Self:
-        """The values in this process's memory."""
-
-    def float(self) -> Self:
-        """The values as float32."""
-
-    def numpy(self) -> Numbers:
-        """The values as an array."""
+    def detach(self) -> Any:
+        """The tensor without the graph."""
 
 
 Scores2D = ArrayLike | Tensor
@@ -41,10 +28,9 @@ Scores2D = ArrayLike | Tensor
 def as_array(values: Scores2D) -> Numbers:
     """`values` as a NumPy array: arrays as they are, tensors brought to this process's memory and off the graph."""
     if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        if "bfloat16" in str(values.dtype):  # NumPy has no such type; float32 holds all of it
-            values = values.float()
-        values = values.numpy()
+        tensor = values.detach().cpu()
+        # NumPy has no bfloat16; float32 holds all of it.
+        values = (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
     return np.asarray(values)
 
 
