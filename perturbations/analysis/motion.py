@@ -56,11 +56,6 @@ def frame_motion(flow: npt.NDArray[np.float32]) -> FrameMotion:
     return FrameMotion((magnitude >= threshold) & (magnitude > 0), angle, bool(threshold == 0))
 
 
-def _no_motion(height: int, width: int) -> FrameMotion:
-    """The motion of the first frame, which has no frame before it."""
-    return FrameMotion(np.zeros((height, width), bool), 0.0, True)
-
-
 class Follower:
     """Motion frame by frame. Frames must be shown in order, and the frame before each wanted frame too."""
 
@@ -83,7 +78,7 @@ class Follower:
         assert self._image is not None
         assert position == self._position
         if position == 0:
-            return _no_motion(*self._image.shape[:2])
+            return FrameMotion(np.zeros(self._image.shape[:2], bool), 0.0, True)  # no frame is before it
         assert self._before is not None, "the frame before was not shown"
         return frame_motion(optical_flow(self._before, self._image))
 

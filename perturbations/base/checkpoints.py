@@ -172,13 +172,6 @@ def load_part(part_class: type[_PartT], checkpoint: Checkpoint) -> _PartT:
         raise ConfigError(_broken(checkpoint, part_class.__name__, first_line(error))) from error
 
 
-class Seq2Seq(Protocol):
-    """A model of transformers from text to text."""
-
-    def generate(self, **inputs: object) -> torch.Tensor:
-        """Token ids, texts x length."""
-
-
 def pretrained(auto_class: Any, name: str) -> Any:
     """A model or tokenizer for captions: a folder, or a hub name that was downloaded before.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -37,7 +37,8 @@ class Nouns:
         They are the roots of its noun chunks, in lower case, each once, in order; without a noun chunk, the lemmas of
         its nouns; without a noun, the list is empty.
         """
-        return [_chunk_roots(doc) or _noun_lemmas(doc) for doc in self._pipeline.pipe(captions)]
+        docs = self._pipeline.pipe(captions)
+        return [list(dict.fromkeys(_chunk_roots(doc) or _noun_lemmas(doc))) for doc in docs]
 
 
 def load(pipeline: str) -> Nouns:
@@ -119,15 +120,11 @@ def _check(pipeline: Language, name: str) -> None:
 
 
 def _chunk_roots(doc: Doc) -> list[str]:
-    return _once(chunk.root.text.lower() for chunk in doc.noun_chunks)
+    return [chunk.root.text.lower() for chunk in doc.noun_chunks]
 
 
 def _noun_lemmas(doc: Doc) -> list[str]:
-    return _once((token.lemma_ or token.text).lower() for token in doc if token.pos_ == "NOUN")
-
-
-def _once(words: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(words))
+    return [(token.lemma_ or token.text).lower() for token in doc if token.pos_ == "NOUN"]
 
 
 MODELS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perturbations.base.checkpoints import missing_weights
 from perturbations.models.registry import Canary, Model, library
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Generator = np.random.Generator
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-    from perturbations.base.checkpoints import Seq2Seq
 
     Styler = Callable[[str, str, Generator], str]
 
@@ -65,7 +63,7 @@ def t5(names: Mapping[str, str] | None = None, adequacy: str = _ADEQUACY) -> Sty
     from perturbations.base.rng import seeded_globals
 
     @cache
-    def transfer(style: str) -> tuple[Seq2Seq, PreTrainedTokenizerBase]:
+    def transfer(style: str) -> tuple[Any, PreTrainedTokenizerBase]:
         name = (names or {}).get(style, _T5[style][0])
         return pretrained(AutoModelForSeq2SeqLM, name).eval(), pretrained(AutoTokenizer, name)
 

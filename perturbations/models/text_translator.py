@@ -8,7 +8,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perturbations.base.checkpoints import missing_weights
 from perturbations.base.errors import BackendError, ToolError, short
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerBase
 
-    from perturbations.base.checkpoints import Seq2Seq
-
-    Pair = tuple[Seq2Seq, PreTrainedTokenizerBase]
+    Pair = tuple[Any, PreTrainedTokenizerBase]  # a model's `generate` does not type-check
 
 
 # The WMT19 models' own limit.

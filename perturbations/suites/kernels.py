@@ -260,7 +260,7 @@ STATIC_ROTATE = Kernel(
 )
 ROTATE = Kernel(
     kernel="camera:rotate",
-    realization="camera:draw_unit",
+    realization="kernel:draw_unit",
     bounds={"most_degrees": whole_numbers(0, 180)},
     path={"most_degrees": whole_geometric(1, 90)},
 )
@@ -306,7 +306,7 @@ STYLE_TRANSFER_RELEASED = replace(STYLE_TRANSFER, kernel="released_mm_robustness
 _FRAMES = whole_numbers(1, 1_000_000)
 EVENT_INSERTION = Kernel(
     kernel="temporal:event_insertion",
-    realization="temporal:draw_start",
+    realization="kernel:draw_unit",
     method="temporal",
     guide="donor",
     bounds={"share": SHARE, "place": Choice(("end", "middle")), "donors": _FRAMES},

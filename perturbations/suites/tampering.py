@@ -24,7 +24,7 @@ _SHARES = table("share", 0.1, 0.2, 0.3, 0.5, 0.7)
 
 _MASK = Kernel(
     kernel="tampering:mask",
-    realization="tampering:draw_place",
+    realization="kernel:draw_unit",
     bounds={"share": SHARE},
     # Less than a tenth is not seen where 12 frames are sampled.
     path={"share": Axis(0.1, 0.95)},

@@ -29,11 +29,6 @@ def static_rotate(drawn: None, num_frames: int, height: int, width: int, *, degr
     return apply
 
 
-def draw_unit(rng: np.random.Generator, num_frames: int, height: int, width: int) -> float:
-    """A number in [0, 1)."""
-    return float(rng.random())
-
-
 def rotate(unit: float, num_frames: int, height: int, width: int, *, most_degrees: int) -> Apply:
     """`static_rotate` by a whole angle, uniform from -most_degrees to most_degrees (MSRVTT-P, App. A.1).
 

@@ -58,7 +58,7 @@ def video_defocus(
     """
     radii = (radius, 2 * radius)
     disks = [_disk_edges(reach) for reach in radii]
-    areas = [_disk_area(reach) for reach in radii]
+    areas = [sum(2 * half + 1 for half in _half_heights(reach)) for reach in radii]
 
     def apply(frame: Image, index: int) -> Image:
         mask, _ = _moving(motion(index), still)
@@ -110,10 +110,6 @@ def _line(length: int, angle: float) -> _Floats:
 def _half_heights(radius: int) -> list[int]:
     """The height of a disk above and below its middle in each of its 2 radius + 1 columns."""
     return [int((radius**2 - x**2) ** 0.5) for x in range(-radius, radius + 1)]
-
-
-def _disk_area(radius: int) -> int:
-    return sum(2 * reach + 1 for reach in _half_heights(radius))
 
 
 def _disk_edges(radius: int) -> list[_Tile]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from perturbations.base.arrays import Image
 
 Apply = Callable[[Image, int], Image]
@@ -39,3 +41,8 @@ class Shape:
     height: int
     width: int
     kept: tuple[int, ...] | None = None
+
+
+def draw_unit(rng: np.random.Generator, num_frames: int, height: int, width: int) -> float:
+    """A number, uniform in [0, 1), for kernels in which nothing else is random."""
+    return float(rng.random())

@@ -14,11 +14,6 @@ from perturbations.video.kernel import Apply
 from perturbations.video.temporal import FrameOrder
 
 
-def draw_place(rng: np.random.Generator, num_frames: int, height: int, width: int) -> float:
-    """Where the stretch lies, uniform in [0, 1): 0 is the beginning of the clip."""
-    return float(rng.random())
-
-
 def draw_places(rng: np.random.Generator, num_frames: int, height: int, width: int) -> tuple[float, float]:
     """Where the stretch lies in the clip, and where the other clip starts; each uniform in [0, 1)."""
     return float(rng.random()), float(rng.random())
@@ -27,6 +22,7 @@ def draw_places(rng: np.random.Generator, num_frames: int, height: int, width: i
 def stretch(place: float, num_frames: int, share: float, *, least: int = 1, left: int = 0) -> tuple[int, int]:
     """The first frame of the stretch, and the first one after it.
 
+    `place` is where the stretch lies, in [0, 1): 0 is the beginning of the clip.
     It has `share` of the frames, rounded; at least `least`, and `left` frames at least are not in it, where the clip
     has so many. Stretches of one clip are nested.
     """

@@ -83,11 +83,6 @@ def _chunk_order(drawn: Scrambling, chunks: int, order: str, pairs: int) -> npt.
     return places
 
 
-def draw_start(rng: np.random.Generator, num_frames: int, height: int, width: int) -> float:
-    """Where in the donor the inserted segment starts, uniform in [0, 1)."""
-    return rng.random()
-
-
 def event_insertion(
     start: float, donor: tuple[int, float], num_frames: int, *, share: float, place: str, donors: int
 ) -> FrameOrder:
