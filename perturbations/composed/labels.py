@@ -12,6 +12,49 @@ from perturbations.composed.modifications import ModificationKind
 
 SOURCE = "rule 1"
 
+_PARTICLES = [
+    "up",
+    "down",
+    "out",
+    "off",
+    "away",
+    "back",
+    "around",
+    "together",
+    "apart",
+    "aside",
+    "forward",
+    "forwards",
+    "backward",
+    "backwards",
+    "sideways",
+    "again",
+    "left",
+    "right",
+]
+_PLACES = [
+    "on",
+    "in",
+    "into",
+    "onto",
+    "to",
+    "towards",
+    "toward",
+    "from",
+    "at",
+    "under",
+    "over",
+    "inside",
+    "behind",
+    "beside",
+    "against",
+    "across",
+    "along",
+    "near",
+    "by",
+]
+_PRONOUNS = ["it", "them", "him", "her", "he", "she", "they", "one", "these", "those", "this", "that"]
+
 _OTHER = re.compile(
     r"\b(?:(?:an)?other|different|similar|new)\b(?!\s+(?:hand|hands|side|way|leg|foot|arm|direction)\b)"
 )
@@ -24,12 +67,6 @@ _REMOVED = re.compile(
 _COLOUR = re.compile(
     r"\b(?:red|orange|yellow|green|blue|purple|violet|pink|brown|black|white|grey|gray|golden|silver|colour|color)\b"
 )
-_PARTICLE = re.compile(
-    "up|down|out|off|away|back|around|together|apart|aside|forwards?|backwards?|sideways|again|left|right"
-)
-_PLACE = "on|in|into|onto|to|towards?|from|at|under|over|inside|behind|beside|against|across|along|near|by"
-_PRONOUN = "it|them|him|her|he|she|they|one|these|those|this|that"
-_NO_THING = re.compile(f"{_PLACE}|{_PRONOUN}|hands?")
 _WORD = re.compile(r"[a-z']+")
 
 
@@ -63,6 +100,6 @@ def _takes_another_thing(text: str) -> bool:
     if "instead" not in words or len(words) < 3:
         return False
     rest = [word for word in words[1:] if word not in ("instead", "the", "a", "an", "some")]
-    while rest and _PARTICLE.fullmatch(rest[0]):
+    while rest and rest[0] in _PARTICLES:
         rest.pop(0)
-    return bool(rest) and not any(_NO_THING.fullmatch(word) for word in rest)
+    return bool(rest) and not {*rest} & {*_PRONOUNS, *_PLACES, "hand", "hands"}
