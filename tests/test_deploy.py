@@ -26,7 +26,6 @@ from perturbations import read_manifest
 from perturbations.base import project
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
-from perturbations.config import sections as configuration
 
 pytestmark = needs.wings(*needs.WINGS)
 
@@ -278,7 +277,7 @@ def test_init_writes_a_commented_configuration_that_is_valid(tmp_path: Path) -> 
     text = (folder / "config.yaml").read_text()
     assert sum("#" in line for line in text.splitlines()) > 20
     assert "workflow/" not in text, "there is no such folder"
-    assert config_file.parse(yaml.safe_load(text)) == configuration.parse(
+    assert config_file.parse(yaml.safe_load(text)) == config_file.parse(
         yaml.safe_load((REPOSITORY / "config.yaml").read_text())
     )
     names = {path.parent.name for path in (REPOSITORY / "workflow" / "profiles").glob("*/config.yaml")}

@@ -92,8 +92,10 @@ def write_log(root: Path, written: Path, *, done: int = 0, seconds: float = 0, e
     times = iter([0, *(seconds * number / max(1, done) for number in range(1, done + 2))])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(progress.time, "monotonic", lambda: next(times))
-        patch.setattr(logger, "level", logging.INFO)
+        level = logger.level
+        logger.setLevel(logging.INFO)  # which forgets what earlier tests had decided, unlike the attribute
         list(islice(progress.logged(range(done + 1), done + 1, "clips"), done))
+    logger.setLevel(level)
     logger.removeHandler(handler)
     handler.close()
     if error:

@@ -24,6 +24,7 @@ from perturbations.base import storage
 from perturbations.manifest import layout
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
+from perturbations.plan import clip_markers
 from perturbations.suites import registry
 
 REPOSITORY = Path(__file__).parents[1]
@@ -96,8 +97,9 @@ class Project:
         return {name for name, when in self.outputs().items() if before.get(name) != when}
 
     def results(self) -> dict[str, bytes]:
-        """Every manifest and every corpus file."""
-        files = [*(self.root / "manifests").rglob("*.parquet"), *(self.root / "corpora").rglob("*.*")]
+        """Every manifest and every clip; markers follow from how the work is cut into shards."""
+        clips = [path for path in (self.root / "corpora").rglob("*.*") if not clip_markers.is_marker(path)]
+        files = [*(self.root / "manifests").rglob("*.parquet"), *clips]
         return {str(path.relative_to(self.root)): path.read_bytes() for path in files}
 
 
@@ -294,7 +296,7 @@ def test_an_unfinished_shard_keeps_its_finished_clips(finished_in_large_shards: 
     journal.write_text("".join(lines[:2]) + lines[2][: len(lines[2]) // 2])
     journal.with_suffix(".parquet").unlink()
     (project.root / "manifests/tiny/mlvp/videos.parquet").unlink()
-    files = sorted((project.root / "corpora/tiny/mlvp/fog/3").iterdir())
+    files = sorted((project.root / "corpora/tiny/mlvp/fog/3").glob("*.mp4"))
     inodes = {path.name: path.stat().st_ino for path in files}
     project.snakemake("mlvp_tiny")
     again = {path.name for path in files if path.stat().st_ino != inodes[path.name]}
@@ -368,7 +370,7 @@ def test_odd_names_are_only_names(tmp_path: Path) -> None:
     project.snakemake("mlvp_tiny")
     videos = read_manifest(tmp_path / "manifests/tiny/mlvp/videos.parquet")
     assert sorted(videos["item_id"]) == sorted(odd)
-    corpus = list((tmp_path / "corpora/tiny/mlvp/gaussian_noise/2").iterdir())
+    corpus = list((tmp_path / "corpora/tiny/mlvp/gaussian_noise/2").glob("*.mp4"))
     assert len(corpus) == len(odd)
     assert all(path.name.isascii() for path in corpus)
     assert not list(tmp_path.rglob("pwned"))

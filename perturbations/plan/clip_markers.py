@@ -85,12 +85,18 @@ def _refresh_folder(config: configuration.Config, fields: Mapping[str, object], 
         marker = config.at(layout.at("clip_marker", shard=shard, **fields))
         sizes = read(marker) if marker.name in there else None
         if sizes is None or any(there.get(name) != size for name, size in sizes.items()):
-            marker.unlink(missing_ok=True)
+            _remove(marker)
             _adopt(marker, config.at(layout.at("video_part", shard=shard, **fields)), there)
     own = {layout.name("clip_marker", shard=shard) for shard in shards}
     for name in there.keys() - own:
         if is_marker(folder / name):  # of a shard that is no more
-            (folder / name).unlink(missing_ok=True)
+            _remove(folder / name)
+
+
+def _remove(marker: Path) -> None:
+    if marker.is_file():
+        with storage.output_errors(marker):
+            marker.unlink(missing_ok=True)
 
 
 def _adopt(marker: Path, part: Path, there: Sizes) -> None:
