@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from perturbations.base import jsontext, storage
-from perturbations.base.errors import ManifestError
+from perturbations.base.errors import ManifestError, OutputError, cut
 from perturbations.config import sections as configuration
 from perturbations.manifest import layout
 from perturbations.plan import recipe
@@ -80,6 +80,7 @@ def refresh(config: configuration.Config, collection: str, shards: Iterable[str]
 
 def _refresh_folder(config: configuration.Config, fields: Mapping[str, object], shards: set[str]) -> None:
     folder = config.at(layout.at("clips", **fields))
+    _check_folder(folder)
     there = listing(folder)
     for shard in sorted(shards):
         marker = config.at(layout.at("clip_marker", shard=shard, **fields))
@@ -91,6 +92,13 @@ def _refresh_folder(config: configuration.Config, fields: Mapping[str, object], 
     for name in there.keys() - own:
         if is_marker(folder / name):  # of a shard that is no more
             _remove(folder / name)
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise `OutputError` where a file is in the way: Snakemake looks into the folder next, and would fail."""
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if not nearest.is_dir():
+        raise OutputError(f"cannot write {cut(str(folder))}: {cut(str(nearest))} is no folder")
 
 
 def _remove(marker: Path) -> None:
