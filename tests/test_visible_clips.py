@@ -14,7 +14,7 @@ import pytest
 from perturbations import read_manifest
 from perturbations.cli.main import main
 from perturbations.plan import clip_markers
-from perturbations.status import status
+from perturbations.status.status import collect
 
 CONFIG = """
 seed: 3
@@ -26,10 +26,10 @@ shard_size: 2
 CLIP = Path("corpora/demo/mlvp/fog/1/demo-0001.npy.zst")
 
 
-def snakemake(folder: Path, *arguments: str) -> str:
+def snakemake(folder: Path, *arguments: str, status: int = 0) -> str:
     command = [*preloaded.command("snakemake"), "--snakefile", str(Path(__file__).parents[1] / "Snakefile")]
     done = subprocess.run([*command, "--cores", "2", *arguments], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
@@ -55,7 +55,7 @@ def corpus(made: Path, tmp_path: Path) -> Path:
 
 def videos(folder: Path) -> tuple[int, int | None]:
     """The clips that are done, and all."""
-    (stage,) = (stage for stage in status.collect(folder).stages if stage.stage == "videos")
+    (stage,) = (stage for stage in collect(folder).stages if stage.stage == "videos")
     return stage.done, stage.total
 
 
@@ -137,6 +137,15 @@ def test_touching_makes_nothing(corpus: Path) -> None:
     snakemake(corpus, "--touch", "mlvp_demo")
     assert {path: path.read_bytes() for path in before} == before
     assert planned(corpus, "mlvp_demo") == {}
+
+
+def test_touching_after_a_changed_number_is_refused_at_the_next_merge(corpus: Path) -> None:
+    parameters = "severities: [1], parameters: {fog: {1: {intensity: 2.5}}}"
+    (corpus / "config.yaml").write_text(CONFIG.replace("severities: [1]", parameters))
+    snakemake(corpus, "--touch", "mlvp_demo")
+    failed = snakemake(corpus, "--forcerun", "videos_manifest", "--", "mlvp_demo", status=1)
+    assert "recipe" in failed
+    assert "fog" in failed
 
 
 def test_deleting_all_output_leaves_clips_which_the_next_run_takes_over(corpus: Path) -> None:
