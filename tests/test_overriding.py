@@ -111,7 +111,8 @@ def test_generated_unit_tests_pass(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},  # they start `python`
+        # They start `python`, and know none of this run's options.
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTEST_ADDOPTS": ""},
     )
     assert done.returncode == 0, done.stdout
 
