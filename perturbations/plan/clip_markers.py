@@ -114,10 +114,10 @@ def _adopt(marker: Path, part: Path, there: Sizes) -> None:
     from perturbations.manifest import files
 
     try:
-        made = files.stored(part)
+        clips = files.stored(part)
     except ManifestError:
         return  # it is made again by who reads it
-    if all(there.get(Path(path).name) == size for path, size in made):
-        write(marker, made)
+    if all(there.get(Path(path).name) == size for path, size in clips):
+        write(marker, clips)
         changed = part.stat().st_mtime_ns
         os.utime(marker, ns=(changed, changed))
