@@ -207,3 +207,17 @@ def test_nothing_is_deleted_while_snakemake_runs(
     assert main(["clean", "--delete"]) == 1
     assert "snakemake --unlock" in capsys.readouterr().err
     assert (corpus / CLIP).exists()
+
+
+def test_nothing_is_deleted_behind_a_link_that_leads_out(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = corpus.with_name("elsewhere")
+    (corpus / "corpora").rename(elsewhere)
+    (corpus / "corpora").symlink_to(elsewhere)
+    (corpus / "config.yaml").write_text(CONFIG.replace("{demo:", "{other:"))
+    there = sorted(corpus.rglob("work/**/*.*")) + sorted(elsewhere.rglob("*"))
+    monkeypatch.chdir(corpus)
+    assert main(["clean", "--delete"]) == 1
+    assert "a symbolic link leads to" in capsys.readouterr().err
+    assert all(path.exists() for path in there)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from perturbations.base import jsontext, storage
+from perturbations.base import confinement, jsontext, storage
 from perturbations.base.errors import ManifestError, OutputError, cut
 from perturbations.config import sections as configuration
 from perturbations.manifest import layout
@@ -103,6 +103,7 @@ def _check_folder(folder: Path) -> None:
 
 def _remove(marker: Path) -> None:
     if marker.is_file():
+        confinement.check_written(marker)
         with storage.output_errors(marker):
             marker.unlink(missing_ok=True)
 

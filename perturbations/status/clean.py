@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from perturbations.base import storage
+from perturbations.base import confinement, storage
 from perturbations.base.errors import ConfigError
 from perturbations.config.sections import Config
 from perturbations.manifest import layout
@@ -40,11 +40,15 @@ def find(root: Path, configs: Sequence[Config]) -> list[Unneeded]:
 def delete(root: Path, unneeded: Iterable[Unneeded]) -> None:
     """Delete files, and the folders that they leave empty.
 
-    Raises `ConfigError` while Snakemake works in `root`, or was killed there and left its lock.
+    Raises `ConfigError` while Snakemake works in `root`, or was killed there and left its lock, and `OutputError`,
+    before anything is deleted, where a link leads out of it.
     """
     if runs.locks(root):
         raise ConfigError("Snakemake is running here, or was killed: wait for it, or run `snakemake --unlock` first")
-    for group in unneeded:
+    groups = list(unneeded)
+    for path in (path for group in groups for path in group.files):
+        confinement.check_written(root / path)
+    for group in groups:
         for path in group.files:
             with storage.output_errors(root / path):
                 (root / path).unlink(missing_ok=True)
