@@ -1,4 +1,7 @@
-"""Corpora of earlier versions: version 0.1.0 made `kept_corpus.tar.xz` of two drawn clips, and it never changes."""
+"""Corpora of earlier versions, which never change: version 0.1.0 made both of drawn clips.
+
+`kept_corpus.tar.xz` has an evaluation, and `kept_composed.tar.xz` composed retrieval in rows that no version has now.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,14 @@ SCHEMA_VERSION in `perturbations/manifest/files.py`, and CHANGELOG.md says that 
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    with tarfile.open(Path(__file__).with_name("kept_corpus.tar.xz")) as archive:
+def kept(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    name = getattr(request, "param", "kept_corpus")
+    with tarfile.open(Path(__file__).with_name(f"{name}.tar.xz")) as archive:
         archive.extractall(tmp_path, filter="data")
     monkeypatch.chdir(tmp_path)
     for path in (tmp_path / "manifests").rglob("*.parquet"):
+        if files.is_former(path):
+            continue
         kind = files.kind_of(path)
         problem = files.column_problem(kind, pq.read_schema(path))
         assert problem is None, f"{kind.row.__module__}.{kind.row.__name__}: {path.name}: {problem}.{REMEDY}"
@@ -67,6 +73,17 @@ def test_a_kept_corpus_is_whole_and_says_what_it_does_not_record(kept: Path) -> 
         (note,) = summary.notes
         assert "a hash of its metadata, its file and pages in a list" in note
         assert " 'recall_at_1'" not in note, "it was recorded under another name"
+
+
+@pytest.mark.parametrize("kept", ["kept_composed"], indirect=True)
+def test_a_corpus_with_dropped_rows_of_composed_retrieval_is_whole_and_published(kept: Path) -> None:
+    assert {name: summary.findings for name, summary in verified().items() if summary.findings} == {}
+    results = read_manifest("manifests/ego/composed/results.parquet")
+    assert set(results["perturbed"]) == {"nothing", "clips"}
+    manifest = "manifests/ego/mlvp/videos.parquet"
+    assert main(["export", manifest, "--format", "recipe", "-o", "published"]) == 0
+    assert main(["regenerate", "published", "--clips", "videos/u", "-o", "again"]) == 0
+    assert main(["verify", "again/manifests"]) == 0
 
 
 def test_a_kept_corpus_is_read_and_exported(kept: Path) -> None:
@@ -115,6 +132,32 @@ def test_merged_parts_say_which_columns_some_of_them_lack(kept: Path) -> None:
     summary = verified()["mlvp/videos.parquet"]
     assert summary.findings == []
     assert any("the column 'ssim'" in note for note in summary.notes)
+
+
+FORMER = pa.table({"dataset": ["tiny"], "gallery": ["local_full"], "strategy": ["visual"], "r1": [50.0]})
+
+
+def test_a_kind_that_a_version_dropped_opens_as_a_table(
+    kept: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = kept / "manifests/tiny/composed/results.parquet"
+    path.parent.mkdir()
+    about = {"kind": "composed_results", "schema_version": 5, "package_version": "0.1.0", "root": "../../.."}
+    files._encode(FORMER, about | files.describe(RESULTS, FORMER), path)
+    assert read_manifest(path)["r1"].to_list() == [50.0]
+    with pytest.raises(ManifestError, match="composed_results, which no job reads any more.*run snakemake again"):
+        files.kind_of(path)
+    summaries = verified(fast=True)
+    assert not any(summary.findings for summary in summaries.values()), "its ranks are no lost file"
+    summary = summaries["composed/results.parquet"]
+    assert summary.rows == 1
+    assert "an earlier version made it" in summary.notes[0]
+    pytest.importorskip("torch")
+    own = str(next((kept / "manifests/tiny/adaptation").rglob("results.parquet")))
+    assert main(["report", "--results", own, str(path), "-o", "report.html"]) == 0, capsys.readouterr().err
+    assert f"{path} is of an earlier version" in caplog.text
+    files._encode(FORMER.slice(0, 0), about | files.describe(RESULTS, FORMER), path)
+    assert "changed after it was written" in verified(fast=True)["composed/results.parquet"].findings[0].problem
 
 
 def _retyped(table: pa.Table) -> pa.Table:

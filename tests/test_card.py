@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import clips
 import pytest
+from looping import each
 
+from perturbations.config.sections import Backends
 from perturbations.engine import corpus_card
-from perturbations.engine.comparability import comparability, reasons
-from perturbations.evaluation.rows import ResultRow
+from perturbations.engine.comparability import comparability
 from perturbations.manifest import sets
-from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import COMPLETE, QUARANTINED, TextRow, VideoRow
 from perturbations.plan import caption_recipes, recipe
+from perturbations.suites import published as tables
 from perturbations.suites import registry
 
 
@@ -30,10 +31,17 @@ def text(key: str, backend: str = "offline", variant: str | None = None) -> Text
     return clips.text_row(wanted, source_text="a man sings", text="a man sinfs")
 
 
-def a_split(key: str, count: int = 1_000, **columns: Any) -> list[VideoRow]:
+@pytest.fixture(autouse=True)
+def _split_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the published split were what `a_split` lists."""
+    known = {1_000: tables.SplitHashes(sets.ids_sha256(f"video{number}" for number in range(1_000)))}
+    monkeypatch.setattr(tables, "SPLITS", {**tables.SPLITS, "msrvtt": known})
+
+
+def a_split(key: str, count: int = 1_000, start: int = 0, **columns: Any) -> list[VideoRow]:
     """A row of each clip of a split."""
     row = replace(video(key), status=COMPLETE, **columns)
-    return [replace(row, item_id=f"video{number}") for number in range(count)]
+    return [replace(row, item_id=f"video{number}") for number in range(start, start + count)]
 
 
 def test_a_whole_published_split_compares_as_far_as_a_corpus_can() -> None:
@@ -42,11 +50,11 @@ def test_a_whole_published_split_compares_as_far_as_a_corpus_can() -> None:
     stored = a_split("msrvtt_p/jpeg", storage="video/released", storage_psnr_db=33.0)
     assert comparability(stored, adapter="msrvtt").startswith("comparable with published numbers of MSRVTT-P")
     released = text("mm_robustness/ocr", variant="released")
-    rows = [replace(released, caption_id=str(place)) for place in range(1_000)]
+    rows = [replace(released, item_id=f"video{place}", caption_id=str(place)) for place in range(1_000)]
     assert comparability([], rows, adapter="msrvtt") == of_hat_vtr
 
 
-@pytest.mark.parametrize(
+@each(
     ("rows", "adapter", "reason"),
     [
         (
@@ -60,7 +68,8 @@ def test_a_whole_published_split_compares_as_far_as_a_corpus_can() -> None:
             "no retrieval with videos of mm_robustness was published, only with im",
         ),
         (a_split("transmission/packet_loss", 2), "msrvtt", "no retrieval with videos of transmission was published"),
-        (a_split("mlvp/fog", 999), "msrvtt", "999 clips, and the published split of msrvtt has 1,000"),
+        (a_split("mlvp/fog", 999), "msrvtt", "999 items are listed, and the published split of msrvtt has 1,000"),
+        (a_split("mlvp/fog", start=1), "msrvtt", "the 1,000 listed items are not those of the published split of "),
         (
             a_split("mlvp/fog") + a_split("mlvp/snow", 1, variant="paper"),
             "msrvtt",
@@ -80,7 +89,6 @@ def test_a_whole_published_split_compares_as_far_as_a_corpus_can() -> None:
             "1 of 1,",
         ),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_differs_from_the_published_experiment_is_named(rows: list[VideoRow], adapter: str, reason: str) -> None:
     verdict = comparability(rows, adapter=adapter)
@@ -98,6 +106,20 @@ def test_all_reasons_stand_in_one_sentence() -> None:
         "images; the variant is paper; the authors' code makes these otherwise: fog, frost, gaussian_noise; offline "
         "backends made frost (frost); severities are calibrated; parameters are not the published ones: gaussian_noise"
     )
+
+
+@pytest.mark.parametrize(("donors", "told"), [("", True), ("data", True), ("data_train", False)])
+def test_donors_out_of_the_evaluated_dataset_are_named(donors: str, told: bool) -> None:
+    row = replace(video("mlvp/event_insertion", donors=donors), dataset="data", guide="{}")
+    assert ("donors are clips of the evaluated dataset" in comparability([row], adapter="msrvtt")) == told
+
+
+@pytest.mark.parametrize("images", [None, "paintings"])
+def test_styles_that_the_package_draws_are_named(images: str | None) -> None:
+    style = {"backend": "pretrained", "encoder": "e", "encoder_sha256": "0" * 64, "decoder": "d", "images": images}
+    backends = Backends.model_validate({"style": {**style, "decoder_sha256": "0" * 64}})
+    row = replace(video("mlvp/style_transfer", backends=backends), guide="{}")
+    assert ("styles are drawn by the package" in comparability([row], adapter="msrvtt")) == (images is None)
 
 
 def test_offline_players_of_captions_are_named_with_what_they_change() -> None:
@@ -121,42 +143,12 @@ def test_the_card_says_what_became_of_every_listed_clip() -> None:
     assert "made by perturbations 1.2.3; configuration abc" in "\n".join(lines)
 
 
-def test_a_clip_that_did_not_change_is_no_part_of_the_mean() -> None:
+def test_a_clip_that_did_not_change_is_no_part_of_the_mean_and_a_card_without_a_video_is_one() -> None:
     values = [(1, math.inf), (1, 30.0), (1, 20.0), (2, math.inf), (3, None)]
     rows = [replace(video("mlvp/temporal_scrambling", severity), psnr_db=value) for severity, value in values]
     listed = sets.Listed(listed=3, listed_sha256="0", complete=3, quarantined=0, missing=0, scenarios=3)
     line = corpus_card.card(registry.suite("mlvp"), rows, listed, {"dataset": "data"}).splitlines()[-1]
     assert line.endswith("| 25.0 / equal / - |")
-
-
-def test_a_card_without_a_video_is_one() -> None:
     listed = sets.Listed(listed=2, listed_sha256="0", complete=0, quarantined=0, missing=2, scenarios=5)
     text = corpus_card.card(registry.suite("mlvp"), [], listed, {"dataset": "data"})
     assert "0 of 2 listed clips complete; 2 missing" in text
-
-
-@pytest.mark.parametrize(
-    ("columns", "reason"),
-    [
-        ({}, ""),
-        ({"dataset": "demo"}, "the dataset is demo, and the tables are of msrvtt"),
-        ({"queries": 998}, "998 queries, and the published split has 1000"),
-        ({"queries": 990, "missing_queries": 10}, "10 of 1,000 queries are missing"),
-        ({"backend": '{"retrieval": "demo_encoder"}'}, "the model is a small encoder that the workflow trained on "),
-        ({"backend": '{"corpus": "severities are calibrated"}'}, "severities are calibrated"),
-    ],
-)
-def test_a_result_names_why_it_does_not_compare(columns: dict[str, Any], reason: str) -> None:
-    @dataclass(frozen=True)
-    class Preset:
-        paper: str = "hat_vtr"
-        tables: tuple[str, ...] = ("1",)
-
-    plain = {
-        column.name: None if column.optional else column.words[0] if column.words else column.type()
-        for column in columns_of(ResultRow)
-    }
-    row = ResultRow(**{**plain, "dataset": "msrvtt", "queries": 1_000, "backend": "{}", **columns})
-    found = reasons(Preset(), asdict(row))
-    assert len(found) == bool(reason)
-    assert "".join(found).startswith(reason)

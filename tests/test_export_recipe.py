@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,26 +15,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from perturbations import open_clip, read_manifest
-from perturbations.base import storage
+from perturbations.base import storage, sums
 from perturbations.cli.main import main
-from perturbations.exports.writing import output_folder, recipefiles
+from perturbations.exports.writing import output_folder, recipe_tables, recipefiles
 from perturbations.exports.writing.requests import Request
 from perturbations.manifest import files
-from perturbations.manifest.kinds import VIDEOS
+from perturbations.manifest.kinds import CAPTIONS, FILES, VIDEOS
 from perturbations.plan import recipe
 from perturbations.suites import registry as suites
 
 
 @pytest.fixture(scope="module")
 def tree(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = Path(shutil.copytree(small, tmp_path_factory.mktemp("publisher") / "tree"))
-    place = root / "manifests/data/mlvp/videos.parquet"
-    about = files.read_metadata(place) | {"suite": "mlvp"}
-    files.write(place, VIDEOS, files.rows_as_stored(place, VIDEOS), {name: about[name] for name in _ABOUT})
-    return root
-
-
-_ABOUT = ("root", "dataset", "suite")
+    return Path(shutil.copytree(small, tmp_path_factory.mktemp("publisher") / "tree"))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +50,7 @@ def regenerate(published: Path, held: Path, output: Path, *words: str) -> int:
 
 def test_an_export_of_recipes_has_no_pixels_and_no_paths_of_its_publisher(tree: Path, published: Path) -> None:
     every = [path for path in published.rglob("*") if path.is_file()]
-    assert {path.suffix for path in every} == {".parquet", ".json", ".md"} | {".csv"} & {path.suffix for path in every}
+    assert {path.suffix for path in every} - {".csv"} == {".parquet", ".json", ".md", ""}
     text = b"".join(path.read_bytes() for path in every if path.suffix != ".parquet").decode()
     assert "perturb regenerate" in text
     assert "extra_gated_prompt" not in text
@@ -112,7 +106,7 @@ def test_a_second_time_makes_what_is_missing_only(
     )
     capsys.readouterr()
     assert regenerate(published, held, output) == 0
-    assert f"({2 + recipes} made now), 0 have not" in capsys.readouterr().out
+    assert f"({2 + recipes} made now), 0 have not; 0 other" in capsys.readouterr().out
 
 
 def test_a_clip_that_is_another_one_is_reported_and_costs_no_other(
@@ -124,36 +118,106 @@ def test_a_clip_that_is_another_one_is_reported_and_costs_no_other(
     assert "9 clips have the published frames (9 made now), 6 have not" in capsys.readouterr().out
 
 
+def forged(published: Path, name: str, folder: Path, change: Callable[[Any], Any], **about: str) -> Path:
+    """An export in which somebody changed the first row of a table, with all of its hashes and the list of tables."""
+    copy = Path(shutil.copytree(published, folder))
+    place = copy / "data" / name
+    kind = files.kind_of(place)
+    first, *rest = files.read_rows(place, kind)
+    kept = {name: value for name, value in files.read_metadata(place).items() if name not in files.COUNTS}
+    files.write(place, kind, [*filter(None, [change(first)]), *rest], kept | about)
+    recipe_tables.write_list(copy, sorted((copy / "data").rglob("*.parquet")))
+    return copy
+
+
+EDITS = {
+    "a frame": ("mlvp/videos.parquet", {"frames_sha256": "0" * 64, "sha256": "0" * 64}),
+    "a severity": ("mlvp/videos.parquet", {"severity": 4}),
+    "an item": ("mlvp/videos.parquet", {"item_id": "another"}),
+    "a clock": ("mlvp/videos.parquet", {"fps": 24.0}),
+    "a recipe": ("mlvp/videos.parquet", {"recipe": "{}"}),
+    "a row": ("mlvp/videos.parquet", None),
+    "a clean clip": ("sources.parquet", {"item_id": "another"}),
+    "a mix": ("mlvp/mixed_types.parquet", {"severity": 4}),
+    "a caption": ("captions.parquet", {"text": "another"}),
+    "a split": ("sources.parquet", {"split": "another"}),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_table_is_named_also_where_its_hashes_fit(
+    published: Path, held: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], edit: str
+) -> None:
+    name, changes = EDITS[edit]
+    claimed = forged(published, name, tmp_path / "forged", lambda row: changes and replace(row, **changes))
+    root = sums.root(sums.read(published / sums.NAME))
+    assert regenerate(claimed, held, tmp_path / "out", "--root", root) == 1
+    assert f"its root is {sums.root(sums.read(claimed / sums.NAME))}, not {root}" in capsys.readouterr().err
+    is_claimed = {*(changes or {})} <= {*FILES[Path(name).stem].claimed}
+    assert regenerate(claimed, held, tmp_path / "out") == (0 if is_claimed and changes else 1)
+    done = capsys.readouterr()
+    assert Path(name).name in done.out + done.err
+    assert "Traceback" not in done.err
+    shutil.copy(published / sums.NAME, claimed)
+    assert regenerate(claimed, held, tmp_path / "out") == 1
+    assert f"{claimed / 'data' / name} is not the file that" in capsys.readouterr().err
+
+
+def test_a_lost_table_is_named(
+    published: Path, held: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = Path(shutil.copytree(published, tmp_path / "lost"))
+    (lost / "data/captions.parquet").unlink()
+    assert regenerate(lost, held, tmp_path / "out") == 1
+    assert "captions.parquet is missing" in capsys.readouterr().err
+    (lost / sums.NAME).unlink()  # as earlier versions wrote it
+    assert regenerate(lost, held, tmp_path / "out", "--root", "0" * 64) == 1
+    assert regenerate(lost, held, tmp_path / "out") == 0
+    assert "has no SHA256SUMS: whether a table was lost" in caplog.text
+    assert "has no captions.parquet: what follows from it is not proven" in caplog.text
+
+
+def test_a_changed_manifest_is_not_published(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed = Path(shutil.copytree(tree, tmp_path / "tree"))
+    place = changed / "manifests/data/captions.parquet"
+    first, *rest = files.read_rows(place, CAPTIONS)
+    listing = (changed / "manifests/data/SHA256SUMS").read_bytes()
+    files.write(place, CAPTIONS, [replace(first, text="another"), *rest], files.read_metadata(place))
+    (changed / "manifests/data/SHA256SUMS").write_bytes(listing)
+    manifest = str(changed / "manifests/data/mlvp/videos.parquet")
+    assert main(["export", manifest, "--format", "recipe", "-o", str(tmp_path / "out")]) == 1
+    assert f"{place} was changed after it was written" in capsys.readouterr().err
+
+
 def test_frames_that_differ_are_an_error_and_the_published_hash_stays(
     published: Path, held: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    claimed = Path(shutil.copytree(published, tmp_path / "claimed"))
-    place = claimed / "data/mlvp/videos.parquet"
-    rows = files.rows_as_stored(place, VIDEOS)
-    rows[0] = replace(rows[0], frames_sha256="0" * 64, sha256="0" * 64)
-    files.write(place, VIDEOS, rows, {name: files.read_metadata(place)[name] for name in _ABOUT})
+    name, changes = EDITS["a frame"]
+    claimed = forged(published, name, tmp_path / "claimed", lambda row: replace(row, **changes))
     assert regenerate(claimed, held, tmp_path / "out") == 1
     assert "its frames are not the published ones" in capsys.readouterr().out
-    again = files.rows_as_stored(tmp_path / "out/manifests/data/mlvp/videos.parquet", VIDEOS)
+    rows, again = (
+        files.rows_as_stored(place / name, VIDEOS) for place in (claimed / "data", tmp_path / "out/manifests/data")
+    )
     assert [row.frames_sha256 for row in again] == [row.frames_sha256 for row in rows]
 
 
-@pytest.mark.parametrize("planted", ["source", "stored", "dataset", "suite", "marker"])
+@pytest.mark.parametrize("planted", ["source", "stored", "dataset", "suite", "marker", "manifests", "corpora"])
 def test_a_stranger_s_export_writes_and_reads_nowhere_else(
     published: Path, held: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], planted: str
 ) -> None:
-    evil = Path(shutil.copytree(published, tmp_path / "evil"))
-    place = evil / "data/mlvp/videos.parquet"
-    rows, about = files.rows_as_stored(place, VIDEOS), {name: files.read_metadata(place)[name] for name in _ABOUT}
-    if planted == "source":
-        rows = [replace(row, source_path="../my clips/1.mp4") for row in rows]
-    elif planted == "stored":
-        rows = [replace(row, path="manifests/data/mlvp/videos.parquet" if row.path else None) for row in rows]
-    elif planted == "marker":
+    change = {
+        "source": lambda row: replace(row, source_path="../my clips/1.mp4"),
+        "stored": lambda row: replace(row, path=row.path and "manifests/data/mlvp/videos.parquet"),
+    }.get(planted, lambda row: row)
+    about = {planted: "../../up"} if planted in ("dataset", "suite") else {}
+    evil = forged(published, "mlvp/videos.parquet", tmp_path / "evil", change, **about)
+    if planted == "marker":
         (evil / output_folder.MARKER).write_text("{}", "utf-8")
-    else:
-        about[planted] = "../../up"
-    files.write(place, VIDEOS, rows, about)
+    elif planted in ("manifests", "corpora"):
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / planted).symlink_to(tmp_path / "elsewhere")
     before = {path: storage.sha256(path) for path in tmp_path.rglob("*") if path.is_file()}
     status = regenerate(evil, held, tmp_path / "out")
     assert status == (0 if planted == "stored" else 1)  # a path is not taken from the export

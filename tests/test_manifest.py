@@ -15,8 +15,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from looping import each
 
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
@@ -104,6 +105,7 @@ def names_of(kind: RowKind[Any]) -> list[str]:
 # --- written and read ------------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=60)
 @given(table=rows_of_a_kind(), random=st.randoms(use_true_random=False))
 def test_rows_come_back_in_one_order_whatever_the_order(
     table: tuple[RowKind[Any], list[Any]], random: Any, tmp_path_factory: pytest.TempPathFactory
@@ -122,11 +124,16 @@ def test_rows_come_back_in_one_order_whatever_the_order(
     assert files.rows_as_stored(folder / "one.parquet", kind) == stored
 
 
-def test_keys_are_ordered_by_value_not_by_text(tmp_path: Path) -> None:
+def test_keys_are_ordered_by_value_and_rows_counted_by_status(tmp_path: Path) -> None:
     rows = [filled(QuarantineRow, severity=severity) for severity in (10, 9, None, 1, 2)]
     files.write(tmp_path / "a.parquet", QUARANTINE, rows)
     stored = files.read_rows(tmp_path / "a.parquet", QUARANTINE)
     assert [row.severity for row in stored] == [None, 1, 2, 9, 10]
+    statuses = (MISSING, QUARANTINED, MISSING)
+    rows = [filled(QuarantineRow, severity=place, status=status) for place, status in enumerate(statuses)]
+    files.write(tmp_path / "a.parquet", QUARANTINE, rows)
+    described = files.read_metadata(tmp_path / "a.parquet")
+    assert (described["rows"], described["statuses"]) == (3, {"missing": 2, "quarantined": 1})
 
 
 def test_metadata_comes_back(tmp_path: Path) -> None:
@@ -142,14 +149,6 @@ def test_metadata_comes_back(tmp_path: Path) -> None:
         "é": [1, 2],
         "rows": 0,
     }
-
-
-def test_a_manifest_counts_its_rows_by_status(tmp_path: Path) -> None:
-    statuses = (MISSING, QUARANTINED, MISSING)
-    rows = [filled(QuarantineRow, severity=place, status=status) for place, status in enumerate(statuses)]
-    files.write(tmp_path / "a.parquet", QUARANTINE, rows)
-    described = files.read_metadata(tmp_path / "a.parquet")
-    assert (described["rows"], described["statuses"]) == (3, {"missing": 2, "quarantined": 1})
 
 
 def test_hashes_tell_keys_from_content(tmp_path: Path) -> None:
@@ -170,15 +169,12 @@ def test_hashes_tell_keys_from_content(tmp_path: Path) -> None:
     )
 
 
-def test_writing_again_replaces(tmp_path: Path) -> None:
+def test_writing_again_replaces_and_parts_concatenated_are_the_whole(tmp_path: Path) -> None:
     path = tmp_path / "new" / "a.parquet"
     files.write(path, CAPTIONS, captions("a", "b"))
     files.write(path, CAPTIONS, captions("c"))
     assert files.read_rows(path, CAPTIONS) == captions("c")
     assert list(path.parent.iterdir()) == [path]
-
-
-def test_parts_concatenated_are_the_manifest_of_all_their_rows(tmp_path: Path) -> None:
     rows = [
         filled(RankRow, query_id=name, mix=mix, severity=severity)
         for name in ("é", "b", "😀")
@@ -231,7 +227,7 @@ def test_what_may_be_empty_is_what_the_types_say() -> None:
     assert by_name["error"].words is None
 
 
-def test_a_row_is_made_from_columns_by_name() -> None:
+def test_a_row_is_made_from_columns_by_name_and_a_lacking_one_is_named() -> None:
     row = filled(CompleteSource, item_id="a", fps=25.0, start_s=None)
     assert row_from(SOURCES, values_of(row)) == row
     # A DataFrame turns whole numbers into floats where others are missing, and has columns of its own.
@@ -240,9 +236,14 @@ def test_a_row_is_made_from_columns_by_name() -> None:
     assert row_from(TEXTS, {**values_of(filled(TEXTS.row)), "accepted": False}).accepted is False
     vector = row_from(ANALYSES, {**values_of(filled(ANALYSES.row)), "vector": np.array([1.0, 2.0])}).vector
     assert vector == (1.0, 2.0)
+    columns = values_of(filled(CompleteSource))
+    del columns["sha256"]
+    with pytest.raises(ManifestError, match="a row of sources lacks the column 'sha256'"):
+        row_from(SOURCES, columns)
+    assert row_from(SOURCES, {**columns, "status": "missing"}).sha256 is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "column", "value"),
     [
         (SOURCES, "item_id", 7),
@@ -267,14 +268,6 @@ def test_a_value_of_another_type_is_named(kind: RowKind[Any], column: str, value
         row_from(kind, columns)
 
 
-def test_a_lacking_column_is_named() -> None:
-    columns = values_of(filled(CompleteSource))
-    del columns["sha256"]
-    with pytest.raises(ManifestError, match="a row of sources lacks the column 'sha256'"):
-        row_from(SOURCES, columns)
-    assert row_from(SOURCES, {**columns, "status": "missing"}).sha256 is None
-
-
 # --- read by others --------------------------------------------------------------------------------------------------
 
 
@@ -293,16 +286,21 @@ def test_a_manifest_without_rows_has_no_row_group_and_an_earlier_one_is_sound(tm
     assert files.changed_parts(path, QUARANTINE, []) == ["bytes"]
 
 
-def test_pandas_and_pyarrow_read_it_plainly(tmp_path: Path) -> None:
+def test_pandas_and_pyarrow_read_it_plainly_and_read_manifest_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     files.write(path, CAPTIONS, captions("b", "a"))
     expected = [values_of(row) for row in captions("a", "b")]
     assert pd.read_parquet(path).to_dict("records") == expected
     assert pq.read_table(path).to_pylist() == expected
     assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
+    row = filled(SourceRow, item_id="a", path="a.mp4", width=3, fps=2.5)
+    files.write(tmp_path / "a.parquet", SOURCES, [replace(row, status=QUARANTINED)])
+    row = read_manifest(tmp_path / "a.parquet").iloc[0]
+    assert (row["item_id"], row["width"], row["fps"]) == ("a", 3, 2.5)
+    assert read_manifest(tmp_path / "a.parquet")["width"].dtype == np.int64
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@each("kind", KINDS.values())
 def test_an_empty_manifest_has_all_columns(kind: RowKind[Any], tmp_path: Path) -> None:
     files.write(tmp_path / "a.parquet", kind, [])
     frame = read_manifest(tmp_path / "a.parquet")
@@ -335,14 +333,6 @@ def test_read_manifest_makes_paths_absolute(
     located = [locations.located(row, base) for row in files.read_rows(path, VIDEOS)]
     assert [row.path for row in located] == [str(base / "corpora" / "a b.mp4"), None]
     assert [row.source_path for row in located] == ["/elsewhere/a.mp4", f"{base}/../b.mp4"]
-
-
-def test_read_manifest_leaves_other_columns_alone(tmp_path: Path) -> None:
-    row = filled(SourceRow, item_id="a", path="a.mp4", width=3, fps=2.5)
-    files.write(tmp_path / "a.parquet", SOURCES, [replace(row, status=QUARANTINED)])
-    row = read_manifest(tmp_path / "a.parquet").iloc[0]
-    assert (row["item_id"], row["width"], row["fps"]) == ("a", 3, 2.5)
-    assert read_manifest(tmp_path / "a.parquet")["width"].dtype == np.int64
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -399,7 +389,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_what_is_no_manifest_is_named(name: str, tmp_path: Path) -> None:
     maker, reason = REFUSED[name]
     path = tmp_path / "a.parquet"
@@ -525,7 +515,7 @@ def test_a_path_below_the_root_is_allowed(path: str, tmp_path: Path) -> None:
     assert locations.confined(tmp_path, path) == tmp_path / path
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     ["", ".", "/etc/passwd", "//a", "/data/a.mp4", "..", "../a.mp4", "a/../../b.mp4", "a/..", "a\0b", "corpora/\0"],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import sys
 import tarfile
@@ -24,11 +23,14 @@ import faults
 from perturbations.base import storage, sums
 from perturbations.base.errors import ManifestError, OutputError
 from perturbations.engine import render_clip
-from perturbations.manifest import files
-from perturbations.manifest.kinds import SOURCES, VIDEOS
+from perturbations.engine.comparability import comparability
+from perturbations.manifest import files, layout
+from perturbations.manifest.kinds import MIXES, SOURCES, VIDEOS, VideoRow
 from perturbations.plan import recipe
 from perturbations.suites import registry
-from perturbations.verify import run
+from perturbations.verify import clip_sets, derived, manifest_check, repair, run, strangers, undoing
+from perturbations.verify import tree as verified_tree
+from perturbations.verify.findings import Finding
 
 pytestmark = needs.wings("evaluation")  # whose results the kept corpus has
 
@@ -49,9 +51,32 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for item in "ab":  # rows are made again, with today's columns
         rows = [row for row in files.read_rows(videos, VIDEOS) if row.item_id != item]
         files.write(videos, VIDEOS, rows, files.read_metadata(videos))
-        with contextlib.chdir(root):
-            list(run.verify([Path("manifests")], run.Options(repair=True, stall_limit_s=60)))
+        looked_at = verified_tree.read([root / "manifests"])
+        manifest = looked_at.at(videos)
+        assert manifest is not None
+        check = manifest_check.ManifestCheck(looked_at, manifest, run.Options(stall_limit_s=60), remake=True)
+        list(clip_sets.check_videos(check))
+        assert check.corrected is not None
+        files.write(videos, VIDEOS, check.corrected, repair.metadata(looked_at, manifest, check.corrected))
+    looked_at = verified_tree.read([root / "manifests"])
+    for manifest in looked_at.chosen:
+        if manifest.kind == MIXES and (rows := derived.expected_rows(looked_at, manifest)) is not None:
+            files.write(manifest.path, MIXES, rows, manifest.about)
     return root
+
+
+def listed(path: Path, rows: list[Any], about: dict[str, Any] | None = None) -> None:
+    """Write a manifest with other rows, and hashes that fit, also in its list."""
+    files.write(path, files.kind_of(path), rows, about or files.read_metadata(path))
+
+
+def rewrite(path: Path, rows: list[Any], about: dict[str, Any] | None = None) -> None:
+    """Write a manifest with other rows, and hashes that fit; its list has the hash that it had."""
+    listing = sums.list_of(path)
+    assert listing is not None
+    before = listing.read_bytes()
+    listed(path, rows, about)
+    listing.write_bytes(before)
 
 
 @pytest.fixture
@@ -92,6 +117,20 @@ def test_a_fault_of_each_class_is_found_and_mended_or_left_alone(sound: Path, tm
     assert sum(outcome == "mended" for outcome in outcomes.values()) >= 15
 
 
+def left_by_repair(*, fast: bool = True, dry_run: bool = False) -> list[str]:
+    """What a repair of the tree in the working directory does not mend."""
+    options = run.Options(repair=True, fast=fast, stall_limit_s=60, dry_run=dry_run)
+    return [str(finding) for summary in run.verify([Path("manifests")], options) for finding in summary.findings]
+
+
+def repaired(*, fast: bool = True) -> list[str]:
+    """What is left to find after a repair of the tree in the working directory."""
+    left = left_by_repair(fast=fast)
+    found = faults.findings(Path(), fast=True)
+    assert bool(left) == bool(found)
+    return found
+
+
 def edit_cell(path: Path, name: str, value: object, *, hashed: bool = True) -> None:
     """Write another value into a column's first cell, with hashes that fit, or as another program does."""
     table = pq.read_table(path)
@@ -110,7 +149,7 @@ def test_a_wrong_parent_is_not_written_into_its_children(name: str, tree: Path) 
     summaries = list(run.verify([Path("manifests")], run.Options(fast=True, repair=True)))
     assert faults.contents(tree) == before
     told = [finding.problem for summary in summaries for finding in summary.findings]
-    assert any("not repaired, because manifests/tiny/sources.parquet has a problem itself" in text for text in told)
+    assert any("does not list it: put the listed file back" in text for text in told)
     assert any("run `snakemake --cores 1 manifests/tiny/sources.parquet`" in text for text in told)
 
 
@@ -132,9 +171,14 @@ def test_a_forged_file_with_a_fitting_row_is_mended_in_one_pass(tree: Path) -> N
     shutil.copy(other.path, forged.path)
     cells = ("bytes", "sha256", "frames_sha256", "bitrate_bps", "psnr_db", "ssim", "storage_psnr_db", "stored_frames")
     rows[0] = replace(forged, **{name: getattr(other, name) for name in cells})
+    rewrite(path, rows)
+    list(run.verify([Path("manifests/tiny/mlvp/videos.parquet")], run.Options(repair=True, stall_limit_s=60)))
+    assert faults.contents(tree) == before
+    shutil.copy(other.path, forged.path)
     files.write(path, VIDEOS, rows, about)  # the list of files is forged too
     assert all("mixed" in finding for finding in faults.findings(tree, fast=True))
-    list(run.verify([Path("manifests/tiny/mlvp/videos.parquet")], run.Options(repair=True, stall_limit_s=60)))
+    before = faults.contents(tree)
+    assert any("frames_sha256" in finding for finding in left_by_repair(fast=False))
     assert faults.contents(tree) == before
 
 
@@ -146,19 +190,52 @@ def test_a_deleted_suite_an_edited_page_and_a_file_of_no_suite_are_found_with_th
     for name in ("videos.parquet", "captions.md", "captions.parquet"):
         command = f"`snakemake --cores 1 manifests/tiny/mm_robustness/{name}` makes it again"
         assert any("mm_robustness" in text and command in text for text in findings), name
-    assert any(f"{page}: it was changed after it was written: delete it" in text for text in findings)
+    assert any(f"{page}: it was changed after it was written: put the listed file back" in text for text in findings)
     assert any("corpora/tiny/mm_robustness/pixelate/5/a.mp4: no row names this file" in text for text in findings)
 
 
 def test_a_forged_verdict_is_found_and_taken_back(tree: Path) -> None:
-    """Even where hashes, and the list of files, are computed again after it."""
+    """It is found even where its list is forged too, and then left."""
     path = Path("manifests/tiny/mlvp/videos.parquet")
     rows, about = files.read_rows(path, VIDEOS), files.read_metadata(path)
-    files.write(path, VIDEOS, rows, {**about, "comparability": "comparable with published numbers"})
-    (found,) = (text for text in faults.findings(tree, fast=True) if "comparability" in text)
-    assert "its rows give 'not comparable with published numbers" in found
-    faults.repair(tree, {}, fast=True)
-    assert files.read_metadata(path)["comparability"].startswith("not comparable")
+    about["comparability"] = comparability(rows, adapter=str(about.get("adapter", "")))
+    listed(path, rows, about)
+    for write in (rewrite, listed):
+        write(path, rows, {**about, "comparability": "comparable with published numbers"})
+        (verdict,) = (text for text in faults.findings(tree, fast=True) if "comparability" in text)
+        assert "its rows give 'not comparable with published numbers" in verdict
+        faults.repair(tree, {}, fast=True)
+        is_left = files.read_metadata(path)["comparability"].startswith("comparable")
+        assert is_left == (write != rewrite)
+
+
+def foreign_rows(path: Path) -> list[VideoRow]:
+    """The rows that another configuration, with another seed, gives a corpus."""
+    looked_at = verified_tree.read([path])
+    (manifest,) = (chosen.of(VIDEOS) for chosen in looked_at.chosen)
+    assert manifest is not None
+    rows = [replace(row, recipe=row.recipe.replace('"seed":0', '"seed":1'), sha256="f" * 64) for row in manifest.rows]
+    check = manifest_check.ManifestCheck(looked_at, manifest.restored(rows, manifest.about), run.Options(), remake=True)
+    list(clip_sets.check_videos(check))
+    return [row for row in check.corrected or [] if isinstance(row, VideoRow)]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_foreign_manifest_is_named_and_replaces_nothing(fast: bool, tree: Path) -> None:
+    """As an old backup brings it: of the suite alone, or of the dataset with its list."""
+    path = Path("manifests/tiny/mlvp/videos.parquet")
+    rows = foreign_rows(path)
+    clips_of = {row.path: row.sha256 for row in rows if row.path}
+    assert 2 * sum(storage.sha256(name) != digest for name, digest in clips_of.items()) > len(clips_of)
+    said = {
+        rewrite: "not the file that manifests/tiny/SHA256SUMS lists: put the listed",
+        listed: "may be of other clips",
+    }
+    for write, problem in said.items():
+        write(path, rows)
+        before = faults.contents(tree)
+        assert any(problem in text for text in left_by_repair(fast=fast))
+        assert faults.contents(tree) == before
 
 
 def test_a_missing_source_leaves_every_manifest_as_it_is(tree: Path) -> None:
@@ -170,14 +247,113 @@ def test_a_missing_source_leaves_every_manifest_as_it_is(tree: Path) -> None:
     assert faults.contents(tree) == before, "what can be put back is, whatever else is wrong"
 
 
+# --- a repair as a transaction ---------------------------------------------------------------------------------------
+
+
+def test_a_repair_is_shown_before_and_undone_after(tree: Path) -> None:
+    """Manifests, clips, leftovers, and what lay in a clip's place: all is as it was before the repair."""
+    sound_files = faults.contents(tree)
+    videos = Path("manifests/tiny/mlvp/videos.parquet")
+    places = [Path(row.path) for row in files.read_rows(videos, VIDEOS) if row.path]
+    places[0].write_bytes(b"damaged")
+    places[1].unlink()
+    places[2].unlink()
+    places[2].symlink_to("nowhere")
+    places[3].unlink()
+    places[3].mkdir()
+    leftover = places[0].with_name(".it.part-0123456789ab.mp4")
+    leftover.write_bytes(b"left")
+    _lose_rows(tree)
+    damaged = faults.contents(tree)
+    planned = [str(each) for each in repairs(dry_run=True)]
+    assert faults.contents(tree) == damaged
+    assert not Path("work").exists()
+    assert [str(each) for each in repairs()] == planned
+    assert {"the row is missing", strangers.LEFTOVER} <= {each.rpartition(": ")[2] for each in planned}
+    assert faults.contents(tree) == sound_files
+    undone = undoing.undo(Path())
+    assert {*map(str, undone.restored)} == {*map(str, places[:4]), str(leftover), str(videos)}
+    assert faults.contents(tree) == damaged
+    assert places[2].readlink() == Path("nowhere")
+    assert places[3].is_dir()
+    with pytest.raises(ManifestError, match="no repair to undo"):
+        undoing.undo(Path())
+    repairs()
+    places[0].write_bytes(b"changed since")
+    assert undoing.undo(Path()).changed == [places[0]]
+    assert places[0].read_bytes() == b"changed since"
+
+
+def repairs(*, dry_run: bool = False) -> list[Finding]:
+    options = run.Options(repair=True, fast=True, stall_limit_s=60, dry_run=dry_run)
+    return [finding for summary in run.verify([Path("manifests")], options) for finding in summary.repaired]
+
+
+def test_repairs_that_were_killed_are_undone_with_the_next_and_others_are_forgotten(tree: Path) -> None:
+    first, second = sorted(Path("corpora").rglob("*.mp4"))[:2]
+    originals = {first: b"one", second: b"two"}
+    made = Path("made.mp4")
+
+    def put(path: Path) -> None:
+        made.write_bytes(b"made")
+        undoing.put(Path(), path, made, storage.sha256(made))
+
+    for is_killed, restored in ((True, [second, first]), (False, [second])):
+        for path, content in originals.items():
+            path.write_bytes(content)
+        undoing.begin(Path())
+        put(first)
+        if not is_killed:
+            undoing.end(Path())
+        undoing.begin(Path())
+        put(second)
+        assert undoing.undo(Path()).restored == restored
+    made.write_bytes(b"other")
+    with pytest.raises(ManifestError, match="not the recorded file"):
+        undoing.put(Path(), first, made, storage.sha256(second))
+    assert first.read_bytes() == b"made"
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"path": "../../stolen", "kept": null, "sha256": null}', "no file of a run"),
+        ('{"path": "elsewhere/a", "kept": null, "sha256": null}', "no file of a run"),
+        ('{"path": "corpora/a", "kept": "../../config.yaml", "sha256": null}', "which no repair kept"),
+        ('{"path": "corpora/a"}', "which no repair wrote"),
+        ("[]", "which no repair wrote"),
+    ],
+)
+def test_a_journal_of_a_stranger_leads_nowhere(line: str, problem: str, tree: Path) -> None:
+    journal = Path(layout.at("repair_journal"))
+    journal.parent.mkdir(parents=True)
+    journal.write_text(f"{line}\n")
+    with pytest.raises((ManifestError, OutputError), match=problem):
+        undoing.undo(Path())
+
+
+def test_a_copied_folder_and_a_wrong_root_make_nothing_and_stop_nothing(tree: Path) -> None:
+    shutil.copytree("manifests/tiny", "manifests/tiny2")
+    before = faults.contents(tree)
+    left = left_by_repair(fast=False)
+    assert faults.contents(tree) == before
+    assert any("manifests/tiny2/mlvp/videos.parquet: its metadata says" in text for text in left)
+    shutil.rmtree("manifests/tiny2")
+    lost = _first(tree)
+    for path in sorted(Path("manifests").rglob("*.parquet")):
+        stored = path.read_bytes()
+        rewrite(
+            path, files.read_rows(path, files.kind_of(path)), {**files.read_metadata(path), "root": "../../../../.."}
+        )
+        lost.rename("aside")
+        left = left_by_repair()
+        assert any(text.startswith(f"{path}: ") and "root" in text for text in left), path
+        Path("aside").rename(lost) if not lost.exists() else Path("aside").unlink()
+        path.write_bytes(stored)
+        assert faults.findings(tree, fast=True) == []
+
+
 # --- how it is told, and how far a repair goes ----------------------------------------------------------------------
-
-
-def repaired(*, fast: bool = True) -> list[str]:
-    """What is left to find after a repair of the tree in the working directory."""
-    for _ in run.verify([Path("manifests")], run.Options(repair=True, fast=fast, stall_limit_s=60)):
-        pass
-    return faults.findings(Path(), fast=True)
 
 
 def _first(root: Path) -> Path:
@@ -188,22 +364,21 @@ def _edit(name: str, value: object) -> Callable[[Path], None]:
     def edit(root: Path) -> None:
         path = root / "manifests/tiny/mlvp/videos.parquet"
         rows = files.read_rows(path, VIDEOS)
-        about = files.read_metadata(path)
-        files.write(path, VIDEOS, [replace(rows[0], **{name: value}), *rows[1:]], about)
+        rewrite(path, [replace(rows[0], **{name: value}), *rows[1:]])
 
     return edit
 
 
 def _lose_rows(root: Path) -> None:
     path = root / "manifests/tiny/mlvp/videos.parquet"
-    files.write(path, VIDEOS, files.read_rows(path, VIDEOS)[2:], files.read_metadata(path))
+    rewrite(path, files.read_rows(path, VIDEOS)[2:])
 
 
 def _miscount(root: Path) -> None:
     path = root / "manifests/tiny/mlvp/videos.parquet"
     about = files.read_metadata(path)
     about["set"] = {**about["set"], "listed": 1000, "missing": 997}
-    files.write(path, VIDEOS, files.read_rows(path, VIDEOS), about)
+    rewrite(path, files.read_rows(path, VIDEOS), about)
 
 
 MENDED: dict[str, Callable[[Path], object]] = {
@@ -230,7 +405,7 @@ def _place(root: Path) -> Path:
 def _halve(path: Path) -> None:
     kind = files.kind_of(path)
     rows = files.read_rows(path, kind)
-    files.write(path, kind, rows[: len(rows) // 2], files.read_metadata(path))
+    rewrite(path, rows[: len(rows) // 2])
 
 
 @pytest.mark.parametrize("name", MENDED)

@@ -1,7 +1,8 @@
-"""The types of arrays, and the uniform sampling of frames, once for all rooms."""
+"""The types of arrays, the uniform sampling of frames, and equal rows, once for all rooms."""
 
 from __future__ import annotations
 
+import hashlib
 from itertools import pairwise
 
 import numpy as np
@@ -28,3 +29,15 @@ def uniform_indices(num_frames: int, total: int) -> list[int]:
     edges = np.linspace(0, total, spans + 1).astype(int).tolist()
     middles = [(start + end - 1) // 2 for start, end in pairwise(edges)]
     return middles + [middles[-1]] * (num_frames - spans)
+
+
+def distinct_rows(rows: NDArray[np.generic]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places of the first of equal rows, and of each row its place among these; both in the rows' order, int64.
+
+    Rows are equal where their bytes are. A product of matrices rounds equal rows differently in different blocks, so
+    that only scores of distinct rows, computed once, tie where features are equal.
+    """
+    seen: dict[bytes, int] = {}
+    hashes = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows)
+    places = np.array([seen.setdefault(row, len(seen)) for row in hashes], np.int64)
+    return np.unique(places, return_index=True)[1].astype(np.int64), places

@@ -13,6 +13,9 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+TARGETS: set[str] = set()
+"""The names of the workflow's targets, which it adds when it is read: what a mistyped one is compared with."""
+
 
 def summarize(logger: logging.Logger) -> None:
     """Leave out what a dry run says of each single job, and of the machine: a table of jobs per rule stays."""

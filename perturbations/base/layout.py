@@ -7,6 +7,10 @@ from pathlib import Path
 
 WORK, MANIFESTS, CORPORA = "work", "manifests", "corpora"
 TOP = (WORK, MANIFESTS, CORPORA)
+INDEX = f"{MANIFESTS}/index.html"
+"""The page of all pages, which the end of every run writes."""
+DOCUMENTATION = f"{MANIFESTS}/README.md"
+"""Of a checkout: what the columns of manifests mean."""
 
 
 def in_tree(path: Path, folder: str = MANIFESTS) -> tuple[Path, Path] | None:

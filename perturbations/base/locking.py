@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +27,9 @@ def one_job(journal: Path) -> Iterator[None]:
     path = journal.with_suffix(".lock")
     with storage.output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            if path.lstat().st_nlink > 1:  # of a tree that was copied by hard links, or planted
+                path.unlink()
     with storage.opened(path, "a+", encoding="utf-8", errors="replace") as file:
         _acquire(file, path)
         try:

@@ -140,6 +140,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 def opened(path: Path, mode: str, **options: Any) -> IO[Any]:
     """Open a file that runs keep and change in place: not through a link, and no pipe. `options` are those of `open`.
 
+    A file that has a second name is not written: it may be anything.
     Raises `OutputError` when it is no plain file or the system refuses to write, `OSError` when it cannot be read.
     """
     if mode.startswith("r"):
@@ -160,7 +161,8 @@ def _plain_file(path: Path, mode: str, options: Mapping[str, Any]) -> IO[Any]:
 
 def _descriptor(path: str, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or (flags & os.O_ACCMODE and status.st_nlink > 1):
         os.close(descriptor)
         raise OSError(errno.ELOOP, "no plain file")
     return descriptor

@@ -31,6 +31,9 @@ Declare: TypeAlias = "Callable[[argparse._SubParsersAction[Any]], object]"
 ShelfLines = Callable[[], list[tuple[str, dict[str, object]]]]
 """The line of each thing of a shelf for `perturb list`, and the same as JSON."""
 
+ShelfDetails = Callable[[str | None], list[tuple[str, dict[str, object]]]]
+"""The same of the details of one thing of a shelf, or of all: lines that may be wrapped."""
+
 
 def nothing(*_: object) -> tuple[Never, ...]:
     """What a function gives that a wing leaves out."""
@@ -59,6 +62,7 @@ class Wing:
         commands: title of a section of `perturb --help` -> name of a command -> what declares it.
         declare_jobs: declares the commands of its rules.
         shelves: names of shelves that `perturb list` prints.
+        cells: names of those of them that have published cells, for `perturb list SHELF NAME --cells`.
         work: lines that say what a run does, given one name of a rule per job.
         pack: packs the files of a part, for runs in an object store.
         unpack: unpacks what was brought to a job of such a run.
@@ -79,6 +83,7 @@ class Wing:
     commands: Mapping[str, Mapping[str, Declare]] = field(default_factory=dict)
     declare_jobs: Declare = nothing
     shelves: Mapping[str, ShelfLines] = field(default_factory=dict)
+    cells: Mapping[str, ShelfDetails] = field(default_factory=dict)
     work: Callable[[Collection[str]], Iterable[str]] = nothing
     pack: Callable[[Path, Iterable[str | None]], object] = nothing
     unpack: Callable[[], object] = nothing

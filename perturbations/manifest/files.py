@@ -18,7 +18,7 @@ from perturbations.base import jsontext, locking, storage, sums
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import file_limits, locations
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import COMPLETE, KINDS, SOURCE_STORAGE, SOURCES, TEXTS, RowKind, RowT
+from perturbations.manifest.kinds import COMPLETE, FORMER, KINDS, SOURCE_STORAGE, SOURCES, TEXTS, RowKind, RowT
 from perturbations.manifest.schemas import column_problem, completed
 from perturbations.manifest.schemas import schema_of as schema_of
 
@@ -96,8 +96,8 @@ def metadata_sha256(about: _About) -> str:
     return storage.sha256_of(json.dumps(rest, sort_keys=True).encode())
 
 
-def as_written(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About) -> bytes:
-    """The file of other rows or other metadata, in the form that the stored file has: its columns and its hashes.
+def as_written(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About) -> tuple[bytes, dict[str, object]]:
+    """The file and the metadata of other rows, in the form that the stored file has: its columns and its hashes.
 
     So that a repaired manifest of an earlier version equals the file that this version wrote.
     """
@@ -105,7 +105,7 @@ def as_written(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _Ab
     described = {**about, **describe(kind, table)}
     if METADATA_HASH in about:
         described[METADATA_HASH] = metadata_sha256(described)
-    return _encoded(table, described, empty_group=False)
+    return _encoded(table, described, empty_group=False), described
 
 
 def _encode(
@@ -201,6 +201,19 @@ def check(path: Path, kind: RowKind[RowT]) -> None:
     _checked(path, kind)
 
 
+def check_unchanged(path: Path) -> None:
+    """Raise `ManifestError` where a manifest is not as it was written: its cells, its metadata, or its list's file."""
+    check(path, kind_of(path))
+    about, listed = read_metadata(path), sums.recorded(path)
+    changed = "" if about.get(METADATA_HASH) in (None, metadata_sha256(about)) else "its metadata has another hash"
+    if listed is None and LISTED in about and sums.is_listed(path):
+        changed = f"{sums.list_of(path)} does not list it"
+    elif listed not in (None, storage.sha256(path)):
+        changed = f"{sums.list_of(path)} lists another file"
+    if changed:
+        raise ManifestError(f"{path} was changed after it was written: {changed}; `perturb verify` says what to do")
+
+
 def _checked(path: Path, kind: RowKind[RowT]) -> pa.Table:
     table = _stored_table(path, kind)
     if _sha256_of(table, table.column_names) != _described(path, table.schema).get("content_sha256"):
@@ -266,10 +279,28 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 def kind_of(path: Path) -> RowKind[Any]:
     """The kind of a manifest. Raises `ManifestError` when the file is not a manifest."""
-    name = read_metadata(path).get("kind")
+    about = read_metadata(path)
+    name = about.get("kind")
+    if name in FORMER:
+        raise ManifestError(f"{path} is of the kind {name}, which no job reads any more; {_way(about)}")
     if not isinstance(name, str) or name not in KINDS:
         raise ManifestError(f"{path} says it is a manifest of kind '{name}'; known: {sorted(KINDS)}")
     return KINDS[name]
+
+
+def is_former(path: Path) -> bool:
+    """Whether a manifest is of a kind of earlier versions, which opens as a table. Raises `ManifestError`."""
+    return read_metadata(path).get("kind") in FORMER
+
+
+def check_former(path: Path) -> pa.Table:
+    """The table of such a manifest. Raises `ManifestError` where it was changed after it was written."""
+    with _opened(path) as file:
+        schema = file.schema_arrow
+        table = _decoded(path, schema, file)
+    if _sha256_of(table, table.column_names) != _described(path, schema).get("content_sha256"):
+        raise ManifestError(f"{path} was changed after it was written: its content hash is another")
+    return table
 
 
 def read_manifest(path: str | Path) -> pd.DataFrame:
@@ -280,7 +311,7 @@ def read_manifest(path: str | Path) -> pd.DataFrame:
     missing or not a manifest, or when a row names a file outside the corpus.
     """
     path = Path(path)
-    table = _read_table(path, kind_of(path))
+    table = check_former(path) if is_former(path) else _read_table(path, kind_of(path))
     frame: pd.DataFrame = table.to_pandas()
     described = read_metadata(path)
     root = locations.root_of(path, described)
@@ -395,6 +426,12 @@ def failed_rows(path: Path) -> list[dict[str, str | None]]:
     return rows
 
 
+def stored_rows(path: Path) -> int:
+    """The number of rows of a manifest, from its end. Raises `ManifestError`."""
+    with _opened(path) as file:
+        return int(file.metadata.num_rows)
+
+
 def counts(path: Path) -> tuple[int, int]:
     """The number of complete and of other rows of a manifest or a part, from its metadata. Raises `ManifestError`."""
     statuses: dict[str, int] = read_metadata(path).get(_STATUSES, {})
@@ -433,13 +470,17 @@ def _stored_table(path: Path, kind: RowKind[RowT]) -> pa.Table:
             raise ManifestError(
                 f"{path} does not have the columns of {kind.name} manifests: {problem}; {_way(described)}"
             )
-        try:
-            file_limits.check(path, file.metadata)
-            table = file_limits.read(path, schema)
-            table.validate(full=True)
-            return table
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error
+        return _decoded(path, schema, file)
+
+
+def _decoded(path: Path, schema: pa.Schema, file: pq.ParquetFile) -> pa.Table:
+    try:
+        file_limits.check(path, file.metadata)
+        table = file_limits.read(path, schema)
+        table.validate(full=True)
+        return table
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error
 
 
 def _way(described: _About) -> str:

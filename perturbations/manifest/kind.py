@@ -31,6 +31,7 @@ class ManifestFile:
         twin: the manifest that the same rule writes with the same metadata.
         beside: the other manifests that are there wherever this one is, besides its twin and what it is made from.
         exported: whether it belongs to a published corpus.
+        claimed: the columns that nothing else tells: only a corpus' root shows whether they were changed.
     """
 
     path: str
@@ -40,6 +41,7 @@ class ManifestFile:
     twin: str = ""
     beside: tuple[str, ...] = ()
     exported: bool = False
+    claimed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class RowKind(Generic[RowT]):
         key: the columns that identify a row and order them.
         complete: the type of its complete rows, where those have more columns filled.
         renamed: columns that an earlier version wrote under other names: that name -> today's.
+        former: kinds that an earlier version wrote in its place, of other rows: they open as tables, and no job reads
+            them.
         files: the manifests of this kind, by the names that they have in `manifest.layout`.
     """
 
@@ -60,6 +64,7 @@ class RowKind(Generic[RowT]):
     key: tuple[str, ...]
     complete: type[RowT] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict, hash=False)
+    former: tuple[str, ...] = ()
     files: Mapping[str, ManifestFile] = field(default_factory=dict, compare=False)
 
     def type_of(self, status: object) -> type[RowT]:

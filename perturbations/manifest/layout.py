@@ -46,6 +46,7 @@ _PATTERNS = {
     "clip_marker": "corpora/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json",
     # of a run, and of every job
     "run": "work/run.txt",
+    "repair_journal": "work/.repair/journal.jsonl",
     "log": "work/logs/{job}.log",
     "benchmark": "work/benchmarks/{job}.tsv",
 }

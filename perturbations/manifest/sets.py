@@ -29,6 +29,9 @@ from perturbations.manifest.kinds import (
     VideoRow,
 )
 
+LOSSES = "source_losses"
+"""In the metadata of a corpus: `losses_of` its sources, where these lost something."""
+
 _SHOWN = 5
 
 _Key = TypeVar("_Key")
@@ -125,6 +128,20 @@ def _listed(statuses: Mapping[str, RowStatus], scenarios: int) -> Listed:
         missing=counts[MISSING],
         scenarios=scenarios,
     )
+
+
+def losses_of(sources: Iterable[SourceRow]) -> dict[str, int]:
+    """The number of clips per thing that their videos have and no perturbed clip: "10 bits" -> 3."""
+    return dict(
+        sorted(Counter(name for row in sources if row.source_losses for name in row.source_losses.split(", ")).items())
+    )
+
+
+def losses_sentence(about: Mapping[str, object]) -> str:
+    """What the sources of a corpus lost, from its metadata, in words; empty where they lost nothing."""
+    counted = about.get(LOSSES)
+    parts = [f"{name} of {count:,} clips" for name, count in counted.items()] if isinstance(counted, dict) else []
+    return f"not in the perturbed videos: {', '.join(parts)}" if parts else ""
 
 
 def quarantine_of(sources: Iterable[SourceRow], videos: Iterable[VideoRow]) -> list[QuarantineRow]:

@@ -1,4 +1,7 @@
-"""Verifies one row of a manifest of sources or videos: whether every cell is correct and the file fits the row."""
+"""Verifies one row of a manifest of sources or videos: whether every cell is correct and the file fits the row.
+
+Nothing is written here: `clip_repair` puts files back.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,7 @@ class ClipCheck:
         expected: the expected row, without the measured columns.
         root: the corpus's root.
         fast: whether to compare only the file's hash, and render nothing.
-        repair: whether to make the file again where it is missing or wrong.
-        rewrite: whether the row may change in a repair; otherwise only a file that equals the row's is put back.
+        remake: whether to render also what is missing or wrong, to know what the row was.
         same_tools: whether the same library versions made the file, so that it can be made again bit by bit.
         refused: why the file's folder leaves the corpus; "" where it does not.
         unrecorded: columns that the version which made the row did not have.
@@ -46,8 +48,7 @@ class ClipCheck:
     expected: VideoRow
     root: Path
     fast: bool
-    repair: bool
-    rewrite: bool
+    remake: bool
     same_tools: bool
     refused: str = ""
     unrecorded: Collection[str] = ()
@@ -62,17 +63,18 @@ class Checked:
         problems: what is wrong with the row.
         corrected: the correct row; None where it is not known.
         remark: why the row could not be verified completely; it is not a problem of the row.
-        mended: whether the file was made again.
-        damaged: whether a repair renders the file.
-        guessed: whether the row is only correct if its source was not changed since.
+        damage: the problem of the file; "" where it is the one that the row describes.
     """
 
     problems: tuple[str, ...]
     corrected: VideoRow | SourceRow | None
     remark: str = ""
-    mended: bool = False
-    damaged: bool = False
-    guessed: bool = False
+    damage: str = ""
+
+    @property
+    def may_be_put_back(self) -> bool:
+        """Whether only the file is wrong, and its row is not."""
+        return bool(self.damage) and self.problems == (self.damage,)
 
 
 def check_video(task: ClipCheck, tick: Tick) -> Checked:
@@ -83,21 +85,19 @@ def check_video(task: ClipCheck, tick: Tick) -> Checked:
     problems = [] if row is not None else ["the row is missing"]
     damage = _file_damage(task, row)
     corrected = None if row is None else _with_measured(expected, row)
-    source, remark, mended = None, "", False
-    is_rendered = task.repair or not task.fast
+    source, remark = None, ""
+    is_damaged = bool(damage) or row is None
+    is_rendered = task.remake or not task.fast
     if is_rendered:
         try:
             source = source_of(locations.located(expected, task.root))
         except (MediaError, ManifestError) as error:
             remark = f"cannot be rendered again: {error}"
-    blocked = damage is not None and expected.path is not None and (task.root / expected.path).is_dir()
-    is_damaged = damage is not None or row is None
-    if source is not None and not blocked and (task.repair if is_damaged else not task.fast):
+    if source is not None and (task.remake if is_damaged else not task.fast):
         try:
-            measured, mended = _made_again(task, source, tick, is_damaged=is_damaged)
+            measured = _measured_again(task, source, tick, is_damaged=is_damaged)
             corrected = clip_rows.complete_video(expected, measured)
         except (MediaError, ManifestError, OutputError) as error:
-            # A folder that cannot be written to must not prevent the repair of the others.
             problems.append(f"it cannot be made again: {error}" if is_damaged else f"made again, it differs: {error}")
     elif is_rendered and source is None and not task.fast and not damage and row is not None:
         problems += _frames_differ(task, row, tick)
@@ -105,7 +105,7 @@ def check_video(task: ClipCheck, tick: Tick) -> Checked:
     if row is not None and corrected is not None:
         corrected = as_recorded(corrected, row, {*task.unrecorded, "audio"})
         problems += differences(row, corrected)
-    return Checked(tuple(problems), corrected, remark, mended, damaged=is_damaged)
+    return Checked(tuple(problems), corrected, remark, damage)
 
 
 def _with_measured(expected: VideoRow, row: VideoRow) -> VideoRow:
@@ -118,10 +118,10 @@ def _target(task: ClipCheck) -> Path:
     return locations.confined(task.root, task.expected.path) if task.expected.path else task.root
 
 
-def _file_damage(task: ClipCheck, row: VideoRow | None) -> str | None:
-    """The problem of the stored file, judged by its size and hash; None where there is none."""
+def _file_damage(task: ClipCheck, row: VideoRow | None) -> str:
+    """The problem of the stored file, judged by its size and hash; "" where there is none."""
     if task.expected.path is None:
-        return None
+        return ""
     path = f"{task.root}/{task.expected.path}"
     problem = task.refused
     if not problem and os.path.islink(path):
@@ -132,55 +132,33 @@ def _file_damage(task: ClipCheck, row: VideoRow | None) -> str | None:
     if problem:
         return problem
     if os.path.isdir(path):
-        return _directory(Path(path), task.repair)
+        return f"there is a folder in the file's place: {path}"
     if not os.path.isfile(path):
         return f"the file is missing: {path}"
-    if row is None:
-        return None
-    if os.path.getsize(path) != row.bytes or storage.sha256(path) != row.sha256:
+    if row is not None and (os.path.getsize(path) != row.bytes or storage.sha256(path) != row.sha256):
         return f"the file is not the one that the row describes: {path}"
-    return None
+    return ""
 
 
-def _directory(path: Path, repair: bool) -> str:
-    if repair:
-        try:
-            path.rmdir()
-        except OSError as error:
-            reason = os.strerror(error.errno or 0)
-            return f"there is a folder in the file's place, and it cannot be removed: {path}: {reason}"
-    return f"there is a folder in the file's place: {path}"
+def with_sound_of(row: VideoRow | None, path: Path, *, wanted: bool, is_damaged: bool) -> bool:
+    """Whether a clip is made with sound: those of an earlier version, whose rows say nothing of it, have none."""
+    if row is None or row.audio is not None:
+        return wanted
+    return not is_damaged and path.is_file() and sound.is_in(path)
 
 
-def _made_again(task: ClipCheck, source: Source, tick: Tick, *, is_damaged: bool) -> tuple[Measured, bool]:
-    """What is measured of an entry that is made again, and whether its file was replaced by it.
+def _measured_again(task: ClipCheck, source: Source, tick: Tick, *, is_damaged: bool) -> Measured:
+    """What is measured of a clip that is made again, in a folder of its own.
 
-    Where other tools made an intact file, its frames are compared with rendered ones. Raises `MediaError`, and
-    `ManifestError` where the new file would change a row that may not change.
+    Where other tools made an intact file, its frames are compared with rendered ones. Raises `MediaError`.
     """
-    recipe, with_sound = parse(task.expected.recipe), task.with_sound
-    if task.row is not None and task.row.audio is None:  # an earlier version's, which made files without sound
-        with_sound = not is_damaged and task.expected.path is not None and sound.is_in(_target(task))
+    recipe, target = parse(task.expected.recipe), _target(task)
+    with_sound = with_sound_of(task.row, target, wanted=task.with_sound, is_damaged=is_damaged)
     if not is_damaged and not task.same_tools:
-        return render_clip.measure(recipe, source, _target(task), tick, with_sound=with_sound), False
-    if not task.repair or task.expected.path is None:
-        with storage.scratch_directory() as folder:
-            again = Path(folder) / f"again{render_clip.extension(recipe) or ''}"
-            return render_clip.produce(recipe, source, again, tick, with_sound=with_sound), False
-    target = _target(task)
-    temporary = storage.temporary_path(target)
-    with storage.output_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            measured = render_clip.produce(recipe, source, temporary, tick, with_sound=with_sound)
-            if not task.rewrite and (task.row is None or measured.sha256 != task.row.sha256):
-                raise ManifestError("the new file is not the one that the row describes, and the row may be right")
-            is_other = not target.is_file() or storage.sha256(target) != measured.sha256
-            if is_other:
-                os.replace(temporary, target)
-            return measured, is_other
-        finally:
-            temporary.unlink(missing_ok=True)
+        return render_clip.measure(recipe, source, target, tick, with_sound=with_sound)
+    with storage.scratch_directory() as folder:
+        again = Path(folder) / f"again{render_clip.extension(recipe) or ''}"
+        return render_clip.produce(recipe, source, again, tick, with_sound=with_sound)
 
 
 def _frames_differ(task: ClipCheck, row: VideoRow, tick: Tick) -> list[str]:
@@ -233,7 +211,7 @@ def check_source(row: SourceRow, root: Path, fast: bool, tick: Tick, unrecorded:
         problems.append(f"the file is not the one that the row describes: {path}")
     is_other = (size, digest) != (row.bytes, row.sha256)
     if fast:
-        return Checked(tuple(problems), replace(row, bytes=size, sha256=digest), guessed=is_other)
+        return Checked(tuple(problems), replace(row, bytes=size, sha256=digest))
     listed = ListedClip(
         item_id=row.item_id,
         source_video_id=row.source_video_id or "",
@@ -249,7 +227,7 @@ def check_source(row: SourceRow, root: Path, fast: bool, tick: Tick, unrecorded:
     except MediaError as error:
         return Checked((*problems, f"it cannot be decoded: {error}"), None)
     again = as_recorded(again, row, unrecorded)
-    return Checked((*problems, *([] if is_other else differences(row, again))), again, guessed=is_other)
+    return Checked((*problems, *([] if is_other else differences(row, again))), again)
 
 
 def _check_unused(row: SourceRow, root: Path, fast: bool, tick: Tick) -> Checked:

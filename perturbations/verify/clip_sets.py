@@ -5,6 +5,7 @@ What decodes or renders runs in processes of its own, several at once.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -16,8 +17,10 @@ from perturbations.base.progress import Tick, no_tick
 from perturbations.engine import supervise
 from perturbations.manifest import machine, sets
 from perturbations.manifest.kinds import SourceRow, VideoRow
-from perturbations.verify import clip_checks
+from perturbations.media import sound
+from perturbations.verify import clip_checks, clip_repair, repair
 from perturbations.verify.clip_checks import Checked, ClipCheck
+from perturbations.verify.clip_repair import ClipRepair
 from perturbations.verify.corpus_set import VerifiedCorpus
 from perturbations.verify.derived import doubled
 from perturbations.verify.findings import Finding, name_of
@@ -39,7 +42,6 @@ def check_sources(task: ManifestCheck[SourceRow]) -> Iterator[Finding]:
     ):
         for problem in checked.problems:
             yield Finding(manifest.path, name_of(row, manifest.kind.key), problem)
-        task.summary.guessed |= checked.guessed
         corrected.append(checked.corrected if isinstance(checked.corrected, SourceRow) else row)
     distinct = {row.item_id: row for row in corrected}
     # A listed item whose row is lost cannot be restored here: only planning can list it again.
@@ -52,17 +54,20 @@ def check_videos(task: ManifestCheck[VideoRow]) -> Iterator[Finding]:
     manifest, options, summary = task.manifest, task.options, task.summary
     corpus = VerifiedCorpus(task.tree, manifest)
     corpus.check_set()
-    clips = corpus.tasks(fast=options.fast, repair=options.repair, rewrite=task.rewrite)
-    corrected = []
+    clips = corpus.tasks(fast=options.fast, remake=task.remake)
+    corrected, lost = [], []
     for clip, checked in _checked(_check_video, clips, options):
-        subject = name_of(clip.expected, manifest.kind.key)
-        summary.findings += [Finding(manifest.path, subject, problem) for problem in checked.problems]
+        if checked.may_be_put_back and clip.row is not None:
+            lost.append((clip.row, Finding(manifest.path, name_of(clip.row, manifest.kind.key), checked.damage)))
+        else:
+            subject = name_of(clip.expected, manifest.kind.key)
+            summary.findings += [Finding(manifest.path, subject, problem) for problem in checked.problems]
         if checked.remark:
             summary.remarks[checked.remark] = summary.remarks.get(checked.remark, 0) + 1
-        summary.mended += checked.mended
         row = checked.corrected or clip.row
         if row is not None:
             corrected.append(row)
+    _put_back(task, lost)
     yield from corpus.findings
     note = machine.note(str(manifest.about.get("cpu_features", "")))
     if note and summary.findings:
@@ -76,10 +81,45 @@ def _check_source(row: SourceRow, tick: Tick, hashes: bool, *, root: Path, unrec
 
 
 def _check_video(task: ClipCheck, tick: Tick, hashes: bool) -> Checked:
-    return clip_checks.check_video(replace(task, fast=True, repair=False) if hashes else task, tick)
+    return clip_checks.check_video(replace(task, fast=True, remake=False) if hashes else task, tick)
+
+
+_FEW = 2
+"""Clips that may be damaged also where they are most of a corpus."""
+
+
+def _put_back(task: ManifestCheck[VideoRow], lost: Sequence[tuple[VideoRow, Finding]]) -> None:
+    """Put clips back, where that is to be done and the judge permits it; what is left is a finding."""
+    summary, manifest = task.summary, task.manifest
+    permitted = repair.permission(task.tree, manifest) if task.options.repair and not task.remake else None
+    others = sum(os.path.lexists(manifest.root / (row.path or "")) for row, _ in lost)
+    if permitted is not None and others > max(_FEW, sum(row.path is not None for row in manifest.rows) / 2):
+        permitted = repair.Permission(f"{others} files are others than its rows say, so it may be of other clips")
+    if permitted is None or permitted.refusal or not lost:
+        summary.findings += [finding for _, finding in lost]
+        if permitted is not None and lost:
+            summary.findings.append(Finding(manifest.path, "", f"no clip is put back: {permitted.refusal}"))
+        return
+    with_sound = sound.is_wanted(row.audio for row in manifest.rows)
+    repairs = [ClipRepair(row, manifest.root, permitted.replaces, with_sound, task.options.dry_run) for row, _ in lost]
+    work = partial(_supervised_repairs, task.options.stall_limit_s)
+    for (_, finding), reason in zip(lost, _in_slices(work, repairs, task.options.jobs, 16), strict=True):
+        if reason:
+            summary.findings.append(replace(finding, problem=f"{finding.problem}; it is not put back: {reason}"))
+        else:
+            summary.repaired.append(finding)
+
+
+def _supervised_repairs(stall_limit_s: float, items: Sequence[ClipRepair]) -> list[str]:
+    outcomes = supervise.run(
+        clip_repair.put_back, items, stall_limit_s=stall_limit_s, name=lambda item: repr(item.row.item_id)
+    )
+    return [outcome.error or outcome.result or "" for outcome in outcomes]
 
 
 _Item = TypeVar("_Item", ClipCheck, SourceRow)
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
 _Check = Callable[[_Item, Tick, bool], Checked]
 """Checks an item; only its hashes where the last argument is true."""
 
@@ -88,12 +128,8 @@ def _checked(check: _Check[_Item], items: Sequence[_Item], options: Options) -> 
     """Each item with the result of its check. Only what decodes or renders runs in processes of its own."""
     checked: list[Checked | None] = [None] * len(items)
     if options.fast:
-        checked = list(_in_slices(partial(_hashes, check), items, options.jobs, 512))
-    rest = [
-        place
-        for place, done in enumerate(checked)
-        if done is None or (options.repair and done.damaged and not isinstance(items[place], SourceRow))
-    ]
+        checked = [*_in_slices(partial(_hashes, check), items, options.jobs, 512)]
+    rest = [place for place, done in enumerate(checked) if done is None or _needs_remaking(items[place], done)]
     supervised = partial(_supervised, check, options.stall_limit_s)
     for place, done in zip(
         rest, _in_slices(supervised, [items[place] for place in rest], options.jobs, 16), strict=True
@@ -102,9 +138,13 @@ def _checked(check: _Check[_Item], items: Sequence[_Item], options: Options) -> 
     yield from zip(items, (done for done in checked if done is not None), strict=True)
 
 
+def _needs_remaking(item: ClipCheck | SourceRow, checked: Checked) -> bool:
+    return isinstance(item, ClipCheck) and item.remake and bool(checked.damage or item.row is None)
+
+
 def _in_slices(
-    work: Callable[[Sequence[_Item]], list[Checked]], items: Sequence[_Item], jobs: int, size: int
-) -> Iterator[Checked]:
+    work: Callable[[Sequence[_In]], list[_Out]], items: Sequence[_In], jobs: int, size: int
+) -> Iterator[_Out]:
     slices = [items[start : start + size] for start in range(0, len(items), size)]
     if jobs == 1 or len(slices) < 2:
         for part in slices:

@@ -17,7 +17,6 @@ from perturbations.manifest import layout, locations, sets
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.manifest.machine import tool_versions
 from perturbations.media import sound
-from perturbations.plan import sharding
 from perturbations.plan.recipe import VideoRecipe, parse
 from perturbations.verify.clip_checks import ClipCheck
 from perturbations.verify.findings import Finding, name_of
@@ -59,23 +58,17 @@ class VerifiedCorpus:
         for key, count in Counter((row.item_id, row.perturbation, row.severity) for row in self.rows).items():
             if count > 1:
                 self.findings.append(Finding(self.manifest.path, " ".join(map(str, key)), "the row is there twice"))
-        about = self.manifest.about
         if self.sources is not None:
             described = self.manifest.part("set").get("scenarios")
             scenarios = len(self.recipes) or (described if isinstance(described, int) else 0)
             listed = sets.of_corpus(self.sources, self.rows, scenarios)
-            if about.get("set") != listed.columns():
-                problem = f"its metadata says {about.get('set')}, but its rows give {listed.columns()}"
+            said = self.manifest.about.get("set")
+            if said != listed.columns():
+                problem = f"its metadata says {said}, but its rows give {listed.columns()}"
                 self.findings.append(Finding(self.manifest.path, "", problem))
         for path in sorted({path for recipe in self.recipes.values() for path in self._analyses_of(recipe)}):
             if not path.is_file():
                 self.findings.append(Finding(path, "", "the manifest is missing"))
-        place = (self.manifest.path.parent.name, self._dataset())
-        if (about.get("suite"), about.get("dataset")) != place:
-            problem = (
-                f"its metadata says {about.get('suite')} on {about.get('dataset')}, but its folder is that of {place}"
-            )
-            self.findings.append(Finding(self.manifest.path, "", problem))
 
     def _analyses_of(self, recipe: VideoRecipe) -> list[Path]:
         """The manifests of analyses that the workflow makes together with videos of a recipe."""
@@ -84,13 +77,7 @@ class VerifiedCorpus:
         dataset, analysis = recipe.donors
         return [self.manifest.root / layout.at(ANALYSES.name, dataset=dataset, analysis=analysis)]
 
-    def _dataset(self) -> str:
-        if self.manifest.collection is not None:
-            return sharding.dataset_of(self.manifest.collection)
-        folder = self.manifest.path.parent.parent
-        return folder.parent.name if folder.name == layout.WHOLE else folder.name
-
-    def tasks(self, *, fast: bool, repair: bool, rewrite: bool) -> list[ClipCheck]:
+    def tasks(self, *, fast: bool, remake: bool) -> list[ClipCheck]:
         """Every existing or missing row, with its expected content. Unexpected rows become findings."""
         tools, unrecorded = tool_versions(), self.manifest.unrecorded
         same_tools = all(self.manifest.part("tools").get(name) == version for name, version in tools.items())
@@ -120,8 +107,7 @@ class VerifiedCorpus:
                         expected,
                         self.manifest.root,
                         fast,
-                        repair,
-                        rewrite,
+                        remake,
                         same_tools,
                         refused,
                         unrecorded,

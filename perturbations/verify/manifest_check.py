@@ -22,6 +22,8 @@ class Options:
         fast: whether to compare hashes and membership only.
         repair: whether to repair what is wrong.
         version: of this package, whose words of comparability are compared; empty: none are.
+        dry_run: whether a repair only says what it would put back.
+        root: the digest that the lists of a corpus, or all lists, must have; empty: any.
     """
 
     jobs: int = 1
@@ -29,6 +31,8 @@ class Options:
     fast: bool = False
     repair: bool = False
     version: str = ""
+    dry_run: bool = False
+    root: str = ""
 
 
 @dataclass
@@ -39,11 +43,10 @@ class Summary:
         path: of the manifest, or of the folder.
         rows: number of rows.
         incomplete: number of quarantined or missing rows.
-        findings: the problems.
+        findings: the problems that are left.
+        repaired: those that a repair mended, or would mend.
         remarks: the number of rows that could not be verified completely, by reason; these are no problems of the rows.
         notes: what the manifest leaves out, and why; no problems.
-        mended: number of repaired rows or files.
-        guessed: whether a source's file or its row was changed, and its expected row is that of the file.
         is_manifest: False for a folder.
     """
 
@@ -51,10 +54,9 @@ class Summary:
     rows: int
     incomplete: int = 0
     findings: list[Finding] = field(default_factory=list)
+    repaired: list[Finding] = field(default_factory=list)
     remarks: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    mended: int = 0
-    guessed: bool = False
     is_manifest: bool = True
 
 
@@ -66,14 +68,19 @@ class ManifestCheck(Generic[RowT]):
         tree: the manifests near it.
         manifest: itself.
         options: how to verify.
-        summary: the result, to which the check adds.
-        rewrite: whether rows may change in a repair.
+        remake: whether clips that are missing or wrong are made, to know what their rows were.
+        is_restored: whether it is another than the file that lies there, because a repair puts it back.
         corrected: its expected rows, as far as its check knows them.
+        summary: the result, to which the check adds.
     """
 
     tree: Tree
     manifest: Manifest[RowT]
     options: Options
-    summary: Summary
-    rewrite: bool = False
+    remake: bool = False
+    is_restored: bool = False
     corrected: Sequence[object] | None = None
+    summary: Summary = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.summary = Summary(self.manifest.path, len(self.manifest.rows))

@@ -1,15 +1,16 @@
-"""What a repair may write: a manifest is only written again when its parents are sound and its content is proven.
+"""What a repair may write: only what was recorded, to the byte. One judge decides for manifests and for clips.
 
-A manifest that a repair leaves as it is stays a finding, with the command that makes it again.
+A manifest is put back where its list has the hash of the expected content. A clip is put back where its row is that of
+a manifest that is the listed one, made from listed ones, and the made file has the row's hash. Everything else stays as
+it is and is a finding, with the command that makes it again.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from perturbations.base import storage, sums
+from perturbations.base import storage
 from perturbations.base.errors import ManifestError, UnknownPerturbationError
 from perturbations.engine.comparability import comparability
 from perturbations.manifest import files, sets
@@ -21,9 +22,71 @@ from perturbations.manifest.kinds import (
     TextRow,
     VideoRow,
 )
-from perturbations.verify.tree import Manifest, Tree, from_root
+from perturbations.verify import remedies, undoing
+from perturbations.verify.tree import Manifest, Tree
 
 _OWN = ("kind", "schema_version", *files.COUNTS, "keys_sha256", "content_sha256", files.METADATA_HASH)
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What may be done below `corpora` by the rows of a manifest.
+
+    Attributes:
+        refusal: why nothing; "" where at least missing files may be made.
+        replaces: whether files that are there may be replaced too.
+    """
+
+    refusal: str = ""
+    replaces: bool = False
+
+
+def permission(tree: Tree, manifest: Manifest[object]) -> Permission:
+    """What may be done below `corpora` by the rows of a manifest: it and all that it is made from must be recorded.
+
+    Without any list, as in corpora of earlier versions, what is missing is made, and nothing is replaced.
+    """
+    is_recorded = True
+    for path in (manifest.path, *manifest.parents()):
+        each = tree.at(path)
+        if each is None or each.misplaced:
+            return Permission(f"{path} is not a manifest of its folder")
+        if not each.is_whole:
+            return Permission(f"{path} is not the file that its list names: {remedies.way(path)}")
+        is_recorded &= each.is_recorded
+    return Permission(replaces=is_recorded)
+
+
+def restored(
+    tree: Tree, manifest: Manifest[object], rows: Sequence[object] | None, *, dry_run: bool
+) -> tuple[Manifest[object] | None, str]:
+    """A manifest that is not the recorded one, as it was, where its expected rows prove it; and otherwise why not.
+
+    Unless `dry_run`, its file is put back. `rows` are the expected ones, as far as they are known.
+    Raises `OutputError`.
+    """
+    if manifest.misplaced:
+        return None, f"it is not repaired, because it is a manifest of another folder: {remedies.way(manifest.path)}"
+    rows = manifest.rows if rows is None else rows
+    data, about = files.as_written(manifest.path, manifest.kind, rows, metadata(tree, manifest, rows))
+    if not _is_recorded(manifest, data, about):
+        return None, f"it is not repaired, because what it was is not known: {remedies.way(manifest.path)}"
+    if not dry_run:
+        with storage.output_errors(manifest.path):
+            temporary = storage.temporary_path(manifest.path)
+            try:
+                temporary.write_bytes(data)
+                undoing.put(manifest.root, manifest.path, temporary, storage.sha256_of(data))
+            finally:
+                temporary.unlink(missing_ok=True)
+    return manifest.restored(rows, about), ""
+
+
+def _is_recorded(manifest: Manifest[object], data: bytes, about: Mapping[str, object]) -> bool:
+    """Whether a manifest's expected content is what it was: its list says so, or without a list its own hashes do."""
+    if not manifest.precedes_lists:
+        return manifest.listed == storage.sha256_of(data)
+    return all(manifest.about.get(name) == about.get(name) for name in ("content_sha256", files.METADATA_HASH))
 
 
 def metadata(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> dict[str, object]:
@@ -72,60 +135,3 @@ def _comparability(tree: Tree, manifest: Manifest[object], rows: Sequence[object
         return comparability(clips, captions, adapter=str(described.about.get("adapter", "")))
     except (ManifestError, UnknownPerturbationError, LookupError, ValueError, TypeError, AttributeError):
         return None  # a row's recipe is wrong, which is a finding of that row
-
-
-def write(
-    manifest: Manifest[object],
-    rows: Sequence[object],
-    about: dict[str, object],
-    *,
-    derived: bool,
-    unsound: Callable[[], Path | None],
-) -> tuple[bool, str]:
-    """Write a manifest with its expected rows and metadata, where that is safe.
-
-    `derived` is False where the rows are only a guess, or as they are stored. `unsound` gives a parent that has a
-    finding of its own. Returns whether the file was written, and why not where it is still wrong.
-    """
-    stored = manifest.path.read_bytes()
-    data = files.as_written(manifest.path, manifest.kind, rows, about)
-    if data == stored:
-        of_clips = manifest.kind.name in (SOURCES.name, VIDEOS.name)  # their files are wrong, and reported each
-        return False, "" if of_clips else f"it is not repaired: {way(manifest.path)}"
-    if (parent := unsound()) is not None:
-        return False, f"it is not repaired, because {parent} has a problem itself: {way(parent)}"
-    if not _is_proven(manifest, rows, about, data, derived=derived):
-        return False, f"it is not repaired, because what it was is not known: {way(manifest.path)}"
-    with storage.atomic_path(manifest.path) as temporary:
-        temporary.write_bytes(data)
-    return True, ""
-
-
-def _is_proven(
-    manifest: Manifest[object], rows: Sequence[object], about: dict[str, object], data: bytes, *, derived: bool
-) -> bool:
-    """Whether a manifest's expected content is what it was, or follows from sound parents.
-
-    Two records tell what it was: the list of the dataset's files, and the hashes within the manifest. Whoever changed
-    a manifest may have changed either. Where both fit what is stored, only what follows from elsewhere is written.
-    """
-    listed, stored = sums.recorded(manifest.path), storage.sha256(manifest.path)
-    if listed == storage.sha256_of(data):
-        return True
-    if listed not in (None, stored) and files.is_reproducible(about):
-        return False
-    said = {name: manifest.about.get(name) for name in (files.METADATA_HASH, "content_sha256")}
-    if not files.changed_parts(manifest.path, manifest.kind, manifest.rows):
-        return derived
-    table = files.table_as_in(manifest.path, manifest.kind, rows)
-    now = {**about, **files.describe(manifest.kind, table)}
-    return now["content_sha256"] == said["content_sha256"] and said[files.METADATA_HASH] in (
-        None,
-        files.metadata_sha256(now),
-    )
-
-
-def way(path: Path) -> str:
-    """The commands that make a manifest again."""
-    name = shlex.quote(from_root(path))
-    return f"run `perturb verify --repair` without --fast; or delete it and run `snakemake --cores 1 {name}`"

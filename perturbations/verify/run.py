@@ -7,16 +7,16 @@ by cell.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
-from perturbations.base import storage, sums
-from perturbations.base.errors import ManifestError, OutputError, UnknownPerturbationError
-from perturbations.manifest import files, skipped
+from perturbations.base import sums
+from perturbations.base.errors import ManifestError, OutputError, UnknownPerturbationError, short
+from perturbations.manifest import files, layout, skipped
 from perturbations.manifest.kinds import COMPLETE, FILES
-from perturbations.verify import derived, repair, tree
+from perturbations.verify import derived, record, remedies, repair, strangers, tree, undoing
 from perturbations.verify.findings import Finding
 from perturbations.verify.manifest_check import ManifestCheck
 from perturbations.verify.manifest_check import Options as Options
@@ -27,36 +27,51 @@ from perturbations.verify.tree import Manifest, Tree
 def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
     """Verify manifests in the order of their dependencies, then the files that belong to none.
 
-    Raises `ManifestError` where there is no manifest.
+    A repair mends parents before their children, in this one pass; what it mended is in `repaired`, what is left in
+    `findings`. Raises `ManifestError` where there is no manifest.
     """
     looked_at = tree.read(paths)
     looked_at.version = options.version
-    sound: dict[Path, bool] = {}
+    writes = options.repair and not options.dry_run
+    roots = {manifest.root for manifest in looked_at.chosen} if writes else set()
+    for root in roots:
+        undoing.begin(root)
     for manifest in sorted(looked_at.chosen, key=lambda manifest: _depth(manifest.name)):
-        unsound = cache(partial(_unsound_parent, looked_at, manifest, sound))
-        rewrite = options.repair and unsound() is None
-        summary, corrected = _verified(looked_at, manifest, options, rewrite=rewrite)
-        sound[manifest.path] = not summary.findings
-        if options.repair and summary.findings:
-            _repair(looked_at, manifest, corrected, summary, unsound)
-            again = looked_at.at(manifest.path)
-            after = replace(options, fast=True, repair=False)
-            sound[manifest.path] = again is not None and not _verified(looked_at, again, after)[0].findings
-        yield summary
+        yield _of_manifest(looked_at, manifest, options)
+    for path in looked_at.former:
+        rows = files.stored_rows(path)
+        yield Summary(path, rows, notes=["an earlier version made it, and no job reads it: its cells are as written"])
+    yield from _of_files(looked_at, options)
+    for root in roots:
+        undoing.end(root)
+
+
+def _of_files(looked_at: Tree, options: Options) -> Iterator[Summary]:
+    """What is wrong with files that are no manifests: one summary per file, and one per folder of strangers."""
     damaged: dict[Path, list[Finding]] = defaultdict(list)
-    strangers: dict[Path, list[Finding]] = defaultdict(list)
-    for finding in dict.fromkeys([*looked_at.findings, *tree.listed(looked_at), *tree.strangers(looked_at)]):
-        is_stranger = finding.problem in (tree.LEFTOVER, tree.UNNAMED)
-        by_place = strangers if is_stranger else damaged
-        by_place[finding.place.parent if is_stranger else finding.place].append(finding)
-    for place, findings in damaged.items():
-        yield Summary(place, 0, findings=findings)
-    for folder, findings in strangers.items():
-        leftovers = {finding.place for finding in findings if finding.problem == tree.LEFTOVER}
-        if options.repair:
-            for path in leftovers:
-                path.unlink()
-        yield Summary(folder, 0, findings=findings, mended=len(leftovers) * options.repair, is_manifest=False)
+    unnamed: dict[Path, Summary] = {}
+    of_root = record.of_root(looked_at, options.root) if options.root else []
+    every = [*of_root, *looked_at.findings, *record.of_manifests(looked_at), *strangers.of_corpora(looked_at)]
+    for finding in dict.fromkeys(every):
+        place, is_leftover = finding.place, finding.problem == strangers.LEFTOVER
+        if not is_leftover and finding.problem != strangers.UNNAMED:
+            damaged[place].append(finding)
+            continue
+        summary = unnamed.setdefault(place.parent, Summary(place.parent, 0, is_manifest=False))
+        if is_leftover and options.repair:
+            if not options.dry_run:
+                undoing.put(_root_of(place), place, None, None)
+            summary.repaired.append(finding)
+        else:
+            summary.findings.append(finding)
+    yield from (Summary(place, 0, findings=findings) for place, findings in damaged.items())
+    yield from unnamed.values()
+
+
+def _root_of(path: Path) -> Path:
+    """The root of the tree that a file below `manifests` or `corpora` lies in."""
+    found = [inside for top in layout.TOP if (inside := layout.in_tree(path, top)) is not None]
+    return max((root for root, _ in found), key=lambda root: len(root.parts))
 
 
 @cache
@@ -66,34 +81,39 @@ def _depth(name: str) -> int:
     return max((1 + _depth(parent) for parent in parents), default=0)
 
 
-def _unsound_parent(looked_at: Tree, manifest: Manifest[object], sound: dict[Path, bool]) -> Path | None:
-    """A manifest that the rows of another follow from, and that has a finding; None where all are sound."""
-    for path in manifest.parents():
-        if path not in sound:  # it is not among those to verify
-            parent = looked_at.at(path)
-            findings = [] if parent is None else _verified(looked_at, parent, Options(fast=True))[0].findings
-            sound[path] = parent is not None and not findings
-        if not sound[path]:
-            return path
-    return None
+def _of_manifest(looked_at: Tree, manifest: Manifest[object], options: Options) -> Summary:
+    """The result of one manifest; in a repair, of what is left once it and its clips are put back."""
+    check = ManifestCheck(looked_at, manifest, options, remake=options.repair and not manifest.is_whole)
+    summary = _verified(check)
+    if not check.remake:
+        return summary
+    try:
+        mended, reason = repair.restored(looked_at, manifest, check.corrected, dry_run=options.dry_run)
+    except OutputError as error:  # the other manifests are verified
+        mended, reason = None, f"it cannot be repaired: {error}"
+    if mended is None:
+        summary.findings += [Finding(manifest.path, "", reason)] if reason else []
+        return summary
+    looked_at.replace(mended)
+    after = _verified(ManifestCheck(looked_at, mended, replace(options, fast=True), is_restored=True))
+    left = {(finding.subject, finding.problem.partition(";")[0]) for finding in after.findings}
+    put_back = [each for each in summary.findings if (each.subject, each.problem.partition(";")[0]) not in left]
+    return replace(after, repaired=[*summary.repaired, *dict.fromkeys([*put_back, *after.repaired])])
 
 
-def _verified(
-    looked_at: Tree, manifest: Manifest[object], options: Options, *, rewrite: bool = False
-) -> tuple[Summary, Sequence[object] | None]:
-    """The findings of a manifest, and its expected rows, as far as they are known."""
-    summary = Summary(manifest.path, len(manifest.rows))
-    task = ManifestCheck(looked_at, manifest, options, summary, rewrite)
+def _verified(task: ManifestCheck[object]) -> Summary:
+    """The findings of a manifest; its expected rows, as far as they are known, are in the task."""
+    manifest, summary = task.manifest, task.summary
     try:
         _verify(task)
     except (LookupError, TypeError, ValueError, UnknownPerturbationError) as error:
         # The expected rows cannot be computed where the rows of other manifests contradict each other.
         problem = f"its rows and its neighbours' do not fit together: {type(error).__name__}: {error}"
         summary.findings.append(Finding(manifest.path, "", problem))
-    except OutputError as error:  # what was found is reported, and the other manifests are verified
-        summary.findings.append(Finding(manifest.path, "", f"it cannot be repaired: {error}"))
+    except (ManifestError, OutputError) as error:  # what was found is reported, and the other manifests are verified
+        summary.findings.append(Finding(manifest.path, "", f"it cannot be verified: {error}"))
     summary.findings = list(dict.fromkeys(summary.findings))
-    return summary, task.corrected
+    return summary
 
 
 def _verify(task: ManifestCheck[object]) -> None:
@@ -101,7 +121,7 @@ def _verify(task: ManifestCheck[object]) -> None:
     summary.incomplete = sum(getattr(row, "status", COMPLETE) != COMPLETE for row in manifest.rows)
     check = manifest.declared.check
     summary.findings += (derived.load(check) if check else derived.check_rows)(task)
-    summary.findings += _as_written(task.tree, manifest)
+    summary.findings += [] if task.is_restored else _as_written(task.tree, manifest)
     summary.notes += _unrecorded(manifest)
     try:
         summary.notes += skipped.sentences(skipped.of_manifest(manifest.about))
@@ -111,21 +131,25 @@ def _verify(task: ManifestCheck[object]) -> None:
 
 def _as_written(looked_at: Tree, manifest: Manifest[object]) -> Iterator[Finding]:
     """Findings where a manifest's metadata, counts and hashes differ from its rows, or its file from the list."""
-    listed, stored = sums.recorded(manifest.path), storage.sha256(manifest.path)
-    names = files.changed_parts(manifest.path, manifest.kind, manifest.rows, is_listed=listed == stored)
+    names = files.changed_parts(manifest.path, manifest.kind, manifest.rows, is_listed=manifest.is_recorded)
     if names:
         yield Finding(manifest.path, "", f"it was changed after it was written: {', '.join(names)} differ")
+    if manifest.misplaced:
+        yield Finding(manifest.path, "", manifest.misplaced)
     expected = repair.metadata(looked_at, manifest, manifest.rows)
+    datasets = sorted({str(row.dataset) for row in manifest.rows if hasattr(row, "dataset")})
+    if len(datasets) > 1:
+        yield Finding(manifest.path, "", f"its rows are of several datasets: {', '.join(map(short, datasets[:5]))}")
     for name in ("dataset", "comparability"):
         said, wanted = manifest.about.get(name), expected.get(name)
         if said != wanted:
             problem = f"its metadata says {name} {said!r:.200}, and its rows give {wanted!r:.200}"
             yield Finding(manifest.path, "", problem)
-    if listed is None and files.LISTED in manifest.about:
-        problem = f"{sums.list_of(manifest.path) or sums.NAME} does not list it: {repair.way(manifest.path)}"
-        yield Finding(manifest.path, "", problem)
-    elif listed not in (None, stored):
-        yield Finding(manifest.path, "", f"it is not the file that {sums.list_of(manifest.path)} lists")
+    listing = sums.list_of(manifest.path) or sums.NAME
+    if manifest.listed is None and not manifest.precedes_lists:
+        yield Finding(manifest.path, "", f"{listing} does not list it: {remedies.way(manifest.path)}")
+    elif manifest.listed is not None and not manifest.is_recorded:
+        yield Finding(manifest.path, "", f"it is not the file that {listing} lists: {remedies.way(manifest.path)}")
 
 
 def _unrecorded(manifest: Manifest[object]) -> list[str]:
@@ -135,25 +159,3 @@ def _unrecorded(manifest: Manifest[object]) -> list[str]:
     parts += [] if files.LISTED in manifest.about else ["its file and pages in a list"]
     version = manifest.about.get("package_version", "of an unknown version")
     return [f"perturbations {version}, which made it, did not record {', '.join(parts)}"] if parts else []
-
-
-def _repair(
-    looked_at: Tree,
-    manifest: Manifest[object],
-    corrected: Sequence[object] | None,
-    summary: Summary,
-    unsound: Callable[[], Path | None],
-) -> None:
-    """Write a manifest again where that is safe; otherwise a finding says why not, and what to do."""
-    rows = manifest.rows if corrected is None else corrected
-    try:
-        about = repair.metadata(looked_at, manifest, rows)
-        is_derived = corrected is not None and not summary.guessed
-        is_written, reason = repair.write(manifest, rows, about, derived=is_derived, unsound=unsound)
-    except OutputError as error:
-        is_written, reason = False, f"it cannot be repaired: {error}"
-    summary.mended += is_written
-    if is_written:
-        looked_at.forget(manifest.path)
-    elif reason:
-        summary.findings.append(Finding(manifest.path, "", reason))

@@ -1,9 +1,7 @@
-"""The manifests of a folder tree: the existing ones, the missing ones, and the files that no row names."""
+"""The manifests of a folder tree: the existing ones, the missing ones, and what is known of each as a record."""
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,13 +12,9 @@ from perturbations.base import storage, sums
 from perturbations.base.errors import ManifestError
 from perturbations.guides import registry as guides
 from perturbations.manifest import files, layout, locations
-from perturbations.manifest.kinds import ANALYSES, FILES, KIND_OF, KINDS, VIDEOS, ManifestFile, RowKind, RowT
-from perturbations.plan import clip_markers
+from perturbations.manifest.kinds import ANALYSES, FILES, FORMER, KIND_OF, KINDS, ManifestFile, RowKind, RowT
+from perturbations.plan import sharding
 from perturbations.verify.findings import Finding
-
-LEFTOVER = "what an interrupted write left"
-UNNAMED = "no row names this file"
-
 
 _RowType = TypeVar("_RowType", covariant=True)
 
@@ -92,6 +86,48 @@ class Manifest(Generic[_RowType]):
         """The columns that the version which made it, or some of its rows, did not have. Raises `ManifestError`."""
         return files.unrecorded([self.path], self.kind)
 
+    @cached_property
+    def listed(self) -> str | None:
+        """The hash that its list has of it; None where no list names it."""
+        return sums.recorded(self.path)
+
+    @cached_property
+    def is_recorded(self) -> bool:
+        """Whether it is, to the byte, the file that its list names."""
+        return self.listed == storage.sha256(self.path)
+
+    @property
+    def precedes_lists(self) -> bool:
+        """Whether an earlier version wrote it, or a job in an object store: it says that no list names it."""
+        return files.LISTED not in self.about and self.listed is None
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether it is what was written: its list says so, or, where no list names it, its own hashes do."""
+        return self.is_recorded or (self.precedes_lists and not files.changed_parts(self.path, self.kind, self.rows))
+
+    @cached_property
+    def misplaced(self) -> str:
+        """What its metadata say of its dataset and suite, where its folders say otherwise; else ""."""
+        place = layout.manifest_at(self.path)
+        fields = {} if place is None else dict(place.fields)
+        if self.collection is None:  # taken out of its tree, it may lie in any folder
+            fields.pop("dataset", None)
+        elif "dataset" in fields:
+            fields["dataset"] = sharding.dataset_of(fields["dataset"])
+        said = {name: self.about[name] for name in ("suite", "dataset") if name in self.about and name in fields}
+        own = {name: fields[name] for name in said}
+        return "" if said == own else f"its metadata says {said}, but its folder is that of {own}"
+
+    def restored(self, rows: Sequence[object], about: Mapping[str, object]) -> Manifest[_RowType]:
+        """This manifest as it was, with the rows and metadata that are proven to be the recorded ones."""
+        other = Manifest(self.path, self.kind)
+        is_recorded = self.listed is not None
+        other.__dict__.update(
+            rows=rows, about=about, unrecorded=self.unrecorded, is_recorded=is_recorded, is_whole=True
+        )
+        return other
+
     def of(self, kind: RowKind[RowT]) -> Manifest[RowT] | None:
         """This manifest, when it is of the kind; None otherwise."""
         return cast("Manifest[RowT]", self) if self.kind.name == kind.name else None
@@ -104,6 +140,7 @@ class Tree:
     chosen: list[Manifest[object]]
     folders: list[Path] = field(default_factory=list)
     version: str = ""
+    former: list[Path] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     _known: dict[Path, Manifest[object] | None] = field(default_factory=dict)
 
@@ -112,7 +149,8 @@ class Tree:
         if path not in self._known:
             manifest = Manifest(path, kind)
             try:
-                self._known[path] = manifest if path.is_file() and manifest.rows is not None else None
+                is_readable = path.is_file() and manifest.rows is not None and manifest.root is not None
+                self._known[path] = manifest if is_readable else None
             except ManifestError:
                 self._known[path] = None
         return cast("Manifest[RowT] | None", self._known[path])
@@ -130,9 +168,10 @@ class Tree:
         except ManifestError:
             return None
 
-    def forget(self, path: Path) -> None:
-        """Forget a repaired manifest, so that it is read again."""
-        self._known.pop(path, None)
+    def replace(self, manifest: Manifest[object]) -> None:
+        """Let a repaired manifest stand in the place of the one that was read."""
+        self.chosen = [manifest if each.path == manifest.path else each for each in self.chosen]
+        self._known[manifest.path] = manifest
 
     def add(self, manifest: Manifest[object]) -> None:
         """Add a manifest to verify."""
@@ -155,7 +194,7 @@ def read(paths: Sequence[Path]) -> Tree:
             _add(tree, candidate, strict=not path.is_dir())
         if path.is_dir():
             tree.folders.append(path)
-            tree.findings += _absent(path)
+            tree.findings += _absent(path, tree.former)
     if not tree.chosen and not tree.findings:
         raise ManifestError(f"no manifest in {', '.join(map(str, paths))}: make a corpus first, or name a Parquet file")
     return tree
@@ -164,6 +203,10 @@ def read(paths: Sequence[Path]) -> Tree:
 def _add(tree: Tree, path: Path, *, strict: bool) -> None:
     try:
         place = layout.manifest_at(path)
+        if place is not None and place.kind in FORMER.get(str(files.read_metadata(path).get("kind")), ()):
+            files.check_former(path)
+            tree.former.append(path)
+            return
         kind = KINDS.get(str(files.read_metadata(path).get("kind")))
         is_other = not strict if place is None or _is_unknown(place) else kind != KIND_OF[place.kind]
         if kind is None or is_other:
@@ -181,9 +224,9 @@ def _is_unknown(place: layout.Place) -> bool:
     return place.fields.get("analysis") not in (None, *guides.analyses())
 
 
-def _absent(folder: Path) -> Iterator[Finding]:
-    """Missing manifests, where files that are always made together with them exist."""
-    places = {path: layout.manifest_at(path) for path in folder.rglob("*.parquet")}
+def _absent(folder: Path, former: Sequence[Path]) -> Iterator[Finding]:
+    """Missing manifests, where files that are always made together with them exist, but for `former` kinds."""
+    places = {path: layout.manifest_at(path) for path in folder.rglob("*.parquet") if path not in former}
     waiting = [(path, place.kind) for path, place in places.items() if place is not None]
     wanted = dict(waiting)
     while waiting:
@@ -196,75 +239,3 @@ def _absent(folder: Path) -> Iterator[Finding]:
     for path in sorted(wanted):
         if not path.is_file():
             yield Finding(path, "", "the manifest is missing")
-
-
-def listed(tree: Tree) -> Iterator[Finding]:
-    """The files that a run wrote below the named folders, pages and pictures among them, and that are gone or changed.
-
-    Manifests that exist are not among them: they are verified each by itself.
-    """
-    known = {finding.place for finding in tree.findings}
-    for folder in tree.folders:
-        lists = {*folder.rglob(sums.NAME)} | {path for path in [sums.list_of(folder / sums.NAME)] if path is not None}
-        for listing in sorted(lists):
-            for name, digest in sums.read(listing).items():
-                path = listing.parent / name
-                if ".." in Path(name).parts or not path.is_relative_to(folder) or path in known:
-                    continue
-                way = f"`snakemake --cores 1 {shlex.quote(from_root(path))}`"
-                if not path.is_file():
-                    problem = f"it was made, and is missing: {way} makes it again; or delete its line in {listing}"
-                    yield Finding(path, "", problem)
-                elif path.suffix != ".parquet" and storage.sha256(path) != digest:
-                    yield Finding(path, "", f"it was changed after it was written: delete it, and {way} makes it again")
-
-
-def from_root(path: Path) -> str:
-    """A path below `manifests` as Snakemake's targets name it."""
-    return str((layout.in_tree(path) or (None, path))[1])
-
-
-def strangers(tree: Tree) -> list[Finding]:
-    """The files in the folders of corpora that no row names, also in those of suites without a manifest."""
-    named: dict[Path, set[str]] = {}
-    findings = []
-    for chosen in tree.chosen:
-        manifest = chosen.of(VIDEOS)
-        if manifest is None or manifest.collection is None:
-            continue
-        place = Path(layout.CORPORA, manifest.collection, manifest.path.parent.name)
-        try:
-            folder = locations.confined(manifest.root, str(place))
-        except ManifestError as error:
-            findings.append(Finding(manifest.path, "", str(error)))
-            continue
-        paths = (row.path for row in manifest.rows if row.path is not None)
-        root = os.path.normpath(manifest.root)  # of the root alone: a row's own `..` names no file of the corpus
-        named.setdefault(folder, set()).update(f"{root}/{path}" for path in paths)
-    own = (_corpora_of(folder) for folder in tree.folders)
-    names = set().union(*named.values())
-    there = {path for folder in {*named, *own} if folder is not None for path in _files_below(folder)}
-    for path in sorted(there - names):
-        if clip_markers.is_marker(Path(path)):
-            continue
-        problem = LEFTOVER if storage.is_leftover(Path(path)) else UNNAMED
-        findings.append(Finding(Path(path), "", problem))
-    return findings
-
-
-def _files_below(folder: Path) -> Iterator[str]:
-    for place, folders, names in os.walk(folder):
-        links = (name for name in folders if os.path.islink(os.path.join(place, name)))
-        yield from (os.path.join(place, name) for name in (*names, *links))
-
-
-def _corpora_of(folder: Path) -> Path | None:
-    """The folder of all corpora whose manifests lie below a folder; None for one that is not of a workflow."""
-    tree = layout.in_tree(Path(os.path.abspath(folder)))
-    if tree is None:
-        return None
-    try:
-        own = locations.confined(tree[0], "/".join([layout.CORPORA, *tree[1].parts[1:]]))
-    except ManifestError:
-        return None  # behind a link to elsewhere, where nothing is looked for
-    return own if own.is_dir() else None

@@ -84,6 +84,7 @@ def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Seq
         f"made by perturbations {__version__}.",
         "conformsTo": [_VERSION, "http://mlcommons.org/croissant/RAI/1.0"],
         "version": __version__,
+        **({"identifier": f"sha256:{about.root}"} if about.root else {}),
         "datePublished": _date(output / _NAME).isoformat(),
         "keywords": ["robustness", "perturbation", "video-text retrieval", "benchmark"],
         **({"inLanguage": about.language} if about.language else {}),

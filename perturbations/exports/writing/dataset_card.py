@@ -79,6 +79,10 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
         *(line for paragraph in paragraphs for line in (paragraph, "")),
         f"{counted} Exported by perturbations {__version__}. {licensed}The licence of the clips is that of the dataset "
         f"that they were made from, {shown.name(about.origin)}; check it before you publish them.",
+        *(
+            [f"The root of the corpus is `{about.root}`: `perturb verify --root` holds it against its files."]
+            * bool(about.root)
+        ),
         *cited,
         *_body(about.manifest.with_name(layout.name("card"))),
     ]

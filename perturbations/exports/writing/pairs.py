@@ -114,6 +114,6 @@ def _clean(caption_id: str, text: str) -> PairedText:
 def _level(name: str) -> str | None:
     """The category of a perturbation of captions, which rows of pairs do not have; None of one from elsewhere."""
     try:
-        return registry.get(name).level
+        return registry.get(name).category
     except UnknownPerturbationError:
         return None

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from perturbations import __version__
+from perturbations.base import sums
 from perturbations.datasets import registry as datasets
 from perturbations.exports.writing import export_layout, export_rows
 from perturbations.exports.writing.export_rows import ExportedCorpus, ExportedTexts
 from perturbations.exports.writing.requests import Request
+from perturbations.manifest import locations, roots
 from perturbations.suites import registry as suites
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -34,6 +36,8 @@ class Publication:
         rows: the number of its clips, captions or pairs.
         left_out: the number of rows that are not in it, which `left_out.csv` lists.
         rejected: the number of captions that the fidelity gate rejected.
+        root: the root of the corpus that it was made from, as `perturb verify --root` takes it; empty where the
+            manifest lies in no tree.
     """
 
     request: Request
@@ -47,6 +51,7 @@ class Publication:
     rows: int
     left_out: int
     rejected: int
+    root: str
 
     @property
     def manifest(self) -> Path:
@@ -127,7 +132,7 @@ def of(
         request=request,
         title=export_rows.title(exported),
         origin=f"{adapter.title}{reference}" if adapter else f"the dataset {exported.dataset}",
-        drawn=adapter is not None and adapter.drawn,
+        drawn=adapter is not None and adapter.synthetic,
         published=bool(reference),
         makers=tuple(
             _maker(name) for name in export_rows.identity(exported)[-1].split(",") if name != export_layout.CLEAN
@@ -137,6 +142,7 @@ def of(
         rows=rows,
         left_out=left_out if isinstance(left_out, int) else len(left_out),
         rejected=exported.rejected if isinstance(exported, ExportedTexts) else 0,
+        root=sums.root(listed) if (listed := roots.of_corpus(locations.lying(request.manifest).absolute())) else "",
     )
 
 

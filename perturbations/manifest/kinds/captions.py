@@ -23,5 +23,6 @@ _FILE = ManifestFile(
     twin="qrels",
     check="verify.caption_checks:check_captions",
     exported=True,
+    claimed=("text",),
 )
 CAPTIONS = KIND = RowKind("captions", CaptionRow, ("caption_id",), files={"captions": _FILE})

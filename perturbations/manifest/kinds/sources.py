@@ -12,6 +12,8 @@ class SourceRow:
     """A listed clip. What was measured is empty where it could not be used.
 
     `sample_aspect_ratio` is a pixel's width over its height, "16/15", and empty where pixels are square.
+    `source_losses` names what the video has and no perturbed clip, "PQ, 10 bits, subtitles"; empty where that is
+    nothing.
     """
 
     dataset: str
@@ -33,6 +35,7 @@ class SourceRow:
     duration_s: float | None = None
     rotation: int | None = None
     sample_aspect_ratio: str | None = None
+    source_losses: str | None = None
     status: RowStatus
     stage: QuarantineStage | None = None
     error: str | None = None
@@ -56,5 +59,10 @@ class CompleteSource(SourceRow):
     rotation: int
 
 
-_FILE = ManifestFile(path="manifests/{dataset}/sources.parquet", check="verify.clip_sets:check_sources", exported=True)
+_FILE = ManifestFile(
+    path="manifests/{dataset}/sources.parquet",
+    check="verify.clip_sets:check_sources",
+    exported=True,
+    claimed=("split", "source_video_id"),
+)
 SOURCES = KIND = RowKind("sources", SourceRow, ("item_id",), CompleteSource, files={"sources": _FILE})

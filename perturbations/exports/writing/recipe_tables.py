@@ -1,0 +1,205 @@
+"""The tables of an export of recipes: a corpus' manifests with names of clips instead of paths, and their list.
+
+`SHA256SUMS` lists every table, so that a lost or edited one is noticed. Its own hash is the export's root: whoever has
+that from the publisher knows that nothing was exchanged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from perturbations.base import jsontext, storage, sums
+from perturbations.base.errors import ManifestError, short
+from perturbations.exports.writing import output_folder
+from perturbations.manifest import files, layout
+from perturbations.manifest.kinds import (
+    ANALYSES,
+    FILES,
+    SOURCE_STORAGE,
+    SOURCES,
+    VIDEOS,
+    AnalysisRow,
+    ClipRow,
+    RowKind,
+    SourceRow,
+)
+
+FORMAT = "recipe"
+_DONORS = "donors"
+"""The folder of another dataset's analyses, whose clips are inserted."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A manifest: its kind, its rows as stored, and its metadata."""
+
+    kind: RowKind[Any]
+    rows: Sequence[Any]
+    about: Mapping[str, Any]
+
+    def write(self, path: Path, rows_of: Sequence[Any], root: str) -> None:
+        """Write other rows with the same metadata; their paths are relative to `root`."""
+        kept = {name: value for name, value in self.about.items() if name not in files.COUNTS}
+        if files.METADATA_HASH not in kept:  # of an earlier version, whose words may be others than today's
+            kept.pop("comparability", None)
+        files.write(path, self.kind, rows_of, {**kept, "root": root})
+
+
+def _read(path: Path) -> Table:
+    """A manifest as it was written. Raises `ManifestError` for one that was changed since."""
+    files.check_unchanged(path)
+    kind = files.kind_of(path)
+    return Table(kind, files.read_rows(path, kind), files.read_metadata(path))
+
+
+def near(videos: Path, root: Path, donors: Iterable[tuple[str, str]]) -> dict[str, Table]:
+    """The manifests that are published with one of videos, by their path from the dataset's folder.
+
+    `donors` are the datasets and analyses that its recipes take clips from. Analyses that keep files are left out.
+    Raises `ManifestError` for a manifest that was changed after it was written.
+    """
+    top = videos.parents[1]
+    names = [name for name, file in FILES.items() if file.exported]
+    paths = [layout.beside(videos, VIDEOS.name, name) for name in (*names, f"{layout.WHOLE}/{SOURCES.name}")]
+    analyses = ((path, layout.manifest_at(path)) for path in top.glob(layout.in_dataset(ANALYSES.name, analysis="*")))
+    paths += sorted(path for path, place in analyses if place is not None and place.kind == ANALYSES.name)
+    named = {path.relative_to(top).as_posix(): path for path in paths}
+    for dataset, analysis in donors:
+        path = root / layout.at(ANALYSES.name, dataset=dataset, analysis=analysis)
+        if path not in named.values():
+            named[f"{_DONORS}/{dataset}/{path.name}"] = path
+    tables = {name: _read(path) for name, path in named.items() if path.is_file()}
+    return {
+        name: table
+        for name, table in tables.items()
+        if not any(isinstance(row, AnalysisRow) and row.path for row in table.rows)
+    }
+
+
+def write_list(output: Path, tables: Iterable[Path]) -> str:
+    """List the tables of an export with their hashes; returns the export's root."""
+    hashes = {path.relative_to(output).as_posix(): storage.sha256(path) for path in tables}
+    storage.write_text_if_changed(output / sums.NAME, sums.text(hashes))
+    return sums.root(hashes)
+
+
+@dataclass(frozen=True)
+class RecipeExport:
+    """An export of recipes, as somebody else has it.
+
+    Attributes:
+        dataset, suite: of the corpus.
+        tables: the tables, by the path of their manifest below `manifests`.
+        is_listed: False for an export of an earlier version, which has no list.
+    """
+
+    dataset: str
+    suite: str
+    tables: Mapping[str, Table]
+    is_listed: bool
+
+    @property
+    def videos(self) -> str:
+        """The name of the table of videos."""
+        return f"{self.dataset}/{self.suite}/{layout.name(VIDEOS.name)}"
+
+
+def published(folder_of: Path, root: str = "") -> RecipeExport:
+    """The tables of an export, whose names are a stranger's. `root` is the one that the publisher names, or empty.
+
+    Raises `ManifestError` for another folder, another root, and a table that was lost or changed.
+    """
+    try:
+        marker = jsontext.mapping((folder_of / output_folder.MARKER).read_bytes())
+    except (OSError, ValueError):
+        marker = {}
+    if marker.get("format") != FORMAT:
+        raise ManifestError(f"{folder_of} is no export in the format {FORMAT}")
+    listed = _listed(folder_of, root)
+    data = folder_of / output_folder.DATA
+    found = sorted(data.glob(f"*/{layout.name(VIDEOS.name)}"))
+    if len(found) != 1:
+        raise ManifestError(f"{folder_of} has {len(found)} manifests of videos, not one")
+    suite = found[0].parent.name
+    about = files.read_metadata(found[0])
+    dataset = str(about.get("dataset"))
+    place = layout.place_of(layout.at(VIDEOS.name, dataset=dataset, suite=suite))
+    if place is None or place.kind != VIDEOS.name or about.get("suite") != suite:
+        raise ManifestError(f"{found[0]} names no dataset and suite that can be folders: {short(dataset)}, {suite}")
+    names = [path.relative_to(data).as_posix() for path in sorted(data.rglob("*.parquet"))]
+    tables = {_place(data / name, dataset, name): _read(data / name) for name in names}
+    return RecipeExport(dataset, suite, tables, listed)
+
+
+def _listed(folder_of: Path, root: str) -> bool:
+    """Whether an export has a list. Raises `ManifestError` where its files or its root are others."""
+    listing = folder_of / sums.NAME
+    if not listing.is_file():
+        if root:
+            raise ManifestError(f"{folder_of} has no list {sums.NAME}, so its root is not {root}")
+        return False
+    hashes = sums.read(listing)
+    if root and sums.root(hashes) != root:
+        raise ManifestError(f"{listing} is not the published list: its root is {sums.root(hashes)}, not {root}")
+    there = {path.relative_to(folder_of).as_posix() for path in (folder_of / output_folder.DATA).rglob("*.parquet")}
+    for name in sorted({*hashes, *there}):
+        path = folder_of / name
+        if name not in there:
+            raise ManifestError(f"{path} is missing: {listing} lists it; get the export again")
+        if name not in hashes or storage.sha256(path) != hashes[name]:
+            raise ManifestError(f"{path} is not the file that {listing} lists; get the export again")
+    return True
+
+
+def _place(path: Path, dataset: str, name: str) -> str:
+    """Where a table's manifest lies below `manifests`. Raises `ManifestError` where no run writes one."""
+    below = name.removeprefix(f"{_DONORS}/") if name.startswith(f"{_DONORS}/") else f"{dataset}/{name}"
+    place = layout.place_of(f"{layout.MANIFESTS}/{below}")
+    if place is None or place.kind not in FILES:
+        raise ManifestError(f"{path} is no table of an export of recipes")
+    return below
+
+
+# --- the names of clips -----------------------------------------------------------------------------------------------
+
+
+def sources(row: object) -> list[str]:
+    """The paths of a row's clean clips."""
+    if isinstance(row, SourceRow):
+        return [row.path] if row.path else []
+    if isinstance(row, AnalysisRow):
+        return [row.source_path]
+    if not isinstance(row, ClipRow):
+        return []
+    donor = _guide_files(row).get("donor")
+    return [row.source_path, *([str(donor)] if donor else [])]
+
+
+def _guide_files(row: ClipRow) -> dict[str, Any]:
+    facts = jsontext.mapping(row.guide) if row.guide else {}
+    held = facts.get("files")
+    return held if isinstance(held, dict) else {}
+
+
+def renamed(row: Any, named: Callable[[str], str]) -> Any:
+    """A row whose paths of clean clips are changed; of other files of the publisher's, only the names are kept."""
+    if isinstance(row, SourceRow):
+        return replace(row, path=row.path and named(row.path))
+    if isinstance(row, AnalysisRow):
+        return replace(row, source_path=named(row.source_path))
+    if not isinstance(row, ClipRow):
+        return row
+    guide = row.guide
+    if held := _guide_files(row):
+        kept = {
+            name: path and (named(str(path)) if name == "donor" else Path(str(path)).name)
+            for name, path in held.items()
+        }
+        facts = jsontext.mapping(str(guide)) | {"files": kept}
+        guide = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    path = named(row.path) if row.path and row.storage == SOURCE_STORAGE else row.path
+    return replace(row, path=path, source_path=named(row.source_path), guide=guide)

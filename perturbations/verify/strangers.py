@@ -1,0 +1,83 @@
+"""Files below `corpora` that nothing names, neither a row of a manifest nor one of a part.
+
+A part is what a job made: evaluations read clips of suites that have no manifest yet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from perturbations.base import storage
+from perturbations.base.errors import ManifestError
+from perturbations.manifest import files, layout, locations
+from perturbations.manifest.kinds import VIDEOS
+from perturbations.plan import clip_markers
+from perturbations.verify.findings import Finding
+from perturbations.verify.tree import Tree
+
+LEFTOVER = "what an interrupted write left"
+UNNAMED = "no row names this file"
+
+
+def of_corpora(tree: Tree) -> Iterator[Finding]:
+    """The files in the folders of corpora that nothing names, also in those of suites without a manifest."""
+    named: dict[Path, set[str]] = {}
+    for chosen in tree.chosen:
+        manifest = chosen.of(VIDEOS)
+        if manifest is None or manifest.collection is None:
+            continue
+        place = Path(layout.CORPORA, manifest.collection, manifest.path.parent.name)
+        try:
+            folder = locations.confined(manifest.root, str(place))
+        except ManifestError as error:
+            yield Finding(manifest.path, "", str(error))
+            continue
+        paths = (row.path for row in manifest.rows if row.path is not None)
+        root = os.path.normpath(manifest.root)  # of the root alone: a row's own `..` names no file of the corpus
+        named.setdefault(folder, set()).update(f"{root}/{path}" for path in paths)
+    own = (_corpora_of(folder) for folder in tree.folders)
+    names = set().union(*named.values())
+    there = {path for folder in {*named, *own} if folder is not None for path in _files_below(folder)}
+    of_parts: dict[Path, set[str]] = {}
+    for path in map(Path, sorted(there - names)):
+        if clip_markers.is_marker(path):
+            continue
+        if path.parent not in of_parts:
+            of_parts[path.parent] = set(_named_by_parts(path.parent))
+        if storage.is_leftover(path):
+            yield Finding(path, "", LEFTOVER)
+        elif path.name not in of_parts[path.parent]:
+            yield Finding(path, "", UNNAMED)
+
+
+def _named_by_parts(folder: Path) -> Iterator[str]:
+    """The names of a folder's clips, by the parts that jobs made of them."""
+    tree = layout.in_tree(folder, layout.CORPORA)
+    place = None if tree is None else layout.place_of(tree[1].as_posix())
+    if tree is None or place is None or place.kind != "clips":
+        return
+    for part in tree[0].glob(layout.any_of("video_part", **place.fields)):
+        try:
+            yield from (Path(path).name for path, _ in files.stored(part))
+        except ManifestError:
+            continue  # the next run makes it again
+
+
+def _files_below(folder: Path) -> Iterator[str]:
+    for place, folders, names in os.walk(folder):
+        links = (name for name in folders if os.path.islink(os.path.join(place, name)))
+        yield from (os.path.join(place, name) for name in (*names, *links))
+
+
+def _corpora_of(folder: Path) -> Path | None:
+    """The folder of all corpora whose manifests lie below a folder; None for one that is not of a workflow."""
+    tree = layout.in_tree(Path(os.path.abspath(folder)))
+    if tree is None:
+        return None
+    try:
+        own = locations.confined(tree[0], "/".join([layout.CORPORA, *tree[1].parts[1:]]))
+    except ManifestError:
+        return None  # behind a link to elsewhere, where nothing is looked for
+    return own if own.is_dir() else None

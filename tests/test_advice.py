@@ -1,0 +1,86 @@
+"""Every command that a message advises is one: its words parse, its targets and files have rules."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from snakemake.cli import get_argument_parser
+
+from perturbations.base.layout import INDEX
+from perturbations.cli.main import parser
+from perturbations.manifest import layout
+from perturbations.verify import remedies
+
+PROJECT = Path(__file__).parents[1]
+COMMAND = re.compile(r"`((?:snakemake|perturb)(?: [^`]*)?)`")
+FIELD = "{}"
+
+
+def messages(path: Path) -> Iterator[str]:
+    """The strings of a module that are no docstrings, with `{}` for what is filled in."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        held = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Expr):  # a docstring
+            continue
+        for each in held:
+            if isinstance(each, ast.JoinedStr):
+                yield "".join(str(part.value) if isinstance(part, ast.Constant) else FIELD for part in each.values)
+            elif isinstance(each, ast.Constant) and isinstance(each.value, str) and not isinstance(node, ast.JoinedStr):
+                yield each.value
+
+
+COMMANDS = sorted(
+    {
+        command
+        for path in sorted((PROJECT / "perturbations").rglob("*.py"))
+        for text in messages(path)
+        for command in COMMAND.findall(text)
+    }
+)
+TARGETS = re.compile(r"(?:calibrate|evaluate|tta|composed|text)_(?:\{\}|<dataset>)|report|\{\}|\d+")
+
+
+def test_the_commands_of_messages_are_collected() -> None:
+    assert len(COMMANDS) >= 15
+    assert {"perturb verify --undo-repair", "perturb clean --delete", "snakemake --unlock"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_a_message_is_one(command: str) -> None:
+    program, *words = shlex.split(command)
+    if program == "snakemake":
+        options = get_argument_parser()._option_string_actions
+        assert [word for word in words if word not in options and not TARGETS.fullmatch(word)] == []
+        return
+    group: argparse.ArgumentParser = parser()
+    for word in words:
+        choices = [action.choices for action in group._actions if action.choices and not action.option_strings]
+        if word.startswith("-"):
+            assert word in group._option_string_actions, word
+        elif choices and isinstance(choices[0], dict):
+            assert word in choices[0], word
+            group = choices[0][word]
+        elif choices:
+            assert word in choices[0], word
+
+
+@pytest.mark.parametrize(
+    "kind", sorted(kind for kind, text in layout.patterns().items() if text.startswith("manifests"))
+)
+def test_a_file_that_a_message_advises_to_make_has_a_rule(kind: str) -> None:
+    """The literals of rules' outputs, with the folder's variable in place of `manifests`."""
+    pattern = layout.pattern(kind)
+    rules = "\n".join(path.read_text("utf-8") for path in (PROJECT / "workflow/rules").glob("*.smk"))
+    outputs = "\n".join(re.findall(r"^    output:\n((?: {8}.*\n)+)", rules, re.MULTILINE))
+    has_rule = re.sub("^manifests", "<manifests>", pattern) in outputs
+    fields = dict.fromkeys(re.findall(r"\{(\w+)\}", pattern), "a") | {"kind": "adaptation"}
+    made = Path(pattern.format_map(fields))
+    command = f"`snakemake --cores 1 {made}`" if has_rule else ""
+    assert (remedies.command(made), remedies.command(made / "page.csv")) == (command, command)
+    assert has_rule == (pattern != INDEX)
