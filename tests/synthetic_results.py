@@ -38,7 +38,7 @@ Scenario = dict[str, Any]
 
 def perturbed(entry: registry.Perturbation, severity: int) -> Scenario:
     """The columns of queries under a perturbation."""
-    about = {"suite": entry.suite, "perturbation": entry.name, "severity": severity, "category": entry.level}
+    about = {"suite": entry.suite, "perturbation": entry.name, "severity": severity, "category": entry.category}
     return {**about, "side": "query"}
 
 

@@ -35,7 +35,7 @@ QUERY = ComposedQuery(
     kind_source="rule 1",
     instruction_source="official",
 )
-SPLIT = Split(tuple(PoolClip(name=name, video_id="v", narration="") for name in ("v_0_8", "v_10_18")), (QUERY,), {})
+SPLIT = Split(tuple(PoolClip(clip_id=name, video_id="v", narration="") for name in ("v_0_8", "v_10_18")), (QUERY,), {})
 
 
 class Told:
@@ -84,16 +84,13 @@ def test_a_split_says_who_wrote_what() -> None:
     assert "Shake the sieve." in model.asked[2]
 
 
-def test_only_the_parts_that_are_wanted_change() -> None:
+def test_only_wanted_parts_change_and_equal_questions_are_asked_once() -> None:
     (query,) = rewritten(SPLIT, Told("other", yes=False), ["kind"]).queries
     assert query == replace(QUERY, kind_source="llm told")
     silent = Told("", yes=True)
     assert rewritten(SPLIT, silent, ["instruction", "modified_caption"]) == SPLIT
     bare = replace(SPLIT, queries=(replace(QUERY, narration=""),))
     assert rewritten(bare, Told("x", yes=True), ["instruction", "modified_caption"]) == bare
-
-
-def test_equal_questions_are_asked_once() -> None:
     model = Told("Shake it.", yes=True)
     rewritten(replace(SPLIT, queries=(QUERY,) * 5), model)
     assert len(model.asked) == 3

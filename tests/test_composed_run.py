@@ -168,7 +168,7 @@ def test_youcook2_gives_over_2000_queries(reference: Path) -> None:
     assert len(split.pool) == 3_350
 
 
-def test_families_of_the_demo_differ_in_motion_or_colour_alone() -> None:
+def test_families_of_the_demo_differ_in_motion_or_colour_and_have_seven_candidates() -> None:
     members = film.families(40)
     assert members[:16] == film.families(16)
     scenes = [int(member.item_id.removeprefix("demo-")) for member in members]
@@ -183,9 +183,6 @@ def test_families_of_the_demo_differ_in_motion_or_colour_alone() -> None:
         assert member.caption.partition(" near a ")[0] == changed
     with pytest.raises(ValueError, match="scenes in families"):
         film.families(20_000)
-
-
-def test_the_demos_queries_have_seven_candidates() -> None:
     split = split_of({"adapter": "demo", "clips": 16, "families": True})
     assert len(split.queries) == 16 * 4
     assert {len(rows) for rows in gallery(split, "local_full")} == {7}
@@ -309,7 +306,7 @@ def test_settings_that_cannot_be(wrong: dict[str, Any], message: str) -> None:
 
 
 def clip(name: str, start_s: float, narration: str = "", video: str = "v") -> PoolClip:
-    return PoolClip(name=name, video_id=video, narration=narration or name, start_s=start_s, end_s=start_s + 5)
+    return PoolClip(clip_id=name, video_id=video, narration=narration or name, start_s=start_s, end_s=start_s + 5)
 
 
 SPLIT = Split(
@@ -377,7 +374,7 @@ def test_galleries_of_egocvr_take_a_few_megabytes(reference: Path, tmp_path: Pat
 def test_what_is_missing_is_in_no_gallery_and_asks_nothing() -> None:
     every = frozenset(query.query_id for query in SPLIT.queries)
     part = manifests.restricted(SPLIT, frozenset("abcef"), every)
-    assert [row.name for row in part.pool] == ["a", "b", "c", "e", "f"]
+    assert [row.clip_id for row in part.pool] == ["a", "b", "c", "e", "f"]
     assert [query.targets for query in part.queries] == [("b",), ("b",), ("b",)]
     assert part.blocks == {"b": (3,)}
     assert part.galleries["local_official"] == [(1,), (1,), (0,)]
@@ -427,6 +424,7 @@ def run(runner: Any, asked: Any = None, names: str = "abcdef", split: Split = SP
     }
     settings = composed.ComposedSettings.model_validate(
         {
+            "adapter": "egocvr",
             "model": "clip4clip",
             "num_frames": 3,
             "frames": "mean",

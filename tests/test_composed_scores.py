@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError
-from perturbations.cli import common
 from perturbations.cli.main import main
 from perturbations.composed import official
 from perturbations.composed.audit import compare_galleries, compared
@@ -20,7 +22,7 @@ from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.composed.strategies import Packed, Score, ScoredModel, evaluate, settings
 from perturbations.evaluation import stored_features
 
-POOL = tuple(PoolClip(name=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
+POOL = tuple(PoolClip(clip_id=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
 QUERIES = (
     ComposedQuery(query_id="0", clip="v_0_8", targets=("v_10_18",), instruction="One.", target_narration="n 1"),
     ComposedQuery(
@@ -77,7 +79,7 @@ def test_other_query_clips_may_be_asked_than_those_of_the_gallery() -> None:
     assert scored(LOOKS)["visual", "local_full"].places.tolist() == [3, 4, 0]
 
 
-def test_methods_are_named_by_what_is_compared() -> None:
+def test_methods_are_named_by_what_is_compared_of_one_size() -> None:
     assert {method for method, _ in scored(LOOKS, READS)} == {
         "",
         "visual",
@@ -85,9 +87,6 @@ def test_methods_are_named_by_what_is_compared() -> None:
         *(f"two_stage looks visual, {words}" for words in ("instruction", "gt")),
     }
     assert "two_stage visual, gt" in {method for method, _ in scored(READS)}
-
-
-def test_features_of_another_size_are_refused() -> None:
     with pytest.raises(ConfigError, match="looks: the features of clips are 7 x 8; expected 8 x 8"):
         scored(ScoredModel("looks", EYE[:7]))
     with pytest.raises(ConfigError, match="reads: the features of texts 'gt' are 3 x 7; expected 3 x 8"):
@@ -119,7 +118,7 @@ def files(tmp_path: Path) -> dict[str, str]:
     """The files of the command: annotations, and features of two models."""
     official.write(SPLIT, tmp_path)
     texts = ["One.", "Two.", "None.", "n 1", "n 0", "n 2"]
-    stored_features.write(tmp_path / "clips.npz", [clip.name for clip in POOL], EYE)
+    stored_features.write(tmp_path / "clips.npz", [clip.clip_id for clip in POOL], EYE)
     stored_features.write(tmp_path / "texts.npz", texts, EYE[:6])
     paths = {"SPLIT": official.ANNOTATIONS, "CLIPS": "clips.npz", "TEXTS": "texts.npz", "OUT": "out", "PAIRS": "p.csv"}
     return {name: str(tmp_path / path) for name, path in paths.items()}
@@ -201,9 +200,21 @@ def test_the_command_says_what_does_not_fit(
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_without_scipy_the_command_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], files: dict[str, str]
-) -> None:
-    monkeypatch.setattr(common, "find_spec", lambda name: None if name == "scipy" else object())
-    assert called(files, "--split", "SPLIT") == 1
-    assert "scipy not installed; evaluations need them: sh envs/install.sh models" in capsys.readouterr().err
+def test_ids_of_no_query_are_named_and_left_out(files: dict[str, str], tmp_path: Path, caplog: Any) -> None:
+    path = tmp_path / "clips/mlvp/fog/5.npz"
+    path.parent.mkdir(parents=True)
+    (tmp_path / "clips.npz").rename(tmp_path / "clips/clean.npz")
+    stored_features.write(path, ["v_0_8", "other"], EYE[:2])
+    folders = {"CLIPS": str(tmp_path / "clips")}
+    assert called(files | folders, "--split", "SPLIT", "--strategies", "visual", "--galleries", "local_full") == 0
+    assert "1 ids are of no query of the split, the first 'other'" in caplog.text
+    fog = read_manifest(tmp_path / "out/results.parquet").query("perturbation == 'fog'").iloc[0]
+    assert (fog["queries"], fog["missing_queries"]) == (1, 2)
+
+
+def test_numpy_alone_scores(files: dict[str, str]) -> None:
+    code = "import sys; sys.modules |= dict.fromkeys(['torch', 'transformers', 'scipy']);"
+    code += "from perturbations.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    words = [files.get(word, word) for word in (*COMMAND, "--split", "SPLIT")]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

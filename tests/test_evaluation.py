@@ -12,13 +12,16 @@ from typing import Any
 import clips
 import numpy as np
 import pytest
-from test_workflow import IDS, Project, new_project
+from looping import each
+from test_workflow import IDS, Project, copy_of, new_project
 
 from perturbations import read_manifest
+from perturbations.base import sums
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.engine import clip_rows as manifest_rows
+from perturbations.evaluation import keys
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
@@ -36,7 +39,7 @@ import tiny_models
 from perturbations.evaluation import backbone, features, galleries, queries, results, runner, scenarios
 from perturbations.evaluation.jobs import _clean
 from perturbations.tta.gallery import Gallery
-from perturbations.tta.methods.registry import methods
+from perturbations.tta.methods.registry import methods, title_of
 
 SUITES: dict[str, Any] = {"mlvp": {}, "mm_robustness": {}}
 
@@ -61,15 +64,12 @@ def test_clean_queries_come_first_and_each_suite_at_severity_5() -> None:
     assert of_captions == {entry.name: min(5, len(entry.severities)) for entry in entries if entry.name in possible}
 
 
-def test_severities_that_are_not_made_fall_to_the_highest_below_or_are_refused() -> None:
+def test_severities_are_by_category_and_fall_to_the_highest_that_is_made() -> None:
     suites = {"mlvp": {"severities": [2, 4]}}
     planned = evaluation.scenarios(parsed(suites, severities=[1, 3, 5]), "demo")
     assert {scenario.severity for scenario in planned if scenario.suite == "mlvp"} == {2, 4}
     with pytest.raises(ConfigError, match="nothing of mlvp is made there or below: its lowest severity is 2"):
         evaluation.scenarios(parsed(suites, severities=[1]), "demo")
-
-
-def test_severities_by_category() -> None:
     planned = evaluation.scenarios(parsed(severities={"character": 7, "word": [2], "high": [1, 4]}), "demo")
     by_level: dict[str, set[int | None]] = {}
     for scenario in planned:
@@ -113,16 +113,14 @@ def test_each_model_is_planned_by_its_own_options() -> None:
     assert single == evaluation.model_key(parsed())
 
 
-def test_parameters_of_a_method_are_its_own() -> None:
+def test_jobs_hold_every_scenario_once_and_the_parameters_of_their_methods() -> None:
     job: evaluation.JobKey = ("v2t", "query", "mlvp", "low")
     published = evaluation.settings(parsed(), "demo", job, "adapted")
     wanted = parsed(parameters={"hatvtr": {"alpha": 50, "m": 0.5}})
-    changed = evaluation.settings(wanted, "demo", job, "adapted")
-    assert changed == {**published, "parameters": {"hatvtr": {"alpha": 50.0}}}  # m is as published
-    assert evaluation.settings(wanted, "demo", job, "none")["parameters"] == {}
-
-
-def test_jobs_hold_every_scenario_once() -> None:
+    (own,) = evaluation.groups(wanted).keys() - {"none", "adapted"}
+    changed = evaluation.settings(wanted, "demo", job, own)
+    hatvtr = {"name": "hatvtr", "label": "HAT-VTR", "parameters": {"alpha": 50.0}}  # m is as published
+    assert changed == {**published, "methods": [hatvtr]}
     wanted = parsed(mixes=["mixed_severity", "mixed_types"], severities=[1, 5])
     jobs = evaluation.jobs(wanted, "demo")
     flat = [scenario for job in jobs.values() for scenario in job]
@@ -139,15 +137,22 @@ def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[
     assert first == second
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "message"),
     [
         ({"suites": ["msrvtt_p"]}, "evaluation.suites: 'msrvtt_p' is not among `suites`"),
         ({"methods": ["qbnorm"]}, "evaluation.querybank: the method `qbnorm` needs a bank"),
         ({"bank": "train"}, "evaluation.querybank: 'train' is not among `datasets`"),
+        ({"gallerybank": "train"}, "evaluation.gallerybank: 'train' is not among `datasets`"),
         ({"model": "xpool"}, "evaluation.checkpoint: `xpool` needs the weights"),
         ({"revision": "abc"}, "evaluation.pretrained"),
         ({"pretrained": "clip", "checkpoint": "nowhere.pth"}, "no such file: nowhere.pth"),
+        ({"methods": ["tcr", "tcr"]}, "evaluation.methods: lists a value twice: 'tcr' with the same parameters"),
+        ({"methods": ["tcr", {"name": "tcr", "parameters": {"share": 0.3}, "label": "a"}]}, "lists a value twice"),
+        ({"methods": ["tcr", {"name": "tcr", "parameters": {"share": 1}}]}, "two settings are called 'TCR': give each"),
+        ({"methods": [{"name": "tcr", "parameters": {"sahre": 1}}]}, "evaluation.methods.0.parameters.sahre: .*share"),
+        ({"methods": [{"name": "trc"}]}, "evaluation.methods.0.name: method 'trc' is unknown; .*; did you mean tcr"),
+        ({"models": [{"name": "a", "methods": ["sar", "sar"]}]}, "evaluation.models.0.methods: lists a value twice"),
         ({"methods": ["magic"]}, "evaluation.methods.0: method 'magic' is unknown; allowed: none, tent, .*qbnorm"),
         ({"methods": ["tcr", "hatvr"]}, "evaluation.methods.1: method 'hatvr' is unknown; .*; did you mean hatvtr"),
         ({"severities": []}, "evaluation.severities"),
@@ -214,7 +219,8 @@ def test_captions_that_the_gate_refused_neither_ask_nor_answer() -> None:
         perturbed_caption("2", "bad"),
         caption("3", "a"),
     ]
-    clean = scenarios.Clean(sources, [], rejected=4)
+    listed = [caption(row.caption_id, row.item_id) for row in captions]
+    clean = scenarios.Clean(sources, listed, rejected=4)
     asked = scenarios.retrieval("t2v", sources, captions, clean)
     assert asked.query_ids == ("1", "3")
     assert ids(asked.gallery) == ["a", "b"]
@@ -225,7 +231,7 @@ def test_captions_that_the_gate_refused_neither_ask_nor_answer() -> None:
     assert not answering.is_perturbed("query")
 
 
-def test_perturbed_clips_that_are_quarantined_are_no_gallery() -> None:
+def test_quarantined_clips_are_no_gallery_and_no_query_is_an_error() -> None:
     sources = [source("a"), source("b")]
     captions = [caption("1", "a"), caption("2", "b")]
     wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=recipe.Unstored())
@@ -233,9 +239,6 @@ def test_perturbed_clips_that_are_quarantined_are_no_gallery() -> None:
     perturbed = [replace(rows[0], status="quarantined", stage="video", error="no"), rows[1]]
     asked = scenarios.retrieval("t2v", perturbed, captions, scenarios.Clean(sources, captions), "gallery")
     assert (asked.query_ids, ids(asked.gallery), asked.relevant, asked.missing) == (("2",), ["b"], ((0,),), 1)
-
-
-def test_nobody_asks() -> None:
     sources = [source("a")]
     with pytest.raises(ManifestError, match="no query is left"):
         scenarios.retrieval("v2t", [bad_source("a")], [caption("1", "a")], scenarios.Clean(sources, []))
@@ -289,8 +292,8 @@ def job(direction: str, methods: Sequence[str], seeds: Sequence[int] = (42,), **
         "steps": 1,
         "precision": "float32",
         "scenarios": [{"dataset": "data", "direction": direction, **CLEAN, **scenario}],
-        "methods": list(methods),
-        "parameters": {},
+        "adapter": "folder",
+        "methods": [{"name": name, "label": title_of(name), "parameters": {}} for name in methods],
     }
 
 
@@ -301,9 +304,10 @@ def run(
     folder: Path,
     name: str = "journal",
     perturbed: scenarios.Perturbed | None = None,
+    captions: Sequence[CaptionRow] = CAPTIONS,
 ) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
     loaded = backbone.load(settings, str(model), None, "cpu")
-    clean = scenarios.Clean(rows, CAPTIONS)
+    clean = scenarios.Clean(rows, captions)
     encoded: dict[evaluation.Modality, Any] = {}
     for modality in evaluation.MODALITIES:
         path = folder / f"{modality}.safetensors"
@@ -328,6 +332,7 @@ def test_every_method_gives_a_row_and_a_rank_a_query(
     read, places = read_manifest(path), read_manifest(tmp_path / "ranks.parquet")
     assert (read["recall_at_1"] <= read["recall_at_5"]).all()
     assert (read["queries"] == 5).all()
+    assert set(read["architecture"]) == {"clip ViT-32/8"}
     for _, row in read.iterrows():
         mine = places[(places["method"] == row["method"]) & (places["seed"] == row["seed"])]["rank"]
         assert row["recall_at_1"] == pytest.approx(100 * (mine <= 1).mean())
@@ -335,6 +340,25 @@ def test_every_method_gives_a_row_and_a_rank_a_query(
         assert row["encode_ms_p50"] > 0
     assert len(pictures) == len(results)
     assert np.sum(pictures[0].occurrence) == pytest.approx(5 * 5)  # as many of the gallery as there are
+
+
+def test_a_seed_draws_the_order_of_queries_and_ranks_keep_their_ids(
+    model: Path, rows: list[CompleteSource], tmp_path: Path
+) -> None:
+    results, ranks, _ = run(job("v2t", ["none", "hatvtr"], [42, 7]), model, rows, tmp_path)
+    assert [(row.seed, row.order) for row in results] == [(42, "listed"), (7, "seed 7")] * 2
+    of_runs = {
+        (row.method, row.seed): [(rank.query_id, rank.rank) for rank in ranks if keys.key_of(rank) == keys.key_of(row)]
+        for row in results
+    }
+    assert of_runs["none", 42] == of_runs["none", 7]
+    drawn = keys.places_of("abcde", 7)
+    assert sorted(drawn) == [0, 1, 2, 3, 4] != drawn
+    in_order = [rows[place] for place in drawn]
+    renamed = [replace(row, item_id=name) for row, name in zip(in_order, "abcde", strict=True)]
+    captions = [replace(CAPTIONS[place], item_id=name) for place, name in zip(drawn, "abcde", strict=True)]
+    listed = run(job("v2t", ["hatvtr"]), model, renamed, tmp_path, "renamed", captions=captions)[1]
+    assert [rank.rank for rank in listed] == [dict(of_runs["hatvtr", 7])["abcde"[place]] for place in drawn]
 
 
 def test_an_interrupted_job_goes_on_where_it_was(
@@ -359,9 +383,9 @@ def test_an_interrupted_job_goes_on_where_it_was(
     again = run(settings, model, rows, tmp_path)
     assert again[1] == whole[1]
     assert run(settings, model, rows, tmp_path) == again
-    assert asked == ["none", "tcr", "hatvtr", "hatvtr"]
+    assert asked == ["none", "TCR", "HAT-VTR", "HAT-VTR"]
     run({**settings, "steps": 2}, model, rows, tmp_path)
-    assert asked[4:] == ["none", "tcr", "hatvtr"], "what changes a result is asked anew"
+    assert asked[4:] == ["none", "TCR", "HAT-VTR"], "what changes a result is asked anew"
 
 
 def test_clips_are_read_once_for_all_methods_and_give_the_ranks_of_each_method_alone(
@@ -484,6 +508,22 @@ def test_every_scenario_and_method_has_its_row(evaluated: Project) -> None:
     assert len(ranks) == len(IDS) * len(results)
 
 
+def test_clips_that_only_evaluations_read_are_no_strangers(evaluated: Project, tmp_path: Path) -> None:
+    """Who deletes them as verify said has no next evaluation."""
+    project = copy_of(evaluated, tmp_path / "project")
+    for path in (project.root / "manifests/tiny/mm_robustness").iterdir():  # as where no mixes need them
+        path.unlink()
+        sums.remove(path)
+    verified = project.perturb("verify", "--fast")
+    assert (verified.returncode, "no row names" in verified.stdout) == (0, False), verified.stdout
+    folder = project.root / "corpora/tiny/mm_robustness/pixelate/5"
+    (folder / "stranger.mp4").write_bytes(next(folder.glob("*.mp4")).read_bytes())
+    verified = project.perturb("verify", "--fast")
+    assert verified.returncode == 1
+    assert "stranger.mp4: no row names this file" in verified.stdout
+    assert "1 files that no row names" in verified.stdout
+
+
 def test_results_without_adapting_and_the_report_run_nothing_again(evaluated: Project) -> None:
     """The jobs of all methods hold the runs without adaptation in their journals."""
     evaluated.snakemake("evaluate_tiny")
@@ -492,7 +532,8 @@ def test_results_without_adapting_and_the_report_run_nothing_again(evaluated: Pr
     assert not any("batches of" in log or "clips read" in log for log in logs)
     results = read_manifest(folder_of(evaluated, "manifests/tiny/evaluation") / "results.parquet")
     assert set(results["method"]) == {"none"}
-    assert "rule evaluate:" not in evaluated.snakemake("report").stderr
+    jobs = evaluated.snakemake("report").stderr
+    assert "evaluate" not in jobs, jobs
     page = (evaluated.root / "manifests/report.html").read_text()
     for shown in ("mm_robustness at severity 5: R@1", "mlvp, mixed types: R@1", "20% perturbed"):
         assert shown in page
@@ -501,6 +542,34 @@ def test_results_without_adapting_and_the_report_run_nothing_again(evaluated: Pr
 def test_with_another_reader_nothing_is_run_again(evaluated: Project) -> None:
     output = changed(evaluated, reader="decord").snakemake("tta_tiny", "--dry-run")
     assert not {"evaluate", "gallery"} & {line.partition(" ")[0] for line in output.stdout.splitlines()}
+
+
+RULES = ("evaluate", "results", "gallery", "check_model", "videos", "captions")
+
+
+def test_another_setting_of_a_method_runs_alone(evaluated: Project) -> None:
+    own = {"name": "tcr", "label": "share <0.5>", "parameters": {"share": 0.5}}
+    project = changed(evaluated, methods=["tcr", "qbnorm", own])
+    lines = project.snakemake("tta_tiny", "--dry-run").stdout.splitlines()
+    planned = {name: int(count) for name, count in (line.split() for line in lines if line.startswith(RULES))}
+    of_setting = len(evaluation.jobs(config_file.parse(project.config), "tiny"))
+    assert planned == {"evaluate": of_setting, "results": 1}
+    project.snakemake("tta_tiny")
+    results = read_manifest(folder_of(evaluated, "manifests/tiny/adaptation") / "results.parquet")
+    counts = results[results["method"] == "tcr"].groupby("label")["parameters"].agg(["count", "first"])
+    assert counts["count"].loc["TCR"] == counts["count"].loc["share <0.5>"] == len(results) / 4
+    assert [json.loads(values)["share"] for values in counts["first"].loc[["TCR", "share <0.5>"]]] == [0.3, 0.5]
+
+
+def test_another_seed_draws_its_order_and_its_mixture(evaluated: Project) -> None:
+    part = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/mixed/none-seed7.parquet"
+    changed(evaluated, seeds=[42, 7]).snakemake(str(part.relative_to(evaluated.root)), started=True)
+    own, listed = (files.read_rows(path, RESULTS) for path in (part, part.with_name("adapted.parquet")))
+    listed = [row for row in listed if row.method == "none"]
+    assert {row.order for row in own} == {"seed 7"}
+    assert [row.share for row in own] == [row.share for row in listed] == list(mixes.SHARES)
+    assert [row.queries_sha256 for row in own] != [row.queries_sha256 for row in listed]
+    assert {row.queries for row in own} == {len(IDS)}
 
 
 def test_another_method_runs_alone(evaluated: Project) -> None:

@@ -121,12 +121,12 @@ def test_an_interrupted_job_starts_again_with_its_first_scenario(
         seen = Seen(patched, stop_at=5)
         with pytest.raises(KeyboardInterrupt):
             run(settings, loaded, rows, journal)
-        assert seen.methods == ["none", "tcr", "tent", "none", "tcr"]
+        assert seen.methods == ["none", "TCR", "TENT", "none", "TCR"]
     with monkeypatch.context() as patched:
         seen = Seen(patched)
         again = run(settings, loaded, rows, journal)
         # `none` has no state, and `tcr` was done; the journal does not hold the state of `tent`.
-        assert seen.methods == ["tent", "tent"]
+        assert seen.methods == ["TENT", "TENT"]
         assert run(settings, loaded, rows, journal) == again
         assert len(seen.runs) == 2
     figures = [(row.recipe_id, row.recall_at_1, row.mean_rank, row.updates) for row in whole]
@@ -153,5 +153,5 @@ def test_the_setting_is_part_of_the_key_and_of_the_rows() -> None:
     reset, continual = parsed(), parsed(continual=True)
     a, b = (evaluation.model_key(wanted) for wanted in (reset, continual))
     assert a.replace("-qs-", "-qs_continual-")[:-8] == b[:-8]
-    settings = evaluation.settings(continual, "demo", ("v2t", "query", "mlvp", "low"), evaluation.ADAPTED)
+    settings = evaluation.settings(continual, "demo", ("v2t", "query", "mlvp", "low"), "adapted")
     assert (settings["setting"], settings["model_key"]) == ("qs_continual", b)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from looping import each
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -174,7 +175,7 @@ def with_words(*words: str) -> Callable[[Path], object]:
 IMAGES = "preprocessor_config.json"
 
 
-@pytest.mark.parametrize(
+@each(
     ("damage", "message"),
     [
         (remove("tokenizer.json"), "holds no tokenizer"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation.protocols import registry
+from perturbations.evaluation.protocols import cells, registry
 from perturbations.plan.sharding import DatasetPlan
 
 DATASETS = {"demo": {"adapter": "demo"}}
@@ -32,10 +33,10 @@ def test_every_protocol_is_a_whole_configuration(name: str) -> None:
     bank = {"querybank": "demo"} if "querybank" in registry.protocol(name).needs else {}
     given = parsed(name, **bank)
     assert registry.replaced(name, given.model_dump(mode="json")) == []
-    keys = {line.partition(": ")[0] for line in registry.lacking(name, {})}
+    keys = {line.partition(": ")[0] for line in registry.lacking(name, {}, "demo", "others")}
     assert keys <= {f"evaluation.{key}" for key in type(given.evaluation).model_fields}
     entry = registry.protocol(name)
-    assert entry.name == f"{entry.paper}_table_{entry.tables[0]}"
+    assert entry.name == f"{entry.paper}_{f'table_{entry.tables[0]}' if entry.tables else 'figures'}"
 
 
 def test_what_the_tables_were_made_of() -> None:
@@ -64,17 +65,27 @@ def test_what_the_tables_were_made_of() -> None:
     }  # fmt: skip
 
 
+def test_the_settings_of_ablations_are_of_one_corpus_and_run_once() -> None:
+    """A preset beside another plans the jobs of its own settings alone; scenarios are the same."""
+    tables = [
+        parsed(f"hat_vtr_{name}", {"mm_robustness": NAMED}) for name in ("table_6", "table_7", "table_12", "figures")
+    ]
+    first = evaluation.scenarios(tables[0], "demo")
+    assert all(evaluation.scenarios(table, "demo") == first for table in tables)
+    groups = [{*evaluation.groups(table, unadapted=False)} for table in tables]
+    assert [len(own) for own in groups] == [4, 7, 9, 20]
+    assert groups[0] & groups[1] & groups[2] & groups[3] == {"adapted"}
+    assert evaluation.model_key(tables[0]) == evaluation.model_key(tables[3])
+    labels = [entry.label for entry in tables[2].evaluation.method_settings()]
+    assert labels[:3] == ["none", "alpha 10, beta 10", "alpha 10, beta 100"]
+
+
 def test_keys_beside_a_protocol_replace_its_own_and_are_said() -> None:
     suites = {"mlvp": {"perturbations": ["fog"]}, "transmission": {}}
     given = parsed("hat_vtr_table_1", suites, severities=[3], methods=["tcr"], num_frames=12)
     planned = evaluation.scenarios(given, "demo")
-    assert (
-        {(scenario.suite, scenario.perturbation, scenario.severity) for scenario in planned[1:]}
-        == {
-            ("mlvp", "fog", 5)  # the suite is still made at 5 alone
-        }
-        or {scenario.severity for scenario in planned[1:]} == {3}
-    )
+    asked = {(scenario.suite, scenario.perturbation, scenario.severity) for scenario in planned}
+    assert asked == {("clean", "clean", 0), ("mlvp", "fog", 3)}
     replaced = registry.replaced("hat_vtr_table_1", given.model_dump(mode="json"))
     assert replaced == ["evaluation.severities", "evaluation.methods", "suites.mlvp.perturbations"]
     assert evaluation_paths.protocol_options(given) == [
@@ -97,8 +108,50 @@ def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
     assert evaluation_paths.results(named, "own", "evaluation", lambda name: plan).files
 
 
-def test_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("name", "donors", "lacks"),
+    [
+        ("hat_vtr_table_1", None, True),
+        ("hat_vtr_table_1", "own", True),
+        ("hat_vtr_table_1", "train", False),
+        ("hat_vtr_table_3", None, False),  # of captions
+        ("hat_vtr_table_5", None, False),
+        ("msrvtt_p_table_2", None, False),
+    ],
+)
+def test_donors_are_another_dataset(name: str, donors: str | None, lacks: bool) -> None:
+    lines = registry.lacking(name, dict.fromkeys(("pretrained", "checkpoint"), "x"), "own", donors)
+    assert [line.partition(":")[0] for line in lines] == ["datasets.own.donors"] * lacks
+
+
+def test_all_are_listed_by_paper(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
     assert main(["list", "protocols"]) == 0
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    assert [line.split()[0] for line in lines if re.match(r"  \S", line)] == list(registry.protocols())
+    assert [line for line in lines if line[0] != " "] == [paper.title for paper in registry.papers().values()]
+    assert max(map(len, lines)) <= 90
+    for command in (["list", "protocols", "hat_vtr_table_1"], ["list", "hat_vtr_table_1"]):
+        assert main(command) == 0
+        own = " ".join(capsys.readouterr().out.split())
+        assert own.startswith("hat_vtr_table_1 HAT-VTR (MLVP): v2t")
+        assert "needs pretrained (a CLIP model" in own
+    assert main(["list", "protocols", "hat_vtr_table_99"]) == 1
+
+
+def test_the_cells_of_a_protocol_are_listed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["list", "protocols", "hat_vtr_table_14", "--cells"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(registry.protocols())
-    assert "needs pretrained (a CLIP model" in next(line for line in lines if line.startswith("hat_vtr_table_1 "))
+    counts = cells("hat_vtr_table_14")["status"].value_counts().to_dict()
+    named = ", ".join(f"{count} {status}" for status, count in counts.items())
+    assert (lines[0], sum(counts.values())) == (f"70 published cells: {named}", 70)
+    assert max(map(len, lines)) <= 80
+    assert sum(line.count("avg6") for line in lines) == 10
+    assert main(["list", "protocols", "hat_vtr_table_14", "--cells", "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (len(listed["cells"]), listed["counts"]) == (70, counts)
+    assert main(["list", "mlvp", "--cells"]) == 1

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from perturbations.datasets import registry as datasets
+from perturbations.datasets.registry import Dataset
+from perturbations.evaluation.scenarios import Clean
+from perturbations.manifest import sets
+from perturbations.manifest.kinds import CaptionRow
+from perturbations.plan import items as reading
 from perturbations.suites import published as tables
 from perturbations.suites import registry
 from perturbations.suites.published import Published, values
@@ -42,6 +49,28 @@ def test_cells_name_what_the_package_names() -> None:
             name = cell.perturbation.partition(" ")[0]
             assert name in ("clean", "mixed_types") or registry.get(f"{cell.suite}/{name}"), cell
     assert tables.SPLITS.keys() <= datasets.adapters().keys()
+
+
+@pytest.mark.parametrize(
+    ("adapter", "annotations", "ids"),
+    [
+        ("msrvtt", "msrvtt/MSRVTT_JSFUSION_test.csv", None),
+        ("msvd", "msvd/captions_msvd.json", "msvd/test_list.txt"),
+        ("activitynet", "activitynet/val1_anno.jsonl", None),
+        ("youcook2", "youcook2/validation_youcook.csv", None),
+    ],
+)
+def test_the_real_lists_have_the_hashes_of_the_published_splits(
+    reference: Path, adapter: str, annotations: str, ids: str | None
+) -> None:
+    data = reference / "data"
+    paths = {"annotations": data / annotations, "ids": data / ids if ids else None, "videos": data}
+    items = reading.read("any name", Dataset(adapter=adapter, **paths)).items
+    captions = [(item.caption_id(place), item.item_id, text) for item in items for place, text in enumerate(item.texts)]
+    rows = [CaptionRow(dataset="d", caption_id=name, item_id=item, text=text) for name, item, text in captions]
+    clean = Clean([SimpleNamespace(item_id=item.item_id) for item in items], rows)  # type: ignore[list-item]
+    ids = sets.ids_sha256(item.item_id for item in items)
+    assert tables.SPLITS[adapter][len(items)] == (ids, clean.listed_sha256)
 
 
 def test_averages_are_those_of_their_rows() -> None:

@@ -20,9 +20,12 @@ from perturbations.retrieval import (
     mmi,
     ranks,
     recall_at_k,
+    score,
     summary,
     summary_of_ranks,
 )
+from perturbations.retrieval.metrics import first_places
+from perturbations.retrieval.scoring import cosines
 
 # Few distinct values, so that ties are common; and what a broken model says.
 SCORES = st.sampled_from([-1.0, -0.0, 0.0, 0.25, 1.0, np.inf, -np.inf, np.nan])
@@ -163,7 +166,7 @@ def test_numbers_that_cannot_be() -> None:
 # --- hubness -----------------------------------------------------------------------------------------------------
 
 
-def test_a_hub_by_hand() -> None:
+def test_a_hub_by_hand_and_one_that_takes_everything() -> None:
     """Ten queries, ten items, k = 2: item 0 is everyone's second; each query's own item is its first."""
     similarities = np.eye(10)
     similarities[:, 0] += 0.5
@@ -178,9 +181,6 @@ def test_a_hub_by_hand() -> None:
     assert result["atkinson"] == pytest.approx(1 - ((10**0.5 + 2**0.5 + 8) / 10) ** 2 / 2)
     assert result["antihub_rate"] == 0
     assert result["hub_occurrence"] == 10 / 20  # item 0 has at least 2 x the mean, and half of all retrievals
-
-
-def test_one_item_takes_everything() -> None:
     similarities = np.zeros((30, 20))
     similarities[:, 7] = 1
     result = hubness(similarities, k=1)
@@ -200,7 +200,7 @@ def test_no_hubs_where_all_are_alike(k: int) -> None:
     assert hubness(np.eye(11), 1) == nothing
 
 
-def test_hubness_is_what_scipy_says() -> None:
+def test_hubness_is_what_scipy_says_and_occurrence_what_sorting_gives() -> None:
     counts = np.random.default_rng(2).poisson(15 * np.random.default_rng(3).gamma(2, 0.5, 500))
     result = hubness_of(counts)
     assert result["skewness"] == pytest.approx(stats.skew(counts))
@@ -208,9 +208,6 @@ def test_hubness_is_what_scipy_says() -> None:
     assert result["truncated_skewness"] == pytest.approx(stats.truncnorm(lowest, np.inf).moment(3))
     share = np.sort(counts / counts.sum())  # Robin Hood is the Lorenz curve's largest distance from the diagonal
     assert result["robin_hood"] == pytest.approx((np.arange(1, 501) / 500 - np.cumsum(share)).max())
-
-
-def test_occurrence_is_what_sorting_gives() -> None:
     similarities = np.random.default_rng(4).normal(size=(80, 40))
     best = np.argsort(-similarities, axis=1)[:, :15]
     assert k_occurrence(similarities).tolist() == np.bincount(best.ravel(), minlength=40).tolist()
@@ -257,3 +254,31 @@ def test_scores_by_hand() -> None:
     assert np.isnan(mmi(0, 3))
     assert gamma_a(0, 3) == pytest.approx(1.03)
     assert np.allclose(gamma_r([50, 40], 20), [0.4, 0.5])
+
+
+@pytest.mark.parametrize(("queries", "size"), [(3, 75), (259, 103)])
+def test_items_with_equal_features_tie_to_the_last_bit(queries: int, size: int) -> None:
+    """A product of matrices rounds equal columns differently, most of all for a few queries."""
+    generator = np.random.default_rng(0)
+    gallery = generator.normal(size=(size, 64)).astype(np.float32)
+    gallery[-20:] = gallery[:20]
+    scores = np.concatenate([block for _, block in cosines(generator.normal(size=(queries, 64)), gallery)])
+    assert np.array_equal(scores[:, -20:], scores[:, :20])
+    assert score(gallery, gallery, range(size)).tolist() == [2] * 20 + [1] * (size - 40) + [2] * 20
+
+
+@pytest.mark.parametrize("factor", [1e30, 1e-30])
+def test_the_length_of_features_does_not_count(factor: float) -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
+    assert score(rows * np.float32(factor), rows[::-1] * np.float32(factor), range(30)).tolist() == (
+        score(rows, rows[::-1], range(30)).tolist()
+    )
+    with pytest.raises(ValueError, match="beyond float32"):
+        score(rows.astype(np.float64) * 1e300, rows, range(30))
+
+
+@given(MATRICES, st.integers(1, 9))
+def test_the_first_places_are_those_of_a_stable_sort(scores: np.ndarray, k: int) -> None:
+    known = np.where(np.isnan(scores), -np.inf, scores)
+    expected = [sorted(range(len(row)), key=lambda place: (-row[place], place))[:k] for row in known]
+    assert first_places(scores, k).tolist() == expected

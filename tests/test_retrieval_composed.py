@@ -43,19 +43,13 @@ def test_what_each_strategy_finds_first(strategy: Strategy, order: list[int]) ->
         assert places(strategy, [[clip]]) == [place]
 
 
-def test_the_best_target_counts_and_the_query_is_no_candidate() -> None:
+def test_the_best_target_of_two_candidates_or_more_counts_and_ties_against_it() -> None:
     assert places("visual", [[7, 2, 9]]) == [2]
     assert places("visual", [[0]]) == [0]
     assert places("visual", [[0, 3]]) == [3]
-
-
-def test_queries_with_fewer_than_two_candidates_are_skipped() -> None:
     assert places("visual", [[1]], candidates=[[1]]) == [-1]
     assert places("visual", [[1]], candidates=[[]]) == [-1]
     assert places("visual", [[1]], candidates=[[1, 2]]) == [1]
-
-
-def test_ties_and_repeated_rows_count_against_the_model() -> None:
     same = np.ones((4, 2))
     given = {"gallery": same, "visual": same[:1], "targets": [[1]]}
     galleries = {"once": [[0, 1, 2, 3]], "repeated": [[0, 1, 0, 0]]}
@@ -71,16 +65,13 @@ def test_released_average_weighs_features_by_their_length() -> None:
     assert places("average", [[2]], average="unit", **long) == [1]
 
 
-def test_two_stages_order_the_shortlist_by_words() -> None:
+def test_two_stages_order_the_shortlist_which_may_be_another_models() -> None:
     assert places("two_stage", [[4]]) == [1]
     assert places("two_stage", [[4]], shortlist=2) == [0]
     assert places("two_stage", [[2]], shortlist=2) == [1]
     assert places("two_stage", [[19]]) == [0]
     assert places("two_stage", [[19]], shortlist=99) == places("text", [[19]])
     assert places("two_stage", [[5]], filter_strategy="text", shortlist=3) == places("text", [[5]])
-
-
-def test_the_shortlist_may_be_another_models() -> None:
     other = {"filter_gallery": np.repeat(np.eye(3), [5, 5, 10], axis=0), "filter_visual": np.eye(3)[2:]}
     assert places("two_stage", [[4]], shortlist=10, **other) == [0]
     assert places("two_stage", [[10]], shortlist=10, **other) == [1]
@@ -126,7 +117,7 @@ def test_what_is_missing_or_wrong_is_named(strategy: Strategy) -> None:
         places(strategy, [[1]], candidates=[np.ones(20, bool)])
 
 
-def test_unknown_choices_are_refused() -> None:
+def test_unknown_choices_are_refused_and_chance_is_what_random_orders_give() -> None:
     for wrong in ({"filter_strategy": "two_stage"}, {"average": "plain"}):
         with pytest.raises(ValueError, match="choose one of"):
             places("two_stage", [[1]], **wrong)
@@ -134,9 +125,6 @@ def test_unknown_choices_are_refused() -> None:
         places("best", [[1]])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least one clip"):
         places("two_stage", [[1]], shortlist=0)
-
-
-def test_chance_is_what_random_orders_give() -> None:
     assert chance([4], [1], 1) == pytest.approx(25)
     assert chance([4, 2], [1, 2], 1) == pytest.approx(62.5)
     assert chance([5], [2], 2) == pytest.approx(70)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from perturbations import read_manifest, retrieval
 from perturbations.cli.main import main
-from perturbations.evaluation import feature_scores, stored_features
+from perturbations.evaluation import evidence, feature_sets, stored_features
 
 IDS = [f"clip {number}" for number in range(6)]
 EYE = np.eye(6, dtype=np.float32)
@@ -89,7 +91,7 @@ def test_folders_give_every_scenario_with_its_side(folder: Path, capsys: pytest.
 def test_pairs_say_what_answers_what(folder: Path) -> None:
     pairs = folder / "pairs.csv"
     answers = [(IDS[query], IDS[item]) for query, item in ((0, 1), (1, 0), (2, 2), (2, 5), (3, 3), (4, 4), (5, 5))]
-    feature_scores.write_answers(pairs, [*answers, ("of no features", "clip 0")])
+    feature_sets.write_answers(pairs, [*answers, ("of no features", "clip 0")])
     assert called(folder, "--relevant", str(pairs)) == 0
     (row,) = read_manifest(folder / "out/results.parquet").to_dict("records")
     assert (row["recall_at_1"], row["queries"], row["missing_queries"]) == (100, 6, 1)
@@ -98,12 +100,7 @@ def test_pairs_say_what_answers_what(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "ids", "rows", "message"),
     [
-        (
-            "clips/clean",
-            IDS[:4],
-            EYE[:4],
-            "clean.npz lacks 'clip 4', 'clip 5', which queries of .* ask for; --rel",
-        ),
+        ("clips/clean", ["a"], EYE[:1], "clean.npz holds no answer to any query of .*; --relevant FILE.csv says"),
         ("clips/clean", [*IDS[:5], "clip 0"], EYE, "clean.npz has 1 ids twice: 'clip 0'"),
         ("clips/clean", IDS, EYE[:, :4] + 1, "6 numbers each, the gallery's items 4"),
         ("clips/clean", IDS, np.zeros((6, 6)), "row 0 of the gallery is all zeros"),
@@ -137,6 +134,110 @@ def test_wrong_features_are_named(
 def test_wrong_pairs_are_named(folder: Path, content: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "pairs.csv").write_text(content)
     assert called(folder, "--relevant", str(folder / "pairs.csv")) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_queries_without_an_answer_are_missing_and_a_gallery_of_one_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    stored_features.write(folder / "clips/clean.npz", IDS[:1], EYE[:1])
+    assert called(folder) == 0
+    assert "clean: R@1 100.0, R@5 100.0, R@10 100.0 (1 queries, 5 missing, 1 items)" in capsys.readouterr().out
+    assert "holds no answer to 'clip 1', 'clip 2', 'clip 3' and 2 more of" in caplog.text
+    assert "is a gallery of one item: every rank is 1, whatever the model" in caplog.text
+    (row,) = read_manifest(folder / "out/results.parquet").to_dict("records")
+    assert (row["queries"], row["missing_queries"], row["gallery"]) == (1, 5, 1)
+
+
+def similarities(path: Path, **arrays: Any) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = {"queries": np.array(IDS), "gallery": np.array([*IDS, "clip 6"])}
+    np.savez(path, **(known | {"similarities": np.eye(6, 7)[:, [1, 0, 2, 3, 4, 5, 6]]} | arrays))
+    return str(path)
+
+
+def test_similarities_of_a_re_ranker(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A protocol and a file alone; pairs that were not compared are the last."""
+    rows = np.full((6, 7), -np.inf)
+    rows[:, 0], rows[0, 6] = 1, 2
+    similarities(folder / "s/clean.npz")
+    similarities(folder / "s/mlvp/fog/5.npz", similarities=rows)
+    words = ["--protocol", "msrvtt_p_table_2", "--similarities", str(folder / "s"), "--output", str(folder / "out")]
+    assert main(["score", *words, "--top-k", "2"]) == 0
+    assert "t2v query mlvp/fog 5: R@1 0.0, R@5 16.7" in capsys.readouterr().out
+    results = read_manifest(folder / "out/results.parquet").set_index("side")
+    assert results["recall_at_1"].round(1).to_dict() == {"none": 66.7, "query": 0.0}
+    assert set(results["protocol"]) == {"msrvtt_p_table_2"}
+    assert results["hub_occurrence"].notna().all()
+    ranks = read_manifest(folder / "out/ranks.parquet").set_index(["side", "query_id"])["rank"]
+    assert ranks["query"].tolist() == [2, 7, 7, 7, 7, 7]
+    retrieved = read_manifest(folder / "out/ranks.parquet").set_index(["side", "query_id"])["retrieved"]
+    assert evidence.read(retrieved["query", "clip 0"]) == [("clip 6", 2.0), ("clip 0", 1.0)]
+    assert evidence.read(retrieved["query", "clip 2"]) == [("clip 0", 1.0), ("clip 1", None)]
+    page = (folder / "out/report.html").read_text()
+    assert "Lost queries on features" in page
+    assert "clip 0 1, clip 1" in page
+    assert ">clip 0</th>" not in page.partition("Lost queries on features")[2]  # it was wrong before
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"queries": np.array(["a"] * 6)}, "`queries` must be a row of different texts"),
+        ({"gallery": np.arange(7)}, "`gallery` must be a row of different texts"),
+        ({"similarities": np.eye(6)}, "`similarities` are float64 6 x 6; expected 6 x 7 numbers"),
+        ({"similarities": np.full((6, 7), np.nan)}, "hold NaN or infinity"),
+        ({"similarities": np.full((6, 7), "a")}, "are <U1 6 x 7; expected"),
+        ({"similarities": np.array([{}])}, "is no sound file of similarities"),
+    ],
+)
+def test_wrong_similarities_are_named(
+    folder: Path, arrays: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--similarities", similarities(folder / "s.npz", **arrays), "--output", str(folder / "out")]
+    assert main(["score", *words]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_two_files_of_one_scenario_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = folder / "clips/mlvp/fog/5.npz"
+    first.with_suffix(".safetensors").write_bytes(first.read_bytes())
+    assert called(folder, gallery="clips") == 1
+    assert f"{first} and {first.with_suffix('.safetensors')} are of the same features" in capsys.readouterr().err
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules |= dict.fromkeys(["torch", "transformers", "scipy", "safetensors"])
+from perturbations.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_numpy_alone_scores(folder: Path) -> None:
+    files = [str(folder / name) for name in ("captions", "clips", "out")]
+    command = [sys.executable, "-c", WITHOUT_TORCH, "score", *files[:2], "-o", files[2], "--sides", "query", "both"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (folder / "out/report.html").is_file()
+    done = subprocess.run([*command, "--methods", "dsl"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "torch, transformers, safetensors not installed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--methods", "tent"], "tent adapts weights, and this encoder is frozen; methods for it: none, dsl"),
+        (["--methods", "qbnorm"], "qbnorm needs a bank of training queries"),
+        (["--protocol", "table"], "protocol 'table' is unknown"),
+        (["--similarities", "s.npz"], "give the features of the queries and of the gallery, or --similarities alone"),
+    ],
+)
+def test_what_cannot_be_scored(
+    folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called(folder, *words) == 1
     assert message in capsys.readouterr().err
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from looping import each
 
 from perturbations.base.errors import AnnotationError
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
@@ -29,7 +30,7 @@ def clips_of(features: StoredFeatures, wanted: Split) -> Floats:
 
 
 def split(names: Sequence[str] = NAMES) -> Split:
-    pool = tuple(PoolClip(name=name, video_id="v", narration="") for name in names)
+    pool = tuple(PoolClip(clip_id=name, video_id="v", narration="") for name in names)
     query = ComposedQuery(query_id="0", clip=names[0], targets=(names[1],), instruction="Shake it.")
     return Split(pool, (query,), {})
 
@@ -79,8 +80,8 @@ def as_safetensors(folder: Path, values: np.ndarray) -> Path:
 LAYOUTS = [as_csv, as_npy, as_npz, as_pt, as_safetensors]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(
+@each("layout", LAYOUTS)
+@each(
     ("values", "frames", "expected"),
     [
         (VALUES, "mean", VALUES.mean(axis=1)),
@@ -88,7 +89,6 @@ LAYOUTS = [as_csv, as_npy, as_npz, as_pt, as_safetensors]
         (VALUES[:, 2], "mean", VALUES[:, 2]),
         (VALUES[:, :1], "middle", VALUES[:, 0]),
     ],
-    ids=["frames", "middle", "one vector", "one frame"],
 )
 def test_every_layout_gives_the_same_rows(
     tmp_path: Path,
@@ -102,7 +102,11 @@ def test_every_layout_gives_the_same_rows(
     assert np.array_equal(clips_of(held, split()), expected)
 
 
-def test_ids_may_be_in_a_safetensors_file_and_repeat_only_where_that_is_told(tmp_path: Path) -> None:
+def test_what_is_written_is_read_and_ids_repeat_only_where_that_is_told(tmp_path: Path) -> None:
+    stored_features.write(tmp_path / "x.npz", ["a", "b\n'ü"], VALUES[:2, 0])
+    held = stored_features.read(tmp_path / "x.npz").unique()
+    assert held.ids == ("a", "b\n'ü")
+    assert np.array_equal(held.rows, VALUES[:2, 0])
     saving = pytest.importorskip("safetensors.numpy")
     for ids, message in ((NAMES, "has 1 ids twice: 'v_20_28'"), (["a"], "there are 1 ids"), (4, "no list of texts")):
         saving.save_file({"features": VALUES}, tmp_path / "x.safetensors", metadata={"ids": json.dumps(ids)})
@@ -110,31 +114,16 @@ def test_ids_may_be_in_a_safetensors_file_and_repeat_only_where_that_is_told(tmp
             stored_features.read(tmp_path / "x.safetensors").unique()
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    stored_features.write(tmp_path / "x.npz", ["a", "b\n'ü"], VALUES[:2, 0])
-    held = stored_features.read(tmp_path / "x.npz").unique()
-    assert held.ids == ("a", "b\n'ü")
-    assert np.array_equal(held.rows, VALUES[:2, 0])
-
-
-def test_rows_are_found_by_name_and_not_by_order(tmp_path: Path) -> None:
+def test_rows_are_found_by_name_and_refused_where_that_is_not_enough(tmp_path: Path) -> None:
     held = stored_features.read(as_npz(tmp_path, VALUES[:, 0]))
     turned = ["v_20_28", "v_40_48", "v_20_28", "v_0_8"]
     assert np.array_equal(clips_of(held, split(turned)), VALUES[[1, 2, 3, 0], 0])
     fewer = stored_features.StoredFeatures(held.path, ("more", *held.ids[:3]), held.rows)
     assert np.array_equal(clips_of(fewer, split()), held.rows[[1, 2, 3, 2]])
-
-
-def test_rows_of_a_name_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
-    held = stored_features.read(as_npz(tmp_path, VALUES[:, 0]))
     with pytest.raises(AnnotationError, match=r"x.npz has 2 rows of 'v_20_28' with different features"):
         clips_of(held, split(NAMES[:3]))
     held.rows[3] = held.rows[1] * 1.0001
     assert np.array_equal(clips_of(held, split(NAMES[:3])), held.rows[:3])
-
-
-def test_missing_names_are_counted(tmp_path: Path) -> None:
-    held = stored_features.read(as_npz(tmp_path, VALUES[:, 0]))
     with pytest.raises(AnnotationError, match=r"x.npz lacks 2 of 3 clips: 'w_1_2', 'w_3_4'"):
         clips_of(held, split(["v_0_8", "w_1_2", "w_3_4"]))
 
@@ -150,7 +139,7 @@ def test_texts_are_found_by_themselves(tmp_path: Path) -> None:
         of_texts(stored_features.read(again), ["Shake it."])
 
 
-@pytest.mark.parametrize(
+@each(
     ("second", "message"),
     [
         ("[1.0, 2.0, 3.0]", r"line 3 \('v_20_28'\): 3 values, the rows before have 2"),
@@ -263,17 +252,14 @@ def test_torch_files_that_would_grow_are_refused(tmp_path: Path) -> None:
         stored_features.read(path)
 
 
-def test_older_torch_files_and_half_precision_are_read(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    names_only(tmp_path / "x.csv")
-    for dtype in (torch.bfloat16, torch.float16, torch.float64):
-        torch.save(torch.from_numpy(VALUES).to(dtype), tmp_path / "x.pt", _use_new_zipfile_serialization=False)
-        assert np.array_equal(stored_features.read(tmp_path / "x.pt", frames="middle").rows, VALUES[:, 1])
-
-
-def test_lists_are_those_that_the_official_code_writes(tmp_path: Path) -> None:
+def test_lists_of_the_official_code_older_torch_files_and_half_precision_are_read(tmp_path: Path) -> None:
     """Its CSVs hold Python's text of nested lists, which is JSON for finite numbers."""
     values = [[1e-07, -3.0], [12345678.9, 5e20]]
     assert json.loads(str(values)) == values
     held = stored_features.read(lists(tmp_path / "x.csv", ["a", "b"], values))
     assert held.rows.tolist() == np.float32(values).tolist()
+    torch = pytest.importorskip("torch")
+    names_only(tmp_path / "x.csv")
+    for dtype in (torch.bfloat16, torch.float16, torch.float64):
+        torch.save(torch.from_numpy(VALUES).to(dtype), tmp_path / "x.pt", _use_new_zipfile_serialization=False)
+        assert np.array_equal(stored_features.read(tmp_path / "x.pt", frames="middle").rows, VALUES[:, 1])

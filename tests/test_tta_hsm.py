@@ -39,7 +39,7 @@ def test_exactly_the_direct_form(sizes: list[int], capacity: int, items: int, sc
         assert len(memory) == min(len(history), capacity)
 
 
-def test_float32_keeps_its_digits_over_a_long_run() -> None:
+def test_float32_keeps_its_digits_over_a_long_run_and_the_oldest_batch_is_forgotten() -> None:
     """Merging for hundreds of batches loses nothing that float32 had."""
     generator = torch.Generator().manual_seed(0)
     memory = HubnessMemory(100)
@@ -49,9 +49,6 @@ def test_float32_keeps_its_digits_over_a_long_run() -> None:
     current = torch.rand(16, 50, generator=generator)
     expected = direct(history[-100:], current)
     assert torch.allclose(memory.rescore(current).double(), expected, rtol=3e-5, atol=1e-9)
-
-
-def test_the_oldest_batch_is_forgotten() -> None:
     memory = HubnessMemory(2)
     batches = [torch.full((1, 3), value) for value in (0.9, 0.1, 0.1)]
     memory.append(batches[0])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from looping import each
 
 torch = pytest.importorskip("torch")
 
@@ -15,7 +16,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.methods import registry
 from perturbations.tta.methods.shot import information_loss
-from perturbations.tta.rescoring import potentials
+from perturbations.tta.rescoring import potentials, signed
 
 with np.load(Path(__file__).parent / "golden" / "rescoring.npz") as held:
     RECORDED = {name: held[name].astype(np.float64) for name in held.files}
@@ -67,19 +68,29 @@ def gallery_of(direction: str, features: Any) -> tta.Gallery:
     return tta.Gallery(direction, features if direction == "v2t" else features[:, None])
 
 
+def test_hsm_weighs_the_scores_of_qbnorm() -> None:
+    """Eq. 6 of HAT-VTR, with QB-Norm's scores for all queries; the first batch has no history."""
+    unit = {name: RECORDED[name] / np.linalg.norm(RECORDED[name], axis=1, keepdims=True) for name in NAMES}
+    similarities, banked = (unit[name].astype(np.float64) @ unit["gallery"].T for name in ("queries", "bank"))
+    normalized = np.exp(20 * similarities) / np.exp(20 * banked).sum(0)
+    popular = np.exp(100 * similarities[:12]) / np.exp(100 * similarities[:12]).sum(0)
+    sure = np.exp(10 * similarities[:12]) / np.exp(10 * similarities[:12]).sum(1, keepdims=True)
+    second = (normalized[:12] * (0.5 * popular + 0.5 * sure))[5:]
+    given = scores("hsm_qbnorm", parameters={"dynamic": False}, queries=RECORDED["queries"][:12])
+    for scored, expected in ((given[:5], normalized[:5]), (given[5:], second)):
+        np.testing.assert_allclose(
+            scored / scored.max(1, keepdims=True), expected / expected.max(1, keepdims=True), 1e-4
+        )
+
+
 # --- as the authors' code ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("direction", tta.DIRECTIONS)
-@pytest.mark.parametrize(
+@each("direction", tta.DIRECTIONS)
+@each(
     ("method", "recorded", "parameters"),
     [
-        ("qbnorm", "qbnorm", {}),
-        ("qbnorm", "qbnorm_k2_beta5", {"k": 2, "beta": 5}),
-        ("qbnorm", "is_bank", {"dynamic": False}),
-        ("dual_is", "dual_is", {}),
         ("dual_is", "dual_is_released", {"form": "released"}),
-        ("dual_dis", "dual_dis", {}),
         ("dual_dis", "dual_dis_released", {"form": "released"}),
         ("sinkhorn", "sinkhorn", {}),
         ("dual_sinkhorn", "dual_sinkhorn", {}),
@@ -90,6 +101,36 @@ def gallery_of(direction: str, features: Any) -> tta.Gallery:
 def test_as_recorded(method: str, recorded: str, parameters: dict[str, object], direction: str) -> None:
     ours = scores(method, direction, parameters=parameters)
     np.testing.assert_allclose(ours, RECORDED[recorded], rtol=1e-6, atol=1e-12)
+
+
+def in_order(values: np.ndarray, logs: np.ndarray) -> np.ndarray:
+    """sign(values) * exp(logs) as numbers of the same order in each row, less the row's first."""
+    lowest = np.minimum(logs.min(1, keepdims=True), 0) - 1
+    ordered = np.where(values > 0, logs, 2 * lowest - logs)
+    return np.asarray(ordered - ordered[:, :1])
+
+
+@pytest.mark.parametrize("direction", tta.DIRECTIONS)
+@pytest.mark.parametrize(
+    ("method", "recorded", "parameters", "scale"),
+    [
+        ("qbnorm", "qbnorm", {}, 20),
+        ("qbnorm", "qbnorm_k2_beta5", {"k": 2, "beta": 5}, 5),
+        ("qbnorm", "is_bank", {"dynamic": False}, 20),
+        ("dual_is", "dual_is", {}, 1),
+        ("dual_dis", "dual_dis", {}, 1),
+    ],
+)
+def test_the_logarithms_of_what_is_recorded(
+    method: str, recorded: str, parameters: dict[str, object], scale: float, direction: str
+) -> None:
+    """Rows that a dynamic form leaves alone are the cosines."""
+    ours, theirs = scores(method, direction, parameters=parameters), RECORDED[recorded]
+    plain = np.isclose(theirs, cosines(), rtol=1e-9).all(1)
+    np.testing.assert_allclose(ours[plain], cosines()[plain], rtol=1e-6)
+    of_theirs = in_order(theirs, np.log(np.abs(theirs)) / scale)[~plain]
+    np.testing.assert_allclose((ours - ours[:, :1])[~plain], of_theirs, rtol=1e-5, atol=1e-6)
+    assert not plain.all()
 
 
 def test_inverted_softmax_is_the_recorded_one_as_cosines() -> None:
@@ -103,12 +144,47 @@ def cosines() -> np.ndarray:
     return np.asarray(RECORDED["queries"] @ RECORDED["gallery"].T)
 
 
-def test_dsl_by_its_formula() -> None:
+@pytest.mark.parametrize("scale", [100, 1000])
+def test_dsl_by_its_formula(scale: float) -> None:
     plain = cosines()
-    for scale in (100, 1000):
-        weights = np.exp(scale * (plain - plain.max(0)))
-        expected = plain * weights / weights.sum(0)
-        np.testing.assert_allclose(scores("dsl", parameters={"scale": scale}), expected, rtol=1e-4, atol=1e-12)
+    logs = plain + (np.log(np.abs(plain)) - np.logaddexp.reduce(scale * plain, 0)) / scale
+    ours = scores("dsl", parameters={"scale": scale})
+    np.testing.assert_allclose(ours - ours[:, :1], in_order(plain, logs), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [("dsl", {}), ("dsl", {"scale": 1000}), ("qbnorm", {"beta": 500}), ("dual_is", {"beta_query": 300.0})],
+)
+def test_ranks_in_float32_are_those_of_exact_numbers(method: str, parameters: dict[str, object]) -> None:
+    """As products of exponentials, most of a row is 0 in float32, and the ranks are those of ties."""
+    generator = np.random.default_rng(0)
+    features = {name: generator.normal(size=(80, 4)) for name in NAMES}
+    exact = scores(method, sizes=(80,), parameters=parameters, **features)
+    rounded = scores(method, sizes=(80,), parameters=parameters, **{k: v.astype("f4") for k, v in features.items()})
+    spread = np.sort(exact, 1)
+    clear = np.diff(spread).min(1) > 1e-5 * np.abs(spread).max(1)
+    assert clear.sum() > 30
+    np.testing.assert_array_equal(rounded[clear].argsort(1), exact[clear].argsort(1))
+    below = np.exp(np.float32(500) * (rounded - rounded.max(1, keepdims=True)))
+    assert (below == 0).any(1).all()
+
+
+@pytest.mark.parametrize("direction", tta.DIRECTIONS)
+def test_gallery_items_with_equal_features_tie(direction: str) -> None:
+    generator = np.random.default_rng(0)
+    gallery = generator.normal(size=(203, 13)).astype(np.float32)
+    gallery[-20:] = gallery[:20]
+    ours = scores("none", direction, queries=generator.normal(size=(12, 13)).astype(np.float32), gallery=gallery)
+    assert np.array_equal(ours[:, -20:], ours[:, :20])
+
+
+def test_signed_numbers_keep_the_order_of_products() -> None:
+    values = torch.tensor([[0.5, 0.0, -0.5, -1e-3, 2.0, -0.5], [0.0] * 6])
+    logs = torch.tensor([[-900.0, -torch.inf, -900.0, -5.0, -800.0, -700.0], [-torch.inf] * 6])
+    first, zeros = signed(values, logs)
+    assert first.argsort(descending=True).tolist() == [4, 0, 1, 2, 5, 3]
+    assert len(set(zeros.tolist())) == 1
 
 
 def test_csls_by_its_formula() -> None:
@@ -152,25 +228,28 @@ def test_a_broken_query_harms_no_other(method: str) -> None:
     broken = RECORDED["queries"].copy()
     broken[3] = np.nan
     rest = np.delete(np.arange(len(broken)), 3)
-    ours, expected = scores(method, queries=broken), scores(method, sizes=(5, 6), queries=broken[rest])
+    ours, expected = scores(method, queries=broken), scores(method, sizes=(4, 7), queries=broken[rest])
     np.testing.assert_allclose(ours[rest], expected, rtol=1e-9)
     assert np.isnan(ours[3]).any()
 
 
 OTHER: dict[str, object] = {
     "scale": 1000, "beta": 1.0, "dynamic": False, "beta_query": 20.0, "beta_gallery": 20.0, "form": "released",
-    "tau": 0.5, "iterations": 1, "rate_gallery": 0.0, "rate_query": 0.0, "local": False, "share": 0.3,
+    "tau": 0.5, "iterations": 1, "rate_gallery": 0.0, "rate_query": 0.0, "local": False, "share": 0.3, "m": 0.3,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "name"), [(method, parameter.name) for method in RESCORING for parameter in registry.parameters(method)]
 )
 def test_every_parameter_counts(method: str, name: str) -> None:
     default = next(parameter.default for parameter in registry.parameters(method) if parameter.name == name)
-    plain, changed = scores(method), scores(method, parameters={name: OTHER.get(name, 2)})
+    written = {} if default is None else {name: default}
+    plain, changed, same = (
+        scores(method, sizes=(3, 3, 3, 3), parameters=given) for given in ({}, {name: OTHER.get(name, 2)}, written)
+    )
     assert not np.array_equal(plain, changed)
-    np.testing.assert_array_equal(plain, scores(method, parameters={name: default}))
+    np.testing.assert_array_equal(plain, same)
 
 
 def test_without_a_gallery_bank_the_gallery_is_its_own() -> None:

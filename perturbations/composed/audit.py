@@ -42,11 +42,11 @@ def audit(split: Split) -> Audit:
     """Count what is odd in a split."""
     annotated = split.annotated
 
-    def cut_anew(name: str) -> Iterator[bool]:
+    def recut(name: str) -> Iterator[bool]:
         """Of each distractor that shows the clip's moment: whether it is narrated alike."""
         for clip in (split.pool[row] for row in split.rows_of[name]):
             for other in (split.pool[row] for row in split.of_video[clip.video_id]):
-                if other.name not in annotated and overlap(clip, other) >= _SAME_MOMENT:
+                if other.clip_id not in annotated and overlap(clip, other) >= _SAME_MOMENT:
                     yield same_action(other.narration) == same_action(clip.narration)
 
     released = gallery(split, "local_released")
@@ -57,8 +57,8 @@ def audit(split: Split) -> Audit:
         free_hits=sum(
             {*rows} <= {*targets_in(split, query)} for rows, query in zip(released, split.queries, strict=True)
         ),
-        recut_targets=sum(any(any(cut_anew(name)) for name in query.targets) for query in split.queries),
-        recut_queries=sum(any(True for _ in cut_anew(query.clip)) for query in split.queries),
+        recut_targets=sum(any(any(recut(name)) for name in query.targets) for query in split.queries),
+        recut_queries=sum(any(True for _ in recut(query.clip)) for query in split.queries),
         own_target=sum(query.clip in query.targets for query in split.queries),
         only_own_target=sum(distinct(query.targets) == [query.clip] for query in split.queries),
         repeated=len(pairs) - len({*pairs}),
@@ -104,7 +104,7 @@ def compare_galleries(split: Split, given: str = "local_official", ours: str = "
     """Compare two galleries of a split, query by query. Raises ValueError for a gallery that there is not."""
     equal = more = fewer = given_clips = our_clips = 0
     first = ""
-    names = [clip.name for clip in split.pool]
+    names = [clip.clip_id for clip in split.pool]
     pairs = zip(split.queries, gallery(split, given), gallery(split, ours), strict=True)
     for query, given_rows, our_rows in pairs:
         their_rows, own_rows = {*given_rows}, {*our_rows}

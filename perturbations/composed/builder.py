@@ -48,7 +48,7 @@ def build(
     clip is one.
     Raises ValueError when a name repeats.
     """
-    if len({clip.name for clip in clips}) < len(clips):
+    if len({clip.clip_id for clip in clips}) < len(clips):
         raise ValueError("clips of a split have names of their own")
     videos: dict[str, list[_Candidate]] = {}
     for row, clip in enumerate(clips):
@@ -76,9 +76,9 @@ def _queries(query: _Candidate, members: Sequence[_Candidate]) -> list[ComposedQ
         targets = [target, *(other for other in others if other.row != target.row)]
         queries.append(
             ComposedQuery(
-                query_id=f"{query.clip.name}:{kind}",
-                clip=query.clip.name,
-                targets=tuple(other.clip.name for other in targets if same_action(other.clip.narration) == same),
+                query_id=f"{query.clip.clip_id}:{kind}",
+                clip=query.clip.clip_id,
+                targets=tuple(other.clip.clip_id for other in targets if same_action(other.clip.narration) == same),
                 instruction=instruction_for(query.words, target.words),
                 narration=query.clip.narration,
                 target_narration=target.clip.narration,

@@ -10,12 +10,22 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.evaluation.protocols.registry import EvaluationProtocol, PaperProtocols
+from perturbations.evaluation.stated import (
+    CLEAN,
+    StatedCell,
+    StatedKey,
+    StatedModel,
+    StatedPart,
+    impossible,
+    needs_features,
+)
 from perturbations.exports.registry import Export
 from perturbations.exports.writing.requests import Request
+from perturbations.suites.published import Published
 
 if TYPE_CHECKING:
     from perturbations.composed.modifications import Split
@@ -85,19 +95,60 @@ _COMPOSED = {
 }
 
 
-def _protocol(table: str, summary: str, **changed: Any) -> EvaluationProtocol:
+def _protocol(summary: str, *tables: str) -> EvaluationProtocol:
     return EvaluationProtocol(
-        name=f"egocvr_table_{table}",
+        name=f"egocvr_table_{tables[0]}",
         paper="egocvr",
-        tables=(table,),
+        tables=tables,
         summary=f"composed: {summary}",
         datasets=("egocvr",),
         evaluation={"num_frames": 15, "suites": [], "methods": ["none"]},
         suites={"mlvp": {}},
-        composed={**_COMPOSED, **changed},
+        composed=_COMPOSED,
         needs={"pretrained": "CLIP ViT-L/14 (DataComp-1B) or BLIP-Large; EgoVLPv2 and LanguageBind: `perturb score`"},
         unstated=("the local galleries: those that give the paper's mean size and chance",),
     )
+
+
+_MODELS = {
+    "CLIP": StatedModel(name="CLIP", pooling="clip4clip", backbone="clip ViT-L/14"),
+    "BLIP": StatedModel(name="BLIP", pooling="clip4clip", backbone="blip ViT-L/16"),
+    "TF-CVR": StatedModel(name="EgoVLPv2"),
+    "TFR-CVR": StatedModel(name="EgoVLPv2"),
+}
+"""What the workflow runs, and whose texts the second stage of TFR-CVR compares (Sec. 4)."""
+
+
+def stated(cell: Published) -> StatedCell:
+    """What a cell states (Sec. 5): nothing is perturbed; the gallery, the words and the stages are what differs."""
+    if cell.dataset != "egocvr":
+        return impossible("no adapter reads WebVid-CoVR")
+    if cell.method == "cross_attention":
+        return impossible("a model of cross-attention has no feature of a query")
+    if "re-ranking" in cell.note and not cell.note.startswith("without"):
+        return impossible("a second stage of another model's clips is no strategy here")
+    key = StatedKey(
+        dataset=cell.dataset,
+        parts=(StatedPart("composed", "none", CLEAN),),
+        metric=cell.metric,
+        model=None if cell.method == "random" else _MODELS.get(cell.model, StatedModel(name=cell.model)),
+        method=_method(cell),
+        gallery=cell.setting,
+        frames="middle" if cell.note == "middle frame" else "mean",
+    )
+    if key.model is None or key.model.pooling:
+        return StatedCell(status="shown", reason="", key=key)
+    several = {"TFR-CVR": "LanguageBind and EgoVLPv2, whose shortlists and texts they are"}
+    return needs_features(key, several.get(cell.model, ""))
+
+
+def _method(cell: Published) -> str:
+    """The way to use a query, as results name it: the first of two stages is another model's."""
+    if cell.method == "captioning":
+        return "text, tfcvr"
+    if cell.model == "TFR-CVR" and not cell.note.startswith("first stage EgoVLPv2"):
+        return cell.method.replace("two_stage ", "two_stage LanguageBind ")
+    return cell.method
 
 
 PROTOCOLS = PaperProtocols(
@@ -107,10 +158,11 @@ PROTOCOLS = PaperProtocols(
     metric="recall_at_1",
     scores=(),
     source="",
+    stated=stated,
     protocols=(
-        _protocol("1", "all strategies, global and local"),
-        _protocol("2", "whole clips, or with `composed.frames: middle` the middle frame"),
-        _protocol("3", "the stages of TFR-CVR"),
-        _protocol("4", "instruction, predicted and ground-truth caption"),
+        _protocol("all strategies, global and local", "1", "S1"),
+        _protocol("whole clips, or with `composed.frames: middle` the middle frame", "2"),
+        _protocol("the stages of TFR-CVR", "3"),
+        _protocol("instruction, predicted and ground-truth caption", "4"),
     ),
 )

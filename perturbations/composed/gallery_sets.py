@@ -57,7 +57,7 @@ def _recuts(split: Split, query: ComposedQuery) -> frozenset[int]:
         row
         for moment in moments
         for row in split.of_video[moment.video_id]
-        if split.pool[row].name not in own and overlap(split.pool[row], moment) >= _RECUT
+        if split.pool[row].clip_id not in own and overlap(split.pool[row], moment) >= _RECUT
     )
 
 
@@ -86,7 +86,7 @@ def _full(split: Split) -> Callable[[ComposedQuery], Rows]:
         targets = distinct(query.targets)
         members = [split.last[name] for name in targets]
         members += [row for name in targets for row in split.blocks.get(name, ())]
-        by_name = {split.pool[row].name: row for row in members if split.pool[row].name != query.clip}
+        by_name = {split.pool[row].clip_id: row for row in members if split.pool[row].clip_id != query.clip}
         return tuple(sorted(by_name.values()))
 
     return rows

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.base import job_environment
-from perturbations.cli.arguments import Commands, add_command, add_model
+from perturbations.cli.arguments import Commands, add_job
 from perturbations.cli.common import need_models, provenance
 from perturbations.manifest import layout
 
@@ -20,33 +19,12 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "composed-split", _split, "read or build a split for composed retrieval")
-    parser.add_argument("--settings", required=True, help="JSON: what the split depends on")
-    parser.add_argument("--output", type=Path, required=True, help="the folder of its manifests")
-    parser.add_argument("--instructions", type=Path, required=True, help="the list of instructions, .jsonl")
-    parser.add_argument("--rejected", type=Path, required=True, help="the list of those that cannot be used: of none")
-
-    parser = add_command(
-        commands, "composed-features", _features, "encode clips for composed retrieval, one vector per clip"
-    )
-    add_model(parser)
-    parser.add_argument("--sources", type=Path, help="the clean clips, all of them")
-    parser.add_argument("--parts", type=Path, help="a corpus's folder of parts; only query clips are encoded")
-    parser.add_argument("--names", nargs="*", default=[], help="PERTURBATION/SEVERITY of the corpus's parts")
-    parser.add_argument("--shards", type=Path, help="the folder of the shards' lists")
-    parser.add_argument("--split", type=Path, help="the folder of the split's manifests")
-    parser.add_argument("--output", type=Path, required=True, help="a .safetensors")
-
-    parser = add_command(commands, "composed-scenarios", _evaluate, "run some scenarios of composed retrieval")
-    add_model(parser)
-    parser.add_argument("--split", type=Path, required=True, help="the folder of the split's manifests")
-    parser.add_argument("--clips", type=Path, required=True, help="features of the clean clips")
-    parser.add_argument("--queries", type=Path, help="features of perturbed query clips")
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--ranks", type=Path, required=True)
+    for job in (_composed_split, _composed_features, _composed_scenarios):
+        add_job(commands, job)
 
 
-def _split(options: argparse.Namespace) -> int:
+def _composed_split(settings: str, output: Path, instructions: Path, rejected: Path) -> None:
+    """Read or build a split for composed retrieval."""
     from perturbations.base import storage
     from perturbations.base.records import canonical, parse_record
     from perturbations.composed import manifests, sources
@@ -54,26 +32,23 @@ def _split(options: argparse.Namespace) -> int:
     from perturbations.datasets import registry
     from perturbations.plan import items
 
-    settings = parse_record(SplitSettings, options.settings, "the settings of a split")
-    adapter = registry.get(settings.adapter)
-    source = sources.source_of(settings.adapter)
+    wanted = parse_record(SplitSettings, settings, "the settings of a split")
+    adapter = registry.get(wanted.adapter)
+    source = sources.source_of(wanted.adapter)
     assert source is not None
-    dataset = adapter.settings.model_validate_json(settings.settings)
-    listing = items.read(settings.dataset, dataset, videos=False)
-    split = source.split(dataset, listing, settings.seed, settings.dataset)
-    if settings.language_model is not None:
-        split = _written(split, settings.language_model)
-    about = provenance(options.output / layout.name("composed_queries"))
-    manifests.write(
-        split, options.output, settings.dataset, settings.galleries, about, deduplicate=settings.deduplicate
-    )
+    dataset = adapter.settings.model_validate_json(wanted.settings)
+    listing = items.read(wanted.dataset, dataset, videos=False)
+    split = source.split(dataset, listing, wanted.seed, wanted.dataset)
+    if wanted.language_model is not None:
+        split = _written(split, wanted.language_model)
+    about = provenance(output / layout.name("composed_queries"))
+    manifests.write(split, output, wanted.dataset, wanted.galleries, about, deduplicate=wanted.deduplicate)
     lines = [
         canonical({"caption_id": query.query_id, "item_id": query.clip, "text": query.instruction})
         for query in sorted(split.queries, key=lambda query: query.query_id)
     ]
-    storage.write_text(options.instructions, "".join(f"{line}\n" for line in lines))
-    storage.write_text(options.rejected, "")  # a split's queries all have instructions
-    return 0
+    storage.write_text(instructions, "".join(f"{line}\n" for line in lines))
+    storage.write_text(rejected, "")  # a split's queries all have instructions
 
 
 def _written(split: Split, writer: str) -> Split:
@@ -89,7 +64,21 @@ def _written(split: Split, writer: str) -> Split:
     return language.rewritten(split, model, settings.parts)
 
 
-def _features(options: argparse.Namespace) -> int:
+def _composed_features(
+    settings: str,
+    pretrained: str,
+    output: Path,
+    checkpoint: Path | None = None,
+    sources: Path | None = None,
+    parts: Path = Path(),
+    names: list[str] | None = None,
+    shards: Path = Path(),
+    split: Path = Path(),
+) -> None:
+    """Encode clips for composed retrieval, one vector per clip: clean `sources`, and queries' clips of some `parts`.
+
+    `names` are the PERTURBATION/SEVERITY of these, `shards` the folder of the shards' lists.
+    """
     need_models()
     from perturbations.composed import manifests
     from perturbations.evaluation import backbone
@@ -98,27 +87,33 @@ def _features(options: argparse.Namespace) -> int:
     from perturbations.manifest.kinds import SOURCES, VIDEOS
     from perturbations.plan import listed
 
-    settings = json.loads(options.settings)
-    loaded = backbone.load(settings, options.pretrained, options.checkpoint, job_environment.current().device())
-    how = {"num_frames": settings["num_frames"], "kept": settings["frames"], "reader": job_environment.current().reader}
+    wanted = json.loads(settings)
+    loaded = backbone.load(wanted, pretrained, checkpoint, job_environment.current().device())
+    how = {"num_frames": wanted["num_frames"], "kept": wanted["frames"], "reader": job_environment.current().reader}
     held = {}
-    if options.sources is not None:
-        rows = sets.read_part(options.sources, SOURCES)
+    if sources is not None:
+        rows = sets.read_part(sources, SOURCES)
         held[composed_features.CLEAN] = composed_features.of_clips(loaded, rows, **how)
-    if options.names:
-        split, _ = manifests.read(options.split)
-        query_clips = {query.clip for query in split.queries}
-        for name in options.names:
-            parts = [
-                options.parts / name / layout.name("video_part", shard=shard) for shard in listed.shards(options.shards)
-            ]
-            videos = [row for part in parts for row in sets.read_part(part, VIDEOS) if row.item_id in query_clips]
+    if names:
+        query_clips = {query.clip for query in manifests.read(split)[0].queries}
+        for name in names:
+            files = [parts / name / layout.name("video_part", shard=shard) for shard in listed.shards(shards)]
+            videos = [row for file in files for row in sets.read_part(file, VIDEOS) if row.item_id in query_clips]
             held[name] = composed_features.of_clips(loaded, videos, **how)
-    composed_features.write(options.output, held, loaded)
-    return 0
+    composed_features.write(output, held, loaded)
 
 
-def _evaluate(options: argparse.Namespace) -> int:
+def _composed_scenarios(
+    settings: str,
+    pretrained: str,
+    split: Path,
+    clips: Path,
+    output: Path,
+    ranks: Path,
+    checkpoint: Path | None = None,
+    queries: Path | None = None,
+) -> None:
+    """Run some scenarios of composed retrieval, with the features of clean `clips` and of perturbed `queries`."""
     need_models()
     from perturbations.base.records import parse_record
     from perturbations.composed import manifests, paths
@@ -131,34 +126,34 @@ def _evaluate(options: argparse.Namespace) -> int:
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import TEXTS
 
-    settings = parse_record(ComposedSettings, options.settings, "the settings of composed retrieval")
+    wanted = parse_record(ComposedSettings, settings, "the settings of composed retrieval")
     described: ModelSettings = {
-        "model": settings.model,
-        "pretrained": settings.pretrained,
-        "revision": settings.revision,
-        "num_frames": settings.num_frames,
+        "model": wanted.model,
+        "pretrained": wanted.pretrained,
+        "revision": wanted.revision,
+        "num_frames": wanted.num_frames,
     }
-    loaded = backbone.load(described, options.pretrained, options.checkpoint, job_environment.current().device())
-    split, dataset = manifests.read(options.split)
-    shifted = {} if options.queries is None else composed_features.read(options.queries, loaded.sha256)
+    loaded = backbone.load(described, pretrained, checkpoint, job_environment.current().device())
+    whole, dataset = manifests.read(split)
+    shifted = {} if queries is None else composed_features.read(queries, loaded.sha256)
 
     def asking(scenario: ComposedScenario) -> Queries:
-        clips, instructions = scenario.clips, scenario.instructions
+        shift, instructions = scenario.clips, scenario.instructions
         rows = []
         if instructions is not None:
             rows = sets.read_part(Path(paths.instructions_part(dataset, instructions)), TEXTS)
         return composed_runner.Queries(
-            clips=None if clips is None else shifted[f"{clips.perturbation}/{clips.severity}"],
+            clips=None if shift is None else shifted[shift.part],
             instructions=None if instructions is None else {row.caption_id: row.text for row in rows if row.accepted},
             rows=rows,
         )
 
     encoded = composed_runner.Encoded(
-        composed_features.read(options.clips, loaded.sha256)[composed_features.CLEAN],
+        composed_features.read(clips, loaded.sha256)[composed_features.CLEAN],
         lambda texts: composed_features.of_texts(loaded, texts),
         loaded.sha256,
+        loaded.architecture,
     )
-    rows, ranks = composed_runner.evaluate(settings, split, dataset, encoded, asking)
-    files.write(options.output, RESULTS, rows)
-    files.write(options.ranks, RANKS, ranks)
-    return 0
+    rows, rank_rows = composed_runner.evaluate(wanted, whole, dataset, encoded, asking)
+    files.write(output, RESULTS, rows)
+    files.write(ranks, RANKS, rank_rows)

@@ -1,7 +1,7 @@
 """Whether an instruction changes what happens, or what it happens to. Standard library only.
 
-EgoCVR's authors asked GPT-4 (supplement D.4) and published the totals, 1,811 temporal and 484 object, and ten examples,
-but no labels. This is a rule of ours for the same question.
+EgoCVR's authors prompted GPT-4 (supplement D.4) and published the totals, 1,811 temporal and 484 object, and ten
+examples, but no labels. This is a rule of ours for the same question.
 """
 
 from __future__ import annotations

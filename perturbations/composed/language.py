@@ -1,6 +1,6 @@
-"""What EgoCVR's authors asked a language model, and how its answers become part of a split. Standard library only.
+"""The prompts of EgoCVR's authors for a language model, and its answers in a split. Standard library only.
 
-The prompts are the paper's (supplement D.2 to D.4; `data/prompts.json` says which words are not). The authors asked
+The prompts are the paper's (supplement D.2 to D.4; `data/prompts.json` says which words are not). The authors used
 GPT-4; any causal language model of transformers can answer here.
 """
 
@@ -37,7 +37,7 @@ class _Answers(Protocol):
 
 @cache
 def _prompts() -> Any:
-    """The paper's words: what is asked, and examples in their order."""
+    """The paper's words: the prompts, and examples in their order."""
     text = resources.files("perturbations.composed").joinpath("data", "prompts.json").read_text(encoding="utf-8")
     return json.loads(text)
 
@@ -60,26 +60,26 @@ def temporal_prompt(instruction: str) -> str:
     return _few_shot("temporal", examples, ("instruction", "answer"), {"instruction": instruction})
 
 
-def _few_shot(asked: str, examples: Sequence[Mapping[str, str]], keys: Sequence[str], fields: Mapping[str, str]) -> str:
+def _few_shot(name: str, examples: Sequence[Mapping[str, str]], keys: Sequence[str], fields: Mapping[str, str]) -> str:
     """The prompt, its examples, and the question up to where the answer begins."""
     names = {key: _NARRATIONS.get(key, "Answer") for key in keys}
     blocks = ["\n".join(f"{names[key]}: {example[key]}" for key in keys) for example in examples]
     question = "\n".join(f"{names[key]}: {' '.join(fields[key].split())}" for key in keys[:-1])
-    return "\n\n".join([_prompts()[asked]["prompt"], *blocks, f"{question}\n{names[keys[-1]]}:"])
+    return "\n\n".join([_prompts()[name]["prompt"], *blocks, f"{question}\n{names[keys[-1]]}:"])
 
 
 def rewritten(split: Split, model: _Answers, parts: Sequence[str] = _PARTS) -> Split:
     """The split with parts that a language model wrote; each query says so in its sources.
 
     An instruction needs both narrations, a modified caption the query clip's narration: where they are missing, or the
-    model answers nothing, the query keeps what it has. Labels are asked of the new instructions.
+    model answers nothing, the query keeps what it has. Labels are of the new instructions.
     """
     remembered = _Remembered(model)
     return replace(split, queries=tuple(_rewritten(query, remembered, parts) for query in split.queries))
 
 
 class _Remembered:
-    """A model that is asked each question once."""
+    """A model that answers each prompt once."""
 
     def __init__(self, model: _Answers) -> None:
         self.source = model.source

@@ -15,7 +15,7 @@ from perturbations.composed.audit import audit, compared
 from perturbations.composed.gallery_sets import NAMES as NAMED
 from perturbations.composed.gallery_sets import ComposedGallery, gallery, is_global, ranges, rows_of, summary_of
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split, distinct, stored
-from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, ComposedQueryRow, GalleryRow, PoolRow
+from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, ComposedQueryRow, GalleryRow
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import QRELS, QrelRow
 
@@ -74,20 +74,16 @@ def write(
     files.write(folder / layout.name("composed_galleries"), GALLERIES, rows, described)
 
 
-def _pool_rows(split: Split, dataset: str) -> list[PoolRow]:
+def _pool_rows(split: Split, dataset: str) -> list[PoolClip]:
     # The first row of a target's name says which distractors it has.
     targets = {split.rows_of[name][0] for name in split.blocks}
     return [
-        PoolRow(
+        replace(
+            clip,
             dataset=dataset,
             row=row,
-            clip_id=clip.name,
-            video_id=clip.video_id,
-            narration=clip.narration,
-            start_s=clip.start_s,
-            end_s=clip.end_s,
-            distractors=json.dumps(ranges(split.blocks[clip.name])) if row in targets else None,
-            certain=clip.name in split.certain if row in targets else None,
+            distractors=json.dumps(ranges(split.blocks[clip.clip_id])) if row in targets else None,
+            certain=clip.clip_id in split.certain if row in targets else None,
         )
         for row, clip in enumerate(split.pool)
     ]
@@ -152,16 +148,7 @@ def read(folder: Path) -> tuple[Split, str]:
 
     pool_rows = sets.read_part(folder / layout.name("composed_pool"), POOL)
     queries = tuple(_query(row) for row in sets.read_part(folder / layout.name("composed_queries"), COMPOSED_QUERIES))
-    pool = tuple(
-        PoolClip(
-            name=row.clip_id,
-            video_id=row.video_id,
-            narration=row.narration,
-            start_s=row.start_s,
-            end_s=row.end_s,
-        )
-        for row in pool_rows
-    )
+    pool = tuple(replace(row, dataset="", row=0, distractors=None, certain=None) for row in pool_rows)
     if not pool or not queries:
         raise ManifestError(f"{folder} holds no query: the captions allow none")
     blocks = {row.clip_id: _ranges(row.distractors, len(pool)) for row in pool_rows if row.distractors is not None}
@@ -228,7 +215,7 @@ def restricted(split: Split, present: frozenset[str], query_ids: frozenset[str])
     """
     if present >= {*split.rows_of} and query_ids >= {query.query_id for query in split.queries}:
         return split
-    kept = [row for row, clip in enumerate(split.pool) if clip.name in present]
+    kept = [row for row, clip in enumerate(split.pool) if clip.clip_id in present]
     place = {row: number for number, row in enumerate(kept)}
     chosen = [
         number

@@ -14,20 +14,27 @@ ModificationKind = Literal["temporal", "object"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolClip:
-    """A row of the pool that galleries are taken from. A name may have several rows, with other narrations.
+    """A row of the pool that galleries are taken from. A clip may have several rows, with other narrations.
 
     Attributes:
-        name: of the clip.
+        dataset, row: the dataset's name and the place in the pool; set in manifests.
+        clip_id: the clip's name.
         video_id: the long video that it is a part of.
         narration: what happens in it.
         start_s, end_s: its span in the long video, in seconds; None where it is not known.
+        distractors, certain: of a target's first row in manifests: the ranges of its block in `Split.blocks`, as JSON,
+            and whether they are known without a doubt.
     """
 
-    name: str
+    dataset: str = ""
+    row: int = 0
+    clip_id: str
     video_id: str
     narration: str
     start_s: float | None = None
     end_s: float | None = None
+    distractors: str | None = None
+    certain: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +98,13 @@ class Split:
         """All rows of each name."""
         rows: dict[str, list[int]] = {}
         for row, clip in enumerate(self.pool):
-            rows.setdefault(clip.name, []).append(row)
+            rows.setdefault(clip.clip_id, []).append(row)
         return rows
 
     @cached_property
     def last(self) -> dict[str, int]:
         """The last row of each name, which stands for the name where names count once, as in the released code."""
-        return {clip.name: row for row, clip in enumerate(self.pool)}
+        return {clip.clip_id: row for row, clip in enumerate(self.pool)}
 
     @cached_property
     def of_video(self) -> dict[str, list[int]]:

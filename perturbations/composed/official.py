@@ -49,7 +49,7 @@ def read(annotations: Path, pool: Path | None = None) -> Split:
                 official[name].append(_positions(annotations, place, column, row[column], len(clips)))
     if not queries:
         raise AnnotationError(f"{annotations} lists no query")
-    known = {clip.name for clip in clips}
+    known = {clip.clip_id for clip in clips}
     for number, query in enumerate(queries, start=1):
         missing = [name for name in (query.clip, *query.targets) if name not in known]
         if missing:
@@ -76,7 +76,7 @@ def _clips(path: Path) -> Iterator[PoolClip]:
             raise AnnotationError(f"{path}, {place}: a clip without a name or a long video")
         start_s, end_s = span(row["clip_name"])
         yield PoolClip(
-            name=row["clip_name"],
+            clip_id=row["clip_name"],
             video_id=row["video_uid"],
             narration=row["narration_text"],
             start_s=start_s,
@@ -151,20 +151,20 @@ def blocks(split: Split) -> tuple[dict[str, Rows], frozenset[str]]:
     result: dict[str, Rows] = {}
     certain: set[str] = set()
     for video, members in of_video.items():
-        targets = sorted(members, key=lambda clip: clip.name)
-        rows = [row for row in split.of_video[video] if split.pool[row].name not in split.annotated]
+        targets = sorted(members, key=lambda clip: clip.clip_id)
+        rows = [row for row in split.of_video[video] if split.pool[row].clip_id not in split.annotated]
         ways = (
             [[_BLOCK] * len(targets)]
             if len(rows) == _BLOCK * len(targets)
             else list(islice(_ways(split, targets, rows), 2))
         )
         if len(ways) == 1:
-            certain.update(target.name for target in targets)
+            certain.update(target.clip_id for target in targets)
         edges = [round(number * len(rows) / len(targets)) for number in range(len(targets) + 1)]
         sizes = ways[0] if ways else [end - start for start, end in pairwise(edges)]
         first = 0
         for target, size in zip(targets, sizes, strict=True):
-            result[target.name] = tuple(rows[first : first + size])
+            result[target.clip_id] = tuple(rows[first : first + size])
             first += size
     return result, frozenset(certain)
 
@@ -189,7 +189,7 @@ def _is_block(split: Split, target: PoolClip, rows: Sequence[int]) -> bool:
     clips = [split.pool[row] for row in rows]
     starts = [clip.start_s or 0.0 for clip in clips]
     return (
-        len({clip.name for clip in clips}) == len(clips)
+        len({clip.clip_id for clip in clips}) == len(clips)
         and all(same_action(clip.narration) != same_action(target.narration) for clip in clips)
         and (len(clips) == _BLOCK or starts == sorted(starts))
     )
@@ -205,7 +205,7 @@ def write(split: Split, folder: Path, *, galleries: Mapping[str, Sequence[Sequen
     with storage.atomic_path(pool) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["clip_name", "narration_text", "video_uid"])
-        table.writerows([clip.name, clip.narration, clip.video_id] for clip in split.pool)
+        table.writerows([clip.clip_id, clip.narration, clip.video_id] for clip in split.pool)
     paths = [annotations, pool]
     _write_queries(split, annotations, {})
     if galleries:

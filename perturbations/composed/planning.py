@@ -33,7 +33,7 @@ class Shift(Record):
     @property
     def level(self) -> str:
         """The perturbation's category in its suite, as a part of a path."""
-        return evaluation.file_name(registry.get(f"{self.suite}/{self.perturbation}").level)
+        return evaluation.file_name(registry.get(f"{self.suite}/{self.perturbation}").category)
 
     @property
     def part(self) -> str:
@@ -175,6 +175,7 @@ def split_settings(config: configuration.Config, dataset: str) -> str:
 class ComposedSettings(Record):
     """Everything that a job's results depend on, besides its inputs. The device is not included."""
 
+    adapter: str
     model: str
     pretrained: str | None = None
     revision: str | None = None
@@ -205,6 +206,7 @@ def settings(config: configuration.Config, dataset: str, job: ComposedJob, files
         **evaluation.model_settings(config, files),
         **config.composed.model_dump(include=_WAYS),
         scenarios=tuple(members(config, dataset, job)),
+        adapter=config.datasets[dataset].adapter,
         model_key=evaluation.model_key(config),
         setting=evaluation.setting(config),
     ).text

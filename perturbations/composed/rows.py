@@ -7,23 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from perturbations.composed.layout import FOLDER
+from perturbations.composed.modifications import PoolClip
 from perturbations.evaluation.rows import RANKS, RESULTS
 from perturbations.manifest.kind import ManifestFile, RowKind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolRow:
-    """A row of the pool that the galleries of composed queries are taken from: a clip as one narration tells it."""
-
-    dataset: str
-    row: int
-    clip_id: str
-    video_id: str
-    narration: str
-    start_s: float | None = None
-    end_s: float | None = None
-    distractors: str | None = None
-    certain: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +43,7 @@ class GalleryRow:
 
 
 _COMPOSED_POOL_FILE = ManifestFile(path=f"{FOLDER}/pool.parquet", beside=("composed_galleries",))
-POOL = RowKind("pool", PoolRow, ("row",), files={"composed_pool": _COMPOSED_POOL_FILE})
+POOL = RowKind("pool", PoolClip, ("row",), files={"composed_pool": _COMPOSED_POOL_FILE})
 _COMPOSED_QUERIES_FILE = ManifestFile(path=f"{FOLDER}/queries.parquet", beside=("composed_pool",))
 COMPOSED_QUERIES = RowKind(
     "composed_queries", ComposedQueryRow, ("query_id",), files={"composed_queries": _COMPOSED_QUERIES_FILE}
@@ -77,7 +63,7 @@ _COMPOSED_RESULTS_FILE = ManifestFile(
     beside=("composed_ranks", "composed_queries"),
     check="evaluation.result_sets:check_results",
 )
-_RESULTS = replace(RESULTS, files={"composed_results": _COMPOSED_RESULTS_FILE})
+_RESULTS = replace(RESULTS, former=("composed_results",), files={"composed_results": _COMPOSED_RESULTS_FILE})
 _COMPOSED_RANKS_FILE = ManifestFile(path=f"{FOLDER}/ranks.parquet", beside=("composed_results",))
 _RANKS = replace(RANKS, files={"composed_ranks": _COMPOSED_RANKS_FILE})
 

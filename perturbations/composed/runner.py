@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,18 @@ from perturbations.composed.modifications import Split
 from perturbations.composed.planning import ComposedScenario, ComposedSettings
 from perturbations.composed.strategies import Score, ScoredModel, ScoredSetting
 from perturbations.evaluation import results
-from perturbations.evaluation.features import Features, Floats
+from perturbations.evaluation.keys import LISTED
 from perturbations.evaluation.planning import CLEAN
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
+from perturbations.evaluation.stored_features import Floats
 from perturbations.manifest.columns import row_from
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.retrieval.composed import AVERAGES, NOT_RETRIEVED, SHORTLIST, Average, Half, Strategy
 from perturbations.suites import registry
+
+if TYPE_CHECKING:
+    from perturbations.evaluation.features import Features
 
 _log = logging.getLogger("perturbations")
 
@@ -40,11 +45,13 @@ class Encoded:
         clips: of the clean clips.
         texts: encodes words.
         checkpoint: a hash of the model's weights.
+        architecture: of the model's vision tower.
     """
 
     clips: Features
     texts: _Encode
     checkpoint: str
+    architecture: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,9 +87,9 @@ def evaluate(
         encoded: features of the clean clips, and how words are encoded.
         asking: what a scenario asks.
 
-    Clips without features count as missing: they are in no gallery, and queries that lack their clip or all targets are
-    not asked. Only what a perturbation changes is evaluated: not "text" where clips are perturbed, nor "visual" where
-    instructions are.
+    Clips without features count as missing: they are in no gallery, and queries that lack their clip or all targets
+    are left out. Only what a perturbation changes is evaluated: not "text" where clips are perturbed, nor "visual"
+    where instructions are.
     Raises `ManifestError` where no query is left.
     """
     rows: list[ResultRow] = []
@@ -111,9 +118,15 @@ def evaluate(
             keys={settings.model: settings.model_key},
             shared={
                 "dataset": dataset,
+                "listed_sha256": listed_sha256(split),
                 "setting": settings.setting,
+                "adapter": settings.adapter,
+                "pooling": settings.model,
+                "pretrained": settings.pretrained,
+                "num_frames": settings.num_frames,
                 "backend": canonical(results.backends(settings.pretrained, queries.rows)),
                 "checkpoint_sha256": encoded.checkpoint,
+                "architecture": encoded.architecture,
                 "tools": canonical(results.tools()),
             },
             how=settings.model_dump(
@@ -180,7 +193,8 @@ def scenario_rows(
         deduplicate=ways.deduplicate,
         shortlist=ways.shortlist,
     )
-    columns = {**shared, **_columns(scenario), "direction": "composed", "seed": 0}
+    columns = {**shared, **_columns(scenario), "direction": "composed", "seed": 0, "order": LISTED, "continual": False}
+    columns["parameters"] = canonical({name: how[name] for name in ("frames", "deduplicate", "shortlist")})
     behind = max(len(split.pool), composed_scores.KS[-1]) + 1
     rows: list[ResultRow] = []
     ranks: list[RankRow] = []
@@ -189,6 +203,7 @@ def scenario_rows(
             _log.warning("%s: no query counts in any gallery", score.gallery)
         elif score.setting is not None:
             own = {**columns, **_named(score.setting.model, keys, score), "method": score.setting.method}
+            own["label"] = score.setting.method
             places = np.where(score.places == NOT_RETRIEVED, behind, score.places)
             rows.append(_row(score, own, how, listed, places[score.counted]))
             ids = (query.query_id for query in split.queries)
@@ -204,9 +219,16 @@ def scenario_rows(
     return rows, ranks
 
 
+def listed_sha256(split: Split) -> str:
+    """A hash of a split's pool and queries."""
+    queries = [(query.query_id, query.clip, query.targets, query.instruction) for query in split.queries]
+    return digest([[(clip.clip_id, clip.video_id) for clip in split.pool], queries])
+
+
 def _named(model: str, keys: Mapping[str, str], score: Score) -> dict[str, str]:
     """The columns that name a model in a gallery: results of one file differ in them."""
-    return {"model": f"{model}@{score.gallery}", "model_key": f"{keys[model]}@{score.gallery}"}
+    named = {"model": f"{model}@{score.gallery}", "model_key": f"{keys[model]}@{score.gallery}"}
+    return {**named, "gallery_name": score.gallery}
 
 
 def _row(
@@ -262,7 +284,7 @@ def _model(
             texts[words] = encoded.texts(lines)
     return ScoredModel(
         name=settings.model,
-        clips=_chosen(encoded.clips, [clip.name for clip in split.pool]),
+        clips=_chosen(encoded.clips, [clip.clip_id for clip in split.pool]),
         texts=texts,
         queries=None if queries.clips is None else _chosen(queries.clips, [query.clip for query in split.queries]),
     )
@@ -291,7 +313,7 @@ def _columns(scenario: ComposedScenario) -> dict[str, object]:
         "suite": first.suite,
         "perturbation": first.perturbation,
         "severity": first.severity,
-        "category": registry.get(f"{first.suite}/{first.perturbation}").level,
+        "category": registry.get(f"{first.suite}/{first.perturbation}").category,
         "side": "query",
     }
     if len(shifts) > 1:

@@ -34,11 +34,11 @@ def sampled_blocks(
     `annotated_too` lets clips of other queries and targets be distractors, where nearly every clip is one.
     """
     members = {
-        video: [row for row in rows if annotated_too or split.pool[row].name not in split.annotated]
+        video: [row for row in rows if annotated_too or split.pool[row].clip_id not in split.annotated]
         for video, rows in split.last_of_video.items()
     }
     return {
-        target.name: _block(split, target, members.get(target.video_id, []), similarities, (seed, dataset))
+        target.clip_id: _block(split, target, members.get(target.video_id, []), similarities, (seed, dataset))
         for target in split.targets()
     }
 
@@ -49,15 +49,15 @@ def _block(
     action = same_action(target.narration)
     candidates = [row for row in rows if same_action(split.pool[row].narration) != action]
     if len(candidates) < _DISTRACTORS:
-        return tuple(sorted(candidates, key=lambda row: (split.pool[row].start_s or 0.0, split.pool[row].name)))
+        return tuple(sorted(candidates, key=lambda row: (split.pool[row].start_s or 0.0, split.pool[row].clip_id)))
     scores = similarities(target.narration, [split.pool[row].narration for row in candidates])
-    names = [split.pool[row].name for row in candidates]
+    names = [split.pool[row].clip_id for row in candidates]
     ranked = [row for _, _, row in sorted(zip(scores, names, candidates, strict=True))]
     tenth = max(1, len(ranked) // 10)
     lowest, middle, top = ranked[:tenth], ranked[tenth:-tenth], ranked[-tenth:]
 
     def drawn(members: Sequence[int], count: int) -> list[int]:
-        return sorted(members, key=lambda row: _draw(key, target.name, split.pool[row].name))[:count]
+        return sorted(members, key=lambda row: _draw(key, target.clip_id, split.pool[row].clip_id))[:count]
 
     return (*drawn(lowest, 1), *drawn(middle, _MIDDLE), *drawn(top, 1))
 

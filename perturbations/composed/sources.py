@@ -50,7 +50,7 @@ def _of_spans(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split
     tagger, inflector = models.load("tagger", "offline"), models.load("inflector", "offline")
     pool = [
         PoolClip(
-            name=item.item_id,
+            clip_id=item.item_id,
             video_id=item.source_video_id,
             narration=item.texts[0] if item.texts else "",
             start_s=item.start_s,
@@ -72,7 +72,7 @@ def _no_pool(dataset: Dataset) -> str | None:
     return None if pool_of(dataset).is_file() else f"there is no {pool_of(dataset)}, the table of all clips"
 
 
-# --- drawn families --------------------------------------------------------------------------------------------------
+# --- synthetic families ---------------------------------------------------------------------------------------------
 
 _DRAWN = "drawn"
 
@@ -89,7 +89,7 @@ def _of_families(dataset: Dataset, listing: Listing, seed: int, name: str) -> Sp
     members = [member for member in _members(dataset) if member.item_id in listed]
     pool = tuple(
         PoolClip(
-            name=member.item_id,
+            clip_id=member.item_id,
             video_id=f"family-{member.family:04d}",
             narration=member.caption,
             start_s=member.start_s,
@@ -98,8 +98,8 @@ def _of_families(dataset: Dataset, listing: Listing, seed: int, name: str) -> Sp
         for member in members
     )
     blocks = {
-        clip.name: tuple(
-            row for row, other in enumerate(pool) if other.video_id == clip.video_id and other.name != clip.name
+        clip.clip_id: tuple(
+            row for row, other in enumerate(pool) if other.video_id == clip.video_id and other.clip_id != clip.clip_id
         )
         for clip in pool
     }

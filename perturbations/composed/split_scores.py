@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from perturbations.base import shown
-from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean
+from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean, short
 from perturbations.base.records import canonical
 from perturbations.composed import gallery_sets, manifests, official
 from perturbations.composed import runner as composed_runner
@@ -18,14 +19,15 @@ from perturbations.composed.audit import compared
 from perturbations.composed.modifications import Split
 from perturbations.composed.planning import ComposedScenario, Shift
 from perturbations.composed.strategies import WORDS, ScoredModel, words_of
-from perturbations.evaluation import feature_scores, score_command, stored_features
-from perturbations.evaluation.feature_scores import FeatureSet
-from perturbations.evaluation.features import Floats
+from perturbations.evaluation import feature_sets, score_command, stored_features
+from perturbations.evaluation.feature_sets import FeatureScenario, FeatureSet
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import RankRow, ResultRow
-from perturbations.evaluation.stored_features import PooledAs, StoredFeatures
+from perturbations.evaluation.stored_features import Floats, PooledAs, StoredFeatures
 from perturbations.retrieval.composed import GLOBAL_KS, LOCAL_KS
 from perturbations.suites import registry
+
+_log = logging.getLogger("perturbations")
 
 
 def score(options: argparse.Namespace) -> int:
@@ -34,20 +36,20 @@ def score(options: argparse.Namespace) -> int:
 
     Raises `AnnotationError` for features that are missing or do not fit, `ConfigError` for unknown names.
     """
-    if options.split is None or options.relevant is not None:
+    if options.split is None or options.relevant is not None or options.similarities is not None:
         raise ConfigError("--direction composed needs --split, which says what answers a query, and no --relevant")
     path: Path = options.split
     split = manifests.read(path)[0] if path.is_dir() else official.read(path)
     for comparison in compared(split):
         print(shown.line(comparison.words()))
-    texts, clips = feature_scores.located(options.queries), feature_scores.located(options.gallery)
+    texts, clips = feature_sets.located(options.queries), feature_sets.located(options.gallery)
     rows, ranks = _scored(split, texts, clips, options)
     for row in rows:
         ks = GLOBAL_KS if "@global" in row.model_key else LOCAL_KS
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
         scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
         print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({row.queries:,} queries)"))
-    score_command.write(options.output, rows, ranks)
+    score_command.write(options.output, rows, ranks, None)
     return 0
 
 
@@ -73,7 +75,7 @@ def _scored(
     cases: list[tuple[ComposedScenario, ScoredModel, Split]] = [(ComposedScenario(), model, split)]
     for scenario, path in clips.perturbed.items():
         held = stored_features.read(path, frames=wanted.frames).unique()
-        part = _asked(split, held, by_clip=True)
+        part = _available(split, held, by_clip=True)
         own = ScoredModel(
             name=model.name,
             clips=model.clips,
@@ -83,17 +85,17 @@ def _scored(
         cases.append((ComposedScenario(clips=_shift(scenario)), own, part))
     for scenario, path in texts.perturbed.items():
         held = stored_features.read(path).unique()
-        part = _asked(split, held, by_clip=False)
+        part = _available(split, held, by_clip=False)
         rows = stored_features.rows_of_ids(held, [query.query_id for query in part.queries])
         own = replace(model, texts={"instruction": rows})
         cases.append((ComposedScenario(instructions=_shift(scenario)), own, part))
     results: list[ResultRow] = []
     ranks: list[RankRow] = []
     for scenario_settings, own, part in cases:
-        asked = [own] if scenario_settings.perturbed != "nothing" else models
+        scored = [own] if scenario_settings.perturbed != "nothing" else models
         own_rows, own_ranks = composed_runner.scenario_rows(
             part,
-            asked,
+            scored,
             scenario_settings,
             composed_runner.Ways(
                 galleries=names,
@@ -102,9 +104,10 @@ def _scored(
                 deduplicate=wanted.deduplicate,
                 shortlist=wanted.shortlist,
             ),
-            keys={entry.name: entry.name for entry in asked},
+            keys={entry.name: entry.name for entry in scored},
             shared={
                 "dataset": wanted.dataset,
+                "listed_sha256": composed_runner.listed_sha256(split),
                 "setting": "features",
                 "backend": canonical({"retrieval": "features"}),
                 "checkpoint_sha256": "",
@@ -153,15 +156,19 @@ def _model(
     return ScoredModel(name, of_clips, of_words)
 
 
-def _shift(scenario: tuple[str, str, int]) -> Shift:
-    suite, name, severity = scenario
-    return Shift(suite=suite, perturbation=name, severity=severity, variant=registry.suite(suite).variants[0])
+def _shift(scenario: FeatureScenario) -> Shift:
+    if scenario.severity is None:
+        raise ConfigError(f"{scenario.suite}/{scenario.perturbation}: composed retrieval has no {scenario.mix}")
+    variant = registry.suite(scenario.suite).variants[0]
+    return Shift(suite=scenario.suite, perturbation=scenario.perturbation, severity=scenario.severity, variant=variant)
 
 
-def _asked(split: Split, held: StoredFeatures, *, by_clip: bool) -> Split:
+def _available(split: Split, held: StoredFeatures, *, by_clip: bool) -> Split:
     """The queries whose clip, or whose own id, has features. Raises `AnnotationError` where none has."""
-    ids = frozenset(held.ids)
-    names = frozenset(query.query_id for query in split.queries if (query.clip if by_clip else query.query_id) in ids)
+    ids, of_queries = frozenset(held.ids), {q.query_id: q.clip if by_clip else q.query_id for q in split.queries}
+    names = frozenset(query for query, name in of_queries.items() if name in ids)
+    if others := sorted(ids - {*of_queries.values()}):
+        _log.warning("%s: %d ids are of no query of the split, the first %s", held.path, len(others), short(others[0]))
     part = manifests.restricted(split, frozenset(split.rows_of), names)
     if not part.queries:
         raise AnnotationError(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from perturbations.base import shown
 from perturbations.engine.guided import offline_roles
 from perturbations.manifest.kinds import COMPLETE, ClipRow, TextRow, VideoRow
+from perturbations.manifest.sets import ids_sha256
 from perturbations.models import registry as models
 from perturbations.plan import recipe
 from perturbations.suites import published as tables
@@ -39,7 +38,7 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = (), *, 
     modalities = [name for name, members in (("video", videos), ("text", texts)) if members]
     reasons = [
         *(reason for modality in modalities for reason in _unpublished(suite, modality, adapter)),
-        *_split(videos, texts, adapter),
+        *_split(rows, videos, adapter),
         *differences(videos, texts),
     ]
     if reasons:
@@ -49,36 +48,10 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = (), *, 
 
 
 def differences(videos: Sequence[ClipRow], texts: Sequence[TextRow] = ()) -> list[str]:
-    """How perturbed rows differ from what the papers' authors made: variant, storage, stand-ins, parameters."""
+    """How perturbed rows differ from what the authors made: variant, storage, stand-ins, guides, parameters."""
     rows: list[ClipRow | TextRow] = [*videos, *texts]
-    return [*_variant(rows), *_storage(videos), *_stand_ins(videos, texts), *_parameters(videos, rows)]
-
-
-def reasons(protocol: tables.Tabled, row: Mapping[str, Any]) -> list[str]:
-    """Why a row of results does not compare with a preset's tables; empty where nothing recorded speaks against.
-
-    It asks the dataset and its split, the queries that are missing, stand-ins for models, and what `differences` told
-    of the queries' corpus. Whether the weights are the paper's is not recorded: the reader knows.
-    """
-    measured = list(dict.fromkeys(cell.dataset for cell in tables.values(protocol)))
-    dataset, missing = row["dataset"], row["missing_queries"]
-    listed = row["queries"] + missing
-    found = []
-    published = tables.SPLITS.get(dataset, (listed,))
-    if dataset not in measured:
-        found.append(f"the dataset is {dataset}, and the tables are of {', '.join(measured)}")
-    elif listed not in published:
-        found.append(f"{listed:,} queries, and the published split has {' or '.join(map(str, published))}")
-    if missing:
-        found.append(f"{missing:,} of {listed:,} queries are missing")
-    backends: dict[str, str] = json.loads(row["backend"])
-    if backends.get("retrieval") == "features":
-        found.append("features were given: neither the model nor the frames are recorded")
-    if backends.get("retrieval") == "demo_encoder":
-        found.append("the model is a small encoder that the workflow trained on drawn scenes")
-    if corpus := backends.get("corpus"):
-        found.append(corpus)
-    return found
+    found = [*_variant(rows), *_storage(videos), *_stand_ins(videos, texts), *_guides(videos)]
+    return [*found, *_parameters(videos, rows)]
 
 
 def _unpublished(suite: str, modality: str, adapter: str) -> Iterator[str]:
@@ -93,18 +66,27 @@ def _unpublished(suite: str, modality: str, adapter: str) -> Iterator[str]:
         yield f"retrieval with {what} of {suite} was published for {', '.join(measured)}, not for {adapter}"
 
 
-def _split(videos: Sequence[VideoRow], texts: Sequence[TextRow], adapter: str) -> Iterator[str]:
-    """The parts of the published split that are not complete, or that it does not have."""
+def split_differences(adapter: str, listed: int, hashes: tables.SplitHashes) -> Iterator[str]:
+    """How what is listed differs from the adapter's published split, by its number and by the hashes that are known.
+
+    Nothing where no split was published.
+    """
     published = tables.SPLITS.get(adapter)
     if published is None:
         return
-    printed = " or ".join(f"{number:,}" for number in published)
-    clips, captions = {row.item_id for row in videos}, {row.caption_id for row in texts}
-    for noun, listed in (("clips", clips), ("captions", captions)):
-        if listed and len(listed) not in published:
-            yield f"{len(listed):,} {noun}, and the published split of {adapter} has {printed}"
-    if lacking := {row.item_id for row in videos if row.status != COMPLETE}:
-        yield f"{len(lacking):,} of {len(clips):,} clips lack a perturbation"
+    if listed not in published:
+        printed = " or ".join(f"{number:,}" for number in published)
+        yield f"{listed:,} items are listed, and the published split of {adapter} has {printed}"
+    elif any(None not in pair and pair[0] != pair[1] for pair in zip(hashes, published[listed], strict=True)):
+        yield f"the {listed:,} listed items are not those of the published split of {adapter}"
+
+
+def _split(rows: Sequence[VideoRow | TextRow], videos: Sequence[VideoRow], adapter: str) -> Iterator[str]:
+    """The parts of the published split that are not complete, or that it does not have."""
+    items = {row.item_id for row in rows}
+    yield from split_differences(adapter, len(items), tables.SplitHashes(ids=ids_sha256(items)))
+    if adapter in tables.SPLITS and (lacking := {row.item_id for row in videos if row.status != COMPLETE}):
+        yield f"{len(lacking):,} of {len(items):,} clips lack a perturbation"
 
 
 def _variant(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
@@ -152,6 +134,18 @@ def _stand_ins(videos: Sequence[ClipRow], texts: Sequence[TextRow]) -> Iterator[
     yield from (
         f"offline, {shown.name(name)} {limit}" for name, limit in sorted(limits.items()) if limit and name in named
     )
+
+
+def _guides(videos: Sequence[ClipRow]) -> Iterator[str]:
+    """What guides took that the authors' did not: donors out of the dataset itself, styles that are drawn."""
+    recipes = {(row.dataset, row.recipe) for row in videos if row.recipe and row.guide}
+    told = {
+        text
+        for dataset, stored in recipes
+        if (guide := recipe.parse(stored).guide) is not None
+        for text in guide.differences(dataset)
+    }
+    yield from sorted(told)
 
 
 def _parameters(videos: Sequence[ClipRow], rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:

@@ -18,12 +18,13 @@ from perturbations.evaluation import frozen, openai_names
 from perturbations.evaluation.backbones import registry as backbones
 from perturbations.evaluation.planning import DirectionName, ModelSettings
 from perturbations.evaluation.processors import Images, TokenizedTexts, read_images, read_texts, two_texts
+from perturbations.evaluation.stated import backbone_name
 from perturbations.tta import encode_gallery
 from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
 from perturbations.tta.inputs import Batch
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PretrainedConfig, PreTrainedModel
 
 _POOLINGS = ("clip4clip", "xpool")
 
@@ -36,7 +37,8 @@ _BUFFERS = (".position_ids",)
 class LoadedBackbone:
     """A model with what prepares its inputs, and the hash of its weights.
 
-    `num_frames` is how many frames its tower sees at once: 1 where it encodes each frame.
+    `num_frames` is how many frames its tower sees at once: 1 where it encodes each frame. `architecture` is that of
+    its vision tower, None where its configuration has no width or patch.
     """
 
     model: DualEncoder
@@ -44,6 +46,7 @@ class LoadedBackbone:
     images: Images
     sha256: str
     num_frames: int = 1
+    architecture: str | None = None
 
     def tokens(self, texts: Sequence[str]) -> Mapping[str, Tensor]:
         """Token ids and their mask, truncated to the model's maximum length."""
@@ -78,7 +81,16 @@ def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: 
     images = read_images(pretrained, described.vision_config)
     model = load_encoder(settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device)
     weights = [checkpoint] if checkpoint is not None else sorted(pretrained.folder.glob("*.safetensors"))
-    return LoadedBackbone(model, texts, images, digest([storage.sha256(path) for path in weights]), num_frames)
+    sha256 = digest([storage.sha256(path) for path in weights])
+    return LoadedBackbone(model, texts, images, sha256, num_frames, _architecture(described))
+
+
+def _architecture(described: PretrainedConfig) -> str | None:
+    vision = described.vision_config
+    width, patch = (getattr(vision, name, None) for name in ("hidden_size", "patch_size"))
+    if isinstance(width, int) and isinstance(patch, int):
+        return backbone_name(described.model_type, width, patch)
+    return None
 
 
 def _load_frozen(settings: ModelSettings, folder: Path, checkpoint: Path | None, device: str) -> LoadedBackbone:

@@ -2,68 +2,136 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from perturbations.base.errors import ManifestError
+from perturbations.base.errors import ManifestError, short
 from perturbations.base.readers import Reader
-from perturbations.evaluation import feature_scores, stored_features
+from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation import features as composed_features
 from perturbations.evaluation.backbone import LoadedBackbone
-from perturbations.evaluation.planning import CLEAN
-from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, TEXTS, VIDEOS, CaptionRow, RowKind, TextRow
+from perturbations.evaluation.feature_sets import FeatureScenario
+from perturbations.evaluation.planning import ALL
+from perturbations.evaluation.scenarios import Clean, captions_of, clips_of
+from perturbations.manifest import files, layout, locations
+from perturbations.manifest.kinds import (
+    CAPTIONS,
+    MIXES,
+    SOURCES,
+    TEXTS,
+    VIDEOS,
+    CaptionRow,
+    MixRow,
+    SourceRow,
+    TextRow,
+)
 
 CLIPS_FOLDER, CAPTIONS_FOLDER = "clips", "captions"
+_KINDS = (SOURCES, VIDEOS, MIXES, CAPTIONS, TEXTS)
+
+_Group = tuple[str, FeatureScenario | None]
+"""The folder of a file of features, and what these are perturbed by."""
 
 
 def write(
-    manifest: Path, output: Path, backbone: LoadedBackbone, num_frames: int, reader: Reader = "pyav"
+    given: Sequence[Path], output: Path, backbone: LoadedBackbone, num_frames: int, reader: Reader = "pyav"
 ) -> Iterator[str]:
-    """Encode the rows of a manifest of sources, videos or captions; yields a line per file.
+    """Encode the rows of manifests of sources, videos, mixes or captions; yields a line per file.
 
-    Clips go to `output`/clips, captions to `output`/captions: `clean.npz`, and `SUITE/PERTURBATION/SEVERITY.npz` of
-    perturbed ones. A clip's feature is the mean over its frames; ids are those of items and captions. Clean captions
-    have `t2v.csv` and `v2t.csv` beside them, which say what answers what. Rows that are not complete, and captions that
-    are not accepted, are left out. Raises `ManifestError` for manifests of other kinds, and where no row is left.
+    A folder stands for the parts below it. Clips go to `output`/clips, captions to `output`/captions, in files that
+    `feature_sets.path_of` names. A clip's feature is the mean over its frames; ids are those of items and captions.
+    Clips and captions are those that an evaluation uses: complete and accepted ones of complete sources. `t2v.csv` and
+    `v2t.csv` say what answers what, and list all queries of the manifests, so that those left out count as missing.
+
+    Raises `ManifestError` for manifests of other kinds, for captions whose sources are not found, for two rows of one
+    clip or caption, and where no row is left.
     """
-    kind = files.kind_of(manifest)
-    if kind not in (SOURCES, VIDEOS, CAPTIONS, TEXTS):
-        raise ManifestError(f"{manifest} is a manifest of {kind.name}: features are of sources, videos or captions")
-    is_text = kind in (CAPTIONS, TEXTS)
-    groups: dict[tuple[str, ...], list[Any]] = {}
-    for row in _rows(manifest, kind):
-        perturbed = kind in (VIDEOS, TEXTS)
-        parts = [row.suite, row.perturbation, str(row.severity)] if perturbed else [CLEAN]
-        groups.setdefault(tuple(parts), []).append(row)
+    paths = [part for path in given for part in (sorted(path.rglob("*.parquet")) if path.is_dir() else [path])]
+    groups: dict[_Group, list[Any]] = defaultdict(list)
+    rejected = 0
+    sources: dict[str, SourceRow] = {}
+    for path in paths:
+        kind = files.kind_of(path)
+        if kind not in _KINDS:
+            raise ManifestError(f"{path} is a manifest of {kind.name}: features are of sources, videos or captions")
+        about = files.read_metadata(path)
+        root = _root(path, about)
+        if kind is CAPTIONS:
+            listed = about.get("set")
+            rejected += int(listed.get("quarantined", 0)) if isinstance(listed, Mapping) else 0
+        for row in files.read_rows(path, kind):
+            is_text = isinstance(row, CaptionRow | TextRow)
+            groups[_group(row)].append(row if is_text else locations.located(row, root))
+            if isinstance(row, SourceRow):
+                sources[row.item_id] = row
+            elif not sources or row.item_id not in sources:
+                sources |= {own.item_id: own for own in _sources(root, row.dataset, path)}
     if not groups:
-        raise ManifestError(f"{manifest} has no row that can be encoded")
-    folder = output / (CAPTIONS_FOLDER if is_text else CLIPS_FOLDER)
-    for name, rows in sorted(groups.items()):
-        path = folder.joinpath(*name).with_suffix(".npz")
+        raise ManifestError("no row can be encoded: the manifests are empty")
+    clean = Clean(list(sources.values()), groups.get((CAPTIONS_FOLDER, None), []), rejected)
+    for (name, scenario), rows in sorted(groups.items(), key=str):
+        path = feature_sets.path_of(output / name, scenario)
+        _check_once(path, rows)
+        is_text = name == CAPTIONS_FOLDER
+        usable: Sequence[Any] = captions_of(rows, clean) if is_text else clips_of(rows, clean)
+        if not usable:
+            raise ManifestError(f"{path}: no row can be encoded, all are quarantined or rejected")
         if is_text:
-            ids: Sequence[str] = [row.caption_id for row in rows]
-            features = composed_features.of_texts(backbone, [row.text for row in rows])
+            ids: Sequence[str] = [row.caption_id for row in usable]
+            features = composed_features.of_texts(backbone, [row.text for row in usable])
         else:
-            held = composed_features.of_clips(backbone, rows, num_frames=num_frames, kept="mean", reader=reader)
+            held = composed_features.of_clips(backbone, usable, num_frames=num_frames, kept="mean", reader=reader)
             ids, features = held.names, held.rows
         stored_features.write(path, ids, np.asarray(features, np.float32))
         yield f"{path}: {len(ids):,} {'captions' if is_text else 'clips'}, {features.shape[1]} numbers each"
-    if kind is CAPTIONS:
-        pairs = [(row.caption_id, row.item_id) for row in groups[CLEAN,]]
-        feature_scores.write_answers(folder / "t2v.csv", pairs)
-        feature_scores.write_answers(folder / "v2t.csv", [(item, caption) for caption, item in pairs])
+    if clean.captions:
+        _write_answers(output / CAPTIONS_FOLDER, clean)
 
 
-def _rows(manifest: Path, kind: RowKind[Any]) -> Iterator[Any]:
-    """The rows that can be encoded, with absolute paths."""
-    root = locations.root_of(manifest, files.read_metadata(manifest))
-    for row in files.read_rows(manifest, kind):
-        if isinstance(row, CaptionRow | TextRow):
-            if not isinstance(row, TextRow) or row.accepted:
-                yield row
-        elif row.status == COMPLETE:
-            yield locations.located(row, root)
+def _write_answers(folder: Path, clean: Clean) -> None:
+    """What answers what; a query that nothing can answer has an empty answer."""
+    pairs = [(row.caption_id, row.item_id) for row in clean.captions]
+    rejected = [(f"rejected caption {number}", "") for number in range(1, clean.rejected + 1)]
+    feature_sets.write_answers(folder / "t2v.csv", [*pairs, *rejected])
+    described = {item for _, item in pairs}
+    without = [(row.item_id, "") for row in clean.sources if row.item_id not in described]
+    feature_sets.write_answers(folder / "v2t.csv", [*((item, caption) for caption, item in pairs), *without])
+
+
+def _group(row: Any) -> _Group:
+    folder = CAPTIONS_FOLDER if isinstance(row, CaptionRow | TextRow) else CLIPS_FOLDER
+    if isinstance(row, MixRow):
+        name = ALL if row.perturbation is None or row.share is not None else row.perturbation
+        return folder, FeatureScenario(row.suite, name, mix=row.mix, share=row.share)
+    if isinstance(row, CaptionRow | SourceRow):
+        return folder, None
+    return folder, FeatureScenario(row.suite, row.perturbation, row.severity)
+
+
+def _root(path: Path, about: Mapping[str, object]) -> Path:
+    """The folder that paths of rows start from; a job's part lies below its `work` and does not name it."""
+    named = Path(os.path.abspath(path))
+    if "root" not in about and layout.WORK in named.parts:
+        place = len(named.parts) - 1 - named.parts[::-1].index(layout.WORK)
+        return Path(*named.parts[:place])
+    return locations.root_of(path, about)
+
+
+def _sources(root: Path, dataset: str, path: Path) -> list[SourceRow]:
+    """The sources of a dataset beside its other manifests."""
+    beside = root / layout.at("sources", dataset=dataset)
+    if not beside.is_file():
+        raise ManifestError(f"{path}: which clips are complete says {beside}, which is not there; name it first")
+    return list(files.read_rows(beside, SOURCES))
+
+
+def _check_once(path: Path, rows: Sequence[Any]) -> None:
+    ids = Counter(row.caption_id if isinstance(row, CaptionRow | TextRow) else row.item_id for row in rows)
+    (name, count), *_ = ids.most_common(1)
+    if count > 1:
+        raise ManifestError(f"{path}: {count} rows of {short(name)}; name each manifest once, and no parts of old runs")

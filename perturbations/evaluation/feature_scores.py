@@ -1,13 +1,12 @@
-"""Results of features that any program computed: the same rows, ranks and page as an evaluation's."""
+"""Results of features or similarities that any program computed: the same rows, ranks and page as an evaluation's."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,128 +15,130 @@ from perturbations import retrieval
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, short
 from perturbations.base.records import canonical, digest
-from perturbations.datasets import parsing
-from perturbations.evaluation import stored_features
+from perturbations.evaluation import evidence, feature_sets, stored_features
+from perturbations.evaluation.feature_sets import Answers, FeatureScenario, FeatureSet
+from perturbations.evaluation.keys import LISTED, WHOLE_GALLERY
+from perturbations.evaluation.method_settings import AS_IT_IS, parameters_of
 from perturbations.evaluation.planning import CLEAN, DirectionName, Side
 from perturbations.evaluation.result_sets import check, with_clean
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, ScenarioColumns
-from perturbations.evaluation.stored_features import StoredFeatures
+from perturbations.evaluation.stored_features import StoredFeatures, StoredSimilarities
 from perturbations.manifest import files, layout
 from perturbations.manifest.columns import row_from
-from perturbations.retrieval.metrics import summary_of_ranks
-from perturbations.suites import registry
+from perturbations.retrieval.scoring import cosines
+from perturbations.tta.methods import registry as methods_shelf
 
-_Answers = Mapping[str, Sequence[str]]
-"""The gallery's ids that answer each query, by the query's id."""
-
-_RELEVANT = ("query_id", "gallery_id")
-"""The columns of a file of answers."""
+_log = logging.getLogger("perturbations")
 
 _SHOWN = 3
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is scored.
+
+    Attributes:
+        dataset, model: names in tables.
+        protocol: the published protocol that the features follow.
+        direction: which side has the clips.
+        sides: what is perturbed, of the files that are there.
+        methods: methods on similarities, beside the model as it is.
+        bank, gallery_bank: features for methods that take them.
+        top_k: how many items that a query retrieved first are kept.
+    """
+
+    dataset: str
+    model: str
+    direction: DirectionName
+    protocol: str | None = None
+    sides: Sequence[Side] = ("query", "gallery")
+    methods: Sequence[str] = ()
+    bank: Path | None = None
+    gallery_bank: Path | None = None
+    top_k: int | None = None
+
+
 @dataclass(frozen=True)
-class FeatureSet:
-    """The files of one side of a retrieval; perturbed ones by suite, perturbation and severity."""
+class _Retrieved:
+    """What a scenario's similarities say of the queries with these ids: ranks, and how often items are retrieved."""
 
-    clean: Path
-    perturbed: Mapping[tuple[str, str, int], Path] = field(default_factory=dict)
+    ids: tuple[str, ...]
+    ranks: NDArray[np.int64]
+    occurrence: NDArray[np.float64]
+    first: list[str | None]
 
 
-def located(path: Path) -> FeatureSet:
-    """The files of features at a path: one file, or a folder as `perturb encode` writes it.
+@dataclass(frozen=True)
+class _Case:
+    """One scenario: its side, what queries and gallery are perturbed by, and the files."""
 
-    A folder holds `clean.npz` and `SUITE/PERTURBATION/SEVERITY.npz`, or the other suffixes that are read.
-    Raises `AnnotationError` for a folder without a clean file, and for other names in it.
+    side: Side
+    query: FeatureScenario | None
+    gallery: FeatureScenario | None
+    files: tuple[Path, ...]
+
+    def columns(self, direction: DirectionName) -> dict[str, Any]:
+        """The columns of rows: where both are perturbed, captions have columns of their own."""
+        if self.query and self.gallery:
+            clip, text = (self.query, self.gallery) if direction == "v2t" else (self.gallery, self.query)
+            own = {"text_perturbation": text.perturbation, "text_severity": text.severity}
+            return {**clip._asdict(), **own, "side": self.side}
+        scenario = self.query or self.gallery or FeatureScenario(CLEAN, CLEAN, 0)
+        return {**scenario._asdict(), "side": self.side}
+
+
+_Rows = tuple[list[ResultRow], list[RankRow]]
+
+
+def scored(queries: FeatureSet, gallery: FeatureSet, answers: Answers | None, wanted: Wanted) -> _Rows:
+    """The results and ranks of every scenario: clean, perturbed queries, perturbed galleries, and both.
+
+    Without `answers` an item answers the query of its own id. A listed query without features, or without an answer in
+    the gallery, counts as missing. Raises `AnnotationError` for ids that repeat or that no answer lists, features of
+    other widths, NaN and rows of zeros, and `ConfigError` for a method that is unknown, learns, or lacks its bank.
     """
-    if not path.is_dir():
-        return FeatureSet(path)
-    found: dict[tuple[str, ...], Path] = {}
-    for file in sorted(path.rglob("*")):
-        parts = file.relative_to(path).with_suffix("").parts
-        if file.is_file() and file.suffix in (*stored_features.SUFFIXES, ".csv") and len(parts) in (1, 3):
-            found.setdefault(parts, file)
-    if (CLEAN,) not in found:
-        raise AnnotationError(f"{path} holds no clean.npz: the features of what is not perturbed")
-    perturbed = {}
-    for parts, file in found.items():
-        if len(parts) == 3:
-            suite, name, severity = parts
-            entry = registry.get(f"{suite}/{name}")
-            if not severity.isdecimal() or int(severity) not in entry.severities:
-                raise AnnotationError(f"{file}: {entry.key} has no severity {short(severity)}")
-            perturbed[suite, name, int(severity)] = file
-    return FeatureSet(found[CLEAN,], perturbed)
+    clean = _read(queries.clean), _read(gallery.clean)
+    cases = [_Case("none", None, None, (queries.clean, gallery.clean))]
+    if "query" in wanted.sides:
+        cases += [_Case("query", own, None, (path, gallery.clean)) for own, path in queries.perturbed.items()]
+    if "gallery" in wanted.sides:
+        cases += [_Case("gallery", None, own, (queries.clean, path)) for own, path in gallery.perturbed.items()]
+    if "both" in wanted.sides:
+        cases += _both(queries, gallery, wanted.direction)
 
-
-def read_answers(path: Path) -> dict[str, list[str]]:
-    """The answers in a CSV of `query_id,gallery_id`, one pair per line. Raises `AnnotationError`."""
-    answers: dict[str, list[str]] = {}
-    for place, row in parsing.table(path, _RELEVANT):
-        if not isinstance(row, dict) or None in row or not all(row.get(name, "").strip() for name in _RELEVANT):
-            raise AnnotationError(f"{path}, line {place}: a line has a query_id and a gallery_id, and nothing else")
-        query, item = (row[name].strip() for name in _RELEVANT)
-        if item in answers.setdefault(query, []):
-            raise AnnotationError(f"{path}, line {place}: {short(query)} and {short(item)} stand there twice")
-        answers[query].append(item)
-    if not answers:
-        raise AnnotationError(f"{path} lists no pair")
-    return answers
-
-
-def write_answers(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
-    """Write the CSV that `read_answers` reads: pairs of a query's id and the id of an item that answers it."""
-    content = io.StringIO()
-    csv.writer(content, lineterminator="\n").writerows([_RELEVANT, *pairs])
-    storage.write_text(path, content.getvalue())
-
-
-def scored(
-    queries: FeatureSet,
-    gallery: FeatureSet,
-    answers: _Answers | None = None,
-    *,
-    dataset: str,
-    model: str,
-    direction: DirectionName,
-) -> tuple[list[ResultRow], list[RankRow]]:
-    """The results and ranks of every scenario: clean, perturbed queries, and perturbed galleries.
-
-    Without `answers` an item answers the query of its own id; a query of `answers` without features counts as missing.
-    Raises `AnnotationError` for ids that repeat, are missing or answer nothing, features of other widths, NaN and rows
-    of zeros.
-    """
-    rows: list[ResultRow] = []
-    ranks: list[RankRow] = []
-    clean_queries, clean_gallery = _read(queries.clean), _read(gallery.clean)
-    listed = answers or {name: (name,) for name in clean_queries.ids}
-    cases: list[tuple[Side, tuple[str, str, int]]] = [
-        ("none", (CLEAN, CLEAN, 0)),
-        *(("query", scenario) for scenario in queries.perturbed),
-        *(("gallery", scenario) for scenario in gallery.perturbed),
-    ]
-    for side, (suite, name, severity) in cases:
-        chosen = _read(queries.perturbed[suite, name, severity]) if side == "query" else clean_queries
-        items = _read(gallery.perturbed[suite, name, severity]) if side == "gallery" else clean_gallery
-        places = _ranks(chosen, items, listed)
-        scenario = ScenarioColumns(
-            dataset=dataset,
-            suite=suite,
-            perturbation=name,
-            severity=severity,
-            direction=direction,
-            side=side,
-            model=model,
-            model_key=model,
-            method="none",
-            seed=0,
+    def of_case(case: _Case) -> Iterator[tuple[str, _Retrieved]]:
+        asked, items = (
+            known if path == known.path else _read(path) for known, path in zip(clean, case.files, strict=True)
         )
-        columns = asdict(scenario)
-        rows.append(_row(columns, chosen, items, places, missing=len(listed.keys() - {*chosen.ids})))
-        ranks += [
-            RankRow(**columns, query_id=query, rank=int(place)) for query, place in zip(chosen.ids, places, strict=True)
-        ]
-    return with_clean(rows, ranks), ranks
+        asked, targets = _asked(asked, items.ids, items.path, listed)
+        for method in dict.fromkeys((AS_IT_IS, *wanted.methods)):
+            yield method, _of_features(asked, items, targets, method, wanted)
+
+    listed = answers or {name: (name,) for name in clean[0].ids}
+    about: dict[str, object] = {"compared": "cosine", "numbers": int(clean[1].rows.shape[1])}
+    banks = {"bank": wanted.bank, "gallery_bank": wanted.gallery_bank}
+    about |= {name: storage.sha256(bank) for name, bank in banks.items() if bank}
+    return _rows(cases, of_case, listed, wanted, about)
+
+
+def scored_similarities(held: FeatureSet, answers: Answers | None, wanted: Wanted) -> _Rows:
+    """The results and ranks of similarities: clean ones, and perturbed ones of the only side of `wanted`.
+
+    Arguments and errors as of `scored`; without `answers` the clean file's queries are the listed ones.
+    """
+    (side,) = wanted.sides
+    cases = [_Case("none", None, None, (held.clean,))]
+    for scenario, path in held.perturbed.items():
+        query, gallery = (scenario, None) if side == "query" else (None, scenario)
+        cases.append(_Case(side, query, gallery, (path,)))
+
+    def of_case(case: _Case) -> Iterator[tuple[str, _Retrieved]]:
+        stored = stored_features.read_similarities(case.files[0])
+        asked, targets = _asked(stored, stored.gallery, stored.path, listed)
+        yield AS_IT_IS, _retrieved(asked.ids, stored.gallery, _whole(asked.rows), targets, wanted.top_k)
+
+    listed = answers or {name: (name,) for name in stored_features.read_similarities(held.clean).ids}
+    return _rows(cases, of_case, listed, wanted, {"compared": "similarities"})
 
 
 def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], about: Mapping[str, object]) -> None:
@@ -148,27 +149,76 @@ def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], abo
     files.write(folder / layout.name("ranks"), RANKS, ranks, about)
 
 
+def _both(queries: FeatureSet, gallery: FeatureSet, direction: DirectionName) -> list[_Case]:
+    """The combinations that suites declare."""
+    sets = queries.perturbed, gallery.perturbed
+    clips, texts = sets if direction == "v2t" else sets[::-1]
+    cases = []
+    for clip, text in feature_sets.combined(clips, texts):
+        own, other = (clip, text) if direction == "v2t" else (text, clip)
+        cases.append(_Case("both", own, other, (queries.perturbed[own], gallery.perturbed[other])))
+    return cases
+
+
 def _read(path: Path) -> StoredFeatures:
     return stored_features.read(path).unique()
 
 
-def _ranks(chosen: StoredFeatures, items: StoredFeatures, answers: _Answers) -> NDArray[np.int64]:
-    place = {name: row for row, name in enumerate(items.ids)}
-    unknown = [name for name in chosen.ids if name not in answers]
-    if unknown:
-        raise AnnotationError(f"{chosen.path}: no item answers {_some(unknown)}")
-    absent = [item for name in chosen.ids for item in answers[name] if item not in place]
-    if absent:
-        raise AnnotationError(
-            f"{items.path} lacks {_some(absent)}, which queries of {chosen.path} ask for; --relevant FILE.csv says "
-            "which item answers which query"
-        )
+_Stored = TypeVar("_Stored", StoredFeatures, StoredSimilarities)
+
+
+def _asked(held: _Stored, items: Sequence[str], path: Path, listed: Answers) -> tuple[_Stored, list[list[int]]]:
+    """The queries that have an answer among the items, and its places. Raises `AnnotationError` where none has."""
+    place = {name: row for row, name in enumerate(items)}
+    if unknown := [name for name in held.ids if name not in listed]:
+        raise AnnotationError(f"{held.path}: no item answers {_some(unknown)}")
+    targets = [[place[item] for item in listed[name] if item in place] for name in held.ids]
+    kept = [row for row, own in enumerate(targets) if own]
+    hint = "--relevant FILE.csv says which item answers which query"
+    if not kept:
+        raise AnnotationError(f"{path} holds no answer to any query of {held.path}; {hint}")
+    if len(kept) < len(targets):
+        lacking = [name for name, own in zip(held.ids, targets, strict=True) if not own]
+        _log.warning("%s holds no answer to %s of %s, which count as missing", path, _some(lacking), held.path)
+    if len(items) == 1:
+        _log.warning("%s is a gallery of one item: every rank is 1, whatever the model", path)
+    own_ids = tuple(held.ids[row] for row in kept)
+    return replace(held, ids=own_ids, rows=held.rows[kept]), [targets[row] for row in kept]
+
+
+def _of_features(
+    asked: StoredFeatures, items: StoredFeatures, targets: list[list[int]], method: str, wanted: Wanted
+) -> _Retrieved:
     try:
-        return retrieval.score(
-            chosen.rows, items.rows, [[place[item] for item in answers[name]] for name in chosen.ids]
-        )
-    except ValueError as error:
-        raise AnnotationError(f"{chosen.path} and {items.path}: {error}") from error
+        blocks = cosines(asked.rows, items.rows)
+        if method != AS_IT_IS:
+            from perturbations.tta import known
+
+            banks = (None if path is None else _read(path).rows for path in (wanted.bank, wanted.gallery_bank))
+            blocks = _whole(known.scores(method, wanted.direction, asked.rows, items.rows, *banks))
+        return _retrieved(asked.ids, items.ids, blocks, targets, wanted.top_k)
+    except (ValueError, RuntimeError) as error:
+        raise AnnotationError(f"{asked.path} and {items.path}: {error}") from error
+
+
+def _whole(scores: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
+    yield slice(len(scores)), scores
+
+
+def _retrieved(
+    ids: tuple[str, ...],
+    gallery: Sequence[str],
+    blocks: Iterable[tuple[slice, NDArray[Any]]],
+    targets: list[list[int]],
+    top_k: int | None,
+) -> _Retrieved:
+    ranks, counts = [], []
+    first: list[str | None] = []
+    for part, block in blocks:
+        ranks.append(retrieval.ranks(block, targets[part]))
+        counts.append(retrieval.k_occurrence(block))
+        first += [None] * len(block) if top_k is None else evidence.written(block, gallery, top_k)
+    return _Retrieved(ids, np.concatenate(ranks), np.sum(counts, axis=0), first)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -176,27 +226,51 @@ def _some(names: Sequence[str]) -> str:
     return f"{', '.join(map(short, names[:_SHOWN]))}{more}"
 
 
-def _row(
-    columns: dict[str, Any], chosen: StoredFeatures, items: StoredFeatures, places: NDArray[np.int64], *, missing: int
-) -> ResultRow:
+def _rows(
+    cases: Sequence[_Case],
+    of_case: Callable[[_Case], Iterator[tuple[str, _Retrieved]]],
+    listed: Answers,
+    wanted: Wanted,
+    settings: Mapping[str, object],
+) -> _Rows:
+    rows: list[ResultRow] = []
+    ranks: list[RankRow] = []
+    names = {"dataset": wanted.dataset, "direction": wanted.direction, "model": wanted.model, "model_key": wanted.model}
+    names |= {"gallery_name": WHOLE_GALLERY, "setting": "features", "checkpoint_sha256": "", "order": LISTED}
+    for case in cases:
+        shared = {**case.columns(wanted.direction), **names, "seed": 0, "continual": False}
+        for method, own in of_case(case):
+            parameters = parameters_of(method, {}, wanted.direction)
+            label = methods_shelf.title_of(method)
+            columns = asdict(ScenarioColumns(**shared, method=method, label=label, parameters=parameters))
+            about = {"protocol": wanted.protocol, "missing_queries": len(listed) - len(own.ids)}
+            rows.append(_row(columns, own, case, {**about, "settings": canonical(settings)}))
+            ranks += [
+                RankRow(**columns, query_id=name, rank=rank, retrieved=first)
+                for name, rank, first in zip(own.ids, own.ranks.tolist(), own.first, strict=True)
+            ]
+    return with_clean(rows, ranks), ranks
+
+
+def _row(columns: dict[str, Any], own: _Retrieved, case: _Case, about: Mapping[str, object]) -> ResultRow:
     """A row of results. Weights, frames and settings are not known of features: their columns say so."""
-    key = f"{columns['suite']}/{columns['perturbation']}"
-    sums = {"queries": storage.sha256(chosen.path), "gallery": storage.sha256(items.path)}
+    scenario = case.query if columns["direction"] == "v2t" else case.gallery
+    scenario = scenario or case.query or case.gallery
+    hubness = retrieval.hubness_of(own.occurrence)
+    sums = {"queries": storage.sha256(case.files[0]), "gallery": storage.sha256(case.files[-1])}
     return row_from(
         RESULTS,
         {
             **columns,
-            **summary_of_ranks(places),
-            "category": columns["suite"] if columns["side"] == "none" else registry.get(key).level,
-            "setting": "features",
-            "queries": len(chosen.ids),
-            "missing_queries": missing,
-            "gallery": len(items.ids),
-            "settings": canonical({"compared": "cosine", "numbers": int(items.rows.shape[1])}),
+            **about,
+            **retrieval.summary_of_ranks(own.ranks),
+            **{f"hub_{name.removeprefix('hub_')}": value for name, value in hubness.items()},
+            "category": CLEAN if scenario is None else scenario.category,
+            "queries": len(own.ids),
+            "gallery": len(own.occurrence),
             "backend": canonical({"retrieval": "features"}),
             "queries_sha256": sums["queries"],
             "manifest_sha256": sums["gallery"],
-            "checkpoint_sha256": "",
             "tools": canonical({"numpy": np.__version__}),
             "recipe_id": digest({**columns, **sums}),
             **dict.fromkeys(("updates", "empty", "non_finite"), 0),

@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from perturbations.base import storage
 from perturbations.base.checkpoints import library
@@ -20,13 +19,12 @@ from perturbations.base.readers import Reader
 from perturbations.evaluation import galleries
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.galleries import ANEW
+from perturbations.evaluation.stored_features import Floats
 from perturbations.manifest.kinds import COMPLETE, ClipRow, CompleteSource, SourceRow
 from perturbations.tta import encode_gallery
 
 CLEAN = "clean"
 """The name of the set of clean clips."""
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,27 @@ ANEW = "delete it and run snakemake again"
 
 
 def encoded(backbone: LoadedBackbone, rows: Sequence[ScenarioRow], num_frames: int, reader: Reader = "pyav") -> Gallery:
-    """The features of clips or of captions, in their order; clips are read and encoded in parts."""
+    """The features of clips or of captions, in their order; clips are read and encoded in parts.
+
+    Equal captions, and clips of equal frames, are encoded once: in another batch the last digits would be others.
+    """
+    keys = [_key(row) for row in rows]
+    distinct = dict(zip(keys, rows, strict=True))
+    features = _encoded(backbone, list(distinct.values()), num_frames, reader)
+    if len(distinct) == len(rows):
+        return features
+    place = {key: number for number, key in enumerate(distinct)}
+    return Gallery(features.direction, features.features[[place[key] for key in keys]])
+
+
+def _key(row: ScenarioRow) -> tuple[str | None, ...]:
+    """What a caption's or a clip's feature depends on."""
+    if isinstance(row, CaptionRow | TextRow):
+        return (row.text,)
+    return row.frames_sha256 or row.item_id, row.storage if isinstance(row, ClipRow) else None
+
+
+def _encoded(backbone: LoadedBackbone, rows: Sequence[ScenarioRow], num_frames: int, reader: Reader) -> Gallery:
     texts = [row.text for row in rows if isinstance(row, CaptionRow | TextRow)]
     if texts:
         check_distinct(backbone.texts, texts)

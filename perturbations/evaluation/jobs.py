@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--encoded-clips", type=Path, help="the clean clips, encoded")
     parser.add_argument("--encoded-captions", type=Path, help="the clean captions, encoded")
     parser.add_argument("--bank", type=Path, help="methods with a bank: its encoded clips (v2t) or captions (t2v)")
+    parser.add_argument(
+        "--gallery-bank", type=Path, help="methods with one of gallery items: its encoded captions (v2t) or clips (t2v)"
+    )
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
     parser.add_argument("--pictures", type=Path, required=True, help="the data of the report's pictures, .json")
@@ -104,15 +108,21 @@ def _evaluate(options: argparse.Namespace) -> int:
     from perturbations.base import storage
     from perturbations.base.records import digest
     from perturbations.evaluation import backbone, galleries, pictures, results, runner
+    from perturbations.evaluation.keys import LISTED, order_of
     from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets
-    from perturbations.plan import listed
+    from perturbations.manifest.kinds import VIDEOS
+    from perturbations.plan import listed, mixes
 
     folders = {"clips": options.parts, "captions": options.text_parts}
     lists = {"clips": options.shards, "captions": options.text_shards}
     shards = {name: [] if folder is None else listed.shards(folder) for name, folder in lists.items()}
 
     def perturbed(scenario: ScenarioSettings, modality: Modality) -> tuple[list[CandidateRow], str]:
+        if scenario["mix"] is not None and order_of(seed) != LISTED:
+            videos = options.mixes / layout.name("videos")
+            own_mix = mixes.drawn(scenario["mix"], read_videos(videos), clean.sources, order_of(seed))
+            return [*own_mix], storage.sha256(videos)
         if scenario["mix"] is not None:
             parts = [options.mixes / layout.name(scenario["mix"])]
         else:
@@ -125,6 +135,8 @@ def _evaluate(options: argparse.Namespace) -> int:
         return rows, digest(list(map(storage.sha256, parts)))
 
     settings = json.loads(options.settings)
+    (seed,) = settings["seeds"]
+    read_videos = cache(partial(sets.read_part, kind=VIDEOS))  # once for all mixed scenarios of the job
     journal = layout.journal_of(options.output)
     clean = _clean(options.sources, options.captions, options.rejected)
     loaded = backbone.load(
@@ -133,9 +145,14 @@ def _evaluate(options: argparse.Namespace) -> int:
     encoded: dict[Modality, Path | None] = {"clips": options.encoded_clips, "captions": options.encoded_captions}
     features = {name: galleries.read(path, loaded, name) for name, path in encoded.items() if path is not None}
     asks: Modality = "clips" if settings["scenarios"][0]["direction"] == "v2t" else "captions"
-    bank = None if options.bank is None else galleries.read(options.bank, loaded, asks)
+    answers: Modality = "captions" if asks == "clips" else "clips"
     job = runner.EvaluationJob(
-        settings, loaded, galleries.CleanSide(clean, features), bank, job_environment.current().reader
+        settings,
+        loaded,
+        galleries.CleanSide(clean, features),
+        None if options.bank is None else galleries.read(options.bank, loaded, asks),
+        None if options.gallery_bank is None else galleries.read(options.gallery_bank, loaded, answers),
+        job_environment.current().reader,
     )
     rows, ranks, drawn = runner.evaluate(job, perturbed, journal, results.other_journals(journal))
     files.write(options.output, RESULTS, rows)

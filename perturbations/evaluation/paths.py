@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,9 @@ from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation.keys import PUBLISHED_SEED
 from perturbations.evaluation.layout import KINDS as KINDS
+from perturbations.evaluation.method_settings import AS_IT_IS
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
@@ -25,9 +28,9 @@ from perturbations.plan.targets import skipped_lines
 from perturbations.tta.methods import registry as methods
 
 
-def group_of(kind: str) -> str:
-    """The group of methods that the jobs of one of `KINDS` run."""
-    return evaluation.AS_IT_IS if kind == "evaluation" else evaluation.ADAPTED
+def groups_of(config: configuration.Config, kind: str) -> list[str]:
+    """The groups of methods that the jobs of one of `KINDS` run."""
+    return [*evaluation.groups(config, unadapted=kind == "evaluation")]
 
 
 def skipped(config: configuration.Config, dataset: str) -> str:
@@ -41,9 +44,10 @@ def skipped(config: configuration.Config, dataset: str) -> str:
 
 def result_parts(config: configuration.Config, dataset: str, kind: str, file: str = "evaluation_part") -> list[str]:
     """What the jobs of one of `KINDS` write: one file per job, which `file` names in the layout."""
-    names = {"dataset": dataset, "model": evaluation.model_key(config), "group": group_of(kind)}
+    names = {"dataset": dataset, "model": evaluation.model_key(config)}
     return [
-        layout.at(file, direction=direction, side=side, corpus=corpus, level=level, **names)
+        layout.at(file, direction=direction, side=side, corpus=corpus, level=level, group=group, **names)
+        for group in groups_of(config, kind)
         for direction, side, corpus, level in evaluation.jobs(config, dataset)
     ]
 
@@ -109,13 +113,18 @@ def inputs(
     """The inputs of a job: the model, the clean side, what is perturbed, and the bank. Raises `ConfigError`."""
     direction, side, suite, _ = job
     scenarios = evaluation.of_job(config, dataset, job)
+    members = evaluation.group_of(config, group)
+    seed = members.seed
     mixes = {scenario.mix for scenario in scenarios if scenario.mix is not None}
     named: Inputs = {
         **encoded_inputs(dataset, "captions"),
         **loaded_inputs(config),
         "clips": [],
         "texts": [],
-        "mixes": sorted(layout.at(mix, dataset=dataset, suite=suite) for mix in mixes),
+        # A seed with an order of its own draws from all clips.
+        "mixes": sorted(
+            {layout.at(mix if seed == PUBLISHED_SEED else "videos", dataset=dataset, suite=suite) for mix in mixes}
+        ),
     }
     plain = [scenario for scenario in scenarios if scenario.mix is None]
     if evaluation.perturbs("clips", direction, side):
@@ -137,9 +146,12 @@ def inputs(
     if side == "none":  # clean queries are encoded as perturbed ones are, so that their time is measured
         clean.remove(asks)
     named["encoded"] = [_encoded(config, dataset, name) for name in clean]
-    bank = config.evaluation.querybank
-    if bank is not None and evaluation.needs_bank(config, group):
-        named["bank"] = _encoded(config, bank, asks)
+    answers: evaluation.Modality = "captions" if asks == "clips" else "clips"
+    of_queries, of_gallery = members.banks
+    if of_queries:
+        named["bank"] = _encoded(config, of_queries, asks)
+    if of_gallery:
+        named["gallery_bank"] = _encoded(config, of_gallery, answers)
     return named
 
 
@@ -157,7 +169,8 @@ def asking_options(dataset: str, job: Sequence[str], named: Mapping[str, str | S
         places["mixes"] = layout.folder("videos", dataset=dataset, suite=suite)
     for path in named["encoded"]:
         places[f"encoded-{Path(path).stem}"] = path
-    return options({**places, **({"bank": named["bank"]} if "bank" in named else {})})
+    banks = {name: path for name, path in named.items() if name in ("bank", "gallery_bank")}
+    return options({**places, **banks})
 
 
 def gpus(config: configuration.Config) -> int:
@@ -197,6 +210,9 @@ class Reported:
         """The manifest of the ranks of its queries."""
         return layout.at("ranks", dataset=self.dataset, kind=self.kind, model=self.model_key)
 
+
+_UNADAPTED = re.compile(rf"{AS_IT_IS}(-seed\d+)?\.")
+"""The names of files of the model without adaptation."""
 
 _TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}"}
 """The targets that make each of `KINDS`."""
@@ -244,9 +260,13 @@ def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> 
         if entry.model_key in configured:
             files += result_parts(configured[entry.model_key], entry.dataset, entry.kind, "evaluation_pictures")
             continue
-        names = {"dataset": entry.dataset, "model": entry.model_key, "group": group_of(entry.kind)}
-        pictures = config.at("").glob(layout.any_of("evaluation_pictures", **names))
-        files += sorted(str(path.relative_to(config.at(""))) for path in pictures)
+        own = layout.any_of("evaluation_pictures", dataset=entry.dataset, model=entry.model_key)
+        pictures = config.at("").glob(own)
+        files += sorted(
+            str(path.relative_to(config.at("")))
+            for path in pictures
+            if bool(_UNADAPTED.match(path.name)) == (entry.kind == "evaluation")
+        )
     return files
 
 
@@ -290,7 +310,7 @@ def job_memory_mb(
     similarities = 6 * 4 * queries * gallery  # with their copies in the metrics
     of_gallery = 4 * 4 * gallery * _FEATURE * (wanted.num_frames if direction == "t2v" else 1)
     kept = 4 * queries * _FEATURE * (wanted.num_frames if direction == "v2t" else 1)
-    rows = _MIB * scenarios * len(names) * len(wanted.seeds) * (1 + queries // 1000)
+    rows = _MIB * scenarios * len(names) * (1 + queries // 1000)
     total = _process_mib(config) + (similarities + of_gallery + kept + rows) // _MIB
     total += _PAIRS_MIB if wanted.model == "xpool" else 0
     if _on_cpu(config) and any(methods.method(name).adapts for name in names):
@@ -350,15 +370,18 @@ def results(config: configuration.Config, dataset: str, kind: str, plans: Plans)
         lacking = [
             line
             for own in models.values()
-            for line in protocols.lacking(protocol, own.evaluation.model_dump(mode="json"))
+            for line in protocols.lacking(
+                protocol, own.evaluation.model_dump(mode="json"), dataset, config.datasets[dataset].donors
+            )
         ]
         if lacking:
             raise ConfigError(
                 "\n".join(dict.fromkeys(config.places.before("evaluation.protocol", line) for line in lacking))
             )
     scenarios = Counter(scenario.side for scenario in evaluation.scenarios(config, dataset))
-    methods = len(evaluation.methods(config, group_of(kind)))
-    runs = scenarios.total() * methods * len(config.evaluation.seeds) * len(models)
+    of_models = [len(own.evaluation.method_settings()) if kind == "adaptation" else 1 for own in models.values()]
+    runs = scenarios.total() * sum(of_models) * len(config.evaluation.seeds)
+    methods = " to ".join(map(str, sorted({min(of_models), max(of_models)})))
     sides = ", ".join(f"{count} {'clean' if side == 'none' else side}" for side, count in scenarios.items())
     several = f" x {len(models)} models" if len(models) > 1 else ""
     sizes = [

@@ -16,10 +16,14 @@ from perturbations.evaluation.rows import ScenarioColumns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture(ScenarioColumns):
-    """How often each gallery item of a run is among the 15 best of a query, and similarities of the first queries."""
+    """How often each gallery item of a run is among the 15 best of a query, and similarities of the first queries.
+
+    `losses` are those of its steps, in their order; none of a method that does not learn.
+    """
 
     occurrence: tuple[float, ...]
     heatmap: tuple[tuple[float, ...], ...]
+    losses: tuple[float, ...] = ()
 
 
 _PICTURES = TypeAdapter(list[Picture])

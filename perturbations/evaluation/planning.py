@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import digest
 from perturbations.config import sections as configuration
+from perturbations.evaluation.keys import PUBLISHED_SEED
+from perturbations.evaluation.method_settings import AS_IT_IS, MethodSetting
 from perturbations.plan import caption_recipes, recipe
 from perturbations.plan.mixes import SHARES
 from perturbations.suites import registry
-from perturbations.tta.methods import registry as methods_shelf
+from perturbations.tta.parameters import MethodValue
 
 CLEAN = "clean"
-_MIXED = "mixed"
+MIXED, ALL = "mixed", "all"
+"""The category of mixed scenarios, and the name of their perturbations where these differ."""
 
 DirectionName = Literal["v2t", "t2v"]
 Side = Literal["none", "query", "gallery", "both"]
@@ -140,10 +143,10 @@ def _of_suite(
         yield Scenario(direction, side, suite, _level(suite, name), name, severity)
     if videos and "mixed_severity" in config.evaluation.mixes:
         for name in dict.fromkeys(name for name, _ in available):
-            yield Scenario(direction, side, suite, _MIXED, name, None, mix="mixed_severity")
+            yield Scenario(direction, side, suite, MIXED, name, None, mix="mixed_severity")
     if videos and "mixed_types" in config.evaluation.mixes:
         for share in SHARES:
-            yield Scenario(direction, side, suite, _MIXED, "all", None, mix="mixed_types", share=share)
+            yield Scenario(direction, side, suite, MIXED, ALL, None, mix="mixed_types", share=share)
 
 
 def _combined(config: configuration.Config, dataset: str, suite: str, direction: DirectionName) -> Iterator[Scenario]:
@@ -161,7 +164,7 @@ def _combined(config: configuration.Config, dataset: str, suite: str, direction:
 
 
 def _level(suite: str, name: str) -> str:
-    return registry.get(f"{suite}/{name}").level
+    return registry.get(f"{suite}/{name}").category
 
 
 def nearest(available: Sequence[tuple[str, int]], wanted: Sequence[int]) -> Iterator[tuple[str, int]]:
@@ -173,18 +176,45 @@ def nearest(available: Sequence[tuple[str, int]], wanted: Sequence[int]) -> Iter
             yield name, severity
 
 
-AS_IT_IS, ADAPTED = GROUPS = (methods_shelf.baseline().name, "adapted")
-"""The model without adaptation alone, and all methods in one job, which reads each clip once."""
+@dataclass
+class JobGroup:
+    """The methods that run in the same jobs, and their seed: other ones leave these jobs as they are."""
+
+    seed: int
+    methods: list[MethodSetting] = field(default_factory=list)
+
+    @property
+    def banks(self) -> tuple[str, str]:
+        """The datasets whose queries and whose gallery items are banks, or ""."""
+        of_queries, of_gallery = zip(*(entry.banks for entry in self.methods), strict=True)
+        return max(of_queries), max(of_gallery)
 
 
-def methods(config: configuration.Config, group: str) -> tuple[str, ...]:
-    """The methods of a group of jobs."""
-    return tuple(dict.fromkeys((AS_IT_IS, *config.evaluation.methods))) if group == ADAPTED else (AS_IT_IS,)
+def groups(config: configuration.Config, *, unadapted: bool | None = None) -> dict[str, JobGroup]:
+    """The groups of jobs by their names; `unadapted`: of the model as it is alone, or those of all methods."""
+    wanted = config.evaluation.method_settings()
+    grouped: dict[str, JobGroup] = {}
+    for seed in config.evaluation.seeds:
+        of_seed = "" if seed == PUBLISHED_SEED else f"-seed{seed}"
+        if unadapted is not False:
+            alone = [entry for entry in wanted if entry.name == AS_IT_IS]
+            grouped[f"{AS_IT_IS}{of_seed}"] = JobGroup(seed, alone)
+        for entry in () if unadapted else wanted:
+            grouped.setdefault(f"{entry.group}{of_seed}", JobGroup(seed)).methods.append(entry)
+    return grouped
 
 
-def needs_bank(config: configuration.Config, group: str) -> bool:
-    """Whether a method of a group of jobs needs a bank of training queries."""
-    return any(methods_shelf.method(name).needs_bank for name in methods(config, group))
+def group_of(config: configuration.Config, name: str) -> JobGroup:
+    """A group of jobs. Raises `ConfigError` for one that is not configured."""
+    known = groups(config)
+    if name not in known:
+        raise ConfigError(f"config.yaml asks for no methods {name!r}")
+    return known[name]
+
+
+def methods(config: configuration.Config, group: str) -> list[str]:
+    """The names of the methods of a group of jobs. Raises `ConfigError` for one that is not configured."""
+    return [entry.name for entry in group_of(config, group).methods]
 
 
 class ModelSettings(TypedDict):
@@ -201,18 +231,32 @@ ScenarioSettings = Mapping[str, Any]
 """A `Scenario` and its dataset by their names, as they are written in a job's settings and rows."""
 
 
-class EvaluationSettings(ModelSettings):
-    """Everything that a job's results depend on, besides its inputs. The device is not included."""
+class MethodSettings(TypedDict):
+    """A method of a job: `parameters` are those that are not the published ones, `label` what tables call it."""
 
-    model_key: str
+    name: str
+    label: str
+    parameters: Mapping[str, MethodValue]
+
+
+class _RunSettings(TypedDict):
+    """What all runs of a model share, besides the model."""
+
     setting: str
-    seeds: Sequence[int]
     batch_size: int
     steps: int
     precision: str
+    top_k: NotRequired[int]
+
+
+class EvaluationSettings(ModelSettings, _RunSettings):
+    """Everything that a job's results depend on, besides its inputs. The device is not included."""
+
+    adapter: str
+    model_key: str
+    seeds: Sequence[int]
     scenarios: Sequence[ScenarioSettings]
-    methods: Sequence[str]
-    parameters: Mapping[str, Mapping[str, bool | int | float | str]]
+    methods: Sequence[MethodSettings]
 
 
 def model_settings(config: configuration.Config, files: str | None = None) -> ModelSettings:
@@ -225,6 +269,17 @@ def model_settings(config: configuration.Config, files: str | None = None) -> Mo
         "num_frames": wanted.num_frames,
     }
     return settings if files is None else {**settings, "files": files}
+
+
+def _run_settings(config: configuration.Config) -> _RunSettings:
+    wanted = config.evaluation
+    settings: _RunSettings = {
+        "setting": setting(config),
+        "batch_size": wanted.batch_size,
+        "steps": wanted.steps,
+        "precision": wanted.precision,
+    }
+    return settings if wanted.top_k is None else {**settings, "top_k": wanted.top_k}
 
 
 CONTINUAL = "_continual"
@@ -253,8 +308,9 @@ def model_key(config: configuration.Config) -> str:
     """The name of a configured model in paths, rows and tables: "clip4clip-clip-vit-base-patch32-qs-1a2b3c4d".
 
     The readable part is its name, or names the pooling, the pretrained model and the checkpoint; then the setting. The
-    hash tells apart what the readable part does not: the whole path of the checkpoint, the revision, and the number of
-    frames. The configuration is of one model (`models`).
+    hash tells apart what the readable part does not: the whole path of the checkpoint, the revision, the number of
+    frames, the steps, the batch size and the precision. So another of them overwrites no results. The configuration is
+    of one model (`models`).
     """
     wanted = config.evaluation
     pretrained = Path(wanted.pretrained).name if wanted.pretrained else "demo_encoder"
@@ -262,7 +318,7 @@ def model_key(config: configuration.Config) -> str:
     readable = wanted.models[0].name if wanted.models else "-".join([wanted.model, pretrained, *checkpoint])
     slug = re.sub(r"[^a-z0-9_]+", "-", readable.lower()).strip("-")[:_READABLE].strip("-")
     of_checkpoint = str(wanted.checkpoint) if wanted.checkpoint else None
-    identity = {**model_settings(config), "checkpoint": of_checkpoint, "setting": setting(config)}
+    identity = {**model_settings(config), **_run_settings(config), "checkpoint": of_checkpoint}
     return f"{slug}-{setting(config)}-{digest(identity)[:8]}"
 
 
@@ -273,24 +329,15 @@ def settings(
 
     Raises `ConfigError` for a job that the configuration does not ask for.
     """
-    wanted = config.evaluation
+    members = group_of(config, group)
     return {
         **model_settings(config, files),
+        "adapter": config.datasets[dataset].adapter,
         "model_key": model_key(config),
-        "setting": setting(config),
-        "seeds": wanted.seeds,
-        "batch_size": wanted.batch_size,
-        "steps": wanted.steps,
-        "precision": wanted.precision,
+        **_run_settings(config),
+        "seeds": [members.seed],
         "scenarios": [{"dataset": dataset, **asdict(scenario)} for scenario in of_job(config, dataset, job)],
-        "methods": methods(config, group),
-        "parameters": _parameters(config, group),
+        "methods": [
+            {"name": entry.name, "label": entry.label, "parameters": entry.parameters} for entry in members.methods
+        ],
     }
-
-
-def _parameters(config: configuration.Config, group: str) -> dict[str, dict[str, bool | int | float | str]]:
-    """The parameters of each method that differ from the published ones."""
-    wanted = config.evaluation.parameters
-    names = [name for name in methods(config, group) if name in wanted]
-    changed = {name: methods_shelf.validated(name, wanted[name]) for name in names}
-    return {name: values for name, values in changed.items() if values}

@@ -57,8 +57,8 @@ class Clips:
     def __len__(self) -> int:
         return len(self._pixels)
 
-    def batch(self, part: slice) -> ByteFrames:
-        """Frames B x T x 3 x S x S."""
+    def batch(self, part: Sequence[int]) -> ByteFrames:
+        """Frames B x T x 3 x S x S of the clips at some places."""
         return self._images.batch(np.asarray(self._pixels[part]))
 
 
@@ -91,15 +91,18 @@ def of_rows(
     return texts
 
 
-def batches(queries: Asked, size: int, backbone: LoadedBackbone) -> Iterator[Batch]:
-    """The queries in their order, `size` per batch; the last batch may be shorter."""
-    return fed(_batches(queries, size, backbone), backbone.model.device)
+def batches(queries: Asked, places: Sequence[int], size: int, backbone: LoadedBackbone) -> Iterator[Batch]:
+    """The queries at some places, in that order, `size` per batch; the last batch may be shorter."""
+    return fed(_batches(queries, places, size, backbone), backbone.model.device)
 
 
-def _batches(queries: Asked, size: int, backbone: LoadedBackbone) -> Iterator[Batch]:
-    for start in range(0, len(queries), size):
-        part = slice(start, start + size)
-        yield queries.batch(part) if isinstance(queries, Clips) else backbone.tokens(queries[part])
+def _batches(queries: Asked, places: Sequence[int], size: int, backbone: LoadedBackbone) -> Iterator[Batch]:
+    for start in range(0, len(places), size):
+        part = places[start : start + size]
+        if isinstance(queries, Clips):
+            yield queries.batch(part)
+        else:
+            yield backbone.tokens([queries[place] for place in part])
 
 
 def fed(source: Iterator[Batch], device: torch.device) -> Iterator[Batch]:

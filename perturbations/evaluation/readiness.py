@@ -11,7 +11,7 @@ from perturbations.config import sections as configuration
 from perturbations.engine import needs
 from perturbations.evaluation.backbones import registry as backbones
 
-_LIBRARIES = ("torch", "transformers", "safetensors", "scipy")
+_LIBRARIES = ("torch", "transformers", "safetensors")
 _LOADING = ("evaluate", "gallery", "check_model", "composed_clips", "composed_queries")
 """The rules whose jobs load the evaluation's model."""
 

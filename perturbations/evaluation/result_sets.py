@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from perturbations.base.errors import ManifestError
+from perturbations.evaluation.keys import ResultKey, clean_key, key_of
 from perturbations.evaluation.rows import RANKS, RankRow, ResultRow, ScenarioColumns
 from perturbations.manifest import layout
 from perturbations.verify.derived import doubled
@@ -23,20 +24,17 @@ RECALLS = (1, 5, 10)
 RANDOM = "random"
 """The method of rows that give chance: galleries in random order, whose recall is exact, without ranks."""
 
-_RUN = tuple(column.name for column in fields(ScenarioColumns) if column.name != "model")
-_CLEAN_RUN = ("dataset", "model_key", "direction", "method", "seed")
-
-_Run = tuple[object, ...]
+_Run = tuple[str, str, ResultKey]
 
 
 def run_of(row: ScenarioColumns) -> _Run:
-    """What identifies the run of a row of results or ranks: dataset, scenario, model, method and seed."""
-    return tuple(getattr(row, name) for name in _RUN)
+    """What identifies the run of a row of results or ranks: the names of dataset and model, and its key."""
+    return row.dataset, row.model_key, key_of(row)
 
 
 def _clean_run_of(row: ScenarioColumns) -> _Run:
-    """What a run shares with its clean counterpart."""
-    return tuple(getattr(row, name) for name in _CLEAN_RUN)
+    """The run of the clean counterpart of a run."""
+    return row.dataset, row.model_key, clean_key(key_of(row))
 
 
 def check(rows: Iterable[ResultRow]) -> None:
@@ -77,7 +75,7 @@ def with_clean(rows: Sequence[ResultRow], ranks: Iterable[RankRow]) -> list[Resu
     places: dict[_Run, dict[str, int]] = defaultdict(dict)
     for rank in ranks if queries else ():
         if rank.suite == "clean":
-            places[_clean_run_of(rank)][rank.query_id] = rank.rank
+            places[run_of(rank)][rank.query_id] = rank.rank
         elif (run := run_of(rank)) in queries:
             queries[run].append(rank.query_id)
     return [_with_clean(row, clean.get(_clean_run_of(row)), queries.get(run_of(row)), places) for row in rows]
@@ -100,7 +98,7 @@ def _with_clean(
 
 
 def _name(row: ResultRow) -> str:
-    return f"{row.dataset}, {row.model_key}, {scenario_name(asdict(row))}, {row.method}, seed {row.seed}"
+    return f"{row.dataset}, {row.model_key}, {scenario_name(asdict(row))}, {row.label or row.method}, seed {row.seed}"
 
 
 def scenario_name(scenario: Mapping[str, Any]) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import ConfigDict, ValidationError, model_validator
 
@@ -17,12 +16,16 @@ from perturbations.base import jsontext, storage
 from perturbations.base.checkpoints import library
 from perturbations.base.records import Record, canonical
 from perturbations.engine.comparability import differences
-from perturbations.evaluation.planning import EvaluationSettings, ScenarioSettings
+from perturbations.evaluation import evidence
+from perturbations.evaluation.keys import WHOLE_GALLERY, order_of
+from perturbations.evaluation.planning import CONTINUAL, EvaluationSettings, ScenarioSettings
 from perturbations.evaluation.rows import ResultRow
-from perturbations.evaluation.scenarios import Retrieval, ScenarioRow
+from perturbations.evaluation.scenarios import Retrieval, ScenarioRow, id_of
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.plan.recipe import is_published
-from perturbations.tta.recording import Counts
+
+if TYPE_CHECKING:
+    from perturbations.tta.recording import Counts
 
 _HEATMAP = 32
 """The number of queries and of gallery items whose similarities are kept for the report's heatmap."""
@@ -37,8 +40,10 @@ class FinishedRun(Record):
     row: ResultRow
     ranks: tuple[int, ...]
     query_ids: tuple[str, ...]
+    retrieved: tuple[str, ...] = ()
     occurrence: tuple[float, ...]
     heatmap: tuple[tuple[float, ...], ...]
+    losses: tuple[float, ...] = ()
 
     @model_validator(mode="after")
     def _is_whole(self) -> FinishedRun:
@@ -90,14 +95,19 @@ def finished(
     similarities: NDArray[np.float32],
     *,
     method: str,
+    parameters: str,
+    label: str,
+    banks_sha256: str | None,
     seed: int,
     key: str,
+    listed_sha256: str,
     queries_sha256: str,
     checkpoint_sha256: str,
     counts: Counts,
     timings: Mapping[str, float],
 ) -> FinishedRun:
     """The record of a run, from its similarities (queries x gallery), its counts and its timings."""
+    k = settings.get("top_k")
     ranks = retrieval.ranks(similarities, task.relevant)
     occurrence = retrieval.k_occurrence(similarities)
     hubness = retrieval.hubness_of(occurrence)
@@ -107,14 +117,20 @@ def finished(
         **timings,
     }
     measured: dict[str, Any] = {name: float(value) for name, value in figures.items()}
+    measured |= {name: value for name, value in settings.items() if name in _OF_SETTINGS}
     row = ResultRow(
         **{name: value for name, value in scenario.items() if name != "level"},
         category=scenario["level"],
-        model=settings["model"],
-        model_key=settings["model_key"],
+        pooling=settings["model"],
+        listed_sha256=listed_sha256,
+        gallery_name=WHOLE_GALLERY,
+        continual=settings["setting"].endswith(CONTINUAL),
         method=method,
+        label=label,
+        parameters=parameters,
+        banks_sha256=banks_sha256,
         seed=seed,
-        setting=settings["setting"],
+        order=order_of(seed),
         queries=len(task.queries),
         missing_queries=task.missing,
         gallery=len(task.gallery),
@@ -135,13 +151,21 @@ def finished(
         row=row,
         ranks=tuple(ranks.tolist()),
         query_ids=task.query_ids,
+        retrieved=tuple(evidence.written(similarities, list(map(id_of, task.gallery)), k)) if k else (),
         occurrence=tuple(occurrence.tolist()),
         heatmap=tuple(map(tuple, np.round(similarities[:_HEATMAP, :_HEATMAP].astype(np.float64), 4).tolist())),
+        losses=tuple(float(f"{loss:.4g}") for loss in counts.losses),
     )
 
 
+_OF_SETTINGS = frozenset(
+    ["adapter", "model", "model_key", "pretrained", "num_frames", "precision", "setting", "steps", "batch_size"]
+)
+"""Columns of results that are settings of their job."""
+
+
 def shared_settings(settings: EvaluationSettings) -> dict[str, object]:
-    """The settings that all runs of a job share."""
+    """The settings that all runs of a model share."""
     return {name: value for name, value in settings.items() if name not in ("methods", "seeds", "scenarios")}
 
 
@@ -166,4 +190,4 @@ def backends(pretrained: str | None, rows: Sequence[ScenarioRow]) -> dict[str, s
 
 def tools() -> dict[str, str]:
     """Versions of the libraries that results depend on."""
-    return {"torch": torch.__version__, "transformers": library("transformers").__version__, "numpy": np.__version__}
+    return {name: library(name).__version__ for name in ("torch", "transformers", "numpy")}

@@ -16,7 +16,8 @@ class ScenarioColumns:
     """Which retrieval was run, of which model, by which method.
 
     `perturbation` and `severity` are those of the one perturbed modality; of side "both" those of the videos, and
-    `text_perturbation` and `text_severity` those of the captions.
+    `text_perturbation` and `text_severity` those of the captions. `evaluation.keys` says what the others are, which
+    are null in rows of an earlier version; `label` is what tables call the method with its `parameters`.
     """
 
     dataset: str
@@ -33,6 +34,22 @@ class ScenarioColumns:
     model_key: str
     method: str
     seed: int
+    adapter: str | None = None
+    listed_sha256: str | None = None
+    gallery_name: str | None = None
+    pooling: str | None = None
+    pretrained: str | None = None
+    checkpoint_sha256: str | None = None
+    num_frames: int | None = None
+    precision: str | None = None
+    setting: str | None = None
+    label: str | None = None
+    parameters: str | None = None
+    banks_sha256: str | None = None
+    steps: int | None = None
+    batch_size: int | None = None
+    continual: bool | None = None
+    order: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +58,7 @@ class ResultRow(ScenarioColumns):
 
     `clean_recall_at_<k>` is the clean result of the same method and seed over the same queries: those that this
     scenario has ranks of. `protocol` names the preset that the configuration follows.
+    `architecture` is the vision tower of the loaded model: "clip ViT-B/32".
     Of composed retrieval galleries differ in size: `gallery_mean` is their mean, `gallery` the nearest whole number.
     """
 
@@ -89,19 +107,21 @@ class ResultRow(ScenarioColumns):
     recall_at_2: float | None = None
     recall_at_3: float | None = None
     gallery_mean: float | None = None
+    architecture: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRow(ScenarioColumns):
-    """The place of a query's best target, from 1."""
+    """The place of a query's best target, from 1; `retrieved` is what `evaluation.top_k` keeps, see `evidence`."""
 
     query_id: str
     rank: int
+    retrieved: str | None = None
 
 
 _SCENARIO_KEY = (
     *("direction", "side", "suite", "mix", "share", "perturbation", "severity", "text_perturbation", "text_severity"),
-    *("model", "method", "seed"),
+    *("gallery_name", "model", "method", "parameters", "seed"),
 )
 _RENAMED = {"level": "category", **{f"r{k}": f"recall_at_{k}" for k in (1, 5, 10, 50, 100)}}
 _RESULTS_FILE = ManifestFile(

@@ -6,15 +6,16 @@ is encoded once, by the model as it is. Finished runs are kept in a journal, so 
 
 from __future__ import annotations
 
+import json
 import logging
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ from perturbations.base.records import canonical, digest
 from perturbations.evaluation import galleries, queries, result_sets, results, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.galleries import CleanSide
+from perturbations.evaluation.keys import order_of, places_of
+from perturbations.evaluation.method_settings import parameters_of
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.planning import CONTINUAL, EvaluationSettings, ScenarioSettings
 from perturbations.evaluation.results import FinishedRun
@@ -44,13 +47,24 @@ _log = logging.getLogger("perturbations")
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """What the runs of a job share: the settings, the model, the clean side and the bank of training queries."""
+    """What the runs of a job share: the settings, the model, the clean side, banks of queries and gallery items."""
 
     settings: EvaluationSettings
     backbone: LoadedBackbone
     clean: CleanSide
-    bank: Gallery | None
+    bank: Gallery | None = None
+    gallery_bank: Gallery | None = None
     reader: Reader = "pyav"
+
+    @cached_property
+    def bank_hashes(self) -> dict[str, str]:
+        """A hash of the features of each bank."""
+        banks = {"bank": self.bank, "gallery_bank": self.gallery_bank}
+        return {
+            name: storage.sha256_of(bank.features.cpu().numpy().tobytes())
+            for name, bank in banks.items()
+            if bank is not None
+        }
 
 
 def evaluate(
@@ -67,6 +81,12 @@ def evaluate(
     done = results.read_journal(journal)
     for other in journals:
         done = {**results.runs_of(other), **done}
+    for own in map(methods.method, dict.fromkeys(method["name"] for method in job.settings["methods"])):
+        if own.takes_gallery_bank and job.gallery_bank is None:
+            text = (
+                "without `evaluation.gallerybank`, the gallery is its own bank: with few items clean results may drop"
+            )
+            _log.warning("%s: %s", own.title, text)
     retrieval_of = partial(scenarios.of_scenario, perturbed=perturbed, clean=job.clean.rows)
     if _is_continual(job.settings):
         _forget_beginnings(job, (retrieval_of(scenario)[0] for scenario in job.settings["scenarios"]), done)
@@ -74,19 +94,24 @@ def evaluate(
     described: dict[str, Any] = {
         "settings": canonical(results.shared_settings(job.settings)),
         "tools": canonical(results.tools()),
+        "architecture": job.backbone.architecture,
     }
     with ExitStack() as stack:
         asked = _Asked(stack)
         for scenario in job.settings["scenarios"]:
             task, manifest_sha256 = retrieval_of(scenario)
             _log.info("%s", result_sets.scenario_name(scenario))
-            for run in _runs(job, scenario, task, asked, journal, done, chain):
-                row = replace(run.row, manifest_sha256=manifest_sha256, **described)
+            for label, run in _runs(job, scenario, task, asked, journal, done, chain):
+                row = replace(run.row, label=label, manifest_sha256=manifest_sha256, **described)
                 columns = {column.name: getattr(row, column.name) for column in fields(ScenarioColumns)}
                 rows.append(row)
-                pairs = zip(run.query_ids, run.ranks, strict=True)
-                ranks += [RankRow(**columns, query_id=query_id, rank=rank) for query_id, rank in pairs]
-                pictures.append(Picture(**columns, occurrence=run.occurrence, heatmap=run.heatmap))
+                lists = run.retrieved or [None] * len(run.ranks)
+                ranks += [
+                    RankRow(**columns, query_id=query_id, rank=rank, retrieved=retrieved)
+                    for query_id, rank, retrieved in zip(run.query_ids, run.ranks, lists, strict=True)
+                ]
+                drawn = {name: getattr(run, name) for name in ("occurrence", "heatmap", "losses")}
+                pictures.append(Picture(**columns, **drawn))
     return rows, ranks, pictures
 
 
@@ -98,19 +123,25 @@ class _Asked:
     sha256: str = ""
     last: queries.Asked = field(default_factory=list)
 
-    def batches(self, job: EvaluationJob, task: Retrieval, sha256: str) -> Iterator[Batch]:
-        """The queries of a scenario, whose hash is `sha256`."""
+    def batches(self, job: EvaluationJob, task: Retrieval, places: Sequence[int]) -> Iterator[Batch]:
+        """The queries of a scenario at some places, in that order."""
+        sha256 = _sha256_of(task.queries)
         if sha256 != self.sha256:
             self.stack.close()  # the frames of the last scenario
             folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="perturb-")))
             num_frames = job.settings["num_frames"]
             self.last = queries.of_rows(task.queries, num_frames, job.backbone, folder, job.reader)
             self.sha256 = sha256
-        return queries.batches(self.last, job.settings["batch_size"], job.backbone)
+        return queries.batches(self.last, places, job.settings["batch_size"], job.backbone)
 
 
-_Run = tuple[str, int]
-"""A method and a seed."""
+class _Run(NamedTuple):
+    """A method with every parameter as canonical JSON, what tables call it, and a seed."""
+
+    method: str
+    parameters: str
+    label: str
+    seed: int
 
 
 @dataclass
@@ -144,11 +175,11 @@ def _forget_beginnings(job: EvaluationJob, retrievals: Iterable[Retrieval], done
     for scenario, retrieval in zip(job.settings["scenarios"], retrievals, strict=True):
         for run, key in _keys(job, scenario, retrieval, chain).items():
             keys[run].append(key)
-    for (method, _), of_run in keys.items():
+    for run, of_run in keys.items():
         present = [key for key in of_run if key in done]
-        if _continues(job, method) and len(present) < len(of_run):
+        if _continues(job, run.method) and len(present) < len(of_run):
             if present:
-                _log.info("%s: continual, so it starts again with the job's first scenario", methods.title_of(method))
+                _log.info("%s: continual, so it starts again with the job's first scenario", run.label)
             for key in present:
                 del done[key]
 
@@ -165,19 +196,35 @@ def _keys(job: EvaluationJob, scenario: ScenarioSettings, task: Retrieval, chain
         "checkpoint": job.backbone.sha256,
         "tools": results.tools(),
     }
-    del determined_by["parameters"]  # each method's own, below
-    bank_sha256 = None if job.bank is None else storage.sha256_of(job.bank.features.cpu().numpy().tobytes())
     keys = {}
     for method in job.settings["methods"]:
-        bank = bank_sha256 if methods.method(method).needs_bank else None
+        name = method["name"]
+        parameters = parameters_of(name, method["parameters"], task.direction)
+        banks = _banks_sha256(job, name)
         for seed in job.settings["seeds"]:
-            of_run: dict[str, object] = {**determined_by, "method": method, "seed": seed, "bank": bank}
-            of_run |= {"parameters": own} if (own := job.settings["parameters"].get(method)) else {}
-            if _continues(job, method):
-                of_run["after"] = chain.keys.get((method, seed))
-            keys[method, seed] = digest(of_run)
+            of_run: dict[str, object] = {**determined_by, "method": name, "parameters": parameters, "seed": seed}
+            of_run |= {"banks": banks, "order": order_of(seed)}
+            run = _Run(name, parameters, method["label"], seed)
+            if _continues(job, name):
+                of_run["after"] = chain.keys.get(run)
+            keys[run] = digest(of_run)
     chain.keys.update(keys)
     return keys
+
+
+def _banks(job: EvaluationJob, method: str) -> dict[str, Gallery | None]:
+    """The banks that a method uses, as `adapt` names them."""
+    own = methods.method(method)
+    return {
+        "bank": job.bank if own.needs_bank else None,
+        "gallery_bank": job.gallery_bank if own.takes_gallery_bank else None,
+    }
+
+
+def _banks_sha256(job: EvaluationJob, method: str) -> str | None:
+    """A hash of the features of the banks that a method uses; None without one."""
+    used = [name for name, bank in _banks(job, method).items() if bank is not None]
+    return digest({name: job.bank_hashes[name] for name in used}) if used else None
 
 
 def _sha256_of(rows: Sequence[scenarios.ScenarioRow]) -> str:
@@ -192,38 +239,43 @@ def _runs(
     journal: Path,
     done: dict[str, FinishedRun],
     chain: _Chain,
-) -> Iterator[FinishedRun]:
-    """The runs of a scenario; runs of the journal are not repeated."""
-    queries_sha256 = _sha256_of(task.queries)
+) -> Iterator[tuple[str, FinishedRun]]:
+    """The runs of a scenario and their labels; runs of the journal are not repeated."""
+    listed_sha256, queries_sha256 = job.clean.rows.listed_sha256, _sha256_of(task.queries)
     size = job.settings["batch_size"]
     gallery: Gallery | None = None
     # Clean queries that ask a perturbed gallery were encoded with the clean side, in float32.
     known_queries = task.is_perturbed("gallery") and job.settings["precision"] == "float32"
     encoded = job.clean.queries(task) if known_queries else None
-    parts = [] if encoded is None else encoded.features.split(size)
     # As if each batch had been encoded by the model as it is.
-    unadapted = Unadapted(
-        {(seed, place): (part, []) for seed in job.settings["seeds"] for place, part in enumerate(parts)}
-    )
-    for (method, seed), key in _keys(job, scenario, task, chain).items():
+    unadapted = Unadapted()
+    for run, key in _keys(job, scenario, task, chain).items():
         if key not in done:
             if gallery is None and task.is_perturbed("gallery"):
                 gallery = galleries.encoded(job.backbone, task.gallery, job.settings["num_frames"], job.reader)
             gallery = gallery or job.clean.gallery(task)
+            places = places_of(task.query_ids, run.seed)
+            if encoded is not None:
+                parts = enumerate(encoded.features[places].split(size))
+                unadapted.kept.update({(run.seed, number): (part, []) for number, part in parts})
             # What only compares known features needs no pixels and no tokens.
-            known = encoded is not None and not methods.method(method).adapts
-            batches = iter([()] * -(-len(task.queries) // size)) if known else asked.batches(job, task, queries_sha256)
-            state = _state(job, (method, seed), gallery, unadapted, chain)
-            similarities = _similarities(job, batches, len(task.queries), method, state)
+            known = encoded is not None and not methods.method(run.method).adapts
+            batches = iter([()] * -(-len(places) // size)) if known else asked.batches(job, task, places)
+            state = _state(job, run, gallery, unadapted, chain)
+            similarities = _similarities(job, batches, places, run.label, state)
             timings = state.timings.summary()
             done[key] = results.finished(
                 job.settings,
                 scenario,
                 task,
                 similarities,
-                method=method,
-                seed=seed,
+                method=run.method,
+                parameters=run.parameters,
+                label=run.label,
+                banks_sha256=_banks_sha256(job, run.method),
+                seed=run.seed,
                 key=key,
+                listed_sha256=listed_sha256,
                 queries_sha256=queries_sha256,
                 checkpoint_sha256=job.backbone.sha256,
                 counts=state.counts,
@@ -231,8 +283,8 @@ def _runs(
                 timings={} if known else timings,
             )
             results.append(journal, done[key])
-            _log.info("%s: R@1 %.1f %%", methods.title_of(method), done[key].row.recall_at_1)
-        yield done[key]
+            _log.info("%s: R@1 %.1f %%", run.label, done[key].row.recall_at_1)
+        yield run.label, done[key]
 
 
 def _state(job: EvaluationJob, run: _Run, gallery: Gallery, unadapted: Unadapted, chain: _Chain) -> _State:
@@ -242,34 +294,33 @@ def _state(job: EvaluationJob, run: _Run, gallery: Gallery, unadapted: Unadapted
         state.counts.restart()
         state.timings.restart()
         return state
-    method, seed = run
     counts, timings = Counts(), Timings()
-    adapted = partial(
+    adapted: Callable[[Iterable[Batch]], Iterator[Tensor]] = partial(
         adapt,
         job.backbone.model,
-        method,
+        run.method,
         gallery=gallery,
         direction=gallery.direction,
         steps=job.settings["steps"],
-        parameters=job.settings["parameters"].get(method),
-        seed=seed,
+        parameters={name: value for name, value in json.loads(run.parameters).items() if value is not None},
+        seed=run.seed,
         precision=job.settings["precision"],
-        bank=job.bank if methods.method(method).needs_bank else None,
+        bank=_banks(job, run.method)["bank"],
+        gallery_bank=_banks(job, run.method)["gallery_bank"],
         counts=counts,
         timings=timings,
         unadapted=unadapted,
     )
-    if not _continues(job, method):
+    if not _continues(job, run.method):
         return _State(adapted, counts, timings)
     chain.states[run] = _State(Stream(adapted).ask, counts, timings)
     return chain.states[run]
 
 
 def _similarities(
-    job: EvaluationJob, batches: Iterator[Batch], queries: int, method: str, state: _State
+    job: EvaluationJob, batches: Iterator[Batch], places: Sequence[int], label: str, state: _State
 ) -> NDArray[np.float32]:
-    """The similarities of all queries of a scenario with the gallery, queries x gallery."""
-    shown = logged(
-        state.ask(batches), -(-queries // job.settings["batch_size"]), f"batches of {methods.title_of(method)}"
-    )
-    return np.concatenate([part.float().cpu().numpy() for part in shown])
+    """The similarities of all queries of a scenario with the gallery, queries x gallery, in the order of their ids."""
+    shown = logged(state.ask(batches), -(-len(places) // job.settings["batch_size"]), f"batches of {label}")
+    similarities = np.concatenate([part.float().cpu().numpy() for part in shown])
+    return similarities[np.argsort(places)]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perturbations.base.errors import ManifestError
+from perturbations.base.records import digest
 from perturbations.evaluation.planning import DirectionName, Modality, ScenarioSettings, perturbs
 from perturbations.manifest.kinds import COMPLETE, CaptionRow, ClipRow, CompleteSource, MixRow, SourceRow, TextRow
 
@@ -27,6 +28,12 @@ class Clean:
     sources: Sequence[SourceRow]
     captions: Sequence[CaptionRow]
     rejected: int = 0
+
+    @property
+    def listed_sha256(self) -> str:
+        """A hash of what the dataset lists: the ids of its clips, and its captions."""
+        items = sorted(row.item_id for row in self.sources)
+        return digest([items, sorted((row.caption_id, row.item_id, row.text) for row in self.captions)])
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ def retrieval(
     asked = [row for row in queries if row.item_id in places]
     if not asked:
         raise ManifestError("no query is left: every clip is quarantined, or none has a caption")
-    listed = len(clips) if direction == "v2t" else len(captions) + clean.rejected
+    listed = len(clean.sources) if direction == "v2t" else len(clean.captions) + clean.rejected
     relevant = tuple(tuple(places[row.item_id]) for row in asked)
     return Retrieval(direction, side, tuple(asked), tuple(gallery), relevant, listed - len(asked))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,18 +28,46 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "score", _score, "results, ranks and a page of features that any program computed")
     parser.add_argument(
         "queries",
+        nargs="?",
         type=Path,
         help="features by id (.npz of `ids` and `features`, .safetensors, EgoCVR's .csv or .pt), or a folder of "
         "clean.npz and SUITE/PERTURBATION/SEVERITY.npz; composed: those of the texts, by text",
     )
-    parser.add_argument("gallery", type=Path, help="the same of the gallery; composed: of the clips, by name")
-    parser.add_argument("--direction", choices=("t2v", "v2t", "composed"), required=True, help="who asks whom")
+    parser.add_argument(
+        "gallery", nargs="?", type=Path, help="the same of the gallery; composed: of the clips, by name"
+    )
+    parser.add_argument(
+        "--similarities",
+        type=Path,
+        metavar="FILE.npz",
+        help="instead of features: `queries`, `gallery` (ids) and `similarities` (N x M), or a folder of such files",
+    )
+    parser.add_argument(
+        "--direction", choices=("t2v", "v2t", "composed"), default="t2v", help="which side the queries are of"
+    )
     parser.add_argument(
         "--relevant", type=Path, metavar="FILE.csv", help="query_id,gallery_id pairs; default: equal ids"
     )
+    parser.add_argument(
+        "--sides",
+        nargs="+",
+        choices=("query", "gallery", "both"),
+        help="perturbed sides; default: query and gallery, and query for similarities",
+    )
+    parser.add_argument("--methods", nargs="+", default=[], metavar="NAME", help="methods on similarities; need torch")
+    parser.add_argument("--bank", type=Path, help="features of training queries, for methods with a bank")
+    parser.add_argument(
+        "--gallery-bank", type=Path, help="features of items of the gallery's kind; default: the gallery"
+    )
+    parser.add_argument("--top-k", type=positive, help="how many items that a query retrieved first are kept in ranks")
+    parser.add_argument(
+        "--protocol", metavar="NAME", help="the published protocol that was followed: its values beside"
+    )
     parser.add_argument("--dataset", default="features", help="its name in tables; default: features")
     parser.add_argument("--model", default="features", help="its name in tables; default: features")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="the folder of results, ranks and the page")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("scored"), help="the folder of results, ranks and page"
+    )
     composed = parser.add_argument_group("composed retrieval")
     composed.add_argument("--split", type=Path, help="egocvr_annotations.csv, or a folder of a split's manifests")
     composed.add_argument(
@@ -56,7 +85,10 @@ def add(commands: Commands) -> None:
 
     parser = add_command(commands, "encode", _encode, "write the features of a corpus's clips or captions, for `score`")
     parser.add_argument(
-        "manifests", nargs="+", type=Path, help="sources, videos or captions manifests, clean and perturbed"
+        "manifests",
+        nargs="+",
+        type=Path,
+        help="sources, videos, mixes or captions manifests, clean and perturbed; or folders of parts below work/",
     )
     parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or downloaded name")
     parser.add_argument("--revision", help="its commit")
@@ -68,9 +100,17 @@ def add(commands: Commands) -> None:
 
 
 def _score(options: argparse.Namespace) -> int:
-    need_models()
-    from perturbations.evaluation import feature_scores
+    from perturbations.evaluation import feature_scores, feature_sets, result_sets
+    from perturbations.evaluation.method_settings import AS_IT_IS
+    from perturbations.evaluation.protocols import registry as protocols
 
+    if options.methods:
+        need_models()
+    if options.protocol is not None:
+        protocols.protocol(options.protocol)
+    features = [path for path in (options.queries, options.gallery) if path is not None]
+    if len(features) != (0 if options.similarities else 2):
+        raise ConfigError("give the features of the queries and of the gallery, or --similarities alone")
     if options.direction == "composed":
         score = wings.only(wing.score for wing in wings.wings().values())
         if score is None:
@@ -78,25 +118,36 @@ def _score(options: argparse.Namespace) -> int:
         return score(options)
     if options.split or options.first_stage:
         raise ConfigError(f"--split and --first-stage are of composed retrieval, not of {options.direction}")
-    answers = None if options.relevant is None else feature_scores.read_answers(options.relevant)
-    queries, gallery = feature_scores.located(options.queries), feature_scores.located(options.gallery)
-    names = {"dataset": options.dataset, "model": options.model, "direction": options.direction}
-    rows, ranks = feature_scores.scored(queries, gallery, answers, **names)
-    write(options.output, rows, ranks)
+    wanted = feature_scores.Wanted(
+        **{name: getattr(options, name) for name in ("dataset", "model", "direction", "protocol", "methods", "top_k")},
+        sides=options.sides or (("query",) if options.similarities else ("query", "gallery")),
+        bank=options.bank,
+        gallery_bank=options.gallery_bank,
+    )
+    answers = None if options.relevant is None else feature_sets.read_answers(options.relevant)
+    if options.similarities:
+        rows, ranks = feature_scores.scored_similarities(feature_sets.located(options.similarities), answers, wanted)
+    else:
+        queries, gallery = map(feature_sets.located, features)
+        rows, ranks = feature_scores.scored(queries, gallery, answers, wanted)
+    write(options.output, rows, ranks, options.protocol)
     for row in rows:
-        scenario = "clean" if row.side == "none" else f"{row.side} {row.suite}/{row.perturbation} {row.severity}"
+        scenario = "clean" if row.side == "none" else result_sets.scenario_name(asdict(row))
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.1f}" for k in (1, 5, 10))
-        print(f"{scenario}: {recalls} ({row.queries:,} queries, {row.gallery:,} items)")
+        counts = f"{row.queries:,} queries, {row.missing_queries:,} missing, {row.gallery:,} items"
+        method = "" if row.method == AS_IT_IS else f", {row.method}"
+        print(f"{scenario}{method}: {recalls} ({counts})")
     return 0
 
 
-def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow]) -> None:
+def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], protocol: str | None) -> None:
     """Write results, ranks, and their page, into a folder."""
     from perturbations.evaluation import feature_scores
     from perturbations.evaluation.page import page
 
     results = folder / layout.name("results")
-    feature_scores.write(folder, rows, ranks, provenance(results))
+    about = {} if protocol is None else {"protocol": {"name": protocol, "replaced": []}}
+    feature_scores.write(folder, rows, ranks, {**provenance(results), **about})
     page.write(folder / layout.name("results_page"), results=[results], ranks=[results.with_name(layout.name("ranks"))])
 
 
@@ -111,7 +162,6 @@ def _encode(options: argparse.Namespace) -> int:
         "num_frames": options.num_frames,
     }
     loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
-    for path in options.manifests:
-        for written in feature_files.write(path, options.output, loaded, options.num_frames, options.reader):
-            print(shown.line(written))
+    for written in feature_files.write(options.manifests, options.output, loaded, options.num_frames, options.reader):
+        print(shown.line(written))
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,12 +18,20 @@ from pydantic import (
     WithJsonSchema,
     field_validator,
 )
-from pydantic.config import JsonDict
 
 from perturbations.base.errors import ConfigError, cut, short
 from perturbations.base.readers import Reader
 from perturbations.base.settings import AnySeverity, Device, ModelName, Seed, Strict, Whole, distinct
 from perturbations.config.problems import Problem, is_known, not_among, not_configured, problem, unknown
+from perturbations.evaluation import method_settings
+from perturbations.evaluation.method_settings import (
+    NEED_BANK,
+    TAKE_GALLERY_BANK,
+    MethodName,
+    MethodSetting,
+    NamedMethod,
+    with_parameters,
+)
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
@@ -38,43 +46,16 @@ AdaptationSetting = Literal["qs", "qgs_cross", "qgs_zero_shot"]
 Precision = Literal["float32", "tf32", "bfloat16"]
 
 
-def _known(look_up: Callable[[str], Any]) -> AfterValidator:
-    """The name of a thing of a shelf; where there is none, the look-up's message."""
-
-    def name_of(name: str) -> str:
-        try:
-            return str(look_up(name).name)
-        except ConfigError as error:
-            raise ValueError(str(error)) from None
-
-    return AfterValidator(name_of)
+def _known_protocol(name: str) -> str:
+    try:
+        return protocols.protocol(name).name
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
 
 
-_MethodName = Annotated[
-    str, _known(methods.method), WithJsonSchema({"type": "string", "enum": list(methods.methods())})
-]
 _ProtocolName = Annotated[
-    str, _known(protocols.protocol), WithJsonSchema({"type": "string", "enum": list(protocols.protocols())})
+    str, AfterValidator(_known_protocol), WithJsonSchema({"type": "string", "enum": list(protocols.protocols())})
 ]
-
-
-def _with_parameters(schema: JsonDict) -> None:
-    """Let the JSON schema list the parameters of each method."""
-    of_methods: dict[str, Any] = {
-        name: {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {parameter.name: parameter.schema for parameter in method.parameters},
-        }
-        for name, method in methods.methods().items()
-        if method.parameters
-    }
-    for key in ("propertyNames", "additionalProperties"):
-        schema.pop(key, None)
-    schema.update({"properties": of_methods, "additionalProperties": False})
-
-
-_NEED_BANK = [name for name, method in methods.methods().items() if method.needs_bank]
 
 
 Severities = Annotated[tuple[AnySeverity, ...], Field(min_length=1)]
@@ -121,6 +102,9 @@ class EvaluatedModel(Strict):
     device: Device | None = Field(None, description="cpu, cuda, cuda:1, mps")
     precision: Precision | None = Field(None, description="of the query encoder's matrix products")
     num_frames: Annotated[Whole, Field(ge=1, le=4096)] | None = Field(None, description="frames per clip")
+    methods: Annotated[tuple[NamedMethod, ...], Field(min_length=1)] | None = Field(
+        None, description="its methods, as `evaluation.methods`"
+    )
 
 
 class Evaluation(Strict):
@@ -168,22 +152,32 @@ class Evaluation(Strict):
         "If a perturbation lacks a severity, the next lower one is used",
     )
     mixes: tuple[_Mix, ...] = Field((), description="mixed manifests of videos to run too")
-    methods: tuple[_MethodName, ...] = Field(
+    methods: tuple[NamedMethod, ...] = Field(
         methods.defaults(),
         min_length=1,
-        description=f"the methods, beside `{methods.baseline().name}`, which is always run",
+        description=f"the methods, beside `{methods.baseline().name}`, which is always run: names, or settings of a "
+        'method, such as {name: hatvtr, label: "alpha 10", parameters: {alpha: 10}}',
     )
-    parameters: dict[_MethodName, dict[str, Any]] = Field(
+    parameters: dict[MethodName, dict[str, Any]] = Field(
         default_factory=dict,
         description="values that replace the published ones: method -> parameter -> value (`perturb list methods`)",
-        json_schema_extra=_with_parameters,
+        json_schema_extra=with_parameters,
     )
     querybank: str | None = Field(
         None,
         validation_alias=AliasChoices("querybank", "bank"),
-        description=f"{', '.join(_NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank",
+        description=f"{', '.join(NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank",
     )
-    seeds: tuple[Seed, ...] = Field((42,), min_length=1, description="of the methods")
+    gallerybank: str | None = Field(
+        None,
+        description=f"{', '.join(TAKE_GALLERY_BANK)}: the dataset whose videos (t2v) or captions (v2t) are their bank "
+        "of gallery items; the default is the gallery itself",
+    )
+    seeds: tuple[Seed, ...] = Field(
+        (42,),
+        min_length=1,
+        description="of the order of queries: 42 is that of their ids, as in published runs; each other seed draws one",
+    )
     batch_size: Whole = Field(16, ge=1, le=65_536, description="queries at once")
     num_frames: Whole = Field(12, ge=1, le=4096, description="uniformly sampled frames per clip")
     steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, per batch")
@@ -192,9 +186,12 @@ class Evaluation(Strict):
     precision: Precision = Field(
         "float32", description="of the query encoder's matrix products; tf32 on an NVIDIA GPU alone"
     )
+    top_k: Whole | None = Field(
+        None, ge=1, le=1000, description="how many items that a query retrieved first are kept in ranks.parquet"
+    )
     jobs_per_gpu: Whole = Field(1, ge=1, le=100, description="jobs that share one GPU; it never changes a result")
 
-    @field_validator("directions", "sides", "suites", "severities", "mixes", "methods", "seeds")
+    @field_validator("directions", "sides", "suites", "severities", "mixes", "seeds")
     @classmethod
     def _once(cls, value: Any) -> Any:
         return value if value is None else distinct(value)
@@ -204,6 +201,10 @@ class Evaluation(Strict):
         if isinstance(self.severities, dict):
             return self.severities.get(category, _OTHERS)
         return self.severities
+
+    def method_settings(self) -> tuple[MethodSetting, ...]:
+        """The methods with their parameters: first the model without adaptation."""
+        return method_settings.settings(self.methods, self.parameters, self.querybank, self.gallerybank)
 
     def of_model(self, entry: EvaluatedModel) -> Evaluation:
         """This section with one model of the list as its only one; `models` keeps that entry, for its name."""
@@ -217,7 +218,7 @@ class Evaluation(Strict):
         return alone or [("evaluation.", self)]
 
 
-_SHARED = ("setting", "device", "precision", "num_frames")
+_SHARED = ("setting", "device", "precision", "num_frames", "methods")
 """Keys of a model that it takes from the section where it leaves them out."""
 
 
@@ -231,11 +232,14 @@ def problems_of(config: Config) -> list[Problem]:
     if wanted.querybank is None:
         problems += [
             problem("evaluation.querybank", f"the method `{name}` needs a bank: a dataset of training queries")
-            for name in wanted.methods
-            if methods.method(name).needs_bank
+            for name in _method_names(wanted)
+            if name in NEED_BANK
         ]
-    if wanted.querybank is not None and wanted.querybank not in config.datasets:
-        problems.append(problem("evaluation.querybank", not_among(wanted.querybank, "datasets", config.datasets)))
+    problems += [
+        problem(f"evaluation.{key}", not_among(name, "datasets", config.datasets))
+        for key, name in (("querybank", wanted.querybank), ("gallerybank", wanted.gallerybank))
+        if name is not None and name not in config.datasets
+    ]
     problems += [
         Problem(("evaluation", "parameters", name, parameter), text)
         for name, values in wanted.parameters.items()
@@ -249,7 +253,7 @@ def problems_of(config: Config) -> list[Problem]:
         declaring = ", ".join(name for name, suite in registry.suites().items() if suite.combined)
         problems.append(problem("evaluation.sides", f"`both` needs a suite that declares combinations: {declaring}"))
     if isinstance(wanted.severities, dict):
-        known = {entry.level for name in suites for entry in registry.suite(name).perturbations}
+        known = {entry.category for name in suites for entry in registry.suite(name).perturbations}
         problems += [
             problem("evaluation.severities", unknown(name, sorted(known), "unknown category"))
             for name in wanted.severities
@@ -261,9 +265,21 @@ def problems_of(config: Config) -> list[Problem]:
     if wanted.models and (wanted.pretrained or wanted.checkpoint or wanted.revision):
         text = "`pretrained`, `checkpoint` and `revision` are of a single model: give them to members of the list"
         problems.append(problem("evaluation.models", text))
+    lists: dict[tuple[str, ...], Evaluation] = {
+        ("evaluation", *(("models", str(place)) if entry.methods else ()), "methods"): wanted.of_model(entry)
+        for place, entry in enumerate(wanted.models)
+    }
+    for place, own in (lists or {("evaluation", "methods"): wanted}).items():
+        problems += method_settings.problems(place, own.methods, own.parameters, own.directions)
     for key, own in wanted.each_model():
         problems += _of_model(key, own, "backbone" if wanted.models else "pretrained")
     return problems
+
+
+def _method_names(wanted: Evaluation) -> list[str]:
+    """The names of all methods, of every model."""
+    lists = [own.methods for _, own in wanted.each_model()]
+    return list(dict.fromkeys(entry if isinstance(entry, str) else entry.name for own in lists for entry in own))
 
 
 def _of_model(key: str, wanted: Evaluation, backbone: str) -> Iterator[Problem]:

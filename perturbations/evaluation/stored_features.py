@@ -12,6 +12,7 @@ import json
 import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,13 +24,17 @@ from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.errors import AnnotationError, ConfigError, cut, first_line, short
 from perturbations.datasets import parsing
-from perturbations.evaluation.features import Floats
+
+Floats = NDArray[np.float32]
 
 PooledAs = Literal["mean", "middle"]
 """What stands for a clip of several frames: their mean, or the middle one (EgoCVR's `--query_frames 1`)."""
 
 _COLUMNS = {"id": "features", "clip_name": "clip_embeddings", "text": "text_embeddings"}
 """The columns of a CSV: what a row is of, and its features."""
+
+_OF_NUMPY = ("F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "BOOL")
+"""The numbers of a .safetensors that NumPy has; for others torch reads them."""
 
 SUFFIXES = (".pt", ".npy", ".npz", ".safetensors")
 _MOST_BYTES = 32 * 1024**3
@@ -55,6 +60,16 @@ class StoredFeatures:
         if repeated:
             raise AnnotationError(f"{self.path} has {len(repeated):,} ids twice: {', '.join(map(short, repeated[:3]))}")
         return self
+
+
+@dataclass(frozen=True)
+class StoredSimilarities:
+    """Similarities that a program computed, of the queries `ids` with the items `gallery`, queries x items."""
+
+    path: Path
+    ids: tuple[str, ...]
+    gallery: tuple[str, ...]
+    rows: NDArray[np.generic]
 
 
 @dataclass(frozen=True)
@@ -97,6 +112,44 @@ def write(path: Path, ids: Sequence[str], rows: Floats) -> None:
     """Write an `.npz` of ids and their features, ids x D, whole or not at all."""
     with storage.atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez(file, ids=np.asarray(ids, np.str_), features=np.asarray(rows, np.float32))
+
+
+def read_similarities(path: Path) -> StoredSimilarities:
+    """Similarities in an `.npz` of `queries` and `gallery`, their ids, and `similarities`, N x M real numbers.
+
+    Minus infinity stands for pairs that were not compared. Raises `AnnotationError` for anything else.
+    """
+    parts = "queries", "gallery", "similarities"
+    try:
+        with _unpacked(path, *parts) as archive:
+            held = {name: archive[name] for name in parts}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise AnnotationError(f"{path} is no sound file of similarities: {cut(first_line(error))}") from error
+    rows = held["similarities"]
+    queries, gallery = (tuple(map(str, held[side].tolist())) for side in parts[:2])
+    for side, own in (("queries", queries), ("gallery", gallery)):
+        if held[side].ndim != 1 or held[side].dtype.kind != "U" or len({*own}) != len(own):
+            raise AnnotationError(f"{path}: `{side}` must be a row of different texts, the ids")
+    expected = len(queries), len(gallery)
+    if rows.shape != expected or not rows.size or rows.dtype.kind not in "fiu":
+        given = f"{rows.dtype} {_sizes(rows.shape)}"
+        raise AnnotationError(f"{path}: `similarities` are {given}; expected {_sizes(expected)} numbers")
+    if np.isnan(rows).any() or (rows == np.inf).any():
+        raise AnnotationError(f"{path}: `similarities` hold NaN or infinity")
+    return StoredSimilarities(path, queries, gallery, rows)
+
+
+@contextmanager
+def _unpacked(path: Path, *needed: str) -> Iterator[Mapping[str, NDArray[np.generic]]]:
+    """The arrays of an `.npz`, each read where it is taken. Raises ValueError where a needed one is not there."""
+    with zipfile.ZipFile(path) as archive:
+        if sum(member.file_size for member in archive.infolist()) > _MOST_BYTES:
+            raise ValueError(f"more than {_MOST_BYTES // 1024**3} GiB when unpacked")
+    with np.load(path, allow_pickle=False) as held:
+        for name in needed:
+            if name not in held:
+                raise ValueError(f"no array `{name}`, but {short(list(held))}")
+        yield held
 
 
 def of_clips(features: StoredFeatures, rows_of: Mapping[str, Sequence[int]], size: int) -> Floats:
@@ -284,12 +337,7 @@ def _npy(path: Path) -> tuple[None, _Tensor]:
 
 
 def _npz(path: Path) -> tuple[tuple[str, ...] | None, _Tensor]:
-    with zipfile.ZipFile(path) as archive:
-        if sum(member.file_size for member in archive.infolist()) > _MOST_BYTES:
-            raise ValueError(f"more than {_MOST_BYTES // 1024**3} GiB when unpacked")
-    with np.load(path, allow_pickle=False) as held:
-        if "features" not in held:
-            raise ValueError(f"no array `features`, but {short(list(held))}")
+    with _unpacked(path, "features") as held:
         ids = None
         if "ids" in held:
             listed = held["ids"]
@@ -319,19 +367,22 @@ def _torch_file(path: Path) -> tuple[None, _Tensor]:
 
 
 def _safetensors(path: Path) -> tuple[tuple[str, ...] | None, _Tensor]:
-    library("torch")
-    file = library("safetensors").safe_open(path, framework="pt")
+    opened = library("safetensors").safe_open
+    file = opened(path, framework="np")
     names = list(file.keys())
     if len(names) != 1 and "features" not in names:
         raise ValueError(f"several tensors and none called `features`: {short(names)}")
-    part = file.get_slice("features" if "features" in names else names[0])
+    chosen = "features" if "features" in names else names[0]
+    part = file.get_slice(chosen)
+    if part.get_dtype() not in _OF_NUMPY:
+        library("torch")
+        part = opened(path, framework="pt").get_slice(chosen)
     listed = json.loads((file.metadata() or {}).get("ids", "null"))
     if listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):
         raise ValueError("`ids` in its metadata is no list of texts")
 
     def block(start: int, end: int) -> NDArray[np.generic]:
         rows = part[start:end]
-        values: NDArray[np.generic] = (rows.float() if rows.is_floating_point() else rows).numpy()
-        return values
+        return rows if isinstance(rows, np.ndarray) else np.asarray(rows.float().numpy())
 
     return None if listed is None else tuple(name.strip() for name in listed), _Tensor(tuple(part.get_shape()), block)

@@ -120,6 +120,12 @@ def _protocols() -> list[tuple[str, dict[str, object]]]:
     ]
 
 
+def _cells(protocol: str | None) -> list[tuple[str, dict[str, object]]]:
+    from perturbations.evaluation import cell_list
+
+    return cell_list.lines(protocol)
+
+
 WING = PlanWing(
     summary="retrieval with perturbed queries, without and with test-time adaptation",
     rules=("evaluation_common", "evaluation"),
@@ -132,6 +138,7 @@ WING = PlanWing(
     commands={"use what a run made": {"report": _report, "score": _score, "encode": _score}},
     declare_jobs=_jobs,
     shelves={"methods": _methods, "backbones": _backbones, "protocols": _protocols},
+    cells={"protocols": _cells},
     targets=_targets,
     readiness=_readiness,
     work=_work,

@@ -1,6 +1,6 @@
 """How good a matrix of similarities is: recall and ranks, robustness scores, intervals, hubness, composed retrieval.
 
-Needs NumPy and SciPy; similarities may be NumPy arrays or torch tensors.
+Needs NumPy alone; similarities may be NumPy arrays or torch tensors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The bootstrap over queries: how far recall, or a difference of recalls, would move with other queries.
 
 Percentile intervals (Efron, "Bootstrap methods: another look at the jackknife", Ann. Statist. 7, 1979). Queries are
-drawn again with replacement. All runs see the same draws, so differences between runs are paired: what makes a query
+drawn again with replacement, the captions of one clip together (Davison and Hinkley, "Bootstrap Methods and their
+Application", 1997, Sec. 3.8). All runs see the same draws, so differences between runs are paired: what makes a query
 hard for all of them cancels.
 """
 
@@ -23,16 +24,21 @@ _DrawCounts = NDArray[np.float32]
 Samples = NDArray[np.float64]
 
 
-def draws(queries: int, rng: np.random.Generator, samples: int = _SAMPLES) -> _DrawCounts:
+def draws(
+    queries: int, rng: np.random.Generator, samples: int = _SAMPLES, clusters: NDArray[np.integer] | None = None
+) -> _DrawCounts:
     """How often each query is drawn in each resample, whole numbers, float32 (samples, queries).
 
-    Each resample draws as many queries as there are. Raises ValueError without queries or resamples.
+    Each resample draws as many queries as there are; with `clusters` (of each query its cluster's number, from 0), as
+    many clusters as there are, each with all of its queries. Raises ValueError without queries or resamples.
     """
     if queries < 1 or samples < 1:
         raise ValueError(f"{samples} resamples of {queries} queries; at least one of each is needed")
+    units = queries if clusters is None else int(clusters.max()) + 1
     counts = np.empty((samples, queries), np.float32)
     for row in counts:
-        row[:] = np.bincount(rng.integers(0, queries, queries), minlength=queries)
+        drawn = np.bincount(rng.integers(0, units, units), minlength=units)
+        row[:] = drawn if clusters is None else drawn[clusters]
     return counts
 
 
@@ -58,7 +64,7 @@ def resampled_recall(counts: _DrawCounts, ranks: Scores2D, k: int) -> Samples:
         part = known[:, start : start + step]
         present = part > 0
         hits = counts @ (present & (part <= k)).astype(np.float32)
-        total = np.float32(len(known)) if present.all() else counts @ present.astype(np.float32)
+        total = counts.sum(axis=1, keepdims=True) if present.all() else counts @ present.astype(np.float32)
         with np.errstate(invalid="ignore"):
             recall[start : start + step] = (100 * hits.astype(np.float64) / total).T
     return recall
@@ -68,6 +74,21 @@ def interval(samples: Samples) -> tuple[Samples, Samples]:
     """The ends of the 95 % interval of resamples along the last axis; NaN where a resample is NaN."""
     low, high = np.quantile(samples, _TAILS, axis=-1)
     return low, high
+
+
+def separable(differences: Samples) -> NDArray[np.bool_]:
+    """Which of several differences are off zero, at 5 % for all of them together, bool (differences,).
+
+    Holm's correction (Scand. J. Statist. 6, 1979) of two-sided p-values: twice the share of resamples (differences x
+    samples) on the other side of zero, at least one over their number. A difference with a NaN is not off zero.
+    """
+    count, samples = differences.shape
+    tails = np.minimum((differences <= 0).mean(axis=1), (differences >= 0).mean(axis=1))
+    values = np.where(np.isfinite(differences).all(axis=1), np.maximum(2 * tails, 1 / samples), 1.0)
+    order = np.argsort(values, kind="stable")
+    apart = np.zeros(count, np.bool_)
+    apart[order] = np.logical_and.accumulate(values[order] <= 2 * _TAILS[0] / np.arange(count, 0, -1))
+    return apart
 
 
 def share_interval(share: float, queries: int) -> tuple[float, float]:
@@ -80,7 +101,8 @@ def share_interval(share: float, queries: int) -> tuple[float, float]:
     if share in (0, 1):
         far = 1 - _TAILS[0] ** (1 / queries)
         return (0.0, far) if share == 0 else (1 - far, 1.0)
-    from scipy import stats  # here, because most users of this package would wait a second for nothing
-
-    low, high = stats.binom.ppf(_TAILS, queries, share) / queries
+    hits = np.arange(queries + 1)
+    chosen = np.concatenate([[0], np.cumsum(np.log((queries - hits[:-1]) / hits[1:]))])  # log of n over k
+    mass = np.exp(chosen + hits * np.log(share) + (queries - hits) * np.log1p(-share))
+    low, high = np.searchsorted(np.cumsum(mass), _TAILS) / queries
     return float(low), float(high)

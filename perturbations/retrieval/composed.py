@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.retrieval.matrices import Scores2D
-from perturbations.retrieval.scoring import feature_rows
+from perturbations.retrieval.scoring import feature_rows, products, unit
 
 Half = Literal["text", "visual", "average"]
 Strategy = Literal["text", "visual", "average", "two_stage"]
@@ -27,8 +27,6 @@ GLOBAL_KS, LOCAL_KS = (1, 5, 10), (1, 2, 3)
 NOT_RETRIEVED, SKIPPED = 0, -1
 FEWEST = 2
 """Clips in a gallery: in one of a single clip there is nothing to choose, and the released code skips the query."""
-
-_BLOCK = 256  # queries whose scores are held at once
 
 _Floats = NDArray[np.float32]
 
@@ -164,17 +162,17 @@ class _Compared:
                         f"the queries' {name} features are {parts[name].shape}; expected {(queries, stored.shape[1])}"
                     )
         if half == "average":
-            clip = parts["visual"] if average == "released" else _unit(parts["visual"])
-            query = (clip + _unit(parts["text"])) / np.float32(2)
+            clip = parts["visual"] if average == "released" else unit(parts["visual"])
+            query = (clip + unit(parts["text"])) / np.float32(2)
         else:
             query = parts[half]
-        self.clips = _unit(stored)
-        self._queries = _unit(query)
+        self.clips = unit(stored)
+        self._queries = unit(query)
 
     def rows(self) -> Iterator[_Floats]:
         """The scores of each query against all clips, in the queries' order."""
-        for start in range(0, len(self._queries), _BLOCK):
-            yield from self._queries[start : start + _BLOCK] @ self.clips.T
+        for _, block in products(self._queries, self.clips):
+            yield from block
 
 
 def _check_choices(strategy: str, filter_strategy: str, average: str, shortlist: int) -> None:
@@ -183,11 +181,6 @@ def _check_choices(strategy: str, filter_strategy: str, average: str, shortlist:
             raise ValueError(f"no strategy {value!r}; choose one of {', '.join(allowed)}")
     if shortlist < 1:
         raise ValueError(f"a shortlist has at least one clip, not {shortlist}")
-
-
-def _unit(rows: _Floats) -> _Floats:
-    length = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(length == 0, np.float32(1), length), np.float32)
 
 
 def _positions(values: Scores2D, size: int, name: str) -> NDArray[np.int64]:

@@ -241,7 +241,7 @@ _PAPERS = (3, 4, 5, 6, 7)
 
 
 def _share(
-    level: str,
+    category: str,
     name: str,
     summary: str,
     languages: Languages = "English",
@@ -251,14 +251,14 @@ def _share(
 ) -> Perturbation:
     return _PAPER.text(
         name,
-        level,
-        f"{level}s:{name}",
+        category,
+        f"{category}s:{name}",
         summary,
         table("ratio", *_RATIOS),
         _RATIO,
         paper_severities=_PAPERS,
         roles=roles,
-        gated=level == "word",
+        gated=category == "word",
         languages=languages,
         version=version,
     )

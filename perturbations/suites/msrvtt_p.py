@@ -244,7 +244,7 @@ _TAGS = tuple(_PENN.split())
 
 
 def _text(
-    level: str,
+    category: str,
     name: str,
     kernel: str,
     summary: str,
@@ -260,13 +260,13 @@ def _text(
     bounds = {key: _bound(key, value) for key, value in fixed.items()}
     return _PAPER.text(
         name,
-        level,
+        category,
         kernel,
         summary,
         (fixed,),
         bounds,
         roles=tuple(roles.split()),
-        measured=level in _MEANING,
+        measured=category in _MEANING,
         random=random,
         version=version,
         not_comparable=not_comparable,

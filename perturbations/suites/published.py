@@ -6,12 +6,12 @@ version), Qiu et al. (`mm_robustness`) and EgoCVR (`egocvr`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 _FILE = Path(__file__).with_name("published.parquet")
 
@@ -20,18 +20,46 @@ PAPERS: Final = MappingProxyType(
 )
 """The papers' keys and names."""
 
-SPLITS: Final = MappingProxyType(
+
+class SplitHashes(NamedTuple):
+    """What tells a published split from others of its size: of the ids of its items, and of these with the captions.
+
+    None where no public file lists it. `manifest.sets.ids_sha256` makes the first, and an evaluation the second.
+    """
+
+    ids: str | None = None
+    listed: str | None = None
+
+
+SPLITS: Final[Mapping[str, Mapping[int, SplitHashes]]] = MappingProxyType(
     {
-        "msrvtt": (1_000,),
-        "activitynet": (4_917,),
-        "lsmdc": (999,),
-        "msvd": (670,),
-        "didemo": (1_004,),
-        "youcook2": (3_305, 3_350),
-        "egocvr": (2_295,),
+        "msrvtt": {
+            1_000: SplitHashes(
+                "23ca25cae27818f24013f7440e17da9cb4c34228510c0ea22d70f7afde05c745", "0c5e8c42eeef4926ba52ff03dc295092"
+            )
+        },
+        "activitynet": {
+            4_917: SplitHashes(
+                "8ef3a674cc4e5a79bdbc90c26bca837614c927a182679ef8e893b62b4d1c39f9", "076a831109fbc4b29c0df2f1f01ee25b"
+            )
+        },
+        "lsmdc": {999: SplitHashes()},
+        "msvd": {
+            670: SplitHashes(
+                "adc5c80497c2295367a951a4068df985461f6641b7b7a712a74ce51905427b89", "50ef761c86839ff4a6357e31c6d781ec"
+            )
+        },
+        "didemo": {1_004: SplitHashes()},
+        "youcook2": {
+            3_305: SplitHashes(),
+            3_350: SplitHashes(
+                "0a8946f5ae8023c04f2fbc430b0e081f6d5d2cebff4a0f4b9e726ee99768429d", "4fa0f2899db4d29f340dcfe80b54a511"
+            ),
+        },
+        "egocvr": {2_295: SplitHashes()},
     }
 )
-"""The queries of each dataset's published split, by adapter. YouCook2-P prints 3,305; its own totals give 3,350."""
+"""The published splits, by adapter and number of queries. YouCook2-P prints 3,305; its own totals give 3,350."""
 
 _UNITS: Final = {"mmi": "%", "mean_recall": "%", "gamma_a": "", "gamma_r": "", "rsum": "sum of %"}
 """The metrics of retrieval beside `recall_at_<k>`; others are of captions, hubness and cost."""

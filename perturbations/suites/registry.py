@@ -29,7 +29,7 @@ class Perturbation(Code):
         suite: the suite's name.
         name: the entry's name, unique in its suite.
         kind: "video" or "text", what it perturbs.
-        level: the suite's own category ("low", "mid", "high" for MLVP; "noise", "blur", ... for the others).
+        category: the suite's own ("low", "mid", "high" for MLVP; "noise", "blur", ... for the others).
         variant: which of the suite's variants this is.
         by_severity: one parameter set per severity, 1 first.
         paper_severities: which of the severities are the paper's levels, its first one first: all, but where the
@@ -52,7 +52,7 @@ class Perturbation(Code):
     suite: str
     name: str
     kind: Medium = "video"
-    level: str
+    category: str
     variant: str
     by_severity: tuple[KernelParameters, ...]
     paper_severities: tuple[int, ...]
@@ -164,7 +164,7 @@ class Paper:
     def video(
         self,
         name: str,
-        level: str,
+        category: str,
         kernel: Kernel,
         by_severity: tuple[KernelParameters, ...],
         summary: str,
@@ -179,7 +179,7 @@ class Paper:
         others = {
             variant: self.video(
                 name,
-                level,
+                category,
                 form.kernel or kernel,
                 by_severity if form.table is None else form.table,
                 summary,
@@ -199,7 +199,7 @@ class Paper:
             **{**code, "path": path or kernel.path},
             suite=self.suite,
             name=name,
-            level=level,
+            category=category,
             variant=self.variants[0],
             by_severity=by_severity,
             paper_severities=tuple(range(1, len(by_severity) + 1)),
@@ -214,7 +214,7 @@ class Paper:
     def text(
         self,
         name: str,
-        level: str,
+        category: str,
         kernel: str,
         summary: str,
         by_severity: tuple[KernelParameters, ...] = ({},),
@@ -236,7 +236,7 @@ class Paper:
             suite=self.suite,
             name=name,
             kind="text",
-            level=level,
+            category=category,
             method="text",
             kernel=_in("perturbations.text", kernel),
             version=version,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +15,6 @@ from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery, encode_gallery
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.methods import registry
-from perturbations.tta.parameters import values_of
 from perturbations.tta.precision import precision_of
 from perturbations.tta.recording import Counts, Timings, Unadapted
 from perturbations.tta.task import Task
@@ -74,15 +72,14 @@ def adapt(
     """
     declared = registry.method(method)
     _check(direction, steps)
-    values = values_of(declared.parameters, registry.validated(method, parameters or {}))
-    lr = _rate(declared, direction, values)
+    values = registry.effective(method, registry.validated(method, parameters or {}), direction)
     _check_inputs(declared, direction, gallery, bank, gallery_bank)
     if declared.adapts and model.frozen:
         others = ", ".join(name for name, entry in registry.methods().items() if not entry.adapts)
         raise ConfigError(f"{declared.name} adapts weights, and this encoder is frozen; methods for it: {others}")
     if declared.needs_one_vector and model.pooling is not None:
         raise ConfigError(f"{declared.name} needs one vector per video, and X-Pool pools frames for each text")
-    task_of = partial(Task, model, steps=steps, lr=lr, values=values, seed=seed, counts=counts or Counts())
+    task_of = partial(Task, model, steps=steps, values=values, seed=seed, counts=counts or Counts())
     task_of = partial(task_of, precision=precision_of(precision, model.device), timings=timings or Timings())
     task_of = partial(task_of, unadapted=unadapted or Unadapted())
     return _run(task_of, declared, model, batches, gallery, direction, bank, gallery_bank)
@@ -95,14 +92,6 @@ def _check(direction: Direction, steps: int) -> None:
     if steps < 1:
         baseline = registry.baseline().name
         raise ConfigError(f"steps is {steps}; 1 at least (the method {baseline} does not adapt)")
-
-
-def _rate(method: registry.Method, direction: Direction, values: Mapping[str, Any]) -> float:
-    """The learning rate: the parameter `lr`, or the method's own."""
-    if method.rates is None:
-        return 0.0
-    own = method.rates.v2t if direction == "v2t" else method.rates.t2v
-    return own if values["lr"] is None else float(values["lr"])
 
 
 def _check_inputs(
@@ -154,4 +143,6 @@ def _encoded(model: DualEncoder, items: Gallery | Batch | Iterator[Batch], direc
         return encode_gallery(model, items, direction)
     with torch.inference_mode(False):
         features = items.features.to(model.device)
+        if features is items.features and not features.is_inference():
+            return items  # with what it knows of its equal rows
         return Gallery(items.direction, features.clone() if features.is_inference() else features)

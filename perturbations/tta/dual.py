@@ -16,6 +16,7 @@ from perturbations.tta.rescoring import (
     nearest,
     of_bank,
     of_gallery_bank,
+    signed,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def run(task: Task, batches: Batches, *, dynamic: bool) -> BatchScores:
 def _normalized(
     similarities: Tensor, masses: Sequence[Tensor], betas: Sequence[float], hubs: Sequence[Tensor] | None
 ) -> Tensor:
-    """The product of both factors, B x N_G, of similarities B x N_G.
+    """Numbers in the order of the product of both factors, B x N_G, of similarities B x N_G.
 
     Args:
         similarities: of queries with the gallery.
@@ -49,10 +50,15 @@ def _normalized(
         betas: the inverse temperature of each bank.
         hubs: the items near to an entry of each bank (the dynamic form), or None.
     """
-    factors = [torch.exp(beta * similarities - mass) for beta, mass in zip(betas, masses, strict=True)]
-    if hubs is not None:
-        factors = [activated(similarities, factor, near) for factor, near in zip(factors, hubs, strict=True)]
-    return factors[0] * factors[1]
+    logs, signs = torch.zeros_like(similarities), torch.ones_like(similarities)
+    for place, (beta, mass) in enumerate(zip(betas, masses, strict=True)):
+        # A row's order does not depend on the mean, without which differences keep their digits.
+        factor = beta * similarities - (mass - mass.mean())
+        if hubs is not None:
+            factor = activated(similarities.abs().log(), factor, hubs[place])
+            signs = signs * activated(similarities, torch.ones_like(signs), hubs[place])
+        logs = logs + factor
+    return signed(signs, logs)
 
 
 def _released(bank: Tensor, items: Tensor, betas: Sequence[float], k: int | None) -> Tensor:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import cast
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from perturbations.base.arrays import distinct_rows
 from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder, evaluating
 from perturbations.tta.inputs import Batch, Direction
@@ -36,6 +37,13 @@ class Gallery:
 
     def __len__(self) -> int:
         return int(self.features.shape[0])
+
+    @cached_property
+    def distinct(self) -> tuple[Tensor, Tensor]:
+        """`distinct_rows` of the features, on their device."""
+        firsts, places = distinct_rows(self.features.detach().cpu().numpy())
+        device = self.features.device
+        return torch.from_numpy(firsts).to(device), torch.from_numpy(places).to(device)
 
 
 def encode_gallery(model: DualEncoder, items: Batch | Iterator[Batch], direction: Direction) -> Gallery:
@@ -80,17 +88,19 @@ def _parts(
 class Comparison:
     """Cosine similarities of queries with a gallery, B x N_G.
 
-    The gallery's side is computed once. `normalized` is HAT-VTR's order: every frame and text is normalized first, then
-    frames are pooled. The other methods pool raw features.
+    The gallery's side is computed once, and scores of items with equal features once for all of them, so that they tie.
+    `normalized` is HAT-VTR's order: every frame and text is normalized first, then frames are pooled. The other methods
+    pool raw features.
     """
 
     def __init__(self, model: DualEncoder, gallery: Gallery, timings: Timings, *, normalized: bool) -> None:
         self._pooling = model.pooling
         self._timings = timings
         self._direction = gallery.direction
-        features = unit(gallery.features) if normalized else gallery.features
-        self.items = features
+        self.items = unit(gallery.features) if normalized else gallery.features
         """The gallery's features in that order: N_G x D texts or N_G x T x D frames."""
+        firsts, self._places = gallery.distinct
+        features = self._distinct = self.items if len(firsts) == len(gallery) else self.items[firsts]
         with torch.no_grad():
             self._units = unit(features if gallery.direction == "v2t" else features.mean(1))
             if self._pooling is not None and gallery.direction == "t2v":
@@ -99,7 +109,8 @@ class Comparison:
     def __call__(self, queries: Tensor) -> Tensor:
         """Similarities of query features: frames B x T x D (v2t) or texts B x D (t2v)."""
         with self._timings.part("rerank"):
-            return self._similarities(queries)
+            scores = self._similarities(queries)
+            return scores if self._distinct is self.items else scores[:, self._places]
 
     def _similarities(self, queries: Tensor) -> Tensor:
         if self._pooling is None:
@@ -108,7 +119,7 @@ class Comparison:
         # X-Pool computes a vector per pair, and keeps several with gradients. A large gallery is compared piece by
         # piece, and the backward pass computes the vectors again.
         size = max(1, PAIRS // len(queries))
-        starts = range(0, len(self.items), size)
+        starts = range(0, len(self._distinct), size)
         if len(starts) == 1:
             return self._of_pairs(queries, slice(None))
         scores = partial(checkpoint, self._of_pairs, use_reentrant=False) if torch.is_grad_enabled() else self._of_pairs
@@ -118,7 +129,7 @@ class Comparison:
         assert self._pooling is not None
         if self._direction == "v2t":
             keys, values = self._pooling.keys_values(queries)
-            videos = self._pooling(self.items[piece], keys, values)  # B x N x D
+            videos = self._pooling(self._distinct[piece], keys, values)  # B x N x D
             return torch.einsum("bnd,nd->bn", unit(videos), self._units[piece])
         videos = self._pooling(queries, self._keys[piece], self._values[piece])  # N x B x D
         return torch.einsum("nbd,bd->bn", unit(videos), unit(queries))

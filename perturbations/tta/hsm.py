@@ -6,10 +6,14 @@ so a past batch is kept as two rows (column maxima and sums of exponentials), no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from perturbations.tta.losses import fraction
 
 _Columns = Tensor
 """2 x N_G: the maximum of alpha x similarity over some queries, and the sum of exponentials relative to it."""
@@ -61,16 +65,20 @@ class HubnessMemory:
         if len(self) > self.capacity:
             self._drop_oldest()
 
-    def rescore(self, similarities: Tensor) -> Tensor:
-        """The current batch's B x N_G scores by Eq. 6, over the memory and the batch itself."""
+    def rescore(self, similarities: Tensor, scores: Tensor | None = None) -> Tensor:
+        """The current batch's B x N_G scores by Eq. 6, over the memory and the batch itself.
+
+        Similarities give the weights; `scores` are weighted in their place where they are given.
+        """
+        weighted = similarities if scores is None else scores
         counted = sound(similarities)
         if not len(counted):
-            return similarities
+            return weighted
         merged = _columns(counted, self._weighting.alpha)
         for past in (self._older[-1] if self._older else None, self._newer_merged):
             if past is not None:
                 merged = _merge(merged, past)
-        return _reweighted(similarities, merged, self._weighting)
+        return weighted * _weights(similarities, merged, self._weighting)
 
     def _drop_oldest(self) -> None:
         if not self._older:
@@ -81,6 +89,16 @@ class HubnessMemory:
                 self._older.append(merged)
             self._newer_merged = None
         self._older.pop()
+
+
+_HISTORY = 0.1
+"""Batches in the memory, as a share of the gallery's size (released code; the paper's K is 100 of 1,000)."""
+
+
+def memory_of(values: Mapping[str, Any], items: int) -> HubnessMemory:
+    """The memory of a method with the parameters `registry.HSM`, for a gallery of some items."""
+    weighting = Weighting(values["alpha"], values["beta"], values["m"])
+    return HubnessMemory(int(values["k"] or 0) or fraction(_HISTORY, items), weighting)
 
 
 def sound(similarities: Tensor) -> Tensor:
@@ -101,8 +119,8 @@ def _merge(a: _Columns, b: _Columns) -> _Columns:
     return torch.stack([largest, a[1] * torch.exp(a[0] - largest) + b[1] * torch.exp(b[0] - largest)])
 
 
-def _reweighted(similarities: Tensor, merged: _Columns, by: Weighting) -> Tensor:
-    """S * (m softmax_col(alpha S) + (1 - m) softmax_row(beta S)), the columns' softmax by their statistics."""
+def _weights(similarities: Tensor, merged: _Columns, by: Weighting) -> Tensor:
+    """m softmax_col(alpha S) + (1 - m) softmax_row(beta S), the columns' softmax by their statistics."""
     popular = torch.exp(by.alpha * similarities - merged[0]) / merged[1]
     sure = torch.softmax(by.beta * similarities, dim=1)
-    return similarities * (by.m * popular + (1 - by.m) * sure)
+    return by.m * popular + (1 - by.m) * sure

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from perturbations.base.bounds import Choice, Range, problem_of
 from perturbations.base.errors import ConfigError, did_you_mean, short
@@ -43,11 +42,6 @@ class Parameter:
             schema["type"] = "integer" if self.bound.whole else "number"
             schema |= {low: self.bound.low, "maximum": self.bound.high}
         return schema if self.default is None else {**schema, "default": self.default}
-
-
-def values_of(declared: Iterable[Parameter], given: Mapping[str, MethodValue]) -> dict[str, Any]:
-    """The values of all parameters of a method for a run; `given` comes from `checked`."""
-    return {parameter.name: parameter.default for parameter in declared} | dict(given)
 
 
 def mistakes(declared: Iterable[Parameter], given: Mapping[str, object]) -> dict[str, str]:

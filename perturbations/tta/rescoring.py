@@ -88,6 +88,15 @@ def log_mass(parts: Iterable[Tensor], beta: float) -> Tensor:
     return torch.stack(masses).logsumexp(0)
 
 
+def signed(values: Tensor, logs: Tensor) -> Tensor:
+    """Numbers in the order of sign(values) * exp(logs) within each row, Q x N_G; the exponentials may leave float32.
+
+    Above 0 they are `logs`. Values below 0 come after all of these, in their own order, and 0 between both.
+    """
+    lowest = torch.where(values == 0, torch.inf, logs).amin(1, keepdim=True).clamp(max=0) - 1
+    return torch.where(values > 0, logs, torch.where(values < 0, 2 * lowest - logs, lowest))
+
+
 def nearest(parts: Iterable[Tensor], k: int) -> Tensor:
     """The gallery items that are among the k nearest of some row, sorted."""
     found = [part.topk(min(k, part.shape[1]), dim=1).indices.unique() for part in parts]
@@ -125,19 +134,24 @@ def potentials(similarities: Tensor, tau: float, iterations: int) -> Tensor:
 # --- inverse graph convolution ---------------------------------------------------------------------------------------
 
 
-def convolved(items: Tensor, others: Tensor, rate: float, share: float | None) -> Tensor:
+def convolved(items: Tensor, others: Tensor, rate: float, share: float | None, *, itself: bool = False) -> Tensor:
     """Items N x D of length 1, less what they share with others M x D of length 1.
 
     With `share` (LocalAdj): less `rate` times the mean over the nearest share of the others, each times its cosine.
     Without: less `rate` times the mean over all, each times its cosine less the mean cosine. O(N M D) time.
+    Where the others are the items (`itself`), an item is none of its own nearest: it would be moved to 0.
     """
     if share is None:
         pulled = items @ (others.T @ others) - (items.mean(0) @ others.mean(0)) * others.sum(0)
         return _unit_or_zero(items - rate * pulled / len(others))
     count = max(1, int(share * len(others)))
     moved = []
-    for rows in items.split(ROWS):
-        near = (rows @ others.T).topk(count, dim=1)
+    for start in range(0, len(items), ROWS):
+        rows = items[start : start + ROWS]
+        cosines = rows @ others.T
+        if itself:
+            cosines.diagonal(start).fill_(0)
+        near = cosines.topk(count, dim=1)
         weights = rows.new_zeros(len(rows), len(others)).scatter_(1, near.indices, near.values)
         moved.append(_unit_or_zero(rows - rate * (weights @ others) / count))
     return torch.cat(moved)

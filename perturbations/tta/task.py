@@ -47,7 +47,6 @@ class Task:
         gallery: Gallery,
         *,
         steps: int,
-        lr: float,
         values: Mapping[str, Any],
         seed: int,
         precision: PrecisionSteps,
@@ -73,7 +72,6 @@ class Task:
         tower = model.vision if self.direction == "v2t" else model.text
         self.parameters = layer_norms(tower)
         self._adapted = [parameter.detach().clone() for parameter in self.parameters]
-        self._lr = lr
         self._optimizer: torch.optim.Optimizer | None = None
 
     @property
@@ -104,7 +102,9 @@ class Task:
                 parameter.requires_grad_(True)
                 parameter.grad = None
             if self._optimizer is None:
-                self._optimizer = torch.optim.AdamW(self.parameters, lr=self._lr, weight_decay=_WEIGHT_DECAY)
+                self._optimizer = torch.optim.AdamW(
+                    self.parameters, lr=self.values.get("lr", 0.0), weight_decay=_WEIGHT_DECAY
+                )
             with (
                 torch.inference_mode(False),
                 torch.enable_grad(),
@@ -182,6 +182,7 @@ class Task:
         gradients = [parameter.grad.flatten() for parameter in self.parameters if parameter.grad is not None]
         # One look for all of them: a GPU stops for each.
         if bool(torch.cat([loss.detach().flatten(), *gradients]).isfinite().all()):
+            self.counts.losses.append(loss.detach())
             return True
         self.counts.non_finite += 1
         return False

@@ -1,4 +1,4 @@
-"""The report's figures: small plots with the same axes, side by side, as matplotlib draws them."""
+"""Figures as SVG: small plots with the same axes, side by side, as matplotlib draws them from frames of data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +27,7 @@ _LINES = (
 )
 """Colour, dash and marker (of the last point) of lines: Okabe and Ito's colours, dark enough on white."""
 _ACROSS = 5  # plots in a row
+_TICKS = 8
 _STYLE: dict[Any, Any] = {
     "axes.edgecolor": "#5d636c",
     "axes.spines.right": False,
@@ -47,18 +50,37 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def lines(values: Mapping[str, Mapping[str, Mapping[int, float]]], styles: Mapping[str, int], up: str) -> str:
-    """One plot per name against severity, with one line per name of `styles`: its place among the styles."""
-    severities = sorted({at for of_plot in values.values() for line in of_plot.values() for at in line})
+def curves(frame: pd.DataFrame, across: str, up: str, styles: Sequence[str] = ()) -> str:
+    """Lines of rows `plot`, `line`, `x`, `value`, and `low` and `high` where they are known: a plot per `plot`.
+
+    `styles` are names of lines in the order of their colours; by default as they come.
+    """
+    places = {line: place for place, line in enumerate(dict.fromkeys([*styles, *frame["line"]]))}
+    banded = "low" in frame
 
     def draw(axes: Axes, name: str) -> None:
-        for line, own in values[name].items():
-            colour, dash, marker = _LINES[styles[line] % len(_LINES)]
-            axes.plot(list(own), list(own.values()), dash, color=colour, marker=marker, markevery=[-1], label=line)
-        axes.set_xticks(severities)
+        for line, own in frame[frame["plot"] == name].groupby("line", sort=False):
+            colour, dash, marker = _LINES[places[str(line)] % len(_LINES)]
+            axes.plot(own["x"], own["value"], dash, color=colour, marker=marker, markevery=[-1], label=line)
+            if banded:
+                bounds = own[["low", "high"]].to_numpy(np.float64, na_value=np.nan)
+                axes.fill_between(own["x"], *bounds.T, color=colour, alpha=0.12, linewidth=0)
+        if frame["x"].nunique() <= _TICKS:
+            axes.set_xticks(sorted(frame["x"].unique()))
         axes.grid(axis="y")
 
-    return _drawn(list(values), draw, "severity", up)
+    return _drawn(list(dict.fromkeys(frame["plot"])), draw, across, up)
+
+
+def points(frame: pd.DataFrame) -> str:
+    """A scatter plot of rows `line`, `x` and `y`."""
+
+    def draw(axes: Axes, _: str) -> None:
+        for place, (line, own) in enumerate(frame.groupby("line", sort=False)):
+            axes.scatter(own["x"], own["y"], s=4, color=_LINES[place % len(_LINES)][0], label=str(line), linewidths=0)
+        axes.set(xticks=[], yticks=[])
+
+    return _drawn([""], draw, "", "", size=(5.0, 4.2))
 
 
 def histograms(occurrence: Mapping[str, Sequence[float]]) -> str:
@@ -76,28 +98,57 @@ def histograms(occurrence: Mapping[str, Sequence[float]]) -> str:
     return _drawn(list(occurrence), draw, "times among the top 15", "gallery items")
 
 
-def heatmaps(similarities: Mapping[str, Sequence[Sequence[float]]]) -> str:
+def similarities(squares: Mapping[str, ArrayLike]) -> str:
     """Similarities: one picture per name, each row with its own scale, from white (least) to black."""
 
     def draw(axes: Axes, name: str) -> None:
-        scores = np.asarray(similarities[name], np.float64)
+        scores = np.asarray(squares[name], np.float64)
         spread = np.ptp(scores, axis=1, keepdims=True)
         scaled = (scores - scores.min(axis=1, keepdims=True)) / np.where(spread == 0, 1, spread)
         axes.imshow(np.rint(15 * scaled), cmap="gray_r", vmin=0, vmax=15, interpolation="none")
         axes.set(xticks=[], yticks=[])
 
-    return _drawn(list(similarities), draw, "gallery items", "queries")
+    return _drawn(list(squares), draw, "gallery items", "queries")
 
 
-def _drawn(names: Sequence[str], draw: Callable[[Axes, str], None], across: str, up: str) -> str:
-    """A plot per name, as the address of an SVG picture."""
+def grid(values: pd.DataFrame, across: str, up: str) -> str:
+    """A heat map with its numbers, rows and columns as the frame names them, from 0 (dark) to 1."""
+    rows, columns = values.shape
+    cells = values.to_numpy(np.float64, na_value=np.nan)
+
+    def draw(axes: Axes, _: str) -> None:
+        axes.imshow(cells, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+        axes.set_xticks(range(columns), map(str, values.columns), rotation=45, ha="right")
+        axes.set_yticks(range(rows), map(str, values.index))
+        for (row, column), value in np.ndenumerate(cells):
+            colour = "white" if value < 0.5 else "black"
+            axes.text(column, row, "" if np.isnan(value) else f"{value:.2f}", ha="center", va="center", color=colour)
+
+    return _drawn([""], draw, across, up, size=(1.6 + 0.5 * columns, 1.8 + 0.3 * rows), margins=(1.5, 1.3))
+
+
+def address(svg: str) -> str:
+    """A figure as the address of its data, for pages."""
+    return "data:image/svg+xml," + quote(svg, safe=" /:=,;'()!@$*+?{}[]|~")
+
+
+def _drawn(
+    names: Sequence[str],
+    draw: Callable[[Axes, str], None],
+    across: str,
+    up: str,
+    *,
+    size: tuple[float, float] | None = None,
+    margins: tuple[float, float] = (0.55, 0.4),
+) -> str:
+    """A plot per name; `size` and the margins (left, below) are in inches."""
     from matplotlib import rc_context  # late: it takes a second to load
     from matplotlib.figure import Figure
 
     columns = min(len(names), _ACROSS)
     rows = -(-len(names) // columns)
+    wide, tall = size or (0.6 + 2.1 * columns, 0.7 + 1.6 * rows)
     with rc_context(_STYLE):
-        wide, tall = 0.6 + 2.1 * columns, 0.7 + 1.6 * rows
         figure = Figure(figsize=(wide, tall))
         plots = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
         for axes, name in zip(plots, names, strict=False):
@@ -110,8 +161,8 @@ def _drawn(names: Sequence[str], draw: Callable[[Axes, str], None], across: str,
         handles = {text: line for axes in plots for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
         if handles:
             figure.legend(handles.values(), handles, loc="upper left", ncols=2 * columns, columnspacing=1)
-        figure.subplots_adjust(0.55 / wide, 0.4 / tall, 1 - 0.05 / wide, 1 - 0.55 / tall, wspace=0.12, hspace=0.35)
+        left, below = margins
+        figure.subplots_adjust(left / wide, below / tall, 1 - 0.05 / wide, 1 - 0.55 / tall, wspace=0.12, hspace=0.35)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    svg = " ".join(text.getvalue().partition("<svg")[2].split())
-    return "data:image/svg+xml," + quote(f"<svg {svg}", safe=" /:=,;'()!@$*+?{}[]|~")
+    return f"<svg {' '.join(text.getvalue().partition('<svg')[2].split())}\n"

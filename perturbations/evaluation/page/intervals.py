@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.page.page_tables import number
-from perturbations.evaluation.page.parts import declared_by, groups, in_order
-from perturbations.evaluation.page.ranks import Ranked, RankGroup, RankRun, ScenarioKey, run_of
-from perturbations.retrieval.bootstrap import Samples, draws, interval, resampled_recall, share_interval
+from perturbations.evaluation.page.parts import declared_by, groups, in_order, needs_all_queries
+from perturbations.evaluation.page.ranks import Ranked, RankGroup, ScenarioKey, run_of
+from perturbations.retrieval.bootstrap import draws, interval, resampled_recall, separable, share_interval
 from perturbations.tta.methods import registry as methods_shelf
 
 RECALLS = {"recall_at_1": 1, "recall_at_5": 5, "recall_at_10": 10}
@@ -39,6 +39,9 @@ CLEAN_COLUMN = IntervalColumn("clean", ((CLEAN, 1.0),))
 
 IntervalSpan = tuple[float, float]
 """The ends of a 95 % interval."""
+
+Estimate = NDArray[np.float64]
+"""Along the last axis the value, then, where ranks are known, the value in each resample."""
 
 
 def place_in(suite: str) -> Callable[[ScenarioKey], tuple[Any, ...]]:
@@ -66,14 +69,14 @@ def mean_column(name: str, scenarios: Iterable[ScenarioKey]) -> IntervalColumn:
     return IntervalColumn(name, tuple(weights))
 
 
-def spans_of(samples: Sequence[Samples | None]) -> list[IntervalSpan | None]:
-    """The interval of each row of resamples; None without any, or where a resample is undefined."""
-    known = [row if row is not None and np.isfinite(row).all() else None for row in samples]
-    rows = [row for row in known if row is not None]
-    if not rows:
-        return [None] * len(known)
-    spans = ((float(low), float(high)) for low, high in zip(*interval(np.stack(rows)), strict=True))
-    return [None if row is None else next(spans) for row in known]
+def spans_of(estimates: Iterable[Estimate]) -> list[IntervalSpan | None]:
+    """The interval of each estimate; None without resamples, or where one is undefined."""
+    spans: list[IntervalSpan | None] = []
+    for estimate in estimates:
+        known = len(estimate) > 1 and np.isfinite(estimate).all()
+        low, high = interval(estimate[1:]) if known else (None, None)
+        spans.append(None if low is None or high is None else (float(low), float(high)))
+    return spans
 
 
 class Scores:
@@ -84,26 +87,41 @@ class Scores:
         self.dataset, self.direction, self.model = map(str, first[["dataset", "direction", "model_name"]])
         self.model_key = str(first["model_key"])
         self.rows = rows
-        self.methods = in_order(rows["method"])
         self.sampled = ranked is not None
         self._ranked = ranked
-        self._values: dict[RankRun, Mapping[Any, Any]] = {run_of(row): row for row in rows.to_dict("records")}
-        self._seeds: dict[str, list[int]] = {}
-        for run in self._values:
-            seeds = self._seeds.setdefault(run[1], [])
-            seeds += [] if run[2] in seeds else [run[2]]
-        self._columns: dict[tuple[str, str, IntervalColumn], Samples | None] = {}
+        self._records: Sequence[Mapping[Any, Any]] = rows.to_dict("records")
+        self._runs = {run_of(row): place for place, row in enumerate(self._records)}
+        if len(self._runs) < len(rows):
+            raise ManifestError(
+                f"the results of {self.model_key} on {self.dataset} have two settings of a method with one label: give "
+                "each a `label` in evaluation.methods, and run snakemake again"
+            )
+        self.methods = in_order(run[1] for run in self._runs)
+        self._tables: dict[str, Estimate] = {}
+        self.seeds: dict[str, list[int]] = {}
+        for _, method, seed in self._runs:
+            self.seeds.setdefault(method, []).append(seed)
+        self.seeds = {method: list(dict.fromkeys(own)) for method, own in self.seeds.items()}
+
+    def part(self, rows: pd.DataFrame) -> Scores:
+        """The scores of some of its rows alone."""
+        if self._ranked is None:
+            return Scores(rows, None)
+        wanted = {run_of(row) for row in rows.to_dict("records")}
+        places = {run: place for run, place in self._ranked.runs.items() if run in wanted}
+        ranks = self._ranked.ranks[:, list(places.values())]
+        runs = {run: place for place, run in enumerate(places)}
+        return Scores(rows, replace(self._ranked, runs=runs, ranks=ranks) if places else None)
 
     def scenarios(self, suite: str, side: str) -> dict[str, list[ScenarioKey]]:
         """The scenarios of a suite and a side that are no mixes, by category, in the paper's order."""
-        categories: dict[ScenarioKey, str] = {}
-        for (scenario, _, _), row in self._values.items():
-            if (scenario.suite, scenario.side, scenario.mix) == (suite, side, None):
-                categories.setdefault(scenario, str(row["category"]))
+        of_suite = (run[0] for run in self._runs if (run[0].suite, run[0].side, run[0].mix) == (suite, side, None))
         place = place_in(suite)
         by_category: dict[str, list[ScenarioKey]] = {}
-        for scenario in sorted(categories, key=lambda key: (*place(key), -1 if key.severity is None else key.severity)):
-            by_category.setdefault(categories[scenario], []).append(scenario)
+        for scenario in sorted(
+            dict.fromkeys(of_suite), key=lambda key: (*place(key), -1 if key.severity is None else key.severity)
+        ):
+            by_category.setdefault(str(self._first[scenario]["category"]), []).append(scenario)
         return by_category
 
     def every(self, suite: str, side: str) -> list[ScenarioKey]:
@@ -113,136 +131,121 @@ class Scores:
     @property
     def keys(self) -> list[ScenarioKey]:
         """Every scenario, in the order of the rows."""
-        return list(dict.fromkeys(scenario for scenario, _, _ in self._values))
+        return list(self._first)
+
+    @cached_property
+    def _first(self) -> dict[ScenarioKey, Mapping[Any, Any]]:
+        """The first row of each scenario."""
+        first: dict[ScenarioKey, Mapping[Any, Any]] = {}
+        for run, place in self._runs.items():
+            first.setdefault(run[0], self._records[place])
+        return first
 
     def counts(self, scenarios: Iterable[ScenarioKey]) -> list[tuple[int, int, int]]:
         """The numbers of queries, of missing queries and of gallery items of each scenario that was run."""
-        return [self._counts[scenario] for scenario in scenarios if scenario in self._counts]
+        rows = [self._first[scenario] for scenario in scenarios if scenario in self._first]
+        return [(int(row["queries"]), int(row["missing_queries"]), int(row["gallery"])) for row in rows]
 
-    @cached_property
-    def _counts(self) -> dict[ScenarioKey, tuple[int, int, int]]:
-        runs = reversed(self._values.items())  # the first run of a scenario counts
-        return {run[0]: (int(row["queries"]), int(row["missing_queries"]), int(row["gallery"])) for run, row in runs}
+    def of_seeds(self, metric: str, method: str, column: IntervalColumn) -> Estimate:
+        """The mean of a metric over a column's scenarios (seeds, 1 or more); NaN where a run is missing."""
+        return self._mean(self._table(metric), method, column)
+
+    def estimate(self, metric: str, method: str, column: IntervalColumn) -> Estimate:
+        """The mean of `of_seeds`."""
+        return np.asarray(self.of_seeds(metric, method, column).mean(axis=0))
 
     def value(self, metric: str, method: str, column: IntervalColumn) -> float:
-        """The mean of a metric over a column's scenarios and all seeds; NaN where a run is missing."""
-        values = self.seed_values(metric, method, column)
-        return float(np.mean(values)) if values else float("nan")
+        """The value of `estimate`."""
+        return float(self.estimate(metric, method, column)[0])
 
-    def _number(self, run: RankRun, metric: str) -> float:
-        row = self._values.get(run)
-        value = None if row is None else row[metric]
-        return float("nan") if value is None else float(value)
+    def pairs(self, metric: str, method: str, scenario: ScenarioKey) -> tuple[Estimate, Estimate]:
+        """The clean results over a scenario's own queries, and the scenario's results, as `of_seeds` gives them.
 
-    def seed_values(self, metric: str, method: str, column: IntervalColumn) -> list[float]:
-        """`value` of each seed."""
-        return [
-            sum((weight * self._number((scenario, method, seed), metric) for scenario, weight in column.weights), 0.0)
-            for seed in self._seeds.get(method, ())
-        ]
+        NaN where the clean result over these queries is not known, or is of another gallery.
+        """
+        column = IntervalColumn("", ((scenario, 1.0),))
+        return self._mean(self._table(f"clean_{metric}"), method, column), self.of_seeds(metric, method, column)
 
-    def pairs(self, metric: str, method: str, scenario: ScenarioKey) -> list[tuple[float, float]]:
-        """The clean result over the scenario's own queries, and the scenario's result, of each seed."""
-        runs = [(scenario, method, seed) for seed in self._seeds.get(method, ())]
-        return [(self._clean_number(run, metric), self._number(run, metric)) for run in runs]
-
-    def _clean_number(self, run: RankRun, metric: str) -> float:
-        """NaN where the clean result over these queries is not known."""
-        if metric == "rsum":
-            return sum(self._clean_number(run, own) for own in RECALLS)
-        known = self._number(run, f"clean_{metric}")
-        clean_run = CLEAN, run[1], run[2]
-        same = self._number(run, "queries") == self._number(clean_run, "queries")
-        return known if known == known or not same else self._number(clean_run, metric)
-
-    def pair_samples(self, metric: str, method: str, scenario: ScenarioKey) -> list[tuple[Samples, Samples]] | None:
-        """`pairs` in each resample; None without ranks."""
-        if metric not in self._recalls or self._ranked is None:
-            return None
-        result = []
-        for seed in self._seeds.get(method, ()):
-            place = self._ranked.runs.get((scenario, method, seed))
-            clean = self._paired[0].get((scenario, method, seed))
-            if place is None or clean is None:
-                return None
-            recalls = self._recalls[metric]
-            result.append((recalls[clean], recalls[place]))
-        return result or None
-
-    def own_span(self, metric: str, column: IntervalColumn, samples: Samples | None) -> IntervalSpan | None:
+    def own_span(self, metric: str, column: IntervalColumn, estimate: Estimate) -> IntervalSpan | None:
         """The interval of a value; where every resample is 0 or every one is 100, the exact one of its queries."""
-        (span,) = spans_of([samples])
-        if span is None or metric not in RECALLS or span not in ((0, 0), (100, 100)):
+        (span,) = spans_of([estimate])
+        if span is None or span not in ((0, 0), (100, 100)) or metric not in RECALLS or self._ranked is None:
             return span
         queries = min(own[0] for own in self.counts(scenario for scenario, _ in column.weights))
-        low, high = share_interval(span[0] / 100, queries)
+        clips = len(set(self._ranked.clips.tolist()))  # captions of one clip count once
+        low, high = share_interval(span[0] / 100, min(queries, clips))
         return 100 * low, 100 * high
 
-    def samples(self, metric: str, method: str, column: IntervalColumn) -> Samples | None:
-        """`value` in each resample; None where there are no ranks of a run, or the metric is not of recall."""
-        key = metric, method, column
-        if key not in self._columns:
-            of_seeds = self.seed_samples(metric, method, column)
-            self._columns[key] = None if of_seeds is None else np.mean(of_seeds, axis=0)
-        return self._columns[key]
+    @cached_property
+    def collapsed(self) -> frozenset[str]:
+        """The methods whose clean R@1 lost more than its own interval: the baseline's lies above it."""
+        metric = "recall_at_1"
+        baseline = self.value(metric, methods_shelf.baseline().name, CLEAN_COLUMN)
+        spans = {
+            method: self.own_span(metric, CLEAN_COLUMN, self.estimate(metric, method, CLEAN_COLUMN))
+            for method in self.methods
+        }
+        return frozenset(method for method, span in spans.items() if span is not None and span[1] < baseline)
 
-    def seed_samples(self, metric: str, method: str, column: IntervalColumn) -> list[Samples] | None:
-        """The mean of a metric over a column's scenarios in each resample, for each seed."""
-        recalls = self._recalls.get(metric)
-        if recalls is None or self._ranked is None:
-            return None
-        result = []
-        for seed in self._seeds.get(method, ()):
-            total = np.zeros(recalls.shape[1])
-            for scenario, weight in column.weights:  # one by one: equal runs stay exactly equal
-                place = self._ranked.runs.get((scenario, method, seed))
-                if place is None:
-                    return None
-                total += weight * recalls[place]
-            result.append(total)
-        return result or None
+    def competing(self, estimates: Estimate, names: Sequence[str]) -> Estimate:
+        """Estimates of methods, NaN where one needs all queries at once, or lost its clean result."""
+        out = [name in self.collapsed or needs_all_queries(name) for name in names]
+        return np.where(np.array(out, np.bool_)[:, None], np.nan, estimates)
 
-    def change(self, metric: str, method: str, column: IntervalColumn) -> tuple[float, Samples | None]:
-        """The difference of a method to the baseline, and that difference in each resample."""
-        baseline = methods_shelf.baseline().name
-        value = self.value(metric, method, column) - self.value(metric, baseline, column)
-        own, other = (self.samples(metric, name, column) for name in (method, baseline))
-        return value, _difference(own, other)
+    def _mean(self, table: Estimate, method: str, column: IntervalColumn) -> Estimate:
+        seeds = self.seeds.get(method, [0])
+        total = np.zeros((len(seeds), table.shape[1]))
+        for scenario, weight in column.weights:  # one by one: equal runs stay exactly equal
+            total += weight * table[[self._runs.get((scenario, method, seed), -1) for seed in seeds]]
+        return total
+
+    def _table(self, metric: str) -> Estimate:
+        """A metric, or its clean counterpart, of each run, then of its resamples; the last row is of no run."""
+        if metric not in self._tables:
+            values = self._clean(metric.removeprefix("clean_")) if metric.startswith("clean_") else self._column(metric)
+            drawn = self._recalls.get(metric, np.empty((len(values), 0)))
+            self._tables[metric] = np.vstack([np.column_stack([values, drawn]), np.full(1 + drawn.shape[1], np.nan)])
+        return self._tables[metric]
+
+    def _column(self, metric: str) -> Estimate:
+        return np.asarray(self.rows[metric].to_numpy(np.float64, na_value=np.nan))
+
+    def _clean(self, metric: str) -> Estimate:
+        """The clean result over each run's own queries."""
+        if metric == "rsum":
+            return np.asarray(sum(self._clean(own) for own in RECALLS))
+        clean = [self._runs.get((CLEAN, method, seed), -1) for _, method, seed in self._runs]
+        queries, gallery, own = (
+            np.append(self._column(name), np.nan)[clean] for name in ("queries", "gallery", metric)
+        )
+        known = self._column(f"clean_{metric}")
+        known = np.where(np.isnan(known) & (queries == self._column("queries")), own, known)
+        return np.where(gallery != self._column("gallery"), np.nan, known)
 
     @cached_property
-    def _recalls(self) -> dict[str, Samples]:
-        """R@k in each resample: a row per run, then one per clean run over fewer queries (`_paired`)."""
+    def _recalls(self) -> dict[str, Estimate]:
+        """R@k of each run and of its clean counterpart over the same queries, in each resample; NaN without ranks."""
         if self._ranked is None:
             return {}
         self._check(self._ranked)
-        ranks = np.concatenate([self._ranked.ranks, *self._paired[1]], axis=1)
-        counts = draws(len(ranks), rng.generator(_SEED, self.dataset, self.direction, "report/bootstrap"))
-        recalls = {metric: resampled_recall(counts, ranks, k) for metric, k in RECALLS.items()}
-        recalls["rsum"] = sum(recalls.values(), np.zeros(()))
+        ranks, runs = self._ranked.ranks, self._ranked.runs
+        columns = [runs.get(run, -1) for run in self._runs]
+        clean = [runs.get((CLEAN, method, seed), -1) for _, method, seed in self._runs]
+        unknown = np.zeros((len(ranks), 1), np.uint8)
+        padded = np.concatenate([ranks, unknown], axis=1)
+        paired = np.where(padded[:, columns] > 0, padded[:, clean], 0)
+        # Most clean counterparts are equal, and a resample without a query has no recall.
+        distinct, places = np.unique(np.concatenate([padded[:, columns], paired], axis=1), axis=1, return_inverse=True)
+        generator = rng.generator(_SEED, self.dataset, self.direction, "report/bootstrap")
+        counts = draws(len(ranks), generator, clusters=self._ranked.clips)
+        half = len(columns)
+        recalls: dict[str, Estimate] = {}
+        for metric, k in RECALLS.items():
+            drawn = resampled_recall(counts, distinct, k)
+            recalls[metric], recalls[f"clean_{metric}"] = drawn[places[:half]], drawn[places[half:]]
+        for prefix in ("", "clean_"):
+            recalls[f"{prefix}rsum"] = sum((recalls[prefix + metric] for metric in RECALLS), np.zeros(()))
         return recalls
-
-    @cached_property
-    def _paired(self) -> tuple[dict[RankRun, int], list[NDArray[np.uint8]]]:
-        """The row of `_recalls` with the clean result over a run's own queries; ranks of clean runs over fewer."""
-        places: dict[RankRun, int] = {}
-        fewer: list[NDArray[np.uint8]] = []
-        if self._ranked is None:
-            return places, fewer
-        ranks, known = self._ranked.ranks, {}
-        for run, place in self._ranked.runs.items():
-            clean = self._ranked.runs.get((CLEAN, run[1], run[2]))
-            if clean is None:
-                continue
-            there = ranks[:, place] > 0
-            if np.array_equal(there, ranks[:, clean] > 0):
-                places[run] = clean
-                continue
-            key = clean, there.tobytes()
-            if key not in known:
-                known[key] = ranks.shape[1] + len(fewer)
-                fewer.append(np.where(there, ranks[:, clean], 0).astype(np.uint8)[:, None])
-            places[run] = known[key]
-        return places, fewer
 
     def _check(self, ranked: Ranked) -> None:
         """Raise `ManifestError` where results and ranks are of different runs."""
@@ -250,7 +253,7 @@ class Scores:
         for metric, k in RECALLS.items():
             hits = np.count_nonzero((ranked.ranks > 0) & (ranked.ranks <= k), axis=0)
             for run, place in ranked.runs.items():
-                row = self._values.get(run)
+                row = self._records[self._runs[run]] if run in self._runs else None
                 if row is not None and not abs(100 * hits[place] / queries[place] - float(row[metric])) < _ROUNDING:
                     scenario = f"{run[0].side} {run[0].suite}/{run[0].perturbation}"
                     raise ManifestError(
@@ -272,15 +275,14 @@ def of(frame: pd.DataFrame, ranked: Mapping[RankGroup, Ranked]) -> Iterator[dict
         }
 
 
-def marks(
-    values: Sequence[float], samples: Sequence[Samples | None], form: str = ".1f", *, lower: bool = False
-) -> list[str]:
-    """The mark of each value of a column: "best", "second", "tie", or "".
+def marks(estimates: Estimate, form: str = ".1f", *, lower: bool = False) -> list[str]:
+    """The mark of each value of a column (methods, 1 or more): "best", "second", "tie", or "".
 
-    With resamples of all values, the best one is "best" if the interval of its difference to every other one is off
-    zero; otherwise it is a "tie", and so are those it cannot be separated from. Without resamples the best value is
-    "best". Values with the same text are ties; no value is marked where all texts are the same.
+    With resamples, the best one is "best" if its difference to every other one is off zero, with Holm's correction;
+    otherwise it is a "tie", and so are those it cannot be separated from. Without, the best value is "best". Values
+    with the same text are ties; no value is marked where all texts are the same.
     """
+    values = estimates[:, 0]
     texts = ["" if value != value else number(value, form) for value in values]
     places = sorted({float(text) for text in texts if text}, reverse=not lower)
     if len(places) < 2:
@@ -288,16 +290,11 @@ def marks(
     present = [place for place, text in enumerate(texts) if text]
     leader = (min if lower else max)(present, key=lambda place: values[place])
     inseparable = {leader}
-    if any(own is not None for own in samples):  # without resamples of a value, nobody knows
-        spans = spans_of([_difference(samples[leader], samples[place]) for place in present])
-        inseparable |= {
-            place for place, span in zip(present, spans, strict=True) if not span or span[0] <= 0 <= span[1]
-        }
+    if any(span is not None for span in spans_of(estimates[present])):  # of others nobody knows
+        others = [place for place in present if place != leader]
+        apart = separable(estimates[leader, 1:] - estimates[others, 1:])
+        inseparable |= {place for place, is_apart in zip(others, apart, strict=True) if not is_apart}
     if len(inseparable) > 1:
         return ["tie" if place in inseparable else "" for place in range(len(texts))]
     names = {places[0]: "best", places[1]: "second"}
     return [names.get(float(text), "") if text else "" for text in texts]
-
-
-def _difference(first: Samples | None, second: Samples | None) -> Samples | None:
-    return None if first is None or second is None else first - second

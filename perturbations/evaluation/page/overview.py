@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 from perturbations.evaluation.page.intervals import (
     CLEAN,
     CLEAN_COLUMN,
     RECALLS,
+    Estimate,
     IntervalColumn,
     IntervalSpan,
     Scores,
@@ -24,12 +27,11 @@ from perturbations.evaluation.page.parts import (
     in_order,
     method_label,
     named,
-    online,
+    needs_all_queries,
     titled,
 )
 from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.views import METRICS, RetrievalChoice, Views
-from perturbations.retrieval.bootstrap import Samples
 from perturbations.tta.methods import registry as methods
 
 _FORMS = {"median_rank": ".1f", "hub_skewness": ".2f"}
@@ -40,15 +42,32 @@ NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
 """The metrics of which the value nearest to 0 is the best."""
 
 _WITH_INTERVALS = (
-    "Small: change against {baseline}, and its 95 % interval (paired bootstrap over queries); of {baseline}, the "
-    "interval of the value. Bold: best, its difference to every other method is off zero. ≈: best, and methods that "
-    "are not separable from it. Underlined: second best."
+    "Small: change against {baseline}, and its 95 % interval (paired bootstrap over queries, the captions of a clip "
+    "together); of {baseline}, the interval of the value. Bold: best, its difference to every other method of its "
+    "column is off zero (Holm, 5 %). ≈: best, and methods that are not separable from it. Underlined: second best."
+)
+_SMALL = (
+    "Small or in brackets: 95 % interval over queries. Bold: best; ≈: not separable from the best (Holm, 5 % per "
+    "column); underlined: second best."
 )
 _TRANSDUCTIVE = (
     "†: needs all queries at once, so it is neither marked nor compared with methods that answer each batch."
 )
 _OF_GALLERY = "Methods adapt the encoder of the queries; the perturbed gallery is encoded by the model as it is."
 _WITHOUT_INTERVALS = "Small: change against {baseline}. Bold: best; underlined: second best; without intervals."
+
+
+def collapsed(models: Sequence[Scores]) -> list[str]:
+    """A sentence on the methods that are not marked because they lost their clean result; none without such."""
+    lost = in_order(name for scores in models for name in scores.collapsed)
+    names = ", ".join(map(method_label, lost))
+    return [f"Not marked: {names}, whose clean R@1 lost more than its own interval."] if lost else []
+
+
+def note_of(models: Sequence[Scores], scenarios: Iterable[ScenarioKey]) -> str:
+    """How to read a further table of models: its intervals and marks, who is not marked, and how many were compared."""
+    sampled = [_SMALL] if any(scores.sampled for scores in models) else []
+    return " ".join(filter(None, [*sampled, *collapsed(models), counted(models, scenarios)]))
 
 
 def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[PagePart]:
@@ -153,7 +172,6 @@ def _table(
     side = SIDES.get(retrieval.side, "")
     where = titled(first.dataset, DIRECTIONS[first.direction], side, retrieval.suite, _severities(scenarios))
     every = in_order(name for scores in models for name in scores.methods)
-    labels = list(map(method_label, every))
     data = [
         ((scores.model if several else "", name), _compared(scores, column, metric, every))
         for scores, name, column in columns
@@ -161,12 +179,12 @@ def _table(
     members = [entry for of_model in scenarios for own in of_model.values() for entry in own]
     note = [wording.format(baseline=methods.baseline().title)]
     note += [_OF_GALLERY] if retrieval.side in ("gallery", "both") else []
-    note += [_TRANSDUCTIVE] if any("†" in name for name in labels) else []
+    note += [_TRANSDUCTIVE] if any(map(needs_all_queries, every)) else []
     return PageTable(
         f"{_NAMES.get(metric, METRICS[metric])}: {where}",
-        named(data, labels, "method"),
+        named(data, map(method_label, every), "method"),
         form_of(metric),
-        " ".join([*note, counted(models, members or [CLEAN])]),
+        " ".join([*note, *collapsed(models), counted(models, members or [CLEAN])]),
         stacked=True,
         grouped="model" if several else "",
         forms=tuple(FORMS) if metric == "recall_at_1" else ("csv",),
@@ -179,27 +197,23 @@ def _compared(
     """The parts of a column: of each method its value, its change against the baseline, and the interval of that."""
     if column is None:
         return {"value": [None] * len(names)}
-    samples = [scores.samples(metric, method, column) for method in names]
-    changes, spans = [], []
-    for method, own in zip(names, samples, strict=True):
-        if method == methods.baseline().name:
-            changes.append(float("nan"))
-            spans.append(scores.own_span(metric, column, own))
-        else:
-            change, of_change = scores.change(metric, method, column)
-            changes.append(change)
-            spans += spans_of([own if of_change is None else of_change])
-    values = [scores.value(metric, method, column) for method in names]
-    mark = marked_methods(metric, values, samples, names)
-    return {"value": values, "change": changes, **ends(spans), "mark": mark}
+    baseline = methods.baseline().name
+    estimates = np.stack([scores.estimate(metric, method, column) for method in names])
+    changes = estimates - scores.estimate(metric, baseline, column)
+    of_changes = spans_of(changes)
+    spans = [
+        scores.own_span(metric, column, own) if method == baseline else of_changes[place]
+        for place, (method, own) in enumerate(zip(names, estimates, strict=True))
+    ]
+    shown = [None if method == baseline else change for method, change in zip(names, changes[:, 0], strict=True)]
+    mark = marked_methods(scores, metric, estimates, names)
+    return {"value": estimates[:, 0].tolist(), "change": shown, **ends(spans), "mark": mark}
 
 
-def marked_methods(
-    metric: str, values: Sequence[float], samples: Sequence[Samples | None], names: Sequence[str]
-) -> list[str]:
-    """The marks of methods by a metric, among those that need not know all queries at once."""
-    compared = [abs(value) for value in values] if metric in NEAR_ZERO else values
-    return marks(online(compared, names), samples, form_of(metric), lower=metric in _LOWER)
+def marked_methods(scores: Scores, metric: str, estimates: Estimate, names: Sequence[str]) -> list[str]:
+    """The marks of methods by a metric, among those that compete."""
+    competing = scores.competing(estimates, names)
+    return marks(np.abs(competing) if metric in NEAR_ZERO else competing, form_of(metric), lower=metric in _LOWER)
 
 
 def form_of(metric: str) -> str:

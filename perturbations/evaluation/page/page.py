@@ -15,7 +15,9 @@ import pandas as pd
 from perturbations.base import storage, templates
 from perturbations.evaluation import layout
 from perturbations.evaluation.page import (
+    figure_files,
     hubness_tables,
+    lost_queries,
     overview,
     page_sections,
     published_section,
@@ -27,14 +29,13 @@ from perturbations.evaluation.page import (
 from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page.page_tables import FORMS
 from perturbations.evaluation.page.parts import Group, PagePart, Section, model_names, order, plural, tables_in
-from perturbations.evaluation.page.ranks import ScenarioKey
+from perturbations.evaluation.page.ranks import ScenarioKey, setting_of
 from perturbations.evaluation.page.ranks import read as read_ranks
 from perturbations.evaluation.pictures import read as read_pictures
 from perturbations.evaluation.result_sets import check
 from perturbations.evaluation.rows import RESULTS, ResultRow
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import QUARANTINE
 from perturbations.models import registry as models_shelf
 
 
@@ -46,15 +47,15 @@ def write(
     pictures: Sequence[Path] = (),
     statistics: Sequence[Path] = (),
     quarantine: Sequence[Path] = (),
-    sheets: Sequence[Path] = (),
+    figures: Path | None = None,
 ) -> None:
-    """Write the page, from manifests, files of `perturbations.evaluation.pictures`, and contact sheets.
+    """Write the page, from manifests and files of `perturbations.evaluation.pictures`; and figures into a folder.
 
     Results without `ranks` have no intervals. Raises `ManifestError` when a file is not of its kind, when means of the
     results would mix models, or when ranks and results are of different runs.
     """
     frame = _read(results)
-    failed = [row for path in quarantine for row in files.read_rows(path, QUARANTINE)]
+    drawn = [picture for path in pictures for picture in read_pictures(path)]
     page_views = views.of(frame)
     replaced = _replaced(results)
     recall: list[PagePart] = []
@@ -64,31 +65,29 @@ def write(
     # Dataset by dataset, as the resamples of all need too much memory.
     for of_directions in estimates.of(frame, read_ranks(ranks)):
         recall += overview.summary(of_directions, page_views)
-        severity += severity_plots.of_sides(of_directions, page_views)
         for models in of_directions.values():
             recall += [*overview.tables(models, page_views), *scores.recall(models, page_views)]
             severity += severity_plots.of_methods(models, page_views)
         robustness += robustness_tables.tables(of_directions, page_views)
         published += published_section.of_dataset(of_directions, replaced)
+        if figures is not None:
+            figure_files.of_dataset(figures, of_directions, page_views)
     if page_views.empty:
         recall.append(Group(["This dataset was not evaluated in this direction."], views=page_views.empty))
     unperturbed = ["Nothing perturbed yet."]
     sections = [
         Section("results", "Results", recall or ["Nothing was evaluated yet: snakemake tta_<dataset>."]),
         Section("severity", "R@1 against severity", [severity_plots.AXES, *severity] if severity else unperturbed),
-        Section(
-            "robustness", "Robustness scores", [robustness_tables.TEXT, *robustness] if robustness else unperturbed
-        ),
+        Section("robustness", "Robustness scores", robustness or unperturbed),
         *([Section("published", "Published values", [published_section.READ, *published])] if published else []),
-        *hubness_tables.hubs(frame, [picture for path in pictures for picture in read_pictures(path)], page_views),
+        hubness_tables.hubs(frame, drawn, page_views),
+        *lost_queries.sections(ranks),
         page_sections.costs(frame, page_views),
-        page_sections.sheets(sheets),
-        page_sections.gate(statistics, results),
-        page_sections.quarantined(
-            failed, [text for path in quarantine if (text := page_sections.corpus_sentence(path))]
-        ),
+        page_sections.corpora(statistics, quarantine, results),
         page_sections.provenance(frame, results),
     ]
+    if figures is not None:
+        figure_files.of_pictures(figures, frame, drawn)
     folder = output.with_name(output.stem + layout.TABLES)
     text = templates.rendered(
         "perturbations.evaluation.page",
@@ -135,7 +134,8 @@ def _read(paths: Sequence[Path]) -> pd.DataFrame:
     rows = [row for path in paths for row in files.read_rows(path, RESULTS)]
     check(rows)
     frame = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
-    frame = frame.assign(model_name=frame["model_key"].map(model_names(frame["model_key"])))
+    applied = [setting_of(row.method, row.label) for row in rows]
+    frame = frame.assign(model_name=frame["model_key"].map(model_names(frame["model_key"])), applied=applied)
     return frame.sort_values(["dataset", "model_name", "method", "seed"], key=order, kind="stable").reset_index(
         drop=True
     )
@@ -149,7 +149,7 @@ def _summary(frame: pd.DataFrame) -> str:
     name = f" ({models[0]})" if len(models) == 1 else ""  # tables name only several
     return (
         f"{plural(frame['dataset'].nunique(), 'dataset')}, {plural(len(models), 'model')}{name}, "
-        f"{plural(scenarios, 'scenario')}, {plural(frame['method'].nunique(), 'method')}."
+        f"{plural(scenarios, 'scenario')}, {plural(frame['applied'].nunique(), 'method')}."
     )
 
 

@@ -35,6 +35,12 @@ class _Cell(NamedTuple):
         """The value with its deviation."""
         return f"{self.value} ± {self.std}" if self.std else self.value
 
+    @property
+    def span(self) -> str:
+        """The change, if there is one, and its interval or that of the value: "(+1.2 [0.3, 2.1])", "[40.1, 45.0]"."""
+        span = f"[{self.low}, {self.high}]" if self.low else ""
+        return f"({' '.join(filter(None, [self.change, span]))})" if self.change else span
+
 
 class _Heading(NamedTuple):
     text: str
@@ -113,9 +119,7 @@ class PageTable:
     @property
     def files(self) -> list[tuple[str, str]]:
         """The table in its forms: what a link says, and the name of the file."""
-        name = re.sub(r"[^0-9A-Za-z@]+", "_", self.caption).strip("_")
-        if len(name) > _LONGEST:  # what tells two captions apart may stand at their ends
-            name = f"{name[: _LONGEST - 9]}_{digest(self.caption)[:8]}"
+        name = file_name(self.caption)
         return [(title, f"{name}.{ending}") for ending, (title, _) in FORMS.items() if ending in self.forms]
 
     def _rows(self, data: pd.DataFrame) -> Iterator[tuple[tuple[str, str], list[_Cell]]]:
@@ -153,6 +157,13 @@ class PageTable:
         return [*corner, *headings], names, [cells for _, cells in rows]
 
 
+def file_name(caption: str) -> str:
+    """The name of a file from a caption, without an ending."""
+    name = re.sub(r"[^0-9A-Za-z@]+", "_", caption).strip("_")
+    # What tells two captions apart may stand at their ends.
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}_{digest(caption)[:8]}"
+
+
 def as_csv(table: PageTable) -> str:
     """A table as CSV with every part of a cell, each in a column of its own.
 
@@ -175,15 +186,22 @@ def _plain(text: str) -> str:
     return f"'{line}" if line.startswith(_FORMULA) and not re.fullmatch(r"[+-]?[\d,]*\.?\d+", line) else line
 
 
-def as_markdown(table: PageTable) -> str:
-    """A table as Markdown: its caption, then values with their spreads; the best in bold, the second in italics."""
+def _written(table: PageTable, escape: Callable[[str], str], marks: Mapping[str, str]) -> tuple[int, list[list[str]]]:
+    """How many columns hold names; then the headings and the rows, cells as values with deviations and intervals."""
     headings, names, rows = table.flat()
-    marks = {"best": "**{}**", "second": "*{}*"}
-    lines = [map(_markdown, headings), ["---"] * len(names[0]) + ["---:"] * len(rows[0])]
+    lines = [list(map(escape, headings))]
     for own, cells in zip(names, rows, strict=True):
-        values = [marks.get(cell.mark, "{}").format(_markdown(cell.spread)) for cell in cells]
-        lines.append([*map(_markdown, own), *values])
-    return "\n".join([shown.name(table.caption), "", *(f"|{'|'.join(line)}|" for line in lines), ""])
+        values = [(marks.get(cell.mark, "{}").format(escape(cell.spread)), escape(cell.span)) for cell in cells]
+        lines.append([*map(escape, own), *(" ".join(filter(None, value)) for value in values)])
+    return len(names[0]), lines
+
+
+def as_markdown(table: PageTable) -> str:
+    """A table as Markdown: its caption, the table, its note; the best in bold, the second in italics."""
+    corner, (head, *rows) = _written(table, _markdown, {"best": "**{}**", "second": "*{}*"})
+    lines = [head, ["---"] * corner + ["---:"] * (len(head) - corner), *rows]
+    note = ["", _markdown(table.note)] if table.note else []
+    return "\n".join([shown.name(table.caption), "", *(f"|{'|'.join(line)}|" for line in lines), *note, ""])
 
 
 def _markdown(text: str) -> str:
@@ -191,18 +209,27 @@ def _markdown(text: str) -> str:
 
 
 def as_latex(table: PageTable) -> str:
-    """A table as LaTeX for the package booktabs, without a caption: values with their spreads; marked as Markdown is.
+    """A table as LaTeX for the package booktabs, without a caption: as Markdown has it; the second is underlined."""
+    corner, lines = _written(table, _latex, {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"})
+    head, *rows = [rf"{' & '.join(line)} \\" for line in lines]
+    width = len(lines[0])
+    note = rf"\multicolumn{{{width}}}{{p{{\linewidth}}}}{{\footnotesize {_latex(table.note)}}} \\"
+    begin = rf"\begin{{tabular}}{{{'l' * corner}{'r' * (width - corner)}}}"
+    body = [r"\toprule", head, r"\midrule", *rows, r"\bottomrule", *([note] if table.note else [])]
+    return "\n".join([begin, *body, r"\end{tabular}", ""])
 
-    The second is underlined.
-    """
-    headings, names, rows = table.flat()
-    marks = {"best": "textbf:--rwrap", "second": "underline:--rwrap"}
-    texts = [[*own, *(cell.spread for cell in cells)] for own, cells in zip(names, rows, strict=True)]
-    styles = [[*[""] * len(names[0]), *(marks.get(cell.mark, "") for cell in cells)] for cells in rows]
-    data = pd.DataFrame(texts, columns=list(map(shown.line, headings))).map(shown.line)
-    styled = data.style.hide().format(escape="latex").format_index(escape="latex", axis="columns")
-    styled = styled.apply(lambda _: pd.DataFrame(styles, columns=data.columns), axis=None)
-    return styled.to_latex(hrules=True, column_format="l" * len(names[0]) + "r" * len(rows[0]))
+
+_LATEX: dict[str, str | int | None] = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "≈": r"$\approx$",
+}
+_LATEX |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
+
+
+def _latex(text: str) -> str:
+    return shown.line(text).translate(str.maketrans(_LATEX)) if text else ""
 
 
 FORMS: dict[str, tuple[str, Callable[[PageTable], str]]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -107,23 +108,26 @@ def of_models(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def method_label(name: str) -> str:
-    """A method's title; with a dagger where it needs all queries at once, which online methods do not."""
-    known = methods.methods().get(name)
-    return methods.title_of(name) + (" †" if known is not None and known.needs_all_queries else "")
+    """What tables call a method, or one setting of it; with a dagger where it needs all queries at once."""
+    method, _, setting = name.partition(":")
+    return (setting or methods.title_of(method)) + (" †" if needs_all_queries(name) else "")
+
+
+def needs_all_queries(name: str) -> bool:
+    """Whether a method needs all queries at once, so that it does not compete with those that answer each batch."""
+    known = methods.methods().get(name.partition(":")[0])
+    return known is not None and known.needs_all_queries
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Methods in the order of the papers' tables."""
-    return sorted(set(map(str, names)), key=lambda name: (methods.place_of(name), name))
+    """Methods in the order of the papers' tables, the settings of one by label, whose numbers count as numbers."""
+    return sorted(dict.fromkeys(map(str, names)), key=_place)
 
 
-def online(values: Iterable[float], names: Iterable[str]) -> list[float]:
-    """The values of methods that answer each batch at once; NaN for others, which do not compete with them."""
-    known = methods.methods()
-    return [
-        float("nan") if name in known and known[name].needs_all_queries else value
-        for value, name in zip(values, names, strict=True)
-    ]
+def _place(name: str) -> tuple[int, str, list[str | float]]:
+    method, _, label = name.partition(":")
+    parts = re.split(r"(\d+\.?\d*)", label)  # every second one is a number
+    return methods.place_of(method), method, [float(part) if at % 2 else part for at, part in enumerate(parts)]
 
 
 def titled(*words: str) -> str:

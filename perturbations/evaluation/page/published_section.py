@@ -1,19 +1,23 @@
 """The report's section of a protocol: published values beside ours, and why they do not compare where they do not.
 
-It gives no verdict of agreement: whether the weights are the paper's is not recorded.
+A published number stands beside a result whose key is what the paper states, and beside no other. There is no verdict
+of agreement: whether the weights are the paper's is not recorded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, product
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from perturbations.engine import comparability
-from perturbations.evaluation.page import robustness_tables
+from perturbations.evaluation import departures
 from perturbations.evaluation.page.intervals import (
-    CLEAN_COLUMN,
     RECALLS,
+    Estimate,
     IntervalColumn,
     IntervalSpan,
     Scores,
@@ -22,18 +26,43 @@ from perturbations.evaluation.page.intervals import (
 )
 from perturbations.evaluation.page.page_tables import PageTable, number
 from perturbations.evaluation.page.parts import SIDES, Group, PagePart, method_label, named, titled
-from perturbations.evaluation.page.views import METRICS, RetrievalChoice
+from perturbations.evaluation.page.ranks import ScenarioKey
+from perturbations.evaluation.page.robustness_tables import FORMULAS, Compared, score_of
+from perturbations.evaluation.page.views import METRICS
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
+from perturbations.evaluation.stated import StatedKey, StatedPart, is_of
 from perturbations.suites.published import Published, values
 
-_SCORES = ("gamma_a", "gamma_r")
-_FORMS = {**dict.fromkeys(RECALLS, ".1f"), **dict.fromkeys(_SCORES, ".2f")}
-_NAMES = {**METRICS, "gamma_a": "absolute robustness", "gamma_r": "relative robustness"}
+_PRINTED = {"mmi": 100}
+"""What papers print as a multiple of a score."""
+_MEANS = {"mean_recall": ("rsum", 1 / 3)}
+"""What papers print as a multiple of a column of results."""
+_NAMES = {**METRICS, **{name: known[0] for name, known in FORMULAS.items()}, "mmi": "MMI (%)", "mean_recall": "mean R"}
+_SPREAD = "_sd"
 READ = (
     "Published: the paper's number. Ours: with its 95 % interval over queries; difference: ours less the published "
-    "number. A paper prints no interval, and its weights are not recorded here."
+    "number. A number stands here where the paper states the same dataset, scenarios, model, setting, method, "
+    "parameters, batch size and seed. A paper prints no interval, and its weights are not recorded here."
 )
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A published cell beside our number.
+
+    Attributes:
+        cell, key: the cell, and what it states.
+        model: the name of our model in tables.
+        value: ours, in the cell's unit.
+        span: its interval.
+    """
+
+    cell: Published
+    key: StatedKey
+    model: str
+    value: float
+    span: IntervalSpan | None
 
 
 def of_dataset(
@@ -43,155 +72,179 @@ def of_dataset(
 
     `replaced`: protocol -> its keys that have other values in the configuration.
     """
-    models = [scores for of_direction in of_directions.values() for scores in of_direction]
+    rows = pd.concat([scores.rows for models in of_directions.values() for scores in models])
     known = protocols.protocols()
-    for name in sorted({name for scores in models for name in scores.rows["protocol"].dropna() if name in known}):
+    for name in sorted({name for name in rows["protocol"].dropna() if name in known}):
         protocol = known[name]
         paper = protocols.papers()[protocol.paper]
-        where = titled(f"Table {', '.join(protocol.tables)} of {paper.title}", protocol.summary)
-        yield f"{name} on {models[0].dataset}: {where}."
-        if changed := replaced.get(name):
-            yield f"The configuration has other values for {', '.join(changed)}."
+        tables_of = f"Table{'s' if len(protocol.tables) > 1 else ''} {', '.join(protocol.tables)} of "
+        where = titled(f"{tables_of if protocol.tables else ''}{paper.title}", protocol.summary)
+        yield f"{name} on {rows['dataset'].iloc[0]}: {where}."
         if protocol.unstated:
             yield f"The paper leaves open: {'; '.join(protocol.unstated)}."
-        yield _verdict(protocol, pd.concat([scores.rows for scores in models]))
-        tables = [table for scores in models for table in _tables(protocol, scores, of_directions)]
+        own = rows[rows["protocol"] == name].drop_duplicates(_DEPARTING)
+        reasons = departures.departures(protocol, map(_plain, own.to_dict("records")), replaced.get(name, ()))
+        if reasons:
+            yield f"Not comparable with the published values, because {'; '.join(reasons)}."
+        else:
+            yield "Comparable with the published values, if the weights are the paper's."
+        tables = list(_tables(beside(protocol, of_directions)))
         yield from tables[:1]
         yield from (Group([table], table.caption) for table in tables[1:])
         if not tables:
             yield "No published number is of what was run here."
 
 
-def _verdict(protocol: EvaluationProtocol, rows: pd.DataFrame) -> str:
-    own = rows[rows["protocol"] == protocol.name].drop_duplicates(["dataset", "queries", "missing_queries", "backend"])
-    reasons = [
-        reason
-        for row in own.to_dict("records")
-        for reason in comparability.reasons(protocol, {str(key): value for key, value in row.items()})
-    ]
-    if reasons:
-        return f"Not comparable with the published values: {'; '.join(dict.fromkeys(reasons))}."
-    return "Comparable with the published values, if the weights are the paper's."
+_CONFIGURED = [
+    *("gallery_name", "method", "label", "parameters", "seed", "setting"),
+    *("steps", "batch_size", "continual", "precision"),
+]
+"""The columns that tell the runs of a model apart, beside its scenarios."""
+_DEPARTING = [
+    *_CONFIGURED,
+    *("dataset", "adapter", "listed_sha256", "pretrained", "num_frames", "queries", "missing_queries", "backend"),
+]
+"""The columns that departures depend on."""
 
 
-def _tables(
-    protocol: EvaluationProtocol, scores: Scores, of_directions: Mapping[str, Sequence[Scores]]
-) -> list[PageTable]:
-    cells = [cell for cell in values(protocol) if cell.direction == scores.direction]
-    datasets = list(dict.fromkeys(cell.dataset for cell in cells))
-    dataset = scores.dataset if scores.dataset in datasets else next(iter(datasets), "")
-    groups: dict[tuple[str, str, str, str], list[Published]] = {}
-    for cell in cells:
-        if cell.dataset == dataset and cell.metric in _FORMS:
-            groups.setdefault((cell.model, cell.setting, cell.side, cell.metric), []).append(cell)
-    spreads = {_key(cell): cell.printed for cell in cells if cell.metric.endswith("_sd")}
-    tables = [
-        _table(
-            scores,
-            of_directions,
-            of_group,
-            spreads,
-            titled(dataset, model, setting, SIDES.get(side, ""), _NAMES[metric]),
-        )
-        for (model, setting, side, metric), of_group in groups.items()
-    ]
-    return [table for table in tables if table is not None]
+def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """A row of a frame, with None for what is empty."""
+    return {str(name): None if value != value else value for name, value in row.items()}
 
 
-def _key(cell: Published) -> tuple[str, ...]:
-    return (
-        *(cell.table, cell.dataset, cell.model, cell.setting, cell.side, cell.perturbation, cell.severity, cell.method),
-        cell.metric.removesuffix("_sd"),
-    )
+# --- which results a cell stands beside -------------------------------------------------------------------------------
+
+_Configured = tuple[dict[str, Any], Scores]
+"""One method with one set of parameters and one seed, of one model: its first row, and the scores of its rows."""
 
 
-def _table(
-    scores: Scores,
-    of_directions: Mapping[str, Sequence[Scores]],
-    cells: Sequence[Published],
-    spreads: Mapping[tuple[str, ...], str],
-    published: str,
-) -> PageTable | None:
+def beside(protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Scores]]) -> Iterator[Beside]:
+    """The cells of a protocol's tables whose keys are those of results, in printed order.
+
+    A result counts where it followed the protocol and every scenario of the cell's mean was run.
+    """
+    configured = {
+        direction: [own for scores in models for own in _configured(scores, protocol.name)]
+        for direction, models in of_directions.items()
+    }
+    stated = protocols.papers()[protocol.paper].stated
+    for cell in values(protocol):
+        key = stated(cell).key
+        if key is None:
+            continue
+        members = [[own for own in configured.get(part.direction, ()) if is_of(key, own[0])] for part in key.parts]
+        known = [one for several in product(*members) if (one := _one(cell, key, several)) is not None]
+        yield from known if key.model is not None else known[:1]  # random orders have a row beside each model
+
+
+def _configured(scores: Scores, protocol: str) -> Iterator[_Configured]:
+    rows = scores.rows[scores.rows["protocol"] == protocol]
+    for _, own in rows.groupby(_CONFIGURED, sort=False, dropna=False):
+        yield _plain(own.iloc[0].to_dict()), scores.part(own)
+
+
+def _one(cell: Published, key: StatedKey, several: Sequence[_Configured]) -> Beside | None:
+    """The cell beside results of its directions; None where these are of two models, or lack a scenario."""
+    models = {(row["model_key"], row["label"], row["seed"]) for row, _ in several}
+    columns = [_column(part, scores) for part, (_, scores) in zip(key.parts, several, strict=True)]
+    members = [(scores, column) for (_, scores), column in zip(several, columns, strict=True) if column is not None]
+    if len(models) > 1 or len(members) < len(key.parts):
+        return None
+    estimate = _estimate(key, members)
+    if estimate[0] != estimate[0]:
+        return None
+    (span,) = spans_of([estimate])
+    if len(members) == 1 and key.metric in RECALLS:
+        span = members[0][0].own_span(key.metric, members[0][1], estimate)
+    return Beside(cell, key, members[0][0].model, float(estimate[0]), span)
+
+
+def _column(part: StatedPart, scores: Scores) -> IntervalColumn | None:
+    """The mean over a part's scenarios; None where one of them was not run."""
+    wanted = [ScenarioKey(part.side, *run) for run in part.runs]
+    return mean_column("", wanted) if {*wanted} <= {*scores.keys} else None
+
+
+_Members = Sequence[tuple[Scores, IntervalColumn]]
+
+
+def _estimate(key: StatedKey, members: _Members) -> Estimate:
+    """Our number, and where ranks are known the same in each resample; of a deviation the number alone."""
+    method, score = members[0][0].methods[0], key.metric.removesuffix(_SPREAD)
+    if score in FORMULAS:
+        scenarios = [(scores, {"": [scenario for scenario, _ in column.weights]}) for scores, column in members]
+        estimate, deviation = score_of(Compared(scenarios, "", key.of, (), ""), score, [""], method)
+        return np.array([deviation]) if key.metric.endswith(_SPREAD) else _PRINTED.get(score, 1) * estimate
+    metric, factor = _MEANS.get(key.metric, (key.metric, 1))
+    total: Estimate = sum((scores.estimate(metric, method, column) for scores, column in members), np.zeros(()))
+    return factor * total
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _tables(known: Iterator[Beside]) -> Iterator[PageTable]:
+    """A table per published table, model and side, of each of our models."""
+    every = sorted(known, key=lambda own: (own.cell.table, _place(own)))
+    for _, group in groupby(every, lambda own: (own.cell.table, _place(own))):
+        yield _table(list(group))
+
+
+def _place(own: Beside) -> tuple[str, ...]:
+    cell = own.cell
+    return own.model, cell.direction, cell.dataset, cell.model, cell.setting, cell.side
+
+
+_LINES = ("published", "ours", "difference")
+_PARTS = ("value", "std", "low", "high")
+
+
+def _table(cells: Sequence[Beside]) -> PageTable:
     """Perturbations across; of each method of the paper that we ran, the published value, ours, and the difference."""
-    names = list(dict.fromkeys(cell.perturbation for cell in cells))
-    columns: dict[str, list[_Row]] = {name: [] for name in names}
-    labels: list[str] = []
-    for method in (name for name in scores.methods if any(cell.method == name for cell in cells)):
-        beside = _beside(scores, of_directions, [cell for cell in cells if cell.method == method], spreads)
-        if beside:
-            labels += [f"{method_label(method)}, {what}" for what in ("published", "ours", "difference")]
-            for name, own in columns.items():
-                own += beside.get(name, ({}, {}, {}))
-    if not labels:
-        return None
-    parts = ("value", "std", "low", "high")
-    data = [(("", name), {part: [row.get(part, "") for row in own] for part in parts}) for name, own in columns.items()]
-    caption = f"{titled(scores.dataset, scores.model, scores.direction)}, beside {published}"
-    notes = list(dict.fromkeys(text for cell in cells for text in (cell.contradiction, cell.note) if text))
-    return PageTable(caption, named(data, labels, "method"), _FORMS[cells[0].metric], "; ".join(notes), stacked=True)
+    first = cells[0].cell
+    columns = list(dict.fromkeys((_metric(own), own.cell.perturbation) for own in cells))
+    rows: dict[str, dict[tuple[str, str], dict[bool, Beside]]] = {}
+    for own in cells:
+        parts = rows.setdefault(_label(own), {}).setdefault((_metric(own), own.cell.perturbation), {})
+        parts[own.cell.metric.endswith(_SPREAD)] = own
+    lines = [(f"{label}, {what}", what, own) for label, own in rows.items() for what in _LINES]
+    data = []
+    for column in columns:
+        texts = [_texts(what, own.get(column, {})) for _, what, own in lines]
+        data.append((column, {part: [text.get(part, "") for text in texts] for part in _PARTS}))
+    names = [label for label, _, _ in lines]
+    beside_what = titled(first.dataset, first.model, first.setting, SIDES.get(first.side, ""))
+    caption = f"{titled(cells[0].model, first.direction)}, beside Table {first.table}: {beside_what}"
+    notes = dict.fromkeys(text for own in cells for text in (own.cell.contradiction, own.cell.note) if text)
+    return PageTable(caption, named(data, names, "method"), "", "; ".join(notes), stacked=True)
 
 
-_Row = Mapping[str, object]
-"""The parts of a cell."""
+def _metric(own: Beside) -> str:
+    metric = own.cell.metric.removesuffix(_SPREAD)
+    return _NAMES.get(metric, metric.removeprefix("hub_").replace("recall_at_", "R@").replace("_", " "))
 
 
-def _beside(
-    scores: Scores,
-    of_directions: Mapping[str, Sequence[Scores]],
-    cells: Sequence[Published],
-    spreads: Mapping[tuple[str, ...], str],
-) -> dict[str, tuple[_Row, _Row, _Row]]:
-    """By perturbation: the published value of a method, ours, and the difference."""
-    beside: dict[str, tuple[_Row, _Row, _Row]] = {}
-    perturbations = {cell.perturbation for cell in cells} - {"all"}
-    for cell in sorted(cells, key=lambda cell: cell.perturbation == "all"):
-        if cell.perturbation == "all" and perturbations - beside.keys():
-            continue  # a mean over fewer perturbations than the paper's
-        own = _ours(scores, of_directions, cell)
-        if own is not None:
-            value, spread, span = own
-            low, high = span or (None, None)
-            beside[cell.perturbation] = (
-                {"value": cell.printed, "std": spreads.get(_key(cell), "")},
-                {"value": value, "std": spread, "low": low, "high": high},
-                {"value": number(value - cell.value, f"+{_FORMS[cell.metric]}")},
-            )
-    return beside
+def _label(own: Beside) -> str:
+    """What tells the rows of a table apart: the method, what differs in it, and how clips were read."""
+    key = own.key
+    changed = ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in key.changed
+    )
+    seed = f"seed {key.seed}" if own.cell.note.startswith("seed ") else ""
+    return titled(method_label(key.method), changed, seed, "middle frame" if key.frames == "middle" else "")
 
 
-def _ours(
-    scores: Scores, of_directions: Mapping[str, Sequence[Scores]], cell: Published
-) -> tuple[float, float | None, IntervalSpan | None] | None:
-    """Our value, its deviation and its interval; None where it was not run."""
-    if cell.metric in _SCORES:
-        retrieval = RetrievalChoice(cell.direction, cell.side, cell.suite)
-        own = robustness_tables.score_of(scores, of_directions, retrieval, cell.metric, cell.perturbation, cell.method)
-        if own is None:
-            return None
-        value, spread, samples = own
-        return value, spread, spans_of([samples])[0]
-    column = _column(scores, cell)
-    if column is None:
-        return None
-    value = scores.value(cell.metric, cell.method, column)
-    span = scores.own_span(cell.metric, column, scores.samples(cell.metric, cell.method, column))
-    return (value, None, span) if value == value else None
-
-
-def _column(scores: Scores, cell: Published) -> IntervalColumn | None:
-    """The scenarios that a published number is the mean of; None where one of them was not run."""
-    if cell.perturbation == "clean":
-        return CLEAN_COLUMN
-    mixed = [key for key in scores.keys if (key.suite, key.side) == (cell.suite, cell.side) and key.mix]
-    if cell.perturbation.startswith("mixed_types "):
-        share = float(cell.perturbation.split()[1])
-        members = [key for key in mixed if key.share == share]
-    elif cell.severity == "mixed" and any(key.mix == "mixed_severity" for key in mixed):
-        members = [key for key in mixed if key.mix == "mixed_severity"]
-    else:
-        members = scores.every(cell.suite, cell.side)
-        if cell.severity.isdecimal():
-            members = [key for key in members if key.severity == int(cell.severity)]
-    if cell.perturbation not in ("all", "avg6") and not cell.perturbation.startswith("mixed_types "):
-        members = [key for key in members if key.perturbation == cell.perturbation]
-    return mean_column(cell.perturbation, members) if members else None
+def _texts(what: str, parts: Mapping[bool, Beside]) -> dict[str, str]:
+    """The texts of a cell: a number with its deviation and its interval."""
+    own = parts.get(False) or parts.get(True)
+    if own is None:
+        return {}
+    form = f".{len(own.cell.printed.partition('.')[2])}f"
+    spread = parts.get(True) if False in parts else None
+    if what == "published":
+        return {"value": own.cell.printed, "std": spread.cell.printed if spread else ""}
+    if what == "difference":
+        return {"value": number(own.value - own.cell.value, f"+{form}")}
+    low, high = (number(end, form) for end in own.span) if own.span else ("", "")
+    deviation = number(spread.value, form) if spread else ""
+    return {"value": number(own.value, form), "std": deviation, "low": low, "high": high}

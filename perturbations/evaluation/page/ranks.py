@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.rows import RANKS
 from perturbations.manifest import files, schemas
+from perturbations.tta.methods import registry as methods
 
 _MOST = 255
 """Larger ranks are stored as this one: no recall of the page looks further than the first 10."""
@@ -42,18 +43,22 @@ class ScenarioKey(NamedTuple):
 
 
 RankRun = tuple[ScenarioKey, str, int]
-"""Scenario, method, seed."""
+"""Scenario, method's setting (`setting_of`), seed."""
 
 _GROUP = ("dataset", "model_key", "direction")
-_RUN = (*ScenarioKey._fields, "method", "seed")
+_RUN = (*ScenarioKey._fields, "method", "label", "seed")
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """The column of each run of a group, and ranks of queries (sorted by id) x runs: 0 where a query is missing."""
+    """The column of each run of a group, and ranks of queries (sorted by id) x runs: 0 where a query is missing.
+
+    `clips` numbers the clip of each query from 0: the captions of one clip are no independent queries.
+    """
 
     runs: Mapping[RankRun, int]
     ranks: NDArray[np.uint8]
+    clips: NDArray[np.int64]
 
 
 def run_of(row: Mapping[Any, Any]) -> RankRun:
@@ -61,8 +66,14 @@ def run_of(row: Mapping[Any, Any]) -> RankRun:
     known: dict[str, Any] = {name: None if row[name] != row[name] else row[name] for name in _RUN}
     for name in ("severity", "text_severity"):
         known[name] = None if known[name] is None else int(known[name])
-    method, seed = known.pop("method"), known.pop("seed")
-    return ScenarioKey(**known), method, int(seed)
+    setting, seed = setting_of(known.pop("method"), known.pop("label")), known.pop("seed")
+    return ScenarioKey(**known), setting, int(seed)
+
+
+def setting_of(method: str, label: object) -> str:
+    """The name of a method's setting: the method's own, and behind a colon the label where it is not the title."""
+    usual = methods.title_of(method), methods.baseline().name
+    return f"{method}:{label}" if isinstance(label, str) and label != usual[0] and method != usual[1] else method
 
 
 def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
@@ -92,6 +103,12 @@ def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
     return _matrices(parts, list(runs), list(queries))
 
 
+def _clip_of(query: str) -> str:
+    """The clip of a caption, whose id is the clip's and a number where a clip may have several."""
+    clip, _, number = query.rpartition("#")
+    return clip if clip and number.isdecimal() else query
+
+
 def _numbered(
     frame: pd.DataFrame, runs: defaultdict[Any, int], queries: defaultdict[Any, int]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
@@ -119,6 +136,7 @@ def _matrices(
     for number, (group, _) in enumerate(runs):
         groups.setdefault(group, []).append(number)
     result = {}
+    ordered = sorted(queries)
     alphabetic = np.argsort(np.argsort(np.array(queries, str)))
     for group, members in groups.items():
         column_of = np.full(len(runs), -1, np.int64)
@@ -131,5 +149,7 @@ def _matrices(
         matrix[places, columns] = ranks
         if np.count_nonzero(matrix) != len(ranks):
             raise ManifestError(f"the ranks of {', '.join(group)} hold a query of a run twice: give each manifest once")
-        result[group] = Ranked({runs[number][1]: column for column, number in enumerate(members)}, matrix)
+        ids = (ordered[query] for query in present)
+        clips = pd.factorize(np.array([_clip_of(name) if group[2] == "t2v" else name for name in ids], object))[0]
+        result[group] = Ranked({runs[number][1]: column for column, number in enumerate(members)}, matrix, clips)
     return result

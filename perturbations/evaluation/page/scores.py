@@ -84,7 +84,7 @@ def _table(title: str, models: Sequence[Scores], categories: Mapping[str, Sequen
         columns.append(("all", _average([member for members in categories.values() for member in members])))
     of_models = {scores.model if len(models) > 1 else "": _of_model(scores, columns) for scores in models}
     data = pd.concat(of_models, names=["", "", "method"]).droplevel(1)
-    note = overview.counted(models, (scenario for _, column in columns[1:] for scenario, _ in column.weights))
+    note = overview.note_of(models, (scenario for _, column in columns[1:] for scenario, _ in column.weights))
     return PageTable(title, data, ".1f", note, forms=("csv", "tex"))
 
 
@@ -106,10 +106,11 @@ def _of_model(scores: Scores, columns: Sequence[tuple[str, IntervalColumn]]) -> 
 def _marked(scores: Scores, column: IntervalColumn, below: Sequence[str]) -> dict[str, Sequence[object]]:
     """The parts of a column, and what stands below its methods; with several seeds, the deviation over them."""
     metric, names = "recall_at_1", scores.methods
-    values = [scores.value(metric, method, column) for method in names]
-    samples = [scores.samples(metric, method, column) for method in names]
-    seeds = [scores.seed_values(metric, method, column) for method in names]
+    estimates = np.stack([scores.estimate(metric, method, column) for method in names])
+    seeds = [scores.of_seeds(metric, method, column)[:, 0] for method in names]
     spreads = [float(np.std(own, ddof=1)) if len(own) > 1 else None for own in seeds]
-    marked = overview.marked_methods(metric, values, samples, names)
+    spans = [scores.own_span(metric, column, own) for own in estimates]
+    marked = overview.marked_methods(scores, metric, estimates, names)
     empty = [""] * len(below)
-    return {"value": [*values, *below], "std": [*spreads, *empty], "mark": [*marked, *empty]}
+    parts: dict[str, Sequence[object]] = {"std": spreads, **overview.ends(spans), "mark": marked}
+    return {"value": [*estimates[:, 0].tolist(), *below], **{name: [*own, *empty] for name, own in parts.items()}}

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from perturbations.evaluation.protocols.registry import EvaluationProtocol, PaperProtocols
+from perturbations.evaluation.stated import (
+    CLEAN,
+    StatedCell,
+    StatedKey,
+    StatedModel,
+    StatedPart,
+    StatedRun,
+    impossible,
+    named,
+    needs_features,
+    runs_of,
+)
+from perturbations.plan.mixes import SHARES
+from perturbations.suites.published import Published
+from perturbations.tta.methods import registry as methods
 
 _METHODS = ("tent", "read", "sar", "eata", "tcr", "hatvtr")
 _HYPERPARAMETERS = {"seeds": [42], "batch_size": 16, "num_frames": 12, "steps": 3}  # App. B.3, C.1, released code
@@ -40,10 +57,11 @@ def _protocol(
     needs: dict[str, str] = _FINE_TUNED,
     unstated: tuple[str, ...] = (_FRAMES,),
 ) -> EvaluationProtocol:
+    is_table = table.isdecimal()
     return EvaluationProtocol(
-        name=f"hat_vtr_table_{table}",
+        name=f"hat_vtr_table_{table}" if is_table else f"hat_vtr_{table}",
         paper="hat_vtr",
-        tables=(table,),
+        tables=(table,) if is_table else (),
         summary=summary,
         datasets=datasets,
         evaluation=evaluation,
@@ -60,7 +78,9 @@ def _perturbed(directions: Sequence[str], suites: Sequence[str], severities: Any
 
 
 def _of_captions(perturbations: Sequence[str]) -> dict[str, Any]:
-    return {"variant": "released", "captions": {"perturbations": list(perturbations), "severities": "all"}}
+    """The keys of the suite of captions, of which no videos are made."""
+    captions = {"perturbations": list(perturbations), "severities": "all"}
+    return {"variant": "released", "perturbations": [], "captions": captions}
 
 
 def _videos(
@@ -71,12 +91,13 @@ def _videos(
     perturbations: Sequence[str] | str = "all",
     summary: str = "",
     unstated: tuple[str, ...] = (_FRAMES,),
+    needs: dict[str, str] = _FINE_TUNED,
     **changed: Any,
 ) -> EvaluationProtocol:
     spoken = summary or f"12 perturbations of videos at severity {', '.join(map(str, severities))}"
     evaluation = _perturbed(["v2t"], ["mlvp"], list(severities), **changed)
     suites = {"mlvp": {"variant": "released", "perturbations": perturbations}}
-    return _protocol(table, f"v2t, {dataset}: {spoken}", (dataset,), evaluation, suites, unstated=unstated)
+    return _protocol(table, f"v2t, {dataset}: {spoken}", (dataset,), evaluation, suites, needs, unstated)
 
 
 def _captions(table: str, dataset: str) -> EvaluationProtocol:
@@ -93,17 +114,96 @@ def _unperturbed(table: str, setting: str, datasets: tuple[str, ...], needs: dic
     return _protocol(table, summary, datasets, {**evaluation, **_HYPERPARAMETERS}, {"mlvp": {}}, needs)
 
 
+def _setting(label: str, **parameters: float | bool) -> dict[str, Any]:
+    return {"name": "hatvtr", "label": label, "parameters": parameters}
+
+
+_NO_HSM = {"hsm_targets": False, "hsm_rerank": False}
+_LOSSES = ("inter", "intra", "global", "frame", "entropy")
+
+
+def _only(label: str, *losses: str) -> dict[str, Any]:
+    """HAT-VTR with these losses alone."""
+    return _setting(label, **{name: False for name in _LOSSES if name not in losses})
+
+
+_HSM_STAGES = (
+    _setting("without HSM", **_NO_HSM),
+    _setting("HSM in target selection", hsm_rerank=False),
+    _setting("HSM in re-ranking", hsm_targets=False),
+    "hatvtr",
+)
+"""Tab. 6."""
+
+_OF_LOSSES = (
+    _only("inter", "inter"),
+    _only("inter and intra", "inter", "intra"),
+    _only("global", "global"),
+    _only("frame", "frame"),
+    _only("global and frame", "global", "frame"),
+    _only("NA", "entropy"),
+    "hatvtr",
+)
+"""Tab. 7."""
+
+_ALPHA_BETA = tuple(
+    "hatvtr" if (alpha, beta) == (100, 10) else _setting(f"alpha {alpha}, beta {beta}", alpha=alpha, beta=beta)
+    for alpha in (10, 100, 500)
+    for beta in (10, 100, 500)
+)
+"""Tab. 12."""
+
+
+_CHALLENGING = (
+    _setting("without HSM", **_NO_HSM),
+    _only("without adaptation"),
+    "hatvtr",
+)
+"""Tab. 38."""
+
+_SENSITIVITY: dict[str, tuple[float, ...]] = {
+    "m": (0.1, 0.3, 0.7, 0.9),
+    "t": (1, 5, 20),
+    "lr": (1e-5, 1e-4, 1e-3),
+    "temperature": (0.01, 0.05, 0.1),
+    "k": (50, 200, 300),
+    "memory": (8, 24, 32),
+}
+"""Fig. 5 (b) to 7: the values beside the default ones."""
+
+_CURVES = (
+    "hatvtr",
+    *(_setting(f"{name} {value:g}", **{name: value}) for name, values in _SENSITIVITY.items() for value in values),
+)
+
+
 def _six(table: str, summary: str, datasets: tuple[str, ...] = ("msrvtt",), **changed: Any) -> EvaluationProtocol:
-    """The six perturbations of each modality of App. B.3; a row of the table is one setting of the parameters."""
-    changed = {"methods": ["hatvtr"], **changed}
+    """The six perturbations of each modality of App. B.3; a row of the table is one setting of the parameters.
+
+    The presets differ in methods and seeds alone, so that one after the other runs over one corpus.
+    """
+    return _chosen(table, f"six perturbations each: {summary}", _SIX_VIDEO, _SIX_TEXT, datasets, **changed)
+
+
+def _chosen(
+    table: str,
+    summary: str,
+    videos: Sequence[str],
+    texts: Sequence[str],
+    datasets: tuple[str, ...] = ("msrvtt",),
+    unstated: tuple[str, ...] = (_FRAMES,),
+    **changed: Any,
+) -> EvaluationProtocol:
+    """Some perturbations of each modality, which is the query in its direction."""
+    changed = {**changed, "methods": [*changed.get("methods", ["hatvtr"])]}
     evaluation = _perturbed(["v2t", "t2v"], ["mlvp", "mm_robustness"], _CAPTION_SEVERITIES, **changed)
     suites = {
-        "mlvp": {"variant": "released", "perturbations": list(_SIX_VIDEO)},
-        "mm_robustness": _of_captions(_SIX_TEXT),
+        "mlvp": {"variant": "released", "perturbations": list(videos)},
+        "mm_robustness": _of_captions(texts),
     }
     bank = {"querybank": "the dataset of training queries"} if "qbnorm" in changed["methods"] else {}
-    summary = f"both directions, six perturbations each: {summary}"
-    return _protocol(table, summary, datasets, evaluation, suites, {**_FINE_TUNED, **bank})
+    needs = {**_FINE_TUNED, **bank}
+    return _protocol(table, f"both directions, {summary}", datasets, evaluation, suites, needs, unstated)
 
 
 _CROSS = {
@@ -114,7 +214,94 @@ _CROSS = {
     "29": ("activitynet", "msvd"),
     "30": ("lsmdc", "msvd"),
 }
-_NO_SEVERITY = "the severity of this table: 5, as in Table 1"
+_NO_SEVERITY = "the severity of this table: 5, as in Table 1; of captions 7, 2, 1, as in Table 3"
+_NO_MODEL = "the dataset and the model: MSRVTT and CLIP4Clip, whose numbers Tables 1 and 3 repeat"
+
+
+# --- what its cells state ---------------------------------------------------------------------------------------------
+
+_MODELS = {
+    "CLIP4Clip": StatedModel(name="CLIP4Clip", pooling="clip4clip", backbone="clip ViT-B/32"),
+    "Xpool": StatedModel(name="Xpool", pooling="xpool", backbone="clip ViT-B/32"),
+    "CLIP": StatedModel(name="CLIP", pooling="clip4clip", backbone="clip ViT-B/32"),
+    "CLIP-ViT-B/32": StatedModel(name="CLIP-ViT-B/32", pooling="clip4clip", backbone="clip ViT-B/32"),
+    "CLIP-ViT-B/16": StatedModel(name="CLIP-ViT-B/16", pooling="clip4clip", backbone="clip ViT-B/16"),
+    "BLIP-ViT-B/16": StatedModel(name="BLIP-ViT-B/16", pooling="clip4clip", backbone="blip ViT-B/16"),
+}
+_SETTINGS = {"unstated": "qgs_zero_shot"}
+"""Table 16 does not say whether its models were fine-tuned: here they are as pretrained."""
+
+_CHANGED: dict[str, dict[str, Any]] = {
+    "without HSM in target selection and reranking": _NO_HSM,
+    "with HSM in target selection only": {"hsm_rerank": False},
+    "with HSM in reranking only": {"hsm_targets": False},
+    "without adaptation (HSM only)": dict.fromkeys(_LOSSES, False),
+    "without HSM": _NO_HSM,
+}
+"""What Tables 6 and 38 say of HAT-VTR: its parameters that differ from the published ones."""
+
+_PUBLISHED = {"alpha": 100.0, "beta": 10.0}
+_NAMES = {"hsm+qbnorm": "hsm_qbnorm"}
+_SEED = re.compile(r"seed (\d+)")
+
+
+def stated(cell: Published) -> StatedCell:
+    """What a cell states (Sec. 5, App. B to D)."""
+    if cell.metric in ("ms_per_query", "wall_s"):
+        gpu = "RTX A6000" if "A6000" in cell.setting else "RTX 4090"
+        return StatedCell(status="needs GPU", reason=f"a time on an {gpu}: the section Cost has this machine's")
+    method, changed = _method(cell.method)
+    if method not in methods.methods():
+        return impossible(f"no method of this package is {cell.method}")
+    model = _MODELS.get(cell.model, StatedModel(name=cell.model))
+    setting = cell.setting.partition(" ")[0]
+    seed = _SEED.search(cell.note)
+    key = StatedKey(
+        dataset=cell.dataset,
+        parts=(StatedPart(cell.direction, cell.side, _runs(cell)),),
+        metric=cell.metric,
+        model=replace(model, setting=_SETTINGS.get(setting, setting)),
+        method=method,
+        changed=tuple(sorted(changed.items())),
+        seed=int(seed[1]) if seed else 42,
+        batch_size=16,
+    )
+    if model.pooling:
+        return StatedCell(status="shown", reason="", key=key)
+    if method == "none":
+        return needs_features(key)
+    return StatedCell(status="needs weights", reason=f"no backbone loads {cell.model}, whose weights would adapt")
+
+
+def _method(printed: str) -> tuple[str, dict[str, Any]]:
+    """A method of this package, and its parameters that differ from the published ones."""
+    name, _, row = printed.partition(" ")
+    values = {key: float(value) for key, _, value in (part.partition("=") for part in row.split()) if value}
+    changed = _CHANGED.get(row, {key: value for key, value in values.items() if value != _PUBLISHED[key]})
+    return _NAMES.get(name, name), changed
+
+
+def _runs(cell: Published) -> tuple[StatedRun, ...]:
+    """The scenarios that a cell is the mean of."""
+    if cell.perturbation == "clean":
+        return CLEAN
+    if cell.modality == "text":
+        return _some(cell, runs_of(cell.suite, "text", _CAPTION_SEVERITIES), _TEXTS, _SIX_TEXT)
+    if cell.table == "18":
+        shares = SHARES if cell.perturbation == "all" else (float(cell.perturbation.split()[1]),)
+        return tuple(StatedRun("mlvp", "all", None, mix="mixed_types", share=share) for share in shares)
+    if cell.severity == "mixed":
+        every = [run._replace(severity=None, mix="mixed_severity") for run in runs_of("mlvp", "video", [0])]
+    else:
+        every = list(runs_of("mlvp", "video", [int(cell.severity)]))
+    return _some(cell, every, [run.perturbation for run in every], _SIX_VIDEO)
+
+
+def _some(
+    cell: Published, runs: Iterable[StatedRun], every: Sequence[str], six: Sequence[str]
+) -> tuple[StatedRun, ...]:
+    return named(runs, {"all": every, "avg6": six}.get(cell.perturbation, [cell.perturbation]))
+
 
 PROTOCOLS = PaperProtocols(
     paper="hat_vtr",
@@ -123,29 +310,49 @@ PROTOCOLS = PaperProtocols(
     metric="recall_at_1",
     scores=(),
     source="",
+    stated=stated,
     protocols=(
         _videos("1", "msrvtt"),
         _videos("2", "activitynet"),
         _captions("3", "msrvtt"),
         _unperturbed("4", "qgs_cross", _CROSS["4"], _OF_ANOTHER),
         _unperturbed("5", "qgs_zero_shot", ("msrvtt", "activitynet"), {"pretrained": _ENCODER}),
-        _six("6", "HSM where targets are chosen and in re-ranking, `parameters.hatvtr.hsm_targets`, `hsm_rerank`"),
-        _six("7", "the losses, `parameters.hatvtr.entropy`, `inter`, `intra`, `global`, `frame`"),
+        _six("6", "HSM where targets are chosen and in re-ranking", methods=_HSM_STAGES),
+        _six("7", "the losses", methods=_OF_LOSSES, unstated=(_FRAMES, "which losses some of its rows combine")),
         _six("11", "five seeds", ("msrvtt", "activitynet"), seeds=[42, 0, 100, 200, 512]),
-        _six("12", "`parameters.hatvtr.alpha` and `beta`", ("msrvtt", "activitynet")),
-        _videos(
+        _six("12", "HSM's alpha and beta", ("msrvtt", "activitynet"), methods=_ALPHA_BETA),
+        _chosen(
             "13",
-            "msrvtt",
-            perturbations=["gaussian_noise", "motion_blur", "temporal_scrambling"],
-            summary="hubness of three perturbations at severity 5",
+            "hubness of three perturbations of videos and two of captions",
+            ("gaussian_noise", "motion_blur", "temporal_scrambling"),
+            ("ocr", "back_translation"),
+            unstated=(_FRAMES, _NO_SEVERITY),
             methods=["tcr", "hatvtr"],
         ),
-        _six("14", "methods against hubs", methods=["qbnorm", "tcr", "hatvtr"]),
+        _six(
+            "14",
+            "methods against hubs",
+            methods=["qbnorm", "hsm_qbnorm", "hatvtr"],
+            unstated=(_FRAMES, "how HSM and QB-Norm are combined: HSM's weights on QB-Norm's scores"),
+        ),
+        _six(
+            "figures",
+            "HAT-VTR's curves of sensitivity, Fig. 5 (b) to 7",
+            ("msrvtt", "activitynet"),
+            methods=_CURVES,
+            unstated=(
+                _FRAMES,
+                "values between those that the text names",
+                "batch sizes: another run with `batch_size`",
+            ),
+        ),
         _videos(
             "16",
             "msrvtt",
             summary="other backbones, 12 perturbations at severity 5",
-            unstated=(_FRAMES, _NO_SEVERITY, "whether the backbones were fine-tuned"),
+            unstated=(_FRAMES, _NO_SEVERITY, "whether the backbones were fine-tuned: they are as pretrained"),
+            needs={"pretrained": "CLIP ViT-B/32, CLIP ViT-B/16 or BLIP ViT-B/16"},
+            setting="qgs_zero_shot",
         ),
         _videos(
             "17",
@@ -171,5 +378,21 @@ PROTOCOLS = PaperProtocols(
         *(_unperturbed(table, "qgs_cross", pair, _OF_ANOTHER) for table, pair in _CROSS.items() if table != "4"),
         _unperturbed("31", "qgs_zero_shot", ("lsmdc", "msvd"), {"pretrained": _ENCODER}),
         *(_videos(str(31 + severity), "msrvtt", severities=(severity,)) for severity in (1, 2, 3, 4)),
+        _chosen(
+            "38",
+            "HAT-VTR without training, or without HSM",
+            ("temporal_scrambling",),
+            ("back_translation",),
+            unstated=(_FRAMES, _NO_SEVERITY, _NO_MODEL),
+            methods=_CHALLENGING,
+        ),
+        _chosen(
+            "39",
+            "hubness and R@1, clean and under two perturbations each",
+            ("gaussian_noise", "temporal_scrambling"),
+            ("ocr", "back_translation"),
+            unstated=(_FRAMES, _NO_SEVERITY, _NO_MODEL),
+        ),
     ),
+    not_read={"9": "times of the parts of HAT-VTR on an RTX 4090"},
 )

@@ -6,7 +6,11 @@ So it is the query in one direction and the gallery in the other. RSUM is the su
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perturbations.evaluation.protocols.registry import EvaluationProtocol, PaperProtocols
+from perturbations.evaluation.stated import CLEAN, StatedCell, StatedKey, StatedModel, StatedPart, named, runs_of
+from perturbations.suites.published import Published
 
 _SEVERITIES = {"character": [3, 4, 5, 6, 7], "word": [3, 4, 5, 6, 7], "sentence": [1]}
 """The paper's five levels, 0.15 to 0.35, are severities 3 to 7 of the suite."""
@@ -18,11 +22,11 @@ _UNSTATED = (
 )
 
 
-def _protocol(table: str, what: str, **kept: object) -> EvaluationProtocol:
+def _protocol(tables: Sequence[str], what: str, **kept: object) -> EvaluationProtocol:
     return EvaluationProtocol(
-        name=f"mm_robustness_table_{table}",
+        name=f"mm_robustness_table_{tables[0]}",
         paper="mm_robustness",
-        tables=(table,),
+        tables=tuple(tables),
         summary=f"both directions, {what} perturbed: query in one, gallery in the other; RSUM and MMI",
         datasets=("flickr30k", "coco"),
         evaluation={
@@ -39,6 +43,31 @@ def _protocol(table: str, what: str, **kept: object) -> EvaluationProtocol:
     )
 
 
+_IMAGES = "no adapter reads Flickr30K or COCO"
+_SETTINGS = {"zero-shot": "qgs_zero_shot", "fine-tuned": "qs"}
+_DIRECTIONS = {"i2t": ("v2t",), "t2i": ("t2v",), "i2t+t2i": ("v2t", "t2v")}
+
+
+def stated(cell: Published) -> StatedCell:
+    """What a cell states (Sec. 5.5 and 5.6): images stand where this package has videos.
+
+    The modality that is perturbed is the query in one direction and the gallery in the other.
+    """
+    by_text = cell.modality == "text"
+    runs = runs_of("mm_robustness", "text", _SEVERITIES) if by_text else runs_of("mm_robustness", "video", range(1, 6))
+    asking = "t2v" if by_text else "v2t"
+    if cell.perturbation != "all":
+        runs = CLEAN if cell.perturbation == "clean" else named(runs, [cell.perturbation])
+    parts = tuple(
+        StatedPart(direction, "none" if runs == CLEAN else "query" if direction == asking else "gallery", runs)
+        for direction in _DIRECTIONS[cell.direction]
+    )
+    pooling = "clip4clip" if cell.model == "CLIP" else ""
+    model = StatedModel(name=f"{cell.model} {cell.setting}", pooling=pooling, setting=_SETTINGS[cell.setting])
+    key = StatedKey(dataset=cell.dataset, parts=parts, metric=cell.metric, of="rsum", model=model)
+    return StatedCell(status="needs images", reason=_IMAGES, key=key)
+
+
 PROTOCOLS = PaperProtocols(
     paper="mm_robustness",
     title="MM-Robustness",
@@ -46,8 +75,15 @@ PROTOCOLS = PaperProtocols(
     metric="rsum",
     scores=("mmi",),
     source="Qiu et al., Sec. 5.5",
+    stated=stated,
     protocols=(
-        _protocol("1", "images", draw="frame", captions={"perturbations": []}),
-        _protocol("2", "texts", perturbations=[], captions={"perturbations": "all", "severities": "all"}),
+        _protocol(["1", *map(str, range(10, 16))], "images", draw="frame", captions={"perturbations": []}),
+        _protocol(
+            ["2", *map(str, range(16, 22))],
+            "texts",
+            perturbations=[],
+            captions={"perturbations": "all", "severities": "all"},
+        ),
     ),
+    not_read=dict.fromkeys("3456", "visual reasoning and visual entailment, no retrieval"),
 )

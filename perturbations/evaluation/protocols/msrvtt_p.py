@@ -10,6 +10,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from perturbations.evaluation.protocols.registry import EvaluationProtocol, PaperProtocols
+from perturbations.evaluation.stated import (
+    StatedCell,
+    StatedKey,
+    StatedModel,
+    StatedPart,
+    StatedRun,
+    impossible,
+    needs_features,
+    runs_of,
+)
+from perturbations.suites import registry
+from perturbations.suites.published import Published
 
 _TABLE_4 = (
     *("insert_adv", "append_irr"),
@@ -24,14 +36,20 @@ _UNSTATED = ("k of R@k in the tables: 5, as in the figures", "which of the autho
 
 
 def _protocol(
-    table: str, sides: Sequence[str], summary: str, *, videos: Any = "all", captions: Any = "all"
+    table: str,
+    sides: Sequence[str],
+    summary: str,
+    *,
+    videos: Any = "all",
+    captions: Any = "all",
+    datasets: tuple[str, ...] = ("msrvtt", "youcook2"),
 ) -> EvaluationProtocol:
     return EvaluationProtocol(
         name=f"msrvtt_p_table_{table}",
         paper="msrvtt_p",
         tables=(table,),
         summary=f"t2v: {summary}",
-        datasets=("msrvtt", "youcook2"),
+        datasets=datasets,
         evaluation={
             "setting": "qgs_zero_shot",
             "directions": ["t2v"],
@@ -53,6 +71,62 @@ def _protocol(
     )
 
 
+_SEVERITIES = range(1, 6)
+_SETTINGS = {"zero-shot": "zs", "fine-tuned": "ft"}
+_WITHOUT_BIAS = ("youcook2",)
+"""The datasets whose captions say nothing of gender."""
+
+_GROUPS: dict[str, tuple[str, ...]] = {
+    "all but DropText and Positional": ("AddText", "Bias", "ChangeChar", "TextStyle"),
+    "Machine": ("AddText", "Bias", "ChangeChar", "TextStyle"),
+    "Synthetic": ("DropText", "Positional"),
+}
+"""The categories of Table 4's and Table 12's groups. The heads Natural and Machine of Table 12 are exchanged: what is
+printed below Machine equals Table 4's captions, which hold no perturbation by a model but those of ChangeChar."""
+
+_BY_MODELS = ("ocr", "prefix_swap", "punctuation")
+"""Perturbations of ChangeChar that the paper calls machine-based (App. A.2), as all of SwapText are."""
+
+
+def stated(cell: Published) -> StatedCell:
+    """What a cell states (Sec. 4.3): t2v; perturbed videos are the gallery, perturbed captions the queries."""
+    if cell.metric in ("bleu4", "meteor", "rouge_f1"):
+        return impossible("no retrieval: BLEU-4 and METEOR of captions stand per perturbation on their corpus' page")
+    model = StatedModel(name=" ".join(filter(None, (cell.model, _SETTINGS.get(cell.setting, cell.setting)))))
+    key = StatedKey(
+        dataset=cell.dataset,
+        parts=(StatedPart("t2v", cell.side, _runs(cell)),),
+        metric=cell.metric,
+        of="recall_at_5",
+        model=model,
+    )
+    return needs_features(key)
+
+
+def _runs(cell: Published) -> tuple[StatedRun, ...]:
+    """The scenarios that a cell is the mean of."""
+    entries = {entry.name: entry.category for entry in registry.perturbations("msrvtt_p")}
+    left_out = {name for name, level in entries.items() if level == "Bias" and cell.dataset in _WITHOUT_BIAS}
+    if cell.side == "both":
+        combined = registry.suite("msrvtt_p").combined
+        assert combined is not None
+        return tuple(
+            StatedRun("msrvtt_p", video, combined.severity, text, 1)
+            for video in combined.video
+            for text in combined.text
+            if text not in left_out
+        )
+    by_text = cell.side == "query"
+    every = runs_of("msrvtt_p", "text", [1]) if by_text else runs_of("msrvtt_p", "video", _SEVERITIES)
+    runs = [run for run in every if run.perturbation not in left_out]
+    if cell.perturbation == "all":
+        return tuple(runs)
+    if cell.perturbation == "Natural":
+        return tuple(run for run in runs if entries[run.perturbation] == "SwapText" or run.perturbation in _BY_MODELS)
+    levels = _GROUPS.get(cell.perturbation, (cell.perturbation,))
+    return tuple(run for run in runs if entries[run.perturbation] in levels)
+
+
 PROTOCOLS = PaperProtocols(
     paper="msrvtt_p",
     title="MSRVTT-P and YouCook2-P",
@@ -60,8 +134,9 @@ PROTOCOLS = PaperProtocols(
     metric="recall_at_5",
     scores=("gamma_a", "gamma_r"),
     source="MSRVTT-P, Sec. 4.3",
+    stated=stated,
     protocols=(
-        _protocol("2", ["gallery"], "18 perturbations of videos x 5 severities, gamma_r"),
+        _protocol("2", ["gallery"], "18 perturbations of videos x 5 severities, gamma_r", datasets=("msrvtt",)),
         _protocol("3", ["query"], "35 perturbations of captions, gamma_r"),
         _protocol("4", ["gallery", "query"], "videos and captions by the way of training", captions=list(_TABLE_4)),
         _protocol("7", ["query"], "35 perturbations of captions, gamma_a"),
@@ -69,4 +144,5 @@ PROTOCOLS = PaperProtocols(
         _protocol("9", ["gallery", "query", "both"], "videos, captions, and 66 combinations of both at severity 3"),
         _protocol("12", ["query"], "natural, machine and synthetic perturbations of captions"),
     ),
+    not_read=dict.fromkeys(("10", "11"), "questions about videos, no retrieval"),
 )

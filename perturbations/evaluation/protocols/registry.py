@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from perturbations.base import shelf
 from perturbations.base.errors import ConfigError, ShelfError, did_you_mean, short
+from perturbations.evaluation.stated import StatedCell
+from perturbations.suites import registry as suites
+from perturbations.suites.published import Published
 
 _SHELF = "perturbations.evaluation.protocols"
 
@@ -57,7 +60,9 @@ class PaperProtocols:
         metric: the column of results that its robustness scores are of; "rsum" is of both directions.
         scores: its robustness scores: of "gamma_a", "gamma_r", "mmi".
         source: section of the paper that defines these scores of this metric.
+        stated: what a cell of its tables states: its key, and whether runs of this package can have it.
         protocols: in the order of its tables.
+        not_read: its tables of results whose numbers are not among the published cells, and why.
     """
 
     paper: str
@@ -66,7 +71,9 @@ class PaperProtocols:
     metric: str
     scores: tuple[str, ...]
     source: str
+    stated: Callable[[Published], StatedCell]
     protocols: tuple[EvaluationProtocol, ...]
+    not_read: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache
@@ -116,9 +123,9 @@ def applied(raw: Any) -> Any:
         written = raw.get(key)
         if own and (written is None or isinstance(written, dict)):
             result[key] = {**_plain(own), **(written or {})}
-    suites = raw.get("suites")
-    if wanted.suites and (suites is None or isinstance(suites, dict)):
-        result["suites"] = dict(suites or {})
+    given = raw.get("suites")
+    if wanted.suites and (given is None or isinstance(given, dict)):
+        result["suites"] = dict(given or {})
         for suite, own in wanted.suites.items():
             written = result["suites"].get(suite)
             if written is None or isinstance(written, dict):
@@ -143,10 +150,31 @@ def replaced(name: str, config: Mapping[str, Any]) -> list[str]:
     return keys
 
 
-def lacking(name: str, config: Mapping[str, Any]) -> list[str]:
-    """What the protocol needs of the user and the values of a section `evaluation` do not have, one line each."""
-    needs = protocol(name).needs
-    return [f"evaluation.{key}: {name} needs {what}" for key, what in needs.items() if config.get(key) is None]
+def lacking(name: str, config: Mapping[str, Any], dataset: str = "", donors: str | None = None) -> list[str]:
+    """What the protocol needs of the user and a configuration does not have, one line each.
+
+    `config` holds the values of the section `evaluation`, `donors` is the dataset that a dataset's donors come from.
+    """
+    wanted = protocol(name)
+    lines = [f"evaluation.{key}: {name} needs {what}" for key, what in wanted.needs.items() if config.get(key) is None]
+    if donors in (None, dataset) and (taking := _takes_donors(wanted)):
+        lines.append(
+            f"datasets.{dataset}.donors: {name} needs another dataset, of training clips, for {', '.join(taking)}: the "
+            "papers' donors are no clips of the evaluated split"
+        )
+    return lines
+
+
+def _takes_donors(wanted: EvaluationProtocol) -> list[str]:
+    """The perturbations of a protocol's videos that take frames of other clips."""
+    evaluated = wanted.evaluation.get("suites", ())
+    asked = {suite: own.get("perturbations", "all") for suite, own in wanted.suites.items() if suite in evaluated}
+    return [
+        entry.name
+        for suite, names in asked.items()
+        for entry in suites.perturbations(suite, "video")
+        if "donors" in entry.parameters(entry.severities[-1]) and (names == "all" or entry.name in names)
+    ]
 
 
 def _plain(value: Any) -> Any:

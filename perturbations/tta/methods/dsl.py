@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def _dsl(task: Task, batches: Batches) -> BatchScores:
-    """Similarities times their softmax over all queries, which must all be known first. O(Q N_G) time and memory."""
+    """Similarities times their softmax over all queries, which must all be known first. O(Q N_G) time and memory.
+
+    As log(S softmax(scale S)) / scale, which has the same order and stays within float32, where the softmax does not.
+    """
     from perturbations.tta.rescoring import after_all
 
     scale = task.values["scale"]
@@ -23,10 +26,11 @@ def _dsl(task: Task, batches: Batches) -> BatchScores:
 
 
 def _dual_softmax(similarities: Tensor, scale: float) -> Tensor:
-    """S * softmax over queries of scale x S, for similarities of all Q queries, Q x N_G."""
-    import torch
+    """Numbers in the order of S * softmax over queries of scale x S, for similarities of all Q queries, Q x N_G."""
+    from perturbations.tta.rescoring import log_mass, signed
 
-    return similarities * torch.softmax(scale * similarities, dim=0)
+    logs = similarities + (similarities.abs().log() - log_mass([similarities], scale)) / scale
+    return signed(similarities, logs)
 
 
 METHOD = Method(
@@ -36,7 +40,7 @@ METHOD = Method(
     place=70,
     run=_dsl,
     minimizes="nothing: dual softmax over all queries",
-    gives="re-weighted cosines",
+    gives="re-weighted cosines, as logarithms",
     needs_all_queries=True,
     own=(
         Parameter(

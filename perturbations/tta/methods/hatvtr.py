@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perturbations.base.bounds import SHARE, Range, whole
-from perturbations.tta.methods.registry import RELIABLE, Method, Rates
+from perturbations.tta.methods.registry import HSM, RELIABLE, Method, Rates
 from perturbations.tta.parameters import FLAG, Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from perturbations.tta.task import Batches, BatchScores, Task
-
-
-_HISTORY = 0.1
-"""Batches in the hubness memory, as a share of the gallery's size (released code; the paper's K is 100 of 1,000)."""
 
 
 _LOSSES = {
@@ -36,15 +31,14 @@ def hatvtr(task: Task, batches: Batches) -> BatchScores:
     import torch
     from torch.nn.functional import mse_loss
 
-    from perturbations.tta.hsm import HubnessMemory, Weighting
+    from perturbations.tta.hsm import memory_of
     from perturbations.tta.losses import entropy, fraction, gap, robust_entropy, scatter, unit
     from perturbations.tta.memory import PairMemory
 
     compare = task.comparison(normalized=True)
     videos_ask = task.direction == "v2t"
     values = task.values
-    weighting = Weighting(values["alpha"], values["beta"], values["m"])
-    history = HubnessMemory(int(values["k"] or 0) or fraction(_HISTORY, len(task.gallery)), weighting)
+    history = memory_of(values, len(task.gallery))
     memory = PairMemory(values["memory"], largest_first=True)
     share, t, targets = values["share"], values["t"], values["hsm_targets"]
     losses = [name for name in _LOSSES if values[name]]
@@ -111,28 +105,7 @@ METHOD = Method(
     rates=Rates(v2t=3e-4, t2v=3e-5),
     own=(
         *RELIABLE,
-        Parameter(
-            "alpha",
-            Range(0, 1e6),
-            100.0,
-            "factor in HSM's softmax of columns: how popular an item is",
-            "HAT-VTR, Sec. 5.4 and Tab. 12",
-        ),
-        Parameter(
-            "beta",
-            Range(0, 1e6),
-            10.0,
-            "factor in HSM's softmax of rows: how sure a query is",
-            "HAT-VTR, Sec. 5.4 and Tab. 12",
-        ),
-        Parameter("m", SHARE, 0.5, "weight of HSM's columns; rows have 1 - m", "HAT-VTR, Sec. 5.4 and Fig. 5 (b)"),
-        Parameter(
-            "k",
-            whole(1, 1_000_000),
-            None,
-            "batches in HSM; the default is a tenth of the gallery's size, at least 1",
-            "HAT-VTR, App. C.1 and Fig. 7 (b)",
-        ),
+        *HSM,
         _switch("hsm_targets", "HSM's scores choose the pseudo-positives", "HAT-VTR, Tab. 6"),
         _switch("hsm_rerank", "HSM re-ranks the final scores", "HAT-VTR, Tab. 6"),
         *(_switch(name, loss, "HAT-VTR, Tab. 7") for name, loss in _LOSSES.items()),

@@ -26,7 +26,8 @@ def _invgc(task: Task, batches: Batches) -> BatchScores:
     values = task.values
     share = values["share"] if values["local"] else None
     items = vectors(task.gallery)
-    moved = convolved(items, vectors(task.gallery_bank), values["rate_gallery"], share)
+    itself = task.gallery_bank is task.gallery
+    moved = convolved(items, vectors(task.gallery_bank), values["rate_gallery"], share, itself=itself)
     moved = unit(moved + convolved(items, vectors(task.bank), values["rate_query"], share))
     gallery = Gallery(task.direction, moved if task.direction == "v2t" else moved[:, None])
     compare = Comparison(task.model, gallery, task.timings, normalized=False)

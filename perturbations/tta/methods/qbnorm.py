@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 def _qbnorm(task: Task, batches: Batches) -> BatchScores:
     """Similarities normalized by those of the bank's M queries with each gallery item (Eq. 5 and 6 there).
 
-    exp(beta S) / sum over the bank of exp(beta S_bank). Dynamic (DIS): for queries whose nearest item is among the k
-    nearest of some query of the bank; others keep their similarities. Otherwise (IS): for all. Over the scenario's own
-    queries as the bank the two are the same, see `inverted_softmax`. O(M N_G) time once, O(N_G) memory.
+    S - (log of the sum over the bank of exp(beta S_bank)) / beta: the order of exp(beta S) / that sum, as cosines.
+    Dynamic (DIS): for queries whose nearest item is among the k nearest of some query of the bank; others keep their
+    similarities. Otherwise (IS): for all. Over the scenario's own queries as the bank the two are the same, see
+    `inverted_softmax`. O(M N_G) time once, O(N_G) memory.
     """
-    import torch
-
     from perturbations.tta.rescoring import activated, batch_by_batch, log_mass, nearest, of_bank
 
     compare = task.comparison()
@@ -31,7 +30,7 @@ def _qbnorm(task: Task, batches: Batches) -> BatchScores:
     hubs = nearest(of_bank(task, compare), task.values["k"]) if task.values["dynamic"] else None
 
     def rescore(similarities: Tensor) -> Tensor:
-        normalized = torch.exp(beta * similarities - mass)
+        normalized = similarities - mass / beta
         return normalized if hubs is None else activated(similarities, normalized, hubs)
 
     yield from batch_by_batch(task, batches, compare, rescore)
@@ -44,7 +43,7 @@ METHOD = Method(
     place=80,
     run=_qbnorm,
     minimizes="nothing: dynamic inverted softmax over `bank=`, training queries",
-    gives="normalized scores",
+    gives="cosines less each item's hubness",
     by_default=False,
     needs_bank=True,
     own=(

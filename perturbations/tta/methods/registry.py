@@ -56,6 +56,32 @@ RELIABLE = (
 )
 """Parameters of the methods that keep reliable pairs."""
 
+HSM = (
+    Parameter(
+        "alpha",
+        Range(0, 1e6),
+        100.0,
+        "factor in HSM's softmax of columns: how popular an item is",
+        "HAT-VTR, Sec. 5.4 and Tab. 12",
+    ),
+    Parameter(
+        "beta",
+        Range(0, 1e6),
+        10.0,
+        "factor in HSM's softmax of rows: how sure a query is",
+        "HAT-VTR, Sec. 5.4 and Tab. 12",
+    ),
+    Parameter("m", SHARE, 0.5, "weight of HSM's columns; rows have 1 - m", "HAT-VTR, Sec. 5.4 and Fig. 5 (b)"),
+    Parameter(
+        "k",
+        whole(1, 1_000_000),
+        None,
+        "batches in HSM; the default is a tenth of the gallery's size, at least 1",
+        "HAT-VTR, App. C.1 and Fig. 7 (b)",
+    ),
+)
+"""Parameters of the methods with a hubness suppression memory."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
@@ -146,6 +172,18 @@ def validated(name: str, given: Mapping[str, object]) -> dict[str, MethodValue]:
     Raises `ConfigError` with every mistake.
     """
     return checked(parameters(name), given, name)
+
+
+def effective(name: str, given: Mapping[str, MethodValue], direction: str) -> dict[str, MethodValue | None]:
+    """Every parameter of the method `name` in a direction; `given` comes from `validated`.
+
+    None where the value depends on the gallery, as the parameter's `about` says.
+    """
+    declared = method(name)
+    values = {**{parameter.name: parameter.default for parameter in declared.parameters}, **given}
+    if declared.rates is not None and values["lr"] is None:
+        values["lr"] = declared.rates.v2t if direction == "v2t" else declared.rates.t2v
+    return values
 
 
 def baseline() -> Method:

@@ -1,0 +1,142 @@
+"""Files of features by what is perturbed, as `perturb encode` writes and `perturb score` reads them, and their answers.
+
+A folder holds `clean.npz`, `SUITE/PERTURBATION/SEVERITY.npz`, `SUITE/PERTURBATION/mixed_severity.npz` and
+`SUITE/all/mixed_types_SHARE.npz`, or other suffixes that are read.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from perturbations.base import storage
+from perturbations.base.errors import AnnotationError, short
+from perturbations.datasets import parsing
+from perturbations.evaluation.planning import ALL, CLEAN, MIXED
+from perturbations.evaluation.stored_features import SUFFIXES
+from perturbations.plan.mixes import SHARES
+from perturbations.suites import registry
+
+Answers = Mapping[str, Sequence[str]]
+"""The gallery's ids that answer each listed query, by the query's id."""
+
+_RELEVANT = ("query_id", "gallery_id")
+"""The columns of a file of answers."""
+
+_MIXES = {"mixed_severity": None, **{f"mixed_types_{share}": share for share in SHARES}}
+"""The share of perturbed clips, by the name of a file."""
+
+
+class FeatureScenario(NamedTuple):
+    """What features are perturbed by; `severity` is None in mixes."""
+
+    suite: str
+    perturbation: str
+    severity: int | None = None
+    mix: str | None = None
+    share: float | None = None
+
+    @property
+    def category(self) -> str:
+        """The perturbation's category."""
+        return MIXED if self.mix else registry.get(f"{self.suite}/{self.perturbation}").category
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """The files of one side of a retrieval: the clean one, and perturbed ones by what they are perturbed by."""
+
+    clean: Path
+    perturbed: Mapping[FeatureScenario, Path] = field(default_factory=dict)
+
+
+def path_of(folder: Path, scenario: FeatureScenario | None) -> Path:
+    """The file of perturbed features, or of clean ones, in a folder."""
+    if scenario is None:
+        return folder / f"{CLEAN}.npz"
+    last = (
+        scenario.severity if scenario.mix is None else "_".join(map(str, filter(None, (scenario.mix, scenario.share))))
+    )
+    return folder / scenario.suite / scenario.perturbation / f"{last}.npz"
+
+
+def located(path: Path) -> FeatureSet:
+    """The files of features at a path: one file, or a folder as `perturb encode` writes it.
+
+    Raises `AnnotationError` for a folder without a clean file, for other names in it, and for two files of one name.
+    """
+    if not path.is_dir():
+        return FeatureSet(path)
+    held: dict[tuple[str, ...], Path] = {}
+    for file in sorted(path.rglob("*")):
+        parts = (*file.relative_to(path).parts[:-1], file.stem)
+        beside = file.suffix == ".csv" and any(file.with_suffix(suffix).is_file() for suffix in SUFFIXES)
+        if len(parts) not in (1, 3) or file.suffix not in (*SUFFIXES, ".csv") or beside or not file.is_file():
+            continue  # a CSV beside a tensor lists its ids
+        if parts in held:
+            raise AnnotationError(f"{held[parts]} and {file} are of the same features: delete one of them")
+        held[parts] = file
+    if (CLEAN,) not in held:
+        raise AnnotationError(f"{path} holds no {CLEAN}.npz: the features of what is not perturbed")
+    perturbed = {_scenario(file, parts): file for parts, file in held.items() if len(parts) == 3}
+    return FeatureSet(held[CLEAN,], perturbed)
+
+
+def _scenario(file: Path, parts: Sequence[str]) -> FeatureScenario:
+    suite, name, last = parts
+    if last in _MIXES and (_MIXES[last] is None or name == ALL):
+        if _MIXES[last] is None:
+            registry.get(f"{suite}/{name}")
+            return FeatureScenario(suite, name, mix=last)
+        return FeatureScenario(registry.suite(suite).name, name, mix="mixed_types", share=_MIXES[last])
+    entry = registry.get(f"{suite}/{name}")
+    if not last.isdecimal() or int(last) not in entry.severities:
+        raise AnnotationError(f"{file}: {entry.key} has no severity {short(last)}")
+    return FeatureScenario(suite, name, int(last))
+
+
+def combined(
+    clips: Iterable[FeatureScenario], texts: Iterable[FeatureScenario]
+) -> list[tuple[FeatureScenario, FeatureScenario]]:
+    """The combinations of perturbed clips and perturbed captions that suites declare, as far as both are there."""
+    highest = {(text.suite, text.perturbation): text for text in sorted(texts, key=lambda own: own.severity or 0)}
+    of_clips = {*clips}
+    pairs = []
+    for name in dict.fromkeys(clip.suite for clip in sorted(of_clips, key=str)):
+        declared = registry.suite(name).combined
+        if declared is None:
+            continue
+        for video in declared.video:
+            clip = FeatureScenario(name, video, declared.severity)
+            found = [highest[name, text] for text in declared.text if (name, text) in highest]
+            pairs += [(clip, text) for text in found if clip in of_clips]
+    return pairs
+
+
+def read_answers(path: Path) -> dict[str, list[str]]:
+    """The answers in a CSV of `query_id,gallery_id`, one pair per line. Raises `AnnotationError`.
+
+    A line without a gallery_id lists a query that nothing answers.
+    """
+    answers: dict[str, list[str]] = {}
+    for place, row in parsing.table(path, _RELEVANT):
+        if not isinstance(row, dict) or None in row or not row.get(_RELEVANT[0], "").strip() or _RELEVANT[1] not in row:
+            raise AnnotationError(f"{path}, line {place}: a line has a query_id and a gallery_id, and nothing else")
+        query, item = (row[name].strip() for name in _RELEVANT)
+        if item in answers.setdefault(query, []):
+            raise AnnotationError(f"{path}, line {place}: {short(query)} and {short(item)} stand there twice")
+        answers[query] += [item] if item else []
+    if not any(answers.values()):
+        raise AnnotationError(f"{path} lists no pair")
+    return answers
+
+
+def write_answers(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    """Write the CSV that `read_answers` reads: pairs of a query's id and the id of an item that answers it."""
+    content = io.StringIO()
+    csv.writer(content, lineterminator="\n").writerows([_RELEVANT, *pairs])
+    storage.write_text(path, content.getvalue())
