@@ -22,6 +22,7 @@ from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page import ranks
 from perturbations.evaluation.page.intervals import (
     CLEAN,
+    RECALLS,
     IntervalColumn,
     Scores,
     marks,
@@ -33,8 +34,9 @@ from perturbations.evaluation.result_sets import check_results, with_clean
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
+from perturbations.retrieval.bootstrap import separable
 from perturbations.verify import tree
-from perturbations.verify.manifest_check import ManifestCheck, Options, Summary
+from perturbations.verify.manifest_check import ManifestCheck, Options
 from perturbations.verify.tree import Manifest
 
 ONLY_CLEAN = IntervalColumn("clean", ((CLEAN, 1.0),))
@@ -68,12 +70,15 @@ def test_it_is_what_a_plain_loop_gives() -> None:
     np.testing.assert_allclose(low, [np.percentile(row, 2.5) for row in expected[1, :2]])
 
 
-def test_each_resample_draws_as_many_queries_as_there_are() -> None:
+def test_each_resample_draws_as_many_queries_as_there_are_and_equal_methods_differ_by_nothing() -> None:
     counts = draws(30, generator(), 200)
     assert counts.shape == (200, 30)
     assert (counts.sum(axis=1) == 30).all()
     assert (counts == draws(30, generator(), 200)).all()
     assert (counts != draws(30, generator("b"), 200)).any()
+    known = np.random.default_rng(1).integers(1, 20, (997, 1)).repeat(3, axis=1)
+    first, second, third = resampled_recall(draws(997, generator()), known, 5)
+    assert interval(first - second) == interval(third - second) == (0.0, 0.0)
 
 
 def test_parts_of_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,12 +87,6 @@ def test_parts_of_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = resampled_recall(counts, known, 5)
     monkeypatch.setattr("perturbations.retrieval.bootstrap._BLOCK", 200)
     np.testing.assert_array_equal(resampled_recall(counts, known, 5), whole)
-
-
-def test_equal_methods_differ_by_exactly_nothing() -> None:
-    known = np.random.default_rng(1).integers(1, 20, (997, 1)).repeat(3, axis=1)
-    first, second, third = resampled_recall(draws(997, generator()), known, 5)
-    assert interval(first - second) == interval(third - second) == (0.0, 0.0)
 
 
 def test_an_interval_holds_the_truth_as_often_as_it_says() -> None:
@@ -121,7 +120,7 @@ def of_ranks(method: str, known: Sequence[int], **more: Any) -> tuple[ResultRow,
     """A row of results and its ranks; a rank of 0 is a query that was not asked."""
     asked = {f"видео {place}": int(rank) for place, rank in enumerate(known) if rank > 0}
     row = result(method, **{**summary_of_ranks(list(asked.values())), "queries": len(asked), **more})
-    names = [name for name in RankRow.__dataclass_fields__ if name not in ("query_id", "rank")]
+    names = [name for name in RankRow.__dataclass_fields__ if name not in ("query_id", "rank", "retrieved")]
     about = {name: getattr(row, name) for name in names}
     return row, [RankRow(**about, query_id=query, rank=rank) for query, rank in asked.items()]
 
@@ -146,6 +145,11 @@ def read(folder: Path, known: Sequence[RankRow]) -> dict[Any, Ranked]:
     return ranks.read([folder / "r.parquet"])
 
 
+def change(scores: Scores, metric: str, column: IntervalColumn) -> Any:
+    """The change by TCR, and that in each resample."""
+    return scores.estimate(metric, "tcr", column) - scores.estimate(metric, "none", column)
+
+
 def scores_of(rows: Sequence[ResultRow], known: dict[Any, Ranked]) -> Scores:
     frame = pd.DataFrame([{name: getattr(row, name) for name in row.__dataclass_fields__} for row in rows])
     (of_directions,) = estimates.of(frame.assign(model_name="m"), known)
@@ -168,9 +172,9 @@ def test_the_order_of_rows_and_files_changes_nothing(tmp_path: Path) -> None:
     for run, column in first.runs.items():
         np.testing.assert_array_equal(first.ranks[:, column], second.ranks[:, second.runs[run]])
     column = mean_column("mid", scores_of(rows, whole).scenarios("mlvp", "query")["mid"])
-    changes = [scores_of(rows, ranked).change("recall_at_5", "tcr", column) for ranked in (whole, parts)]
-    assert changes[0][0] == changes[1][0]
-    np.testing.assert_array_equal(changes[0][1], changes[1][1])
+    np.testing.assert_array_equal(
+        *(change(scores_of(rows, ranked), "recall_at_5", column) for ranked in (whole, parts))
+    )
 
 
 def test_ranks_are_those_of_the_file(tmp_path: Path) -> None:
@@ -228,7 +232,7 @@ def test_scenarios_and_seeds_are_averaged_within_each_resample(tmp_path: Path) -
             fog = (recalls["fog", 1] + recalls["fog", 5]) / 2
             of_seeds.append((fog + recalls["rain", 5]) / 2)
         means[method] = (of_seeds[0] + of_seeds[1]) / 2
-    value, drawn = scores.change("recall_at_1", "tcr", column)
+    value, *_ = drawn = change(scores, "recall_at_1", column)
     (span,) = spans_of([drawn])
     assert span is not None
     np.testing.assert_allclose(list(span), np.percentile(means["tcr"] - means["none"], [2.5, 97.5]))
@@ -253,31 +257,25 @@ def test_a_run_without_ranks_has_no_interval(tmp_path: Path) -> None:
     kept = [row for row in known if (row.method, row.perturbation) != ("tcr", "rain")]
     scores = scores_of(rows, read(tmp_path, kept))
     whole = mean_column("mid", scores.scenarios("mlvp", "query")["mid"])
-    value, drawn = scores.change("recall_at_1", "tcr", whole)
-    assert np.isfinite(value)
-    assert drawn is None
-    assert scores.change("recall_at_1", "tcr", ONLY_CLEAN)[1] is not None
-    assert scores.samples("median_rank", "tcr", ONLY_CLEAN) is None
+    drawn = change(scores, "recall_at_1", whole)
+    assert np.isfinite(drawn[0])
+    assert spans_of([drawn]) == [None]
+    assert spans_of([change(scores, "recall_at_1", ONLY_CLEAN)]) != [None]
+    assert scores.estimate("median_rank", "tcr", ONLY_CLEAN).shape == (1,)
     missing = IntervalColumn("x", ((ranks.ScenarioKey("query", "mlvp", "snow", 5), 1.0),))
-    assert np.isnan(scores.value("recall_at_1", "tcr", missing))
-    assert scores.samples("recall_at_1", "tcr", missing) is None
+    assert np.isnan(scores.estimate("recall_at_1", "tcr", missing)).all()
 
 
-def test_ranks_of_other_runs_are_refused(tmp_path: Path) -> None:
+def test_rsum_is_the_sum_of_recalls_in_each_resample_and_ranks_of_other_runs_are_refused(tmp_path: Path) -> None:
     _, known = many()
     other, _ = many(seed=1)
     scores = scores_of(other, read(tmp_path, known))
     with pytest.raises(ManifestError, match=r"of different runs: v2t .*: recall_at_1 is .* by its ranks"):
-        scores.samples("recall_at_1", "none", ONLY_CLEAN)
-
-
-def test_rsum_is_the_sum_of_recalls_in_each_resample(tmp_path: Path) -> None:
+        scores.estimate("recall_at_1", "none", ONLY_CLEAN)
     rows, known = many(seeds=(42,))
     scores = scores_of(rows, read(tmp_path, known))
-    parts = [
-        scores.samples(metric, "none", ONLY_CLEAN) for metric in ("recall_at_1", "recall_at_5", "recall_at_10", "rsum")
-    ]
-    np.testing.assert_allclose(sum(part for part in parts[:3] if part is not None), parts[3])
+    *recalls, rsum = (scores.estimate(metric, "none", ONLY_CLEAN) for metric in (*RECALLS, "rsum"))
+    np.testing.assert_allclose(sum(recalls), rsum)
 
 
 @pytest.mark.parametrize(
@@ -295,14 +293,56 @@ def test_rsum_is_the_sum_of_recalls_in_each_resample(tmp_path: Path) -> None:
 def test_only_a_separable_best_is_marked_so(
     values: list[float], resampled: list[list[float]], lower: bool, expected: list[str]
 ) -> None:
-    assert marks(values, [np.asarray(row, np.float64) for row in resampled], lower=lower) == expected
+    assert marks(np.column_stack([values, np.tile(resampled, 500)]), lower=lower) == expected
 
 
 def test_without_resamples_the_best_value_is_marked() -> None:
-    assert marks([1, 3, 2, 3], [None] * 4) == ["", "best", "second", "best"]
-    assert marks([1, 3], [None, np.array([3.0, 3.0])]) == ["tie", "tie"], "what is unknown is not separable"
-    assert marks([], []) == []
-    assert spans_of([None, np.array([1.0, np.nan]), np.array([1.0, 1.0])]) == [None, None, (1.0, 1.0)]
+    assert marks(np.array([[1.0], [3], [2], [3]])) == ["", "best", "second", "best"]
+    unknown = np.array([[1.0, np.nan, np.nan], [3, 3, 3]])
+    assert marks(unknown) == ["tie", "tie"], "what is unknown is not separable"
+    assert marks(np.empty((0, 1))) == []
+    assert spans_of([np.array([1.0]), *unknown]) == [None, None, (3.0, 3.0)]
+
+
+def test_many_methods_are_compared_with_holms_correction() -> None:
+    """A difference that is off zero alone is not among ten; p-values of .02 and .04 are by 2 x .02 > .05 / 1."""
+    drawn = np.ones((3, 1000))
+    drawn[1, :10] = drawn[2, :20] = -1
+    assert separable(drawn[1:2]).tolist() == separable(drawn[2:]).tolist() == [True]
+    assert separable(drawn).tolist() == [True, True, True]
+    assert separable(drawn[[0, 1, 1, 2]]).tolist() == [True, False, False, False]
+    assert separable(np.array([[np.nan] * 9 + [1.0]])).tolist() == [False]
+
+
+def test_the_captions_of_a_clip_are_drawn_together(tmp_path: Path) -> None:
+    """20 captions per clip, which all hit or all miss: the interval is that of 30 clips, not of 600 captions."""
+    hits = np.repeat(np.arange(30) < 15, 20)
+    widths = []
+    for name in ("clip {}#{}", "caption {} {}"):
+        clean, known = of_ranks("none", np.where(hits, 1, 9).tolist(), direction="t2v")
+        ids = {row.query_id: name.format(*divmod(place, 20)) for place, row in enumerate(known)}
+        renamed = [replace(row, query_id=ids[row.query_id]) for row in known]
+        ((low, high),) = spans_of(
+            [scores_of([clean], read(tmp_path, renamed)).estimate("recall_at_1", "none", ONLY_CLEAN)]
+        )  # type: ignore[misc]
+        widths.append(high - low)
+    assert widths[0] == pytest.approx(2 * 1.96 * 100 * np.sqrt(0.25 / 30), rel=0.15)
+    assert widths[1] == pytest.approx(2 * 1.96 * 100 * np.sqrt(0.25 / 600), rel=0.15)
+
+
+def test_a_method_that_lost_its_clean_result_is_not_marked(tmp_path: Path) -> None:
+    rows, known = [], []
+    for method, clean, fog in (("none", 80, 40), ("tcr", 78, 45), ("invgc", 50, 60)):
+        for hits, about in ((clean, {}), (fog, FOG)):
+            row, of_row = of_ranks(method, [1] * hits + [9] * (100 - hits), **about)
+            rows.append(row)
+            known += of_row
+    scores = scores_of(rows, read(tmp_path, known))
+    assert scores.collapsed == {"invgc"}
+    column = mean_column("mid", scores.every("mlvp", "query"))
+    found = np.stack([scores.estimate("recall_at_1", method, column) for method in scores.methods])
+    best = marks(scores.competing(found, scores.methods))
+    assert dict(zip(scores.methods, best, strict=True)) == {"none": "second", "tcr": "best", "invgc": ""}
 
 
 def test_clean_results_are_of_the_same_queries_and_verified(tmp_path: Path) -> None:
@@ -320,7 +360,6 @@ def test_clean_results_are_of_the_same_queries_and_verified(tmp_path: Path) -> N
     for own, problems in ((paired, []), (wrong, ["clean_recall_at_1 is 75.0, and the ranks give 100.0"])):
         files.write(tmp_path / "results.parquet", RESULTS, own)
         read_again = Manifest(tmp_path / "results.parquet", RESULTS)
-        summary = Summary(read_again.path, len(own))
         beside = tree.read([tmp_path / "ranks.parquet"])
-        findings = check_results(ManifestCheck(beside, read_again, Options(), summary))
+        findings = check_results(ManifestCheck(beside, read_again, Options()))
         assert [finding.problem for finding in findings] == problems

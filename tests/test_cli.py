@@ -24,7 +24,7 @@ from perturbations.plan import listed as lists
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
-from perturbations.verify import tree
+from perturbations.verify import strangers, tree
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -33,22 +33,16 @@ def run(*arguments: str) -> int:
     return main(list(arguments))
 
 
-def test_list_names_every_perturbation_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_names_all_and_prints_one_or_the_nearest_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list") == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names == [entry.key for entry in registry.perturbations()]
-
-
-def test_list_prints_the_table_of_one(capsys: pytest.CaptureFixture[str]) -> None:
     for entry in registry.perturbations():
         assert run("list", entry.key) == 0
         shown = capsys.readouterr().out
         assert entry.source in shown
         for severity in entry.severities:
             assert all(str(value) in shown for value in entry.parameters(severity).values()), entry.key
-
-
-def test_a_wrong_name_is_one_line_with_the_nearest_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "mlvp/snwo") == 1
     message = capsys.readouterr().err
     assert "mlvp/snow" in message
@@ -72,13 +66,10 @@ def commands(command: str | None = None) -> set[str]:
     return set(names)
 
 
-def test_a_command_needs_no_other_module() -> None:
+def test_every_rule_calls_a_command_that_there_is_and_needs_no_other_module() -> None:
     for command in commands():
         assert command in commands(command)
         assert commands(command) < commands()
-
-
-def test_every_rule_calls_a_command_that_there_is() -> None:
     text = "".join(path.read_text() for path in (REPOSITORY / "workflow" / "rules").glob("*.smk"))
     called = set(re.findall(r'"perturb ((?:rule )?[a-z-]+)', text))
     assert len(called) > 10
@@ -145,7 +136,7 @@ def test_list_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
 @needs.wings("evaluation")
 def test_list_prints_methods_with_their_papers_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "methods") == 0
-    assert re.search(r"^hatvtr +HAT-VTR  HAT-VTR, Sec. 4; minimizes", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^hatvtr +HAT-VTR: HAT-VTR, Sec. 4; minimizes", capsys.readouterr().out, re.MULTILINE)
     assert run("list", "methods", "--json") == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["qbnorm"]["title"] == "QB-Norm"
@@ -162,23 +153,17 @@ def test_verify_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert [Path(entry["file"]).name for entry in by_name["damaged.parquet"]["problems"]] == ["damaged.parquet"]
 
 
-def test_video_writes_a_video(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_video_writes_a_video_and_never_over_its_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = clips.write_scene(tmp_path / "in put.mp4", scene(5, 48, 64))
     target = tmp_path / "out" / "put.mp4"
     assert run("video", str(source), str(target), "-p", "mlvp/fog", "-s", "3") == 0
     assert target.is_file()
     assert "5 frames" in capsys.readouterr().out
-
-
-def test_video_does_not_overwrite_its_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = clips.write_scene(tmp_path / "in.mp4", scene(5, 48, 64))
     before = source.read_bytes()
     assert run("video", str(source), str(source), "-p", "mlvp/fog", "-s", "3") == 1
     assert source.read_bytes() == before
     assert "is the input itself" in capsys.readouterr().err
-
-
-def test_video_says_what_is_wrong_with_its_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("video", str(tmp_path / "no.mp4"), str(tmp_path / "out.mp4"), "-p", "mlvp/fog", "-s", "3") == 1
     assert f"perturb: {tmp_path / 'no.mp4'}: no such file\n" == capsys.readouterr().err
 
@@ -193,6 +178,39 @@ def test_preview_draws_a_row_a_perturbation_and_a_column_a_severity(tmp_path: Pa
         sizes.append(cv2.imread(str(sheet)).shape)
     assert sizes[1][0] > sizes[0][0]
     assert sizes[1][1] == sizes[0][1]
+
+
+@needs.wings("report")
+def test_preview_of_a_video_needs_nothing_but_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = clips.write_scene(tmp_path / "in.mp4", scene(130, 48, 64))
+    monkeypatch.chdir(tmp_path)
+    assert run("preview", str(source)) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "left out, because they take frames of other videos (--donors): mlvp/event_insertion",
+        "in.preview.jpg",
+    ]
+    assert cv2.imread("in.preview.jpg").shape[0] > 11 * 120
+    assert run("preview", str(source), "-o", "sheet.gif") == 1
+    assert "its name must end in .png" in capsys.readouterr().err
+
+
+@needs.wings("report")
+def test_a_sheet_shows_the_frames_of_the_corpus_though_less_is_encoded(tmp_path: Path) -> None:
+    from perturbations.engine import rendering
+    from perturbations.engine.source import source_of
+    from perturbations.report import preview
+
+    row = clips.source_row(clips.write_scene(tmp_path / "in.mp4", scene(130, 48, 64)))
+    for key in ("mlvp/h264_compression", "mlvp/gaussian_noise"):
+        entry = registry.get(key)
+        clean, shown = preview.images_of(entry, row, [], severities=[3], seed=0, latest=30)
+        whole = recipe.make(entry, 3, seed=0, storage=recipe.Unstored())
+        planned = rendering.planned_clip(whole, source_of(row))
+        (frame,) = planned.frames(only={30})
+        assert np.array_equal(frame.image, shown), key
+        assert not np.array_equal(clean, shown), key
 
 
 def test_verify_without_manifests_says_so(
@@ -217,7 +235,7 @@ def test_verify_knows_the_files_of_ids_with_two_dots(tmp_path: Path) -> None:
     (folder / "out.mp4").touch()
     manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
     files.write(manifest, VIDEOS, rows, {"root": "../../.."})
-    assert [finding.place.name for finding in tree.strangers(tree.read([manifest]))] == ["out.mp4"]
+    assert [finding.place.name for finding in strangers.of_corpora(tree.read([manifest]))] == ["out.mp4"]
 
 
 def test_verify_counts_files_that_no_row_names_by_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

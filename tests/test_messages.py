@@ -10,10 +10,12 @@ from pathlib import Path
 import needs
 import pytest
 
-from perturbations.base import checkpoints
-from perturbations.base.errors import ConfigError, first_line
+from perturbations.base import checkpoints, limits
+from perturbations.base.errors import ConfigError, ManifestError, first_line
 from perturbations.cli.main import main
+from perturbations.exports.writing import caption_texts
 from perturbations.manifest import files
+from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import CAPTIONS, QUARANTINED, SOURCES, CaptionRow, SourceRow
 
 
@@ -83,3 +85,22 @@ def test_a_terminal_without_unicode_gets_escapes(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert rb"\u89c6\u9891 is damaged" in done.stdout
+
+
+# --- Ids, options and lists of a stranger, of any length and depth, end in an order or in one message ---
+
+
+DEEP = "[" * 100_000
+
+
+def test_captions_are_ordered_by_their_numbers_however_long() -> None:
+    ids = ["a#-", "a#0", "a#2", "a#10", "a#" + "9" * 5000, "a#1" + "0" * 5000]
+    assert sorted(set(ids), key=numbered) == ids
+
+
+def test_what_is_nested_too_deep_is_one_message(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="limits: a JSON object such as"):
+        limits.parse(DEEP)
+    (tmp_path / "test.jsonl").write_text(f'{{"clip_id": {DEEP}', encoding="utf-8")
+    with pytest.raises(ManifestError, match="does not list the videos of a test split"):
+        caption_texts.split_order(tmp_path / "test.jsonl")

@@ -16,7 +16,7 @@ from perturbations.base.errors import OutputError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import ANALYSES, VIDEOS
 from perturbations.report import objects, preview
-from perturbations.report.sheet import contact_sheet, write_png
+from perturbations.report.sheet import contact_sheet, write_picture
 
 Image = NDArray[np.uint8]
 RED, GREEN, BLUE = (200, 0, 0), (0, 180, 0), (0, 0, 190)
@@ -68,21 +68,15 @@ def test_images_keep_their_shape_in_a_common_cell() -> None:
     )
 
 
-def test_an_image_of_the_cell_size_is_not_resampled() -> None:
+def test_images_of_the_cell_size_very_wide_ones_and_none() -> None:
     image = np.random.default_rng(0).integers(0, 256, (40, 53, 3), np.uint8)
     sheet = contact_sheet([("", [image])], [""], cell_height=40)
     assert np.array_equal(sheet[8:48, 8:61], image)
     assert sheet.shape == (56, 69, 3)
-
-
-def test_a_very_wide_image_is_letterboxed() -> None:
     sheet = contact_sheet([("", [_plain(10, 1000)])], [""], cell_height=40)
     top, left, height, width = _box(sheet, RED)
     assert (height, width) == (2, 160)
     assert (top, left) == (8 + 19, 8)
-
-
-def test_a_missing_image_leaves_its_cell_empty() -> None:
     sheet = contact_sheet([("x", [_plain(20, 20), None])], ["a", "b"], cell_height=20)
     _, left, _, width = _box(sheet, RED)
     assert np.all(sheet[-28:, left + width :] == 255)
@@ -145,10 +139,10 @@ def test_nothing_to_show_is_still_a_sheet() -> None:
 def test_png_round_trip_is_exact(tmp_path: Path) -> None:
     image = np.random.default_rng(1).integers(0, 256, (33, 47, 3), np.uint8)
     path = tmp_path / "new" / "folder" / "sheet.png"
-    write_png(image, path)
+    write_picture(image, path)
     assert np.array_equal(_read(path), image)
     assert [entry.name for entry in path.parent.iterdir()] == ["sheet.png"]
-    write_png(image[::2, ::-1], path)
+    write_picture(image[::2, ::-1], path)
     assert np.array_equal(_read(path), image[::2, ::-1]), "a view, over a file"
 
 
@@ -158,7 +152,7 @@ def test_what_is_in_the_way_is_an_output_error(in_the_way: str, tmp_path: Path) 
     (tmp_path / in_the_way).touch()
     path = tmp_path / "file" / "sub" / "sheet.png" if in_the_way == "file" else tmp_path / "sheet.png"
     with pytest.raises(OutputError) as raised:
-        write_png(_plain(4, 4), path)
+        write_picture(_plain(4, 4), path)
     assert str(path) in str(raised.value)
     assert [str(entry.relative_to(tmp_path)) for entry in tmp_path.rglob("*") if entry.is_file()] == [in_the_way]
 
@@ -172,7 +166,7 @@ def test_an_unwritable_folder_is_an_output_error(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(Path, "write_bytes", refuse)
     with pytest.raises(OutputError) as raised:
-        write_png(_plain(4, 4), tmp_path / "sheet.png")
+        write_picture(_plain(4, 4), tmp_path / "sheet.png")
     assert str(tmp_path / "sheet.png") in str(raised.value)
     assert list(tmp_path.iterdir()) == []
 

@@ -5,6 +5,7 @@
 # Results lie in results/<scenario>. Targets make all scenarios; that of seed_1 alone is seed_1_mlvp_msrvtt.
 import sys
 from copy import deepcopy
+from keyword import iskeyword
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -23,6 +24,12 @@ except PerturbationError as error:
 if not SCENARIOS or not all(name.isidentifier() for name in map(str, SCENARIOS)):
     raise WorkflowError(
         "scenarios.yaml: names (letters, digits and _) of scenarios with their keys are expected"
+    )
+# A module's name becomes a global of this file; these are set with each of them.
+OWN = {*globals(), "SCENARIO", "KEYS", "SETTINGS", "RENAMED"}
+if taken := [name for name in SCENARIOS if name in OWN or iskeyword(name)]:
+    raise WorkflowError(
+        f"scenarios.yaml: {taken[0]} means something else in a workflow: name the scenario otherwise"
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args, get_origin, get_type_hints
 
 from perturbations.base import job_environment
-from perturbations.base.errors import did_you_mean, short
+from perturbations.base.errors import ConfigError, did_you_mean, short
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """The object to which subcommands are added."""
@@ -66,6 +68,47 @@ def add_command(commands: Commands, name: str, command: Command, text: str) -> P
     return parser
 
 
+def add_job(commands: Commands, job: Callable[..., None]) -> None:
+    """Declare a command of the workflow's rules: a function, whose parameters are the options.
+
+    Its name is the command's, the first line of its docstring the help. A parameter without a default must be given, a
+    `bool` is a flag, a list takes several words, and one before `/` has no dashes.
+    """
+
+    def called(options: argparse.Namespace) -> int:
+        job(*[getattr(options, name) for name in placed], **{name: getattr(options, name) for name in named})
+        return 0
+
+    text = (job.__doc__ or "").partition("\n")[0].removesuffix(".")
+    parser = add_command(commands, job.__name__.strip("_").replace("_", "-"), called, text[:1].lower() + text[1:])
+    hints = get_type_hints(job)
+    placed: list[str] = []
+    named: list[str] = []
+    for name, parameter in inspect.signature(job).parameters.items():
+        needed = parameter.default is inspect.Parameter.empty
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            placed.append(name)
+            parser.add_argument(name, **_values_of(hints[name], needed=needed))
+            continue
+        named.append(name)
+        settings: dict[str, Any] = {"required": True} if needed else {"default": parameter.default}
+        parser.add_argument(f"--{name.replace('_', '-')}", **settings, **_values_of(hints[name], needed=needed))
+
+
+def _values_of(hint: Any, *, needed: bool) -> dict[str, Any]:
+    """What argparse is told of an option's values, by their type."""
+    if hint is bool:
+        return {"action": "store_true"}
+    if get_origin(hint) is Literal:
+        return {"choices": get_args(hint)}
+    if type(None) in get_args(hint):  # of `list[Path] | None` the first
+        (hint,) = (part for part in get_args(hint) if part is not type(None))
+    kind = (get_args(hint) or (hint,))[0]
+    if get_origin(hint) is list:
+        return {"type": kind, "nargs": "+" if needed else "*"}
+    return {"type": kind, "nargs": len(get_args(hint))} if get_origin(hint) is tuple else {"type": kind}
+
+
 def parsed(command_line: Parser, arguments: Sequence[str] | None) -> argparse.Namespace:
     """The arguments; one that is not known ends the program with its command's usage and what may have been meant."""
     options, unknown = command_line.parse_known_args(arguments)
@@ -91,6 +134,21 @@ def add_stall_limit(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`, the output that programs read."""
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def add_directory(parser: argparse.ArgumentParser) -> None:
+    """Add `--directory`, as Snakemake has it: where config.yaml and the results are."""
+    parser.add_argument(
+        "-d", "--directory", type=Path, default=Path(), metavar="DIR", help="as `snakemake --directory`"
+    )
+
+
+def enter(directory: Path) -> None:
+    """Work in a folder from now on. Raises `ConfigError` where it cannot be entered."""
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        raise ConfigError(f"--directory {directory}: {error.strerror}") from None
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

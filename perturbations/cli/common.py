@@ -49,7 +49,7 @@ def _root_from(folder: Path) -> str:
 
 def need_models() -> None:
     """Raise `ConfigError` when a library that evaluations need is not installed."""
-    missing = [name for name in ("torch", "transformers", "safetensors", "scipy") if find_spec(name) is None]
+    missing = [name for name in ("torch", "transformers", "safetensors") if find_spec(name) is None]
     if missing:
         install = project.installation("models")
         raise ConfigError(f"{', '.join(missing)} not installed; evaluations need them: {install}")

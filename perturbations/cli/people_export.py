@@ -54,21 +54,29 @@ def add(commands: Commands) -> None:
     parser.add_argument("published", type=Path, help="a folder that `perturb export --format recipe` wrote")
     parser.add_argument("--clips", type=Path, required=True, help="the folder of the source dataset's clips")
     parser.add_argument("-o", "--output", type=Path, required=True, help="a folder, which gets manifests and corpora")
+    parser.add_argument("--root", default="", metavar="DIGEST", help="the export's root, as its publisher names it")
     parser.add_argument("-j", "--jobs", type=positive, default=1, help="number of clips to make in parallel")
     add_stall_limit(parser)
 
 
 def _regenerate(options: argparse.Namespace) -> int:
-    from perturbations.exports.writing import recipefiles
+    from perturbations.exports.writing import regenerating
 
-    done = recipefiles.regenerate(
-        options.published, options.clips, options.output, jobs=options.jobs, stall_limit_s=options.stall_limit
+    done = regenerating.regenerate(
+        options.published,
+        options.clips,
+        options.output,
+        jobs=options.jobs,
+        stall_limit_s=options.stall_limit,
+        root=options.root,
     )
     for finding in done.findings:
         print(f"  {shown.line(str(finding))}")
+    for name, columns in done.claimed.items():
+        print(f"  not proven by the clips: {', '.join(columns)} of {name}")
     print(
         f"{done.videos}: {done.made + done.kept:,} clips have the published frames ({done.made:,} made now), "
-        f"{len(done.findings):,} have not"
+        f"{done.failed:,} have not; {len(done.findings) - done.failed:,} other problems"
     )
     return 1 if done.findings else 0
 
@@ -96,6 +104,7 @@ def _export(options: argparse.Namespace) -> int:
         ),
     )
     kind = files.kind_of(options.manifest)
+    files.check_unchanged(options.manifest)
     output_folder.check_outside(options.output, options.manifest)
     with output_folder.one_export(options.output):
         return _write(export, request, kind)

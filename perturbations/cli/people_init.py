@@ -21,6 +21,8 @@ def add(commands: Commands) -> None:
         commands, "init", _init, "write a Snakefile, a config.yaml and profiles into a folder of your own"
     )
     parser.add_argument("folder", type=_folder, help="the new project's folder; files that are there are kept")
+    parser.add_argument("--videos", type=Path, help="your videos: their folder; with --captions")
+    parser.add_argument("--captions", type=Path, help="their captions: a .csv, .tsv, .json, .jsonl or .parquet file")
 
 
 def _folder(word: str) -> Path:
@@ -32,13 +34,19 @@ def _folder(word: str) -> Path:
 
 def _init(options: argparse.Namespace) -> int:
     from perturbations.base import storage
+    from perturbations.cli import own_dataset
     from perturbations.plan import paths
 
     folder: Path = options.folder
     paths.without_braces("the folder", folder.resolve())
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file, not a folder")
+    if (options.videos is None) != (options.captions is None):
+        raise ConfigError("--videos and --captions belong together: the videos' folder, and the file of captions")
+    own = None if options.videos is None else own_dataset.look(folder, options.videos, options.captions)
     files = {folder / name: text for name, text in _files().items()}
+    if own is not None:
+        files[folder / "config.yaml"] = f"{_HEADER}\n{own.config}"
     if there := [path for path in files if path.exists() or path.is_symlink()]:
         raise ConfigError(f"nothing was written, because there is already: {', '.join(map(str, there))}")
     below = {parent for path in files for parent in path.parents if parent != folder and folder in parent.parents}
@@ -47,13 +55,17 @@ def _init(options: argparse.Namespace) -> int:
     for path, text in files.items():
         storage.write_text(path, text)
         print(shown.line(str(path)))
-    print(_next(folder))
+    for line in () if own is None else own.summary:
+        print(shown.line(line))
+    print(_next(folder, "" if own is None else f" mlvp_{own.name}"))
+    if own is not None:
+        print(f"Also: text_mm_robustness_{own.name}, evaluate_{own.name}; `snakemake --list-target-rules` lists all")
     return 0
 
 
-def _next(folder: Path) -> str:
+def _next(folder: Path, target: str) -> str:
     """The command that makes the first corpus."""
-    command = "snakemake --cores 2"
+    command = f"snakemake --cores 2{target}"
     if folder.resolve() == Path.cwd():
         return f"Now: {command}"
     if not str(folder).isprintable():  # it cannot be shown as it is typed

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
+import textwrap
 from typing import TYPE_CHECKING
 
 from perturbations.base import wings
-from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
+from perturbations.base.errors import ConfigError, UnknownPerturbationError, did_you_mean, short
 from perturbations.cli.arguments import Commands, add_command, add_json
 
 if TYPE_CHECKING:
@@ -25,16 +27,38 @@ def add(commands: Commands) -> None:
     other = ", ".join(("a suite", *_shelves()))
     text = f"one perturbation, for its parameters, source and kernel; or {other}"
     parser.add_argument("name", nargs="?", metavar="SUITE/NAME", help=text)
+    parser.add_argument("thing", nargs="?", metavar="NAME", help="one thing of a shelf")
+    if detailed := ", ".join(_cells()):
+        text = f"{detailed}: the published numbers, and what shows them"
+        parser.add_argument("--cells", action="store_true", help=text)
     add_json(parser)
+
+
+def _cells() -> dict[str, wings.ShelfDetails]:
+    """The shelves whose things have published cells."""
+    return {name: described for wing in wings.wings().values() for name, described in wing.cells.items()}
 
 
 def _list(options: argparse.Namespace) -> int:
     from perturbations.suites import registry
 
     name, shelves, suites = options.name, _shelves(), registry.suites()
+    if vars(options).get("cells"):
+        if name not in _cells():
+            raise ConfigError(f"--cells is of {', '.join(_cells())}: perturb list {next(iter(_cells()))} --cells")
+        return _list_cells(_cells()[name](options.thing), as_json=options.json)
     if name in shelves:
-        return _list_shelf(shelves[name](), as_json=options.json)
+        described = [own for own in shelves[name]() if options.thing in (None, own[1]["name"])]
+        if not described:
+            near = did_you_mean(options.thing, [str(facts["name"]) for _, facts in shelves[name]()])
+            raise ConfigError(f"no {short(options.thing)} among {name}{near}")
+        return _list_shelf(described, as_json=options.json)
+    if options.thing is not None:
+        raise ConfigError(f"{short(options.thing)}: only shelves have a second name: {', '.join(shelves)}")
     if name is not None and name not in suites:
+        for of_shelf in shelves.values() if "/" not in name else ():
+            if own := [described for described in of_shelf() if described[1]["name"] == name]:
+                return _list_shelf(own, as_json=options.json)
         meant = did_you_mean(name, [*suites, *shelves])
         if meant and "/" not in name:
             raise UnknownPerturbationError(f"nothing to list: {short(name)}{meant}")
@@ -44,10 +68,10 @@ def _list(options: argparse.Namespace) -> int:
         print(json.dumps([_described(entry) for entry in entries], indent=2))
         return 0
     keys = max(len(entry.key) for entry in entries)
-    levels = max(len(entry.level) for entry in entries)
+    categories = max(len(entry.category) for entry in entries)
     for entry in entries:
         severities = f"1-{len(entry.severities)}" if len(entry.severities) > 1 else "1"
-        print(f"{entry.key:{keys}}  {entry.kind:5}  {entry.level:{levels}}  {severities:3}  {entry.summary}")
+        print(f"{entry.key:{keys}}  {entry.kind:5}  {entry.category:{categories}}  {severities:3}  {entry.summary}")
     return 0
 
 
@@ -56,9 +80,31 @@ def _list_shelf(described: list[tuple[str, dict[str, object]]], *, as_json: bool
     if as_json:
         print(json.dumps([facts for _, facts in described], indent=2))
         return 0
-    names, titles = (max(len(str(facts[key])) for _, facts in described) for key in ("name", "title"))
-    for text, facts in described:
-        print(f"{facts['name']:{names}}  {facts['title']:{titles}}  {text}")
+    names = max(len(str(facts["name"])) for _, facts in described)
+    titles = [str(facts["title"]) for _, facts in described]
+    grouped = len(set(titles)) < len(titles)  # such as the protocols of a paper
+    for place, (text, facts) in enumerate(described):
+        title = titles[place]
+        if grouped and title not in titles[:place]:
+            print(title)
+        line = f"{facts['name']:{names}}  {text if grouped else f'{title}: {text}'}"
+        print(_filled(f"  {line}" if grouped else line, names + 2 + 2 * grouped))
+    return 0
+
+
+def _filled(text: str, indent: int) -> str:
+    """A line in lines as wide as the terminal, the further ones indented."""
+    width = max(shutil.get_terminal_size((120, 24)).columns, 40)
+    return textwrap.fill(text, width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False)
+
+
+def _list_cells(described: list[tuple[str, dict[str, object]]], *, as_json: bool) -> int:
+    """Print lines as wide as the terminal, or what they are of as JSON."""
+    if as_json:
+        print(json.dumps([facts for _, facts in described if facts], indent=2))
+        return 0
+    for text, _ in described:
+        print(_filled(text, len(text) - len(text.lstrip()) + 4))
     return 0
 
 
@@ -72,7 +118,7 @@ def _print_declaration(entry: Perturbation, *, as_json: bool) -> int:
         return 0
     rows = [
         ("what", entry.summary),
-        ("category", entry.level),
+        ("category", entry.category),
         ("kernel", f"{entry.kernel} (version {entry.version})"),
         ("realization", _realization(entry)),
         ("source", entry.source),
@@ -108,7 +154,7 @@ def _described(entry: Perturbation) -> dict[str, object]:
     return {
         "key": entry.key,
         "kind": entry.kind,
-        "category": entry.level,
+        "category": entry.category,
         "severities": list(entry.severities),
         "paper_severities": list(entry.paper_severities),
         "summary": entry.summary,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,8 @@ from perturbations.base.errors import ManifestError
 from perturbations.cli.arguments import Commands, add_command, add_json, add_stall_limit, positive
 
 if TYPE_CHECKING:
-    from perturbations.verify.run import Options, Summary
+    from perturbations.verify.findings import Finding
+    from perturbations.verify.run import Summary
 
 _MOST_SHOWN = 100
 _MOST_STRANGERS = 3  # files per folder: a changed configuration leaves whole folders
@@ -30,7 +30,12 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("-j", "--jobs", type=positive, default=1, help="number of rows to check in parallel")
     parser.add_argument("--fast", action="store_true", help="check hashes and membership only; make nothing again")
-    parser.add_argument("--repair", action="store_true", help="repair files and rows that can be made again")
+    parser.add_argument(
+        "--root", default="", metavar="DIGEST", help="hold the lists against the root of a published record"
+    )
+    parser.add_argument("--repair", action="store_true", help="put back what is not as its list and its row say")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="with --repair: only list what would be put back")
+    parser.add_argument("--undo-repair", action="store_true", help="put back what the last repair replaced, and end")
     add_json(parser)
     add_stall_limit(parser)
 
@@ -45,28 +50,38 @@ def _verify(options: argparse.Namespace) -> int:
             f"{exports[0]} is an export, not manifests: the same `perturb export` again compares its files, and makes "
             "what is missing or changed"
         )
+    if options.undo_repair:
+        return _undo(options.paths)
     settings = run.Options(
         jobs=options.jobs,
         stall_limit_s=options.stall_limit,
         fast=options.fast,
         repair=options.repair,
         version=__version__,
+        dry_run=options.dry_run,
+        root=options.root,
     )
-    after = dataclasses.replace(settings, fast=True, repair=False)
+    summaries = run.verify(options.paths, settings)
     if options.json:
-        summaries = list(run.verify(options.paths, settings))
-        if options.repair and any(summary.findings for summary in summaries):
-            repaired = {summary.path: summary.mended for summary in summaries}
-            summaries = list(run.verify(options.paths, after))
-            for summary in summaries:
-                summary.mended = repaired.get(summary.path, 0)
-        print(json.dumps([_as_json(summary) for summary in summaries], indent=2))
-        return 1 if any(summary.findings for summary in summaries) else 0
-    problems = _print_findings(options.paths, settings)
-    if problems and options.repair:
-        print("After the repair:")
-        problems = _print_findings(options.paths, after)
-    return 1 if problems else 0
+        every = list(summaries)
+        print(json.dumps([_as_json(summary) for summary in every], indent=2))
+        return int(any(each.findings or (options.dry_run and each.repaired) for each in every))
+    return _printed(summaries, dry_run=options.dry_run)
+
+
+def _undo(paths: Sequence[Path]) -> int:
+    """Undo the last repair of the trees that hold these manifests."""
+    from perturbations.verify import undoing
+
+    changed = 0
+    for root in sorted({(layout.in_tree(path) or (path, path))[0] for path in paths}):
+        undone = undoing.undo(root)
+        for path in undone.restored:
+            print(f"  {shown.line(str(path))}: as before the repair")
+        for path in undone.changed:
+            print(f"  {shown.line(str(path))}: changed since the repair, and left as it is")
+        changed += len(undone.changed)
+    return 1 if changed else 0
 
 
 def _as_json(summary: Summary) -> dict[str, object]:
@@ -75,40 +90,50 @@ def _as_json(summary: Summary) -> dict[str, object]:
         "manifest": str(summary.path),
         "rows": summary.rows,
         "incomplete": summary.incomplete,
-        "repaired": summary.mended,
-        "problems": [
-            {"file": str(finding.place), "row": finding.subject, "problem": finding.problem}
-            for finding in summary.findings
-        ],
+        "repaired": [_problem(finding) for finding in summary.repaired],
+        "problems": [_problem(finding) for finding in summary.findings],
         "remarks": summary.remarks,
         "notes": summary.notes,
     }
 
 
-def _print_findings(paths: Sequence[Path], settings: Options) -> int:
-    """Verify, print the findings, and return the number of problems."""
-    from perturbations.verify import run, tree
+def _problem(finding: Finding) -> dict[str, str]:
+    return {"file": str(finding.place), "row": finding.subject, "problem": finding.problem}
 
-    problems = strangers = 0
-    for summary in run.verify(paths, settings):
+
+def _printed(summaries: Iterable[Summary], *, dry_run: bool) -> int:
+    """Print the findings of a verification; returns 1 where any problem is left."""
+    from perturbations.verify import strangers
+
+    unnamed = repaired = 0
+    is_open = False
+    for summary in summaries:
         path = shown.line(str(summary.path))
         most = _MOST_SHOWN if summary.is_manifest else _MOST_STRANGERS
-        for finding in summary.findings[:most]:
-            print(f"  {shown.line(str(finding))}")
-        if len(summary.findings) > most:
-            print(f"  and {len(summary.findings) - most} more of {path}")
+        _print_some(summary.findings, most, "", path)
+        _print_some(summary.repaired, _MOST_SHOWN, "would be put back: " if dry_run else "put back: ", path)
         for remark, count in summary.remarks.items():
             print(f"  {path}: {count} rows: {shown.line(remark)}")
         for note in summary.notes:
             print(f"  {path}: {shown.line(note)}")
-        repaired = f", {summary.mended} repaired" if summary.mended else ""
+        mended = f", {len(summary.repaired)} {'to repair' if dry_run else 'repaired'}" if summary.repaired else ""
         counted = f"{summary.rows} rows, {summary.incomplete} of them quarantined or missing; "
-        print(f"{path}: {counted if summary.is_manifest else ''}{len(summary.findings)} problems{repaired}")
-        strangers += sum(finding.problem == tree.UNNAMED for finding in summary.findings)
-        problems += len(summary.findings)
-    if strangers:
+        print(f"{path}: {counted if summary.is_manifest else ''}{len(summary.findings)} problems{mended}")
+        unnamed += sum(finding.problem == strangers.UNNAMED for finding in summary.findings)
+        repaired += len(summary.repaired)
+        is_open |= bool(summary.findings or (dry_run and summary.repaired))
+    if unnamed:
         print(
-            f"{strangers} files that no row names: of perturbations, severities or clips that config.yaml had before, "
-            "or of others. Nothing reads them; delete those that you do not need."
+            f"{unnamed} files that no row names: `perturb clean` lists those of perturbations, severities or clips "
+            "that config.yaml had before; others are not this workflow's."
         )
-    return problems
+    if repaired and not dry_run:
+        print("`perturb verify --undo-repair` puts back what was there before.")
+    return int(is_open)
+
+
+def _print_some(findings: Sequence[Finding], most: int, what: str, path: str) -> None:
+    for finding in findings[:most]:
+        print(f"  {what}{shown.line(str(finding))}")
+    if len(findings) > most:
+        print(f"  and {len(findings) - most} more of {path}")

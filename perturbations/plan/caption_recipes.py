@@ -31,7 +31,7 @@ def requested(config: configuration.Config, dataset: str, suite: str) -> _Scenar
     for entry in registry.perturbations(suite, "text"):
         if wanted.perturbations != "all" and entry.name not in wanted.perturbations:
             continue
-        if entry.level == _GENDER and not config.datasets[dataset].has_gender:
+        if entry.category == _GENDER and not config.datasets[dataset].has_gender:
             continue
         severities = entry.severities if wanted.severities == "all" else sorted(wanted.severities)
         pairs += [(entry.name, severity) for severity in severities if severity in entry.severities]

@@ -53,7 +53,7 @@ class PlanWing(ConfigWing):
     Attributes:
         targets: its targets.
         instructions: the (perturbation, severity) pairs of a suite that the texts of a dataset's composed queries take.
-        draw: draws a listed clip of a drawn dataset where its list names it.
+        draw: draws a listed clip of a synthetic dataset where its list names it.
     """
 
     targets: Callable[[Config, Plans, CaptionShards], Iterable[Target]] = nothing

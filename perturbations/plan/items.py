@@ -109,7 +109,8 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rej
     for item in listing.items:
         # Normalized, so that the file looked for is the file read: in `a/../b`, `a` may be a link to another folder.
         parts = [os.path.split(os.path.normpath(name)) if "/" in name else ("", name) for name in item.files]
-        present = next((os.path.join(*part) for part in parts if part[1] in look(part[0])[0]), None)
+        there = ((folder, look(folder)[0].get(name) or look(folder)[0].get(_folded(name))) for folder, name in parts)
+        present = next((os.path.join(folder, name) for folder, name in there if name is not None), None)
         if present is None:
             named = " or ".join(item.files[:3]) + (" ..." if len(item.files) > 3 else "")
             problem = next((look(folder)[1] for folder, _ in parts if look(folder)[1]), None)
@@ -134,12 +135,21 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rej
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
-def _look(videos: str, folder: str) -> tuple[frozenset[str], str | None]:
-    """The names in a folder below the videos, or why it cannot be listed. A folder that does not exist is empty."""
+def _look(videos: str, folder: str) -> tuple[dict[str, str], str | None]:
+    """The names in a folder below the videos, or why it cannot be listed. A folder that does not exist is empty.
+
+    They are found by their names, and by their names with an ending in lower case: `a.MP4` by `a.mp4`.
+    """
     path = os.path.join(videos, folder)
     try:
-        return frozenset(os.listdir(path)), None
+        names = sorted(os.listdir(path))
+        return {**{_folded(name): name for name in names}, **{name: name for name in names}}, None
     except (FileNotFoundError, NotADirectoryError):
-        return frozenset(), None
+        return {}, None
     except OSError as error:
-        return frozenset(), f"{path} cannot be listed: {error.strerror}"
+        return {}, f"{path} cannot be listed: {error.strerror}"
+
+
+def _folded(name: str) -> str:
+    stem, ending = os.path.splitext(name)
+    return stem + ending.lower()

@@ -27,11 +27,11 @@ SHARES = (0.2, 0.4, 0.6, 0.8)
 """The shares of the videos that are perturbed where types are mixed (Tab. 18)."""
 
 
-def mixed_severity(videos: Sequence[VideoRow]) -> Iterator[MixRow]:
+def mixed_severity(videos: Sequence[VideoRow], draw_of: str = "") -> Iterator[MixRow]:
     """For each perturbation, each item once, at a severity drawn from the available ones (Tab. 17).
 
-    A draw depends on the seed, the dataset, the item and the perturbation. A quarantined row that is drawn stays
-    quarantined.
+    A draw depends on the seed, the dataset, the item and the perturbation; `draw_of` names another draw than that of
+    the manifest. A quarantined row that is drawn stays quarantined.
     """
     from perturbations.base import rng  # late: it needs NumPy, which planning must not import
 
@@ -40,12 +40,12 @@ def mixed_severity(videos: Sequence[VideoRow]) -> Iterator[MixRow]:
         choices[row.item_id, row.perturbation].append(row)
     for (item_id, name), rows in choices.items():
         rows = sorted(rows, key=lambda row: row.severity)
-        key = f"{rows[0].suite}/{name}/mixed_severity"
+        key = f"{rows[0].suite}/{name}/mixed_severity{draw_of}"
         draw = rng.generator(rows[0].seed, rows[0].dataset, item_id, key)
         yield _extended(MixRow, rows[draw.integers(len(rows))], mix="mixed_severity")
 
 
-def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow]) -> Iterator[MixRow]:
+def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow], draw_of: str = "") -> Iterator[MixRow]:
     """For each share, each item once: that share at a random perturbation and severity, the rest clean (Tab. 18).
 
     A number is drawn per item, and the items with the smallest numbers are perturbed. So the items perturbed at a
@@ -59,7 +59,7 @@ def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow]) -> Ite
     drawn: dict[str, tuple[float, VideoRow]] = {}
     for item_id, rows in choices.items():
         rows = sorted(rows, key=lambda row: (row.perturbation, row.severity))
-        draw = rng.generator(rows[0].seed, rows[0].dataset, item_id, f"{rows[0].suite}/mixed_types")
+        draw = rng.generator(rows[0].seed, rows[0].dataset, item_id, f"{rows[0].suite}/mixed_types{draw_of}")
         drawn[item_id] = (float(draw.random()), rows[draw.integers(len(rows))])
     clean = {row.item_id: row for row in sources if isinstance(row, CompleteSource)}
     in_order = sorted(drawn, key=lambda item_id: (drawn[item_id][0], item_id))
@@ -71,6 +71,12 @@ def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow]) -> Ite
                 yield _extended(MixRow, row, mix="mixed_types", share=share)
             else:
                 yield _clean_row(share, row, clean[item_id])
+
+
+def drawn(mix: str, videos: Sequence[VideoRow], sources: Sequence[SourceRow], draw_of: str) -> list[MixRow]:
+    """The rows of a mix, "mixed_severity" or "mixed_types", of a draw of that name."""
+    name = f"/{draw_of}"
+    return [*(mixed_types(videos, sources, name) if mix == "mixed_types" else mixed_severity(videos, name))]
 
 
 def combinations(videos: Sequence[VideoRow], captions: Sequence[TextRow]) -> list[MultimodalRow]:

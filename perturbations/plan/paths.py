@@ -97,12 +97,12 @@ def _gpus(config: configuration.Config) -> int:
 def demo_option(config: configuration.Config, collection: str) -> str:
     """The option `--demo` for a dataset whose clips the package draws itself; empty for others."""
     adapter = config.datasets[sharding.dataset_of(collection)].adapter
-    return "--demo" if datasets.get(adapter).drawn else ""
+    return "--demo" if datasets.get(adapter).synthetic else ""
 
 
-def source_parts(collection: str, shards: Iterable[str]) -> list[str]:
-    """The parts of a manifest of sources, one per shard."""
-    return [layout.at("source_part", dataset=collection, shard=shard) for shard in shards]
+def of_shards(kind: str, collection: str, shards: Iterable[str], **names: str) -> list[str]:
+    """The files of one kind of `layout` about a collection, one per shard; `names` are the other fields of its path."""
+    return [layout.at(kind, dataset=collection, shard=shard, **names) for shard in shards]
 
 
 def _of_shards(
@@ -158,7 +158,9 @@ def _whole_parts(plans: Plans, dataset: str, shard: str) -> tuple[str, ...]:
     """The parts that describe the videos of a shard's clips, so that the job depends on no other videos."""
     collection = sharding.whole(dataset)
     wanted = plans(dataset).videos[shard]
-    return tuple(source_parts(collection, (name for name, ids in plans(collection).videos.items() if ids & wanted)))
+    return tuple(
+        of_shards("source_part", collection, (name for name, ids in plans(collection).videos.items() if ids & wanted))
+    )
 
 
 def video_recipes(config: configuration.Config, collection: str, suite: str) -> str:
@@ -197,11 +199,6 @@ def analysis_captions(collection: str, analysis: str, shard: str) -> str | list[
     """The part of the analysis that this analysis builds on; an empty list where it builds on none."""
     before = guides.analysis(analysis).after
     return layout.at("analysis_part", dataset=collection, analysis=before, shard=shard) if before else []
-
-
-def analysis_parts(collection: str, analysis: str, shards: Iterable[str]) -> list[str]:
-    """The parts of a manifest of analyses, one per shard."""
-    return [layout.at("analysis_part", dataset=collection, analysis=analysis, shard=shard) for shard in shards]
 
 
 def analysis_memory_mb(config: configuration.Config, analysis: str) -> int:
@@ -249,16 +246,6 @@ def text_recipes(config: configuration.Config, dataset: str, suite: str) -> str:
     path = layout.at("text_recipes", dataset=dataset, suite=suite)
     listed.write_recipes(config.at(path), texts)
     return path
-
-
-def shard_lists(collection: str, shards: Iterable[str]) -> list[str]:
-    """The list files of a collection's clips."""
-    return [layout.at("shard_list", dataset=collection, shard=shard) for shard in shards]
-
-
-def caption_lists(dataset: str, shards: Iterable[str]) -> list[str]:
-    """The list files of a dataset's captions."""
-    return [layout.at("caption_list", dataset=dataset, shard=shard) for shard in shards]
 
 
 def caption_counts(plan: sharding.DatasetPlan) -> list[str]:

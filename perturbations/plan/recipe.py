@@ -21,7 +21,7 @@ from perturbations.base.storage import PROFILES
 from perturbations.config.extension import ConfigWing
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, GuideRecipe
-from perturbations.manifest.kinds import ClipRow, TextRow
+from perturbations.manifest.kinds import ClipRow, CompleteSource, TextRow
 from perturbations.suites import registry
 
 _Parameter = bool | int | float | str | list[str] | list[int]
@@ -346,14 +346,7 @@ def analysis(name: str, backends: configuration.Backends, storage: Storage) -> A
 
 
 def recipe_id(
-    recipe: VideoRecipe | AnalysisRecipe,
-    *,
-    dataset: str,
-    item_id: str,
-    source_sha256: str,
-    span: tuple[float | None, float | None],
-    guide: str | None = None,
-    cut: str | None = None,
+    recipe: VideoRecipe | AnalysisRecipe, source: CompleteSource, guide: str | None = None, cut: str | None = None
 ) -> str:
     """The identity of one result: the recipe, the dataset and item, the bytes and span of the source, and the guide.
 
@@ -366,8 +359,8 @@ def recipe_id(
     facts = {"guide": _without_files(json.loads(guide))} if guide else {}
     if cut:
         facts["cut"] = json.loads(cut)
-    clip = {"item_id": item_id, "start_s": span[0], "end_s": span[1]}
-    return digest({"recipe": described, "dataset": dataset, "source_sha256": source_sha256, **clip, **facts})
+    clip = {name: getattr(source, name) for name in ("dataset", "item_id", "start_s", "end_s")}
+    return digest({"recipe": described, "source_sha256": source.sha256, **clip, **facts})
 
 
 def _without_files(value: Mapping[str, object]) -> dict[str, object]:

@@ -124,7 +124,7 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
     if name.endswith(_WHOLE):
         listing = items.whole_videos(dataset, listing)
     split = datasets.split_of(dataset)
-    if datasets.get(dataset.adapter).drawn:
+    if datasets.get(dataset.adapter).synthetic:
         located = [_clip(item, split, root / "videos" / f"{item.item_id}.mp4", None) for item in listing.items]
         missing: list[Rejected] = []
     else:

@@ -147,6 +147,12 @@ def needed_jobs(workflow: Any, rules: Any) -> Iterator[tuple[str, Mapping[str, s
             yield names[job.rule], job.wildcards_dict, written
 
 
+def needed_inputs(workflow: Any, rules: Any) -> list[Path]:
+    """The inputs of the jobs of these rules that will run."""
+    known = {proxy.rule for proxy in rules._rules.values()}
+    return [Path(str(path)) for job in workflow.dag.needrun_jobs() if job.rule in known for path in job.input]
+
+
 def make_default(workflow: Any, rules: Any, name: str) -> None:
     """Make a rule the default target, which an `include:` gives back to nobody."""
     workflow.default_target = getattr(rules, name).rule.name

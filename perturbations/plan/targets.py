@@ -148,7 +148,7 @@ def _corpora(config: configuration.Config, suite: str, adapter: str, plans: Plan
 def texts(config: configuration.Config, suite: str, dataset: str, caption_shards: CaptionShards) -> TargetWork:
     """The perturbed captions of one suite on one dataset. Raises `ConfigError` for what is named and cannot be made."""
     scenarios = len(caption_recipes.scenarios(config, dataset, suite))
-    lists = map(config.at, paths.caption_lists(dataset, caption_shards(dataset)))
+    lists = map(config.at, paths.of_shards("caption_list", dataset, caption_shards(dataset)))
     members = [caption.text for path in lists for caption in listed.read(path, listed.ListedCaption)]
     sizes = [f"captions of {suite} on {dataset}: {len(members):,} x {scenarios} = {len(members) * scenarios:,}"]
     sizes += skipped_lines(config, suite, dataset)

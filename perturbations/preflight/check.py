@@ -94,8 +94,8 @@ def _count(config: configuration.Config, name: str, collection: Collection, want
     missing = sum(entry.missing for entry in collection.rejected)
     unusable = len(collection.rejected) - missing
     allowed = config.max_failed_items_of(sharding.dataset_of(name))
-    drawn = datasets.get(config.datasets[sharding.dataset_of(name)].adapter).drawn
-    counted = [f"{len(clips) - len(damaged):,} {'to draw' if drawn else 'present'}"]
+    synthetic = datasets.get(config.datasets[sharding.dataset_of(name)].adapter).synthetic
+    counted = [f"{len(clips) - len(damaged):,} {'to draw' if synthetic else 'present'}"]
     for number, what in ((missing, "missing"), (len(damaged), "unreadable"), (unusable, "unusable in the annotations")):
         counted += [f"{number:,} {what}"] if number else []
     report.lines.append(f"clips of {name}: {', '.join(counted)}; max_failed_items allows {allowed:,}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from perturbations.base import console, project
 from perturbations.base.errors import ConfigError
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Commands, add_command, add_directory, enter
 
 if TYPE_CHECKING:
     from perturbations.config.sections import Config
@@ -27,6 +27,7 @@ def add(commands: Commands) -> None:
     text = "before a run: whether it can succeed, by config.yaml, clips, models and disk space"
     parser = add_command(commands, "check", _check, text)
     parser.add_argument("targets", nargs="*", default=["all"], help="targets of snakemake; the default is the demo")
+    add_directory(parser)
     text = "a further file over config.yaml, as for snakemake; may be given several times"
     parser.add_argument("--configfile", action="append", type=Path, default=[], help=text)
 
@@ -38,14 +39,16 @@ def _check(options: argparse.Namespace) -> int:
     from perturbations.preflight import check as preflight
     from perturbations.preflight import wanted as planning
 
-    files = [Path("config.yaml"), *options.configfile]
+    further = [path.absolute() for path in options.configfile]  # as Snakemake takes them: from where it was started
+    enter(options.directory)
+    files = [Path("config.yaml"), *further]
     if absent := [path for path in files if not path.is_file()]:
         hint = "; run this where config.yaml is" if absent[0] == files[0] else ""
         kind = "a directory, and no file" if absent[0].is_dir() else "no such file"
         raise ConfigError(f"{shown.line(str(absent[0]))}: {kind}{hint}")
     config = config_file.parse(config_file.load(files), line_numbers.read(files))
     limits.use(limits.parse(config.limits.model_dump_json()))
-    lines, jobs = _planned(config, options.targets, options.configfile)
+    lines, jobs = _planned(config, options.targets, further)
     for line in lines:
         print(shown.line(line))
     report = preflight.check(config, planning.of_jobs(jobs))

@@ -15,9 +15,19 @@ def add(commands: Commands) -> None:
         commands, "preview", _preview, "draw a contact sheet of one clip under perturbations and severities"
     )
     parser.add_argument("input", type=Path, help="a video file, a `videos` or a `main_object` manifest")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="the PNG to write")
-    parser.add_argument("-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all")
-    parser.add_argument("-s", "--severities", nargs="+", type=int, default=[1, 2, 3, 4, 5])
+    parser.add_argument(
+        "-o", "--output", type=Path, help="a .jpg, .webp or .png; default: <name>.preview.jpg in this folder"
+    )
+    parser.add_argument(
+        "-p",
+        "--perturbations",
+        nargs="+",
+        metavar="SUITE[/NAME]",
+        help="suites or single perturbations; default: mlvp of a video, and all of a manifest",
+    )
+    parser.add_argument(
+        "-s", "--severities", nargs="+", type=int, help="default: 1 3 5 of a video, and all of a manifest"
+    )
     parser.add_argument("--item", help="which item of the manifest; default: the first complete one")
     add_realization(parser)
 
@@ -28,6 +38,7 @@ def _preview(options: argparse.Namespace) -> int:
     from perturbations.report import objects, preview
 
     is_manifest = options.input.suffix == ".parquet"
+    options.output = options.output or Path(f"{options.input.stem}.preview.jpg")
     if is_manifest and files.kind_of(options.input) == ANALYSES:
         objects.from_manifest(options.input, options.output, item=options.item)
     elif is_manifest:
@@ -36,16 +47,18 @@ def _preview(options: argparse.Namespace) -> int:
             options.output,
             item=options.item,
             names=options.perturbations,
-            severities=options.severities,
+            severities=options.severities or range(1, 8),
         )
     else:
-        preview.from_video(
+        left_out = preview.from_video(
             *rows_from(options),
             options.output,
-            names=options.perturbations,
-            severities=options.severities,
+            names=options.perturbations or ["mlvp"],
+            severities=options.severities or [1, 3, 5],
             seed=options.seed,
             variant=options.variant,
         )
+        if left_out:
+            print(f"left out, because they take frames of other videos (--donors): {', '.join(left_out)}")
     print(options.output)
     return 0

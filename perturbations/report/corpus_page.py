@@ -108,6 +108,8 @@ def _facts(path: Path, rows: Sequence[VideoRow], about: Mapping[str, object]) ->
         facts.append(f"Variant {variants}; seed {rows[0].seed}; storage {stored}{_loss(complete)}.")
     else:
         facts.append("No clip could be perturbed.")
+    if lost := sets.losses_sentence(about):
+        facts.append(f"{lost[0].upper()}{lost[1:]}.")
     if comparability := about.get("comparability"):
         facts.append(f"Results are {comparability}.")
     facts.append(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from perturbations.base import shown, storage, templates
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import files, layout
+from perturbations.manifest import files, layout, roots
 from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS
 from perturbations.report import pages
 
@@ -64,7 +64,7 @@ def write(root: Path) -> Path:
     text = templates.rendered(
         "perturbations.report",
         "index.html.j2",
-        facts=_facts(root, total),
+        facts=[*_facts(root, total), *roots.sentences(output.parent)],
         sections=sections,
         lacking=lacking,
         unreadable=unreadable,

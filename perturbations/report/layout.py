@@ -1,7 +1,9 @@
 """The paths of pictures and pages of corpora."""
 
+from perturbations.base.layout import INDEX
+
 PLACES = {
-    "index": "manifests/index.html",
+    "index": INDEX,
     "preview": "manifests/{dataset}/{suite}/preview.png",
     "corpus_page": "manifests/{dataset}/{suite}/corpus.html",
     "main_objects_picture": "manifests/{dataset}/main_object.png",

@@ -16,7 +16,7 @@ from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, AnalysisRow
 from perturbations.media import decoding
 from perturbations.media.clip import MediaClip, uniform_indices
-from perturbations.report.sheet import contact_sheet, empty_sheet, write_png
+from perturbations.report.sheet import contact_sheet, empty_sheet, write_picture
 
 MAIN, OTHER = (255, 64, 32), (80, 200, 255)
 """RGB colours of the main object's box and the other boxes. The main box is also thicker, for colour-blind readers."""
@@ -34,7 +34,7 @@ def from_manifest(path: Path, output: Path, *, item: str | None) -> None:
     root = locations.root_of(path, about)
     complete = [row for row in files.read_rows(path, ANALYSES) if row.status == COMPLETE]
     if not complete and item is None:
-        write_png(empty_sheet(f"main objects of {about.get('dataset', 'no dataset')}"), output)
+        write_picture(empty_sheet(f"main objects of {about.get('dataset', 'no dataset')}"), output)
         return
     rows = [
         locations.located(row, root)
@@ -48,7 +48,7 @@ def from_manifest(path: Path, output: Path, *, item: str | None) -> None:
     pictures = [(_label(row, result), _pictures(row, result)) for row, result in shown]
     columns = [f"{number} of {_PICTURES}" for number in range(1, _PICTURES + 1)]
     title = f"{rows[0].dataset}: main objects" + (f", {_CLIPS} of {len(rows)} clips" if len(rows) > _CLIPS else "")
-    write_png(contact_sheet(pictures, columns, title=title, cell_height=150), output)
+    write_picture(contact_sheet(pictures, columns, title=title, cell_height=150), output)
 
 
 def _label(row: AnalysisRow, result: MainObjects) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import cv2
@@ -13,14 +15,17 @@ from perturbations.api import functions as api
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
-from perturbations.engine import rendering, shards
+from perturbations.engine import guided, rendering
+from perturbations.engine.source import Source, source_of
 from perturbations.guides import registry as guides
+from perturbations.guides.registry import AnalysisRecipe
 from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import COMPLETE, VIDEOS, CompleteSource, VideoRow
+from perturbations.manifest.kinds import COMPLETE, VIDEOS, AnalysisRow, CompleteSource, VideoRow
 from perturbations.media import decoding
-from perturbations.media.clip import MediaClip, uniform_indices
+from perturbations.media.clip import Frame, MediaClip, uniform_indices
+from perturbations.media.footage import CleanClip
 from perturbations.plan import recipe
-from perturbations.report.sheet import contact_sheet, empty_sheet, write_png
+from perturbations.report.sheet import contact_sheet, empty_sheet, write_picture
 from perturbations.suites import registry
 
 
@@ -29,30 +34,56 @@ def from_video(
     donors: Sequence[CompleteSource],
     output: Path,
     *,
-    names: Sequence[str] | None,
+    names: Sequence[str],
     severities: Sequence[int],
     seed: int,
     variant: str | None,
-) -> None:
-    """Draw the middle frame of a clip under each perturbation and severity; `names` None means all.
+) -> list[str]:
+    """Draw a frame of a clip under perturbations and severities: the middle one, or of a long clip an earlier one.
 
-    `row` and `donors` are rows of a sources manifest. Without donors, "all" leaves out perturbations that need
-    them, and always those whose suite has no such variant.
+    `row` and `donors` are rows of a sources manifest; a name without "/" is a suite: all of its perturbations of
+    videos. Returns the keys that are left out of suites because they need donors, and there are none.
     """
-    entries = [
-        entry
-        for suite in registry.suites().values()
-        if variant is None or variant in suite.variants
-        for entry in suite.perturbations
-        if entry.kind == "video"
-    ]
-    keys = names or [entry.key for entry in entries if donors or not guides.takes_frames(entry.guide)]
+    keys: dict[str, None] = {}
+    left_out = []
+    for name in names:
+        of_suite = [] if "/" in name else registry.perturbations(name, "video")
+        left_out += [entry.key for entry in of_suite if not donors and guides.takes_frames(entry.guide)]
+        keys |= dict.fromkeys([entry.key for entry in of_suite] or [name])
+    read = functools.cache(lambda row: _Remembering(**vars(source_of(row))))
+    rows_of: dict[tuple[str, CleanClip], AnalysisRow] = {}
+
+    def analysed(analysis: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
+        known = analysis.text, clip
+        if known not in rows_of:
+            rows_of[known] = guided.analysed_now(analysis, clip)
+        return rows_of[known]
+
     rows = []
-    for key in keys:
-        images = images_of(registry.get(key, variant), row, donors, severities=severities, seed=seed)
+    for key in (key for key in keys if key not in left_out):
+        entry = registry.get(key, variant)
+        images = images_of(
+            entry, row, donors, severities=severities, seed=seed, read=read, analysed=analysed, latest=_LATEST
+        )
         rows.append((key.partition("/")[2], images))
     columns = ["clean", *(f"severity {severity}" for severity in severities)]
-    write_png(contact_sheet(rows, columns, title=row.item_id), output)
+    write_picture(contact_sheet(rows, columns, title=row.item_id), output)
+    return left_out
+
+
+@dataclass(frozen=True)
+class _Remembering(Source):
+    """A clip that keeps the few frames that are read of it, because each severity reads the same ones."""
+
+    memory: dict[frozenset[int], list[Frame]] = field(default_factory=dict, compare=False)
+
+    def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
+        if only is None:
+            return decoding.decode(self.clip)
+        wanted = frozenset(only)
+        if wanted not in self.memory:
+            self.memory[wanted] = list(decoding.decode(self.clip, only=wanted))
+        return iter(self.memory[wanted])
 
 
 def images_of(
@@ -62,27 +93,57 @@ def images_of(
     *,
     severities: Sequence[int],
     seed: int,
+    read: Callable[[CompleteSource], Source] = source_of,
+    analysed: Callable[[AnalysisRecipe, CleanClip], AnalysisRow] = guided.analysed_now,
+    latest: int | None = None,
 ) -> list[Image]:
-    """The middle frame of a clip, clean and under each severity; six tiled frames for a temporal perturbation.
+    """The middle frame of a clip, clean and under each severity; six tiled ones for a temporal perturbation.
 
-    `row` and `donors` are rows of a sources manifest. Images are RGB uint8, of about the clip's size.
+    With `latest`, the frame at that place where the middle one comes later. `row` and `donors` are rows of a sources
+    manifest; `read` and `analysed` may keep what several calls share. Images are RGB uint8, of about the clip's size.
     """
-    clip = MediaClip(Path(row.path), row.start_s, row.end_s)
+    source, others = read(row), [read(donor) for donor in donors]
     temporal = entry.moves_frames
-    if temporal:
-        images = [_tiled(_decoded(clip, row.frame_count))]
-    else:
-        images = [next(iter(decoding.decode(clip, only={row.frame_count // 2}))).image]
+    places = _places(row.frame_count, latest, temporal=temporal)
+    images = [_shown(source.frames(set(places)), places)]
     for severity in severities:
         video = recipe.make(entry, severity, seed=seed, storage=recipe.Unstored(), donors="--donors")
-        source = shards.source_with_facts(video, row, donors)
-        planned = rendering.planned_clip(video, source)
-        length = planned.num_frames
-        positions = uniform_indices(_ROWS * _COLUMNS, length) if temporal else [length // 2]
-        frames = {frame.position: frame.image for frame in planned.frames(only=set(positions))}
-        shown = [frames[position] for position in positions]
-        images.append(_tiled(shown) if temporal else shown[0])
+        facts = guided.facts_now(video, source, others, analysed)
+        planned = rendering.planned_clip(video, replace(source, facts=facts))
+        places = _places(planned.num_frames, latest, temporal=temporal)
+        if planned.stores_stream:
+            planned = rendering.planned_clip(video, _begun(source, places[-1]))
+        images.append(_shown(planned.frames(only=set(places)), places))
     return images
+
+
+_LATEST = 30
+"""The place of the frame that is shown of a long clip, which is not decoded and encoded as a whole for it."""
+
+_LOOKAHEAD = 64
+"""Frames after a frame that an encoder's choice for it may depend on: x264 looks 40 ahead, and its threads a few."""
+
+
+def _places(num_frames: int, latest: int | None, *, temporal: bool) -> list[int]:
+    """The frames that are shown of a clip."""
+    if temporal:
+        return uniform_indices(_ROWS * _COLUMNS, num_frames)
+    return [num_frames // 2 if latest is None else min(num_frames // 2, latest)]
+
+
+def _begun(source: Source, place: int) -> Source:
+    """A clip without the frames that an encoder does not know when it encodes the one at `place`."""
+    clip = source.clip
+    end_s = (clip.start_s or 0.0) + float((place + _LOOKAHEAD) / source.timing.frame_rate)
+    if clip.end_s is not None and clip.end_s <= end_s:
+        return source
+    return replace(source, clip=replace(clip, end_s=end_s))
+
+
+def _shown(frames: Iterable[Frame], places: Sequence[int]) -> Image:
+    """The frames at these places: one as it is, several tiled."""
+    images = {frame.position: frame.image for frame in frames}
+    return images[places[0]] if len(places) == 1 else _tiled([images[place] for place in places])
 
 
 def from_manifest(
@@ -97,13 +158,15 @@ def from_manifest(
     root = locations.root_of(path, about)
     rows = [row for row in files.read_rows(path, VIDEOS) if row.status == COMPLETE]
     if not rows and item is None:
-        write_png(empty_sheet(f"{about.get('suite', 'the corpus')} on {about.get('dataset', 'no dataset')}"), output)
+        write_picture(
+            empty_sheet(f"{about.get('suite', 'the corpus')} on {about.get('dataset', 'no dataset')}"), output
+        )
         return
     complete = [
         row
         for row in rows
         if item in (None, row.item_id)
-        and (names is None or f"{row.suite}/{row.perturbation}" in names)
+        and (names is None or {row.suite, f"{row.suite}/{row.perturbation}"} & set(names))
         and row.severity in severities
         and storage.at_hand(root / row.source_path)
     ]
@@ -124,7 +187,7 @@ def from_manifest(
         images = [of_row(by_name[name][severity]) if severity in by_name[name] else None for severity in shown]
         lines.append((name, [several_clean(chosen[0]) if temporal else clean, *images]))
     columns = ["clean", *(f"severity {severity}" for severity in shown)]
-    write_png(contact_sheet(lines, columns, title=f"{first.dataset}: {first.item_id}"), output)
+    write_picture(contact_sheet(lines, columns, title=f"{first.dataset}: {first.item_id}"), output)
 
 
 # One frame cannot show a change of time: a temporal perturbation is shown by six frames, in order, row by row.
@@ -148,17 +211,12 @@ def several(row: VideoRow) -> Image:
 
 def several_clean(row: VideoRow) -> Image:
     """Six frames of the clean clip of a row, tiled. Raises `MediaError`."""
-    return _tiled(_decoded(_source_clip(row), row.source_frame_count))
+    places = uniform_indices(_ROWS * _COLUMNS, row.source_frame_count)
+    return _shown(decoding.decode(_source_clip(row), only=set(places)), places)
 
 
 def _source_clip(row: VideoRow) -> MediaClip:
     return MediaClip(Path(row.source_path), row.start_s, row.end_s)
-
-
-def _decoded(clip: MediaClip, num_frames: int) -> list[Image]:
-    positions = uniform_indices(_ROWS * _COLUMNS, num_frames)
-    images = {frame.position: frame.image for frame in decoding.decode(clip, only=set(positions))}
-    return [images[position] for position in positions]
 
 
 def middle(row: VideoRow) -> Image:

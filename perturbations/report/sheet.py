@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,13 +35,13 @@ def contact_sheet(
 
     `rows` are pairs of a label and one RGB uint8 image (h, w, 3) per column; None leaves the cell empty. Images may
     differ in size: each is scaled to the common cell, keeps its aspect ratio, and is centred. A cell is `cell_height`
-    pixels high and as wide as the widest image needs. Long text is wrapped, then cut. Characters that the built-in font
+    pixels high and as wide as most images need. Long text is wrapped, then cut. Characters that the built-in font
     lacks are drawn as question marks.
     """
     shapes = [image.shape for _, images in rows for image in images if image is not None]
-    widest = max((max(round(width * cell_height / height), 1) for height, width, _ in shapes), default=cell_height)
+    widths = [max(round(width * cell_height / height), 1) for height, width, _ in shapes]
     # The width of a cell is limited, so that a very wide image does not make a very wide sheet of thin strips.
-    cell_width = min(widest, 4 * cell_height)
+    cell_width = min(statistics.mode(widths or [cell_height]), 4 * cell_height)
     labels = [_wrapped(label, _PLAIN, _LABEL_WIDTH, max(cell_height // _LINE, 1)) for label, _ in rows]
     names = [_wrapped(name, _BOLD, cell_width, 3) for name in columns]
     label_width = max((_width(line, _TEXT, _PLAIN) for lines in labels for line in lines), default=0)
@@ -81,12 +82,18 @@ def empty_sheet(what: str) -> Image:
     return contact_sheet([], [], title=f"{what}: no picture, because every clip is quarantined or missing")
 
 
-def write_png(image: Image, path: Path) -> None:
-    """Write an RGB uint8 image (h, w, 3) as a PNG file, atomically; its folder is created.
+PICTURES = (".png", ".jpg", ".jpeg", ".webp")
+"""The endings of files that `write_picture` can write; of PNG alone the pixels are exact."""
+
+
+def write_picture(image: Image, path: Path) -> None:
+    """Write an RGB uint8 image (h, w, 3) as its ending says (PNG, JPEG, WebP), atomically; its folder is created.
 
     Raises `OutputError`, which names `path`, when it cannot be written.
     """
-    _, data = cv2.imencode(".png", image[:, :, ::-1])
+    if path.suffix.lower() not in PICTURES:
+        raise OutputError(f"cannot write {path}: its name must end in {', '.join(PICTURES)}")
+    _, data = cv2.imencode(path.suffix.lower(), image[:, :, ::-1])
     try:
         with storage.atomic_path(path) as temporary:
             temporary.write_bytes(data.tobytes())

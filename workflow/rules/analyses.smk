@@ -38,10 +38,12 @@ rule analyses:
 # One analysis of all clips: an index of donors, or a list of main objects to inspect.
 rule analyses_manifest:
     input:
-        parts=lambda wildcards: paths.analysis_parts(
-            wildcards.dataset, wildcards.analysis, shards_of(wildcards)
+        parts=lambda wildcards: paths.of_shards(
+            "analysis_part", wildcards.dataset, shards_of(wildcards), analysis=wildcards.analysis
         ),
-        sources=lambda wildcards: paths.source_parts(wildcards.dataset, shards_of(wildcards)),
+        sources=lambda wildcards: paths.of_shards(
+            "source_part", wildcards.dataset, shards_of(wildcards)
+        ),
         lists=shard_lists,
     output:
         "<manifests>/{dataset}/{analysis}.parquet",

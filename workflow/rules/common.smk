@@ -124,7 +124,9 @@ def files_of(target):
 
 def describe(target):
     """Give a target its line in `snakemake --list-target-rules`."""
-    RUN.names[snakemake_inside.describe(rules, target.name, target.text)] = target.name
+    name = snakemake_inside.describe(rules, target.name, target.text)
+    RUN.names[name] = target.name
+    console.TARGETS.add(name)
 
 
 def requested_targets():
@@ -156,6 +158,12 @@ def write_index():
     RUN.say(at_the_end("rule", "index").stderr.strip() or f"Pages: {page}")
 
 
+def print_roots():
+    """At the run's end, print the digests by which `perturb verify --root` knows what was made."""
+    for line in [] if IN_STORE else roots.sentences(CONFIG.at("manifests")):
+        RUN.say(line)
+
+
 def markers_of(collection, suite):
     """The markers by which Snakemake sees the clips of a corpus."""
     return RUN.jobs.markers(CONFIG, collection, suite, plan_of(collection).shards)
@@ -185,8 +193,8 @@ def recipe_of(wildcards):
 
 
 def shard_lists(wildcards):
-    return paths.shard_lists(wildcards.dataset, shards_of(wildcards))
+    return paths.of_shards("shard_list", wildcards.dataset, shards_of(wildcards))
 
 
 def caption_lists(wildcards):
-    return paths.caption_lists(wildcards.dataset, caption_shards(wildcards.dataset))
+    return paths.of_shards("caption_list", wildcards.dataset, caption_shards(wildcards.dataset))

@@ -4,7 +4,7 @@ wildcard_constraints:
     side="none|query|gallery|both",
     modality="|".join(evaluation.MODALITIES),
     model="|".join(MODELS),
-    group="|".join(evaluation.GROUPS),
+    group="[a-z0-9_-]+",
     kind="|".join(evaluation_paths.KINDS),
 
 

@@ -1,7 +1,9 @@
 # The parts of all shards are merged into one manifest. A run with too many failures fails at its end and lists them.
 rule sources_manifest:
     input:
-        parts=lambda wildcards: paths.source_parts(wildcards.dataset, shards_of(wildcards)),
+        parts=lambda wildcards: paths.of_shards(
+            "source_part", wildcards.dataset, shards_of(wildcards)
+        ),
         rejected="<work>/{dataset}/rejected.jsonl",
         lists=shard_lists,
     output:

@@ -23,7 +23,7 @@ rule preview:
         mem_mb=1000,
         runtime=10,
     shell:
-        command("perturb preview {input.videos:q} --output {output:q} 2> {log:q}")
+        command("perturb preview {input.videos:q} --output {output:q} > {log:q} 2>&1")
 
 
 rule corpus_page:
@@ -77,4 +77,4 @@ rule main_object_preview:
         mem_mb=1000,
         runtime=10,
     shell:
-        command("perturb preview {input.analyses:q} --output {output:q} 2> {log:q}")
+        command("perturb preview {input.analyses:q} --output {output:q} > {log:q} 2>&1")

@@ -1,0 +1,99 @@
+"""A configuration for a table of captions and a folder of videos, with what was seen of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from perturbations.base.errors import ConfigError
+from perturbations.engine import clip_files
+from perturbations.plan import own_items
+from perturbations.plan.listed import ListedClip
+
+_SCENARIOS = 60
+"""Of MLVP: 12 perturbations at 5 severities."""
+
+_FORMS = {
+    "high": "at least 40 dB",
+    "compatible": "lossy, plays everywhere",
+    "recipe": "no pixels, clips are rendered when they are read",
+}
+"""The storages to choose from, in this order: profiles of videos, and the tier without any."""
+
+_ROOM = 0.4
+"""The share of the free disk that a corpus may take, whose size is known within a factor of 2."""
+
+
+@dataclass(frozen=True)
+class OwnDataset:
+    """A dataset's section of the configuration as YAML, and lines for the user about it."""
+
+    name: str
+    config: str
+    summary: tuple[str, ...]
+
+
+def look(folder: Path, videos: Path, captions: Path) -> OwnDataset:
+    """Match captions with videos, look at each file, and choose a storage that fits the disk.
+
+    Raises `ConfigError` or `AnnotationError` where no clip can be used.
+    """
+    name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_0123456789") or "mine"
+    matched = own_items.match(name, videos, captions)
+    damaged = clip_files.unreadable([clip for clip, _ in matched.clips])
+    failed = [(entry.item_id, entry.reason) for entry in matched.rejected]
+    failed += [
+        (clip.item_id, f"{clip.path}: {damaged[clip.path]}") for clip, _ in matched.clips if clip.path in damaged
+    ]
+    usable = {clip: number for clip, number in matched.clips if clip.path not in damaged}
+    if not usable:
+        reasons = "".join(f"\n  {item_id!r}: {reason}" for item_id, reason in failed[:5])
+        raise ConfigError(f"no clip of {captions} can be used from {videos}:{reasons}")
+    storage, cost = _storage(folder, list(usable))
+    summary = [f"{len(usable):,} clips with {sum(usable.values()):,} captions", *_left_out(failed), cost]
+    if matched.unlisted:
+        summary.append(f"videos without a caption, which are left out: {_few(matched.unlisted)}")
+    section = {
+        "adapter": "folder",
+        "annotations": _from(folder, captions),
+        "videos": _from(folder, videos),
+        **({"columns": matched.columns} if matched.columns else {}),
+        **({"max_failed_items": len(failed)} if failed else {}),
+    }
+    config = {"datasets": {name: section}, "suites": {"mlvp": {}, "mm_robustness": {}}, "storage": storage}
+    return OwnDataset(name, yaml.safe_dump(config, sort_keys=False, allow_unicode=True), tuple(summary))
+
+
+def _storage(folder: Path, clips: Sequence[ListedClip]) -> tuple[dict[str, object], str]:
+    """The first of high, compatible and recipe that MLVP has room for, and what it takes."""
+    there = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.exists())
+    free = shutil.disk_usage(there).free
+    pixels = (clip_files.mean_pixels(clips, None) or 0.0) * len(clips) * _SCENARIOS
+    sizes = {form: pixels * clip_files.BYTES_PER_PIXEL[form] for form in _FORMS}
+    form = next((form for form, size in sizes.items() if size < _ROOM * free), "recipe")
+    storage: dict[str, object] = {"tier": "recipe"} if form == "recipe" else {"tier": "video", "profile": form}
+    takes = f"MLVP takes about {sizes[form] / 1e9:.1f} GB, {free / 1e9:.0f} GB are free"
+    return storage, f"storage: {form} ({_FORMS[form]}): {takes}"
+
+
+def _left_out(failed: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if failed:
+        yield f"{len(failed):,} left out, which max_failed_items allows:"
+        yield from (f"  {item_id!r}: {reason}" for item_id, reason in failed[:5])
+    if len(failed) > 5:
+        yield f"  and {len(failed) - 5:,} more"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+
+
+def _from(folder: Path, path: Path) -> str:
+    """A path as the new project's configuration names it: relative to its folder."""
+    return os.path.relpath(path.resolve(), folder.resolve())
