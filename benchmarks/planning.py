@@ -63,9 +63,11 @@ def make_everything(folder: Path, suite: str) -> None:
     shards = paths.plan(parsed, "d").shards
     corpus = targets.corpus(parsed, suite, "d", lambda name: paths.plan(parsed, name)).files
     paths.video_recipes(parsed, "d", suite)
-    analyses = [part for name in guides.analyses() for part in paths.analysis_parts("d", name, shards)]
+    analyses = [
+        part for name in guides.analyses() for part in paths.of_shards("analysis_part", "d", shards, analysis=name)
+    ]
     stages = [
-        paths.source_parts("d", shards),
+        paths.of_shards("source_part", "d", shards),
         ["manifests/d/sources.parquet"],
         analyses,
         [f"manifests/d/{name}.parquet" for name in guides.analyses()],

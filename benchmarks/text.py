@@ -91,7 +91,7 @@ def distance(dataset: str, captions: Captions) -> None:
         known = {(row[0], row[2]): tuple(row) for row in csv.reader(file)}
     rows = []
     for entry in registry.perturbations("msrvtt_p", "text"):
-        if dataset == "youcook2" and entry.level == "Bias":
+        if dataset == "youcook2" and entry.category == "Bias":
             continue
         if dataset == "msrvtt" and (entry.name, str(entry.version)) in known:
             rows.append(known[entry.name, str(entry.version)])
@@ -101,7 +101,7 @@ def distance(dataset: str, captions: Captions) -> None:
         changed = np.mean([result.changed for result in results])
         backend = results[0].backend or "rules"
         numbers = (f"{changed:.3f}", f"{bleu4(pairs) or 0.0:.3f}", f"{meteor(pairs) or 0.0:.3f}")
-        rows.append((entry.name, entry.level, str(entry.version), backend, *numbers))
+        rows.append((entry.name, entry.category, str(entry.version), backend, *numbers))
         print(*rows[-1], flush=True)
     if dataset == "msrvtt":
         with TABLE.open("w", encoding="utf-8", newline="") as file:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from perturbations.base import shown
 from perturbations.captions import caption_page, caption_rows
+from perturbations.manifest.kinds import TextRow
 from perturbations.plan import caption_recipes
 from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
@@ -42,10 +46,19 @@ def page() -> str:
         sources = "; ".join(dict.fromkeys(entry.source for entry in entries))
         lines += ["", f"## {suite.name}", "", f"{suite.title}. {suite.reference}. {sources}."]
         for entry, by_severity in caption_page.grouped(rows):
-            lines += ["", f"### {entry.name}", "", f"*{entry.level}*: {caption_page.sentence(entry.summary)}", ""]
-            lines += [*caption_page.about(entry), *caption_page.parameters_by_severity(by_severity)]
+            lines += ["", f"### {entry.name}", "", f"*{entry.category}*: {caption_page.sentence(entry.summary)}", ""]
+            lines += [*caption_page.about(entry), *_parameters(by_severity.values())]
             lines += [
                 f"- {shown.markdown(row.source_text)} → {shown.markdown(row.text)}"
                 for row in caption_page.changed_rows(caption_page.middle(by_severity))[:PAIRS]
             ]
     return "\n".join(lines) + "\n"
+
+
+def _parameters(by_severity: Iterable[Sequence[TextRow]]) -> list[str]:
+    """One line per parameter, with its value per severity."""
+    values: dict[str, list[str]] = defaultdict(list)
+    for rows in by_severity:
+        for name, value in json.loads(rows[0].params).items():
+            values[name].append(f"{value:g}" if isinstance(value, float) else str(value))
+    return [f"- {shown.name(name)}: {' '.join(numbers)}" for name, numbers in values.items()]

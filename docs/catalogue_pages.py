@@ -112,16 +112,16 @@ def _page(suite: Suite) -> str:
         ]
         lines += [_summary(entry) for entry in video]
         lines.append("")
-    for level, entries in groupby(video, key=lambda entry: entry.level):
-        lines += [f"## Category: {level}", ""]
+    for category, entries in groupby(video, key=lambda entry: entry.category):
+        lines += [f"## Category: {category}", ""]
         for entry in entries:
             lines += _section(entry, with_source=len(sources) > 1)
     if text:
-        levels = ", ".join(dict.fromkeys(entry.level for entry in text))
+        categories = ", ".join(dict.fromkeys(entry.category for entry in text))
         lines += [
             "## Captions",
             "",
-            f"{len(text)} perturbations of captions, with examples [on their own page]({_TEXT_PAGE}): {levels}.",
+            f"{len(text)} perturbations of captions, with examples [on their own page]({_TEXT_PAGE}): {categories}.",
             "",
             *(f"- {line}" for line in dict.fromkeys(_levels_of_paper(entry) for entry in text) if line),
             "",
@@ -130,7 +130,7 @@ def _page(suite: Suite) -> str:
 
 
 def _levels_of_paper(entry: Perturbation) -> str:
-    return f"*{entry.level}*: {entry.levels_of_paper}" if entry.levels_of_paper else ""
+    return f"*{entry.category}*: {entry.levels_of_paper}" if entry.levels_of_paper else ""
 
 
 _METHODS = {"pixel": "frames", "temporal": "order of frames", "codec": "stored stream"}

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from perturbations.models.text_wordnet import open_wordnet
+from perturbations.models.text_wordnet import wordnet_folder
 from perturbations.text.fluency import EDGE, CountModel
 
 FREQUENT = 200
@@ -19,9 +20,17 @@ LEAST_WORD, LEAST_PAIR = 4, 3
 LICENCE = "Counts in the glosses and examples of WordNet 3.0 (WordNet 3.0 licence, Princeton University)"
 
 
+def glosses(folder: Path) -> Iterator[str]:
+    """Definition and examples of every synset of a WordNet."""
+    for name in ("noun", "verb", "adj", "adv"):
+        for line in (folder / f"data.{name}").read_text(encoding="utf-8").splitlines():
+            if not line.startswith(" "):
+                yield line.partition(" | ")[2].strip()
+
+
 def sentences() -> list[list[str]]:
     """The words of each definition and example."""
-    parts = (part for gloss in open_wordnet().glosses() for part in re.split(r"[;:()\"]", gloss.lower()))
+    parts = (part for gloss in glosses(wordnet_folder()) for part in re.split(r"[;:()\"]", gloss.lower()))
     return [words for part in parts if (words := re.findall(r"[a-z]+(?:['-][a-z]+)*", part))]
 
 

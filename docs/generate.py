@@ -15,6 +15,7 @@ import json
 import re
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from graphlib import CycleError
@@ -33,6 +34,8 @@ from perturbations.base.errors import BackendError
 from perturbations.config import sections as config
 from perturbations.datasets import registry as datasets
 from perturbations.evaluation.backbones import registry as backbones
+from perturbations.evaluation.protocols import cells
+from perturbations.evaluation.protocols import registry as protocols
 from perturbations.models import registry as models
 from perturbations.suites import registry as suites
 from perturbations.suites.registry import Suite, resolve
@@ -61,8 +64,8 @@ def of_suites() -> str:
 
 def _suite(suite: Suite) -> list[str]:
     video, text = ([entry for entry in suite.perturbations if entry.kind == kind] for kind in ("video", "text"))
-    levels = groupby(video, key=lambda entry: entry.level)
-    named = "; ".join(f"*{level}*: {', '.join(entry.name for entry in entries)}" for level, entries in levels)
+    categories = groupby(video, key=lambda entry: entry.category)
+    named = "; ".join(f"*{category}*: {', '.join(entry.name for entry in entries)}" for category, entries in categories)
     most = [max((len(entry.severities) for entry in entries), default=0) for entries in (video, text)]
     severities = f"1-{most[0]}" + (f"; captions 1-{most[1]}" if most[1] > 1 else "; captions 1" if most[1] else "")
     link = f"[`{suite.name}`](docs/catalogue/{suite.name}.md)"
@@ -380,6 +383,28 @@ def of_caption_perturbations() -> str:
     return table(head, ([row[name] for name in head] for row in _caption_rows()))
 
 
+# --- published tables ------------------------------------------------------------------------------------------------
+
+
+def of_published_tables() -> str:
+    """What became of each table of results of the papers, a line for the tables of which the same is true."""
+    known = cells()
+    rows: dict[tuple[str, str], list[str]] = {}
+    sizes: Counter[tuple[str, str]] = Counter()
+    for paper, own in protocols.papers().items():
+        for number, of_table in known[known["paper"] == paper].groupby("table", sort=False):
+            counts = of_table["status"].value_counts()
+            named = [f"{count} {status}" for status, count in counts.items()]
+            key = own.title, ", ".join(named) if len(named) > 1 else f"all {counts.index[0]}"
+            rows.setdefault(key, []).append(str(number))
+            sizes[key] += len(of_table)
+        for number, reason in own.not_read.items():
+            rows.setdefault((own.title, f"not among the cells: {reason}"), []).append(number)
+    head = ["paper", "tables", "cells", "of them"]
+    ordered = {key: sorted(tables, key=lambda number: (len(number), number)) for key, tables in rows.items()}
+    return table(head, ([key[0], ", ".join(own), f"{sizes[key] or ''}", key[1]] for key, own in ordered.items()))
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -392,6 +417,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "models": of_models,
     "adapter keys": of_adapter_keys,
     "names retrieval": of_names(retrieval),
+    "published tables": of_published_tables,
     "caption categories": of_caption_categories,
     "caption perturbations": of_caption_perturbations,
     **{f"measured {name}": of_measured(name) for name in measured()},
@@ -425,6 +451,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
             ("storage", "StorageSettings"),
             ("evaluation", "Evaluation"),
             ("models", "EvaluatedModel"),
+            ("method entries", "MethodEntry"),
             ("limits", "LimitsSection"),
         )
     },

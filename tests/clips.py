@@ -245,7 +245,8 @@ def text_row(wanted: recipe.TextRecipe, **columns: Any) -> TextRow:
 
 def _of_recipe(wanted: recipe.VideoRecipe | recipe.TextRecipe) -> dict[str, Any]:
     names = ("suite", "perturbation", "severity", "variant", "seed")
-    values = {"level": registry.get(wanted.key).level, "params": recipe.canonical(wanted.params), "recipe": wanted.text}
+    values = {"level": registry.get(wanted.key).category, "params": recipe.canonical(wanted.params)}
+    values["recipe"] = wanted.text
     return {**{name: getattr(wanted, name) for name in names}, **values}
 
 

@@ -78,16 +78,13 @@ def test_any_size_comes_back(model: adain.Adain, painting: adain.Statistics, siz
     assert np.array_equal(frames, before)
 
 
-def test_which_frames_share_a_batch_does_not_matter(model: adain.Adain, painting: adain.Statistics) -> None:
+def test_batches_shrink_as_frames_grow_and_do_not_matter(model: adain.Adain, painting: adain.Statistics) -> None:
     frames = np.stack(pictures(5, 40, 56))
     together = model.stylize(frames, painting, 0.6)
     for index in range(5):
         assert (
             np.abs(model.stylize(frames[index : index + 1], painting, 0.6)[0].astype(int) - together[index]).max() <= 1
         )
-
-
-def test_batches_shrink_as_frames_grow(model: adain.Adain) -> None:
     assert model.batch_size(240, 320) == 4
     assert model.batch_size(720, 1280) == 1
 
@@ -101,14 +98,11 @@ def test_distortion_grows_with_alpha_in_the_features(model: adain.Adain) -> None
     np.testing.assert_allclose(np.array(distances) / distances[-1], [0.2, 0.4, 0.6, 0.8, 1], rtol=1e-5)
 
 
-def test_a_missing_file_or_a_wrong_hash_is_refused(files: dict[str, str], tmp_path: Path) -> None:
+def test_a_missing_file_a_wrong_hash_and_other_weights_are_refused(files: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"backends.style.decoder: no such file: .*; the release .* has it"):
         load(files, decoder=str(tmp_path / "decoder.pth"))
     with pytest.raises(ConfigError, match=r"backends.style.encoder: .* has the SHA-256 [0-9a-f]{64}, the conf.* 0000"):
         load(files, encoder_sha256="0" * 64)
-
-
-def test_other_weights_are_refused(files: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"does not hold AdaIN's encoder: 0.weight is missing"):
         load(files, encoder=files["decoder"], encoder_sha256=files["decoder_sha256"])
     state = torch.load(files["decoder"])

@@ -12,6 +12,7 @@ from typing import Any
 import clips
 import numpy as np
 import pytest
+from looping import each
 from test_kernels import GUIDES, drawn, perturbed_size, scene
 from text_support import role
 
@@ -38,9 +39,6 @@ def each_of(method: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("entry", [entry for entry in VISUAL if entry.method == method], ids=name_of)
 
 
-each_entry = pytest.mark.parametrize("entry", ENTRIES, ids=name_of)
-
-
 def ends(bound: Bound) -> list[Any]:
     """The most extreme values that a bound allows."""
     if isinstance(bound, Range):
@@ -64,13 +62,13 @@ def extremes(entry: Perturbation) -> list[dict[str, Any]]:
 # --- what is within --------------------------------------------------------------------------------------------------
 
 
-@each_entry
+@each("entry", ENTRIES)
 def test_what_is_published_lies_within_the_bounds_of_every_parameter(entry: Perturbation) -> None:
     for severity in entry.severities:
         assert registry.parameter_problems(entry, entry.parameters(severity)) == []
 
 
-def test_whole_numbers_are_asked_for_where_they_are_published() -> None:
+def test_whole_numbers_and_switches_are_what_is_published() -> None:
     for entry, name in PARAMETERS:
         bound = entry.bounds[name]
         forms = [form for form in entry.forms() if form.bounds.get(name) == bound]
@@ -78,16 +76,22 @@ def test_whole_numbers_are_asked_for_where_they_are_published() -> None:
         if isinstance(bound, Range):
             assert bound.whole == all(isinstance(value, int) for value in values), (entry.key, name)
             assert bound.low < bound.high < sys.maxsize, (entry.key, name)
+    for entry, name in PARAMETERS:
+        switch = isinstance(entry.bounds[name], Choice) and True in entry.bounds[name].values
+        for value in (True, False):
+            assert bool(registry.parameter_problems(entry, {**entry.parameters(1), name: value})) != switch, entry.key
+        for value in (0, 1, 1.0) if switch else ():
+            assert registry.parameter_problems(entry, {**entry.parameters(1), name: value}), entry.key
 
 
-@pytest.mark.parametrize("entry", VISUAL, ids=name_of)
+@each("entry", VISUAL)
 def test_calibration_stays_within(entry: Perturbation) -> None:
     for step in range(201):
         parameters = entry.parameters_at(step / 200)
         assert registry.parameter_problems(entry, parameters) == []
 
 
-@pytest.mark.parametrize("size", [(1, 1), (2, 3), (36, 50)])
+@each("size", [(1, 1), (2, 3), (36, 50)])
 @each_of("pixel")
 @pytest.mark.filterwarnings("error")
 def test_pixel_kernels_compute_at_both_ends(entry: Perturbation, size: tuple[int, int]) -> None:
@@ -103,7 +107,7 @@ def test_pixel_kernels_compute_at_both_ends(entry: Perturbation, size: tuple[int
         assert (result.shape, result.dtype) == (expected, np.uint8), parameters
 
 
-@pytest.mark.parametrize("num_frames", [1, 2, 13, 300])
+@each("num_frames", [1, 2, 13, 300])
 @each_of("temporal")
 def test_temporal_kernels_compute_at_both_ends(entry: Perturbation, num_frames: int) -> None:
     guide = {"donor": ((5, 1.0),), "clock": (np.arange(num_frames) / 25,)}.get(entry.guide or "", ())
@@ -181,7 +185,7 @@ NEVER: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", NEVER, ids=lambda value: short(value)[:20])
+@each("value", NEVER)
 def test_no_parameter_takes_it(value: Any) -> None:
     for entry, name in PARAMETERS:
         (problem,) = registry.parameter_problems(entry, {**entry.parameters(1), name: value})
@@ -189,16 +193,7 @@ def test_no_parameter_takes_it(value: Any) -> None:
         assert len(problem) < 500
 
 
-def test_a_bool_is_no_number_and_a_number_no_bool() -> None:
-    for entry, name in PARAMETERS:
-        switch = isinstance(entry.bounds[name], Choice) and True in entry.bounds[name].values
-        for value in (True, False):
-            assert bool(registry.parameter_problems(entry, {**entry.parameters(1), name: value})) != switch, entry.key
-        for value in (0, 1, 1.0) if switch else ():
-            assert registry.parameter_problems(entry, {**entry.parameters(1), name: value}), entry.key
-
-
-def test_the_ends_belong_to_a_range_unless_it_says_above() -> None:
+def test_the_ends_belong_to_a_range_and_bounds_say_what_they_allow() -> None:
     assert Range(0, 1).allows(0)
     assert Range(0, 1).allows(1.0)
     assert not Range(0, 1).allows(math.nextafter(1, 2))
@@ -207,9 +202,6 @@ def test_the_ends_belong_to_a_range_unless_it_says_above() -> None:
     assert not Range(0, 1, whole=True).allows(1.0)
     assert bounds.whole(1, 2**80).allows(2**80)
     assert not bounds.whole(1, 2**80).allows(2**80 + 1)
-
-
-def test_bounds_say_what_they_allow() -> None:
     assert str(Range(0, 1)) == "a number from 0 to 1"
     assert str(Range(0, 1, above=True)) == "a number above 0 and up to 1"
     assert str(bounds.whole(1, 100)) == "a whole number from 1 to 100"
@@ -254,8 +246,8 @@ def configured(parameters: dict[str, dict[str, dict[int, dict[str, Any]]]], capt
     }
 
 
-@pytest.mark.parametrize("captions", [False, True])
-@pytest.mark.parametrize("value", [-1, math.nan, math.inf, 2**64, "x", None])
+@each("captions", [False, True])
+@each("value", [-1, math.nan, math.inf, 2**64, "x", None])
 def test_each_is_refused_by_its_key_when_the_configuration_is_read(
     value: Any, captions: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looping import each
 from test_workflow import Project, copy_of, folders, new_project
 
 from perturbations.base.errors import ConfigError
@@ -48,7 +49,7 @@ def kind_of(entry: registry.Perturbation, name: str) -> type:
     return float if any(isinstance(value, float) for value in values) else type(values[0])
 
 
-@pytest.mark.parametrize("entry", FORMS, ids=keys(FORMS))
+@each("entry", FORMS)
 def test_paths_give_what_kernels_take(entry: registry.Perturbation) -> None:
     path = entry.path
     published = [entry.parameters(severity) for severity in entry.severities]
@@ -137,7 +138,7 @@ _UNSEEN = {"msrvtt_p/box_jumble", "mlvp/event_insertion", "msrvtt_p/static_rotat
 SAME_SIZE = [form for form in FORMS if form.shape is None]
 
 
-@pytest.mark.parametrize("entry", SAME_SIZE, ids=keys(SAME_SIZE))
+@each("entry", SAME_SIZE)
 def test_kernels_accept_both_ends_and_the_strong_one_is_stronger(
     entry: registry.Perturbation, sources: list[Source]
 ) -> None:
@@ -164,7 +165,7 @@ SHOWN = (
 )
 
 
-@pytest.mark.parametrize("key", SHOWN)
+@each("key", SHOWN)
 def test_what_is_measured_is_the_ssim_of_the_row(
     key: str, rows: list[CompleteSource], sources: list[Source], tmp_path: Path
 ) -> None:
@@ -263,7 +264,7 @@ def test_the_chosen_points_are_the_best_monotonic_ones(places: list[tuple[int, i
     assert cost(chosen) == pytest.approx(best)
 
 
-def test_between_looks_where_the_curve_first_falls_below() -> None:
+def test_between_looks_where_the_curve_first_falls_below_and_rises_are_told() -> None:
     curve = [point(0.0, 1.0), point(0.5, 0.8), point(0.75, 0.4), point(1.0, 0.6)]
     assert solver.between(curve, 0.6) == pytest.approx(0.625)
     assert solver.between(curve[::-1], 0.6) == pytest.approx(0.625)
@@ -271,9 +272,6 @@ def test_between_looks_where_the_curve_first_falls_below() -> None:
     assert solver.between(curve, 1.0) is None
     # Never next to a point that is known.
     assert solver.between(curve, 0.999) == pytest.approx(0.05)
-
-
-def test_rises() -> None:
     assert solver.rises([0.9, 0.5, 0.6, 0.6, 0.7]) == [3, 5]
     assert solver.rises([0.9, 0.9004, 0.1]) == []
 
@@ -355,7 +353,7 @@ def changed(table: calibration_table.TableContent, path: Path, **entry: Any) -> 
     return path
 
 
-def test_a_table_is_read_as_it_was_written(table: calibration_table.TableContent, tmp_path: Path) -> None:
+def test_a_table_is_read_as_it_was_written_or_changed(table: calibration_table.TableContent, tmp_path: Path) -> None:
     path = changed(table, tmp_path / "table.json")
     assert calibration_table.read(path) == table
     for key in FEW:
@@ -364,10 +362,6 @@ def test_a_table_is_read_as_it_was_written(table: calibration_table.TableContent
             solved = calibration_table.parameters(path, entry, severity)
             assert solved == table["perturbations"][key]["severities"][str(severity)]["params"]
             assert all(type(value) is kind_of(entry, name) for name, value in solved.items())
-
-
-def test_a_changed_table_is_read_anew(table: calibration_table.TableContent, tmp_path: Path) -> None:
-    path = changed(table, tmp_path / "table.json")
     before = calibration_table.parameters(path, NOISE, 1)
     severities = {**table["perturbations"][NOISE.key]["severities"], "1": {"params": {"sigma": 2}}}
     changed(table, path, severities=severities)
@@ -426,14 +420,13 @@ def configured(**suite: Any) -> config.Config:
     return config_file.parse({"datasets": datasets, "suites": {"mlvp": suite}})
 
 
-def test_published_is_the_default_and_needs_no_table() -> None:
+def test_recipes_hold_the_published_or_the_tables_numbers(
+    table: calibration_table.TableContent, tmp_path: Path
+) -> None:
     wanted = recipe.from_config(configured(), "x", "mlvp", "gaussian_noise", 2)
     assert wanted.params == {"sigma": 0.12}
     assert wanted.variant == "released"
     assert wanted == recipe.from_config(configured(severity="published"), "x", "mlvp", "gaussian_noise", 2)
-
-
-def test_calibrated_recipes_hold_the_tables_numbers(table: calibration_table.TableContent, tmp_path: Path) -> None:
     path = changed(table, tmp_path / "table.json")
     asked = configured(severity="calibrated", calibration=str(path))
     published = recipe.from_config(configured(), "x", "mlvp", "gaussian_noise", 2)
@@ -489,7 +482,7 @@ def test_captions_cannot_be_calibrated(tmp_path: Path, capsys: pytest.CaptureFix
     files.write(tmp_path / "sources.parquet", SOURCES, [])
     outputs = [f"--{name}={tmp_path / name}" for name in ("output", "report")]
     command = ["rule", "calibrate", f"--sources={tmp_path / 'sources.parquet'}", "--seed=0", *outputs]
-    command += ["--variants", "mlvp=released", "msrvtt_p=released", "-p"]
+    command += ["--variants", "mlvp=released", "msrvtt_p=released", "--perturbations"]
     assert main([*command, "msrvtt_p/keyboard"]) == 1
     assert "only perturbations of videos can be calibrated, not msrvtt_p/keyboard" in capsys.readouterr().err
     assert main([*command, "mlvp/fog"]) == 1

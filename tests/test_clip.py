@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_models
+from looping import each
 from PIL import Image
 from tiny_models import pictures, torch, transformers
 
@@ -68,13 +69,12 @@ CLIPS = [
 TEXTS = ["the dog", "cat", "", "the cat and the dog " * 30, "a man with a dog", "ünïcödé 犬"]
 
 
-def test_vectors_are_float32_of_length_1(model: clip_model.ClipModel) -> None:
+def test_vectors_are_float32_of_length_1_and_do_not_depend_on_the_others_to_the_bit(
+    model: clip_model.ClipModel,
+) -> None:
     vectors = model.embed_videos(CLIPS)
     assert (vectors.shape, vectors.dtype) == ((len(CLIPS), 16), np.float32)
     np.testing.assert_allclose(np.linalg.norm(vectors.astype(np.float64), axis=1), 1, atol=1e-6)
-
-
-def test_an_embedding_does_not_depend_on_the_others_to_the_bit(model: clip_model.ClipModel) -> None:
     for embed, inputs in ((model.embed_videos, CLIPS), (model.text_features, TEXTS)):
         together = embed(inputs)  # type: ignore[operator]
         assert np.array_equal(embed(inputs[::-1])[::-1], together)  # type: ignore[operator]
@@ -88,21 +88,22 @@ def test_a_clip_s_own_passes_do_not_show(exact: clip_model.ClipModel, monkeypatc
     np.testing.assert_allclose(exact.embed_videos(CLIPS[:2]), whole, atol=1e-5)
 
 
-def test_nothing_in_nothing_out(model: clip_model.ClipModel) -> None:
+def test_nothing_in_is_nothing_out_and_a_clip_without_frames_is_refused(model: clip_model.ClipModel) -> None:
     assert model.embed_videos([]).shape == (0, 16)
     assert model.text_features([]).shape == (0, 16)
-
-
-def test_a_clip_without_frames_is_refused(model: clip_model.ClipModel) -> None:
     with pytest.raises(ValueError, match="clip 1 of 2 has no frame"):
         model.embed_videos([CLIPS[2], []])
 
 
-def test_each_frame_counts_the_same(exact: clip_model.ClipModel) -> None:
+def test_each_frame_counts_the_same_and_sentences_end_where_positions_do(exact: clip_model.ClipModel) -> None:
     frames = CLIPS[0][:3]
     alone = exact.embed_videos([[frame] for frame in frames]).astype(np.float64)
     mean = alone.mean(axis=0)
     np.testing.assert_allclose(exact.embed_videos([frames])[0], mean / np.linalg.norm(mean), atol=1e-5)
+    # 12 positions: the start, 10 pieces, the end.
+    short, long, longer = exact.text_features(["the dog " * 4, "the dog " * 5, "the dog " * 5 + "cat"])
+    assert np.array_equal(long, longer)
+    assert not np.allclose(short, long, atol=1e-3)
 
 
 def test_features_have_the_length_that_the_model_gives_them(exact: clip_model.ClipModel) -> None:
@@ -116,13 +117,6 @@ def test_features_have_the_length_that_the_model_gives_them(exact: clip_model.Cl
         exact.mean_features([[]])
 
 
-def test_sentences_end_where_the_model_s_positions_do(exact: clip_model.ClipModel) -> None:
-    # 12 positions: the start, 10 pieces, the end.
-    short, long, longer = exact.text_features(["the dog " * 4, "the dog " * 5, "the dog " * 5 + "cat"])
-    assert np.array_equal(long, longer)
-    assert not np.allclose(short, long, atol=1e-3)
-
-
 def test_a_sentence_is_read_at_its_end_and_in_any_case(folder: Path, exact: clip_model.ClipModel) -> None:
     plain = transformers.CLIPModel.from_pretrained(folder).eval()
     tokens = transformers.AutoTokenizer.from_pretrained(folder)("the dog", return_tensors="pt")
@@ -134,7 +128,7 @@ def test_a_sentence_is_read_at_its_end_and_in_any_case(folder: Path, exact: clip
     assert np.array_equal(features[0], features[1])
 
 
-@pytest.mark.parametrize("size", [(1, 1), (1, 3), (3, 1), (3, 40), (40, 3)])
+@each("size", [(1, 1), (1, 3), (3, 1), (3, 40), (40, 3)])
 def test_frames_of_any_size(model: clip_model.ClipModel, size: tuple[int, int]) -> None:
     assert np.isfinite(model.embed_videos([pictures(2, *size), [np.zeros((*size, 3), np.uint8)]])).all()
 

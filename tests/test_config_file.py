@@ -9,6 +9,7 @@ from pathlib import Path
 
 import preloaded
 import pytest
+from looping import each
 
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
@@ -56,7 +57,7 @@ def written(folder: Path, content: str | bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
+@each(("content", "message"), REFUSED.values())
 def test_what_is_refused(content: str | bytes, message: str, tmp_path: Path) -> None:
     path = written(tmp_path, content)
     with pytest.raises(ConfigError, match=message) as caught:

@@ -14,6 +14,7 @@ import needs
 import preloaded
 import pytest
 import yaml
+from looping import each
 
 from perturbations.base import wings
 from perturbations.base.errors import ConfigError
@@ -174,27 +175,18 @@ def test_the_command_line_gives_texts_within_braces(tmp_path: Path) -> None:
     assert wrong.startswith("command line: evaluation.steps: Input should be a valid integer, not '2'; within braces, ")
 
 
-def test_a_key_of_a_second_file_stands_where_its_value_counts(tmp_path: Path) -> None:
+def test_keys_stand_where_they_are_written_or_missing(tmp_path: Path) -> None:
     wrong = places(tmp_path, PLAIN + "seed: -1\nshard_size: 0\n", "# more\nseed: -2\n")
     assert wrong == ["config.yaml, line 4: shard_size", "more.yaml, line 2: seed"]
-
-
-def test_what_is_missing_stands_where_its_object_does(tmp_path: Path) -> None:
     text = "suites: {mlvp: {}}\ndatasets:\n  a:\n    clips: 3\n  b:\n    adapter: msrvtt\n    videos: v\n"
     assert told(tmp_path, text) == ["config.yaml, line 3: datasets.a.adapter: is missing"]
     assert told(tmp_path, text.replace("clips: 3", MINE.replace(", ", "\n    "))) == [
         "config.yaml, line 7: datasets.b.annotations: the adapter 'msrvtt' needs it"
     ]
-
-
-def test_keys_of_json_have_lines_too(tmp_path: Path) -> None:
     (line,) = told(
         tmp_path, json.dumps({"datasets": {"mine": clips.DATASET}, "suites": {"mlvp": {"draww": 1}}}, indent=0)
     )
     assert line.startswith("config.yaml, line 11: suites.mlvp.draww: unknown key")
-
-
-def test_merged_keys_stand_where_they_are_written(tmp_path: Path) -> None:
     dataset = MINE.replace(", ", "\n    ")
     text = f"datasets:\n  a: &a\n    {dataset}\n    language: 0\n  b:\n    <<: *a\nsuites: {{mlvp: {{}}}}\n"
     assert places(tmp_path, text) == [f"config.yaml, line 6: datasets.{name}.language" for name in "ab"]
@@ -208,7 +200,7 @@ def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path
     assert "datasets.more.adapter" in line
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "words"),
     [
         ("timeout_s", "1e3", "valid integer, not '1e3'; write 1000 without quotes"),
@@ -249,20 +241,14 @@ def test_old_keys_are_read(tmp_path: Path) -> None:
 # --- what is no mistake ----------------------------------------------------------------------------------------------
 
 
-def test_an_empty_suite_or_section_has_its_defaults(tmp_path: Path) -> None:
+def test_what_is_left_empty_has_its_defaults_and_a_profile_no_effect_on_frames(tmp_path: Path) -> None:
     sections = "".join(f"{name}:\n" for name in ("backends", *wings.sections(), "storage", "limits"))
     empty = parsed(tmp_path, PLAIN.partition("suites")[0] + "suites:\n  mlvp:\n" + sections)
     assert empty == parsed(tmp_path, PLAIN)
-
-
-def test_what_holds_keys_and_is_left_empty_has_its_defaults(tmp_path: Path) -> None:
     suite = "  mlvp: {parameters: , captions: }\n  mm_robustness: {captions: {parameters: }}\n"
     text = PLAIN.partition("suites")[0] + "suites:\n" + suite + "backends: {captions: , style: , frost: }\n"
     plain = PLAIN.replace("{mlvp: {}}", "{mlvp: , mm_robustness: }")
     assert parsed(tmp_path, text) == parsed(tmp_path, plain)
-
-
-def test_a_profile_has_no_effect_on_frames(tmp_path: Path) -> None:
     plain = parsed(tmp_path, PLAIN + "storage: {tier: frames}\n")
     profiled = parsed(tmp_path, PLAIN + "storage: {tier: frames, profile: lossless}\n")
     assert recipe.storage_of(profiled.storage) == recipe.storage_of(plain.storage)
@@ -387,14 +373,11 @@ def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
     assert "  command line: timeout_s: Input should be greater than or equal to 1, not 0" in output
 
 
-def test_broken_yaml_names_line_and_column(tmp_path: Path) -> None:
+def test_broken_yaml_names_line_and_column_and_an_empty_file_its_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"config\.yaml, line 3: this is not YAML: .* \(column 7\)"):
         parsed(tmp_path, "seed: 1\nshard_size: [1, 2\nlimits: {}\n")
     with pytest.raises(ConfigError, match=r"config\.yaml, line 2, column 9: this is not YAML"):
         parsed(tmp_path, "seed: 1\nlimits: \0\n")
-
-
-def test_an_empty_file_is_refused_by_its_name_as_snakemake_refuses_it_without(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"more\.yaml: keys are expected at the top, .*; it is empty"):
         parsed(tmp_path, PLAIN, "# nothing\n")
 

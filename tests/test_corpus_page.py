@@ -124,10 +124,6 @@ def test_the_index_leads_to_every_file(stored: Path, tmp_path: Path) -> None:
     assert str(root) not in text
 
 
-def test_an_index_of_nothing(tmp_path: Path) -> None:
-    assert "None." in index.write(tmp_path).read_text(encoding="utf-8")
-
-
 def test_it_is_the_same_for_the_same_manifest(stored: Path, tmp_path: Path) -> None:
     assert main(["rule", "corpus-page", str(stored), "-o", str(tmp_path / "again.html")]) == 0
     assert page_of(stored, tmp_path / "corpus.html") == (tmp_path / "again.html").read_text(encoding="utf-8")
@@ -217,11 +213,12 @@ def test_everything_is_quarantined(stored: Path, tmp_path: Path) -> None:
     assert "Nothing was measured." in text
 
 
-def test_no_rows(tmp_path: Path) -> None:
+def test_no_rows_and_an_index_of_nothing(tmp_path: Path) -> None:
     files.write(tmp_path / "videos.parquet", VIDEOS, [], ABOUT | {"root": "."})
     text = page_of(tmp_path / "videos.parquet", tmp_path / "corpus.html")
     assert "No clip could be perturbed." in text
     assert "The corpus has no rows." in text
+    assert "None." in index.write(tmp_path).read_text(encoding="utf-8")
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import os
 import string
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import needs
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from looping import each
 
 from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.datasets import listing as listings
-from perturbations.datasets import lsmdc
+from perturbations.datasets import lsmdc, parsing
 from perturbations.datasets.listing import Rejected
 from perturbations.datasets.registry import Dataset
 from perturbations.plan import items as reading
@@ -223,7 +227,7 @@ def after_good(**columns: Any) -> str:
     return json.dumps([GOOD, {"item_id": "v", "end": 5, "file": "v.mp4", **columns}])
 
 
-@pytest.mark.parametrize(
+@each(
     ("adapter", "name", "content", "item_id", "reason"),
     [
         ("msrvtt", "a.csv", MSRVTT + "1,v,a man, a dog\n", "v", "4 fields, where the header has 3"),
@@ -271,14 +275,11 @@ def test_one_bad_entry_is_rejected_and_the_others_stay(
     assert f"({name}, " in rejected.reason
 
 
-def test_youcook2_numbers_every_further_description_of_a_span(tmp_path: Path) -> None:
+def test_youcook2_numbers_further_descriptions_and_needs_no_other_subsets(tmp_path: Path) -> None:
     rows = "".join(f"5,1,{text},v\n" for text in "xyzy")
     listing = reading.read("d", dataset(tmp_path, "youcook2", "end,start,text,video_id\n" + rows, "a.csv"))
     assert [item.item_id for item in listing.items] == ["v_1_5", "v_1_5_2", "v_1_5_3"]
     assert [entry.item_id for entry in listing.rejected] == ["v_1_5_2"]
-
-
-def test_youcook2_needs_no_annotations_of_other_subsets(tmp_path: Path) -> None:
     clips = [{"segment": [1, 2], "sentence": "x"}]
     database = {"t": {"subset": "testing"}, "v": {"subset": "validation", "annotations": clips}}
     listing = reading.read("d", dataset(tmp_path, "youcook2", json.dumps({"database": database}), "a.JSON"))
@@ -301,13 +302,10 @@ def test_didemo_twins_do_not_share_a_file(tmp_path: Path) -> None:
     assert [entry.item_id for entry in reading.locate(config, reading.read("d", config))[1]] == ["x.mov", "x.mp4"]
 
 
-def test_a_table_keeps_line_ends_inside_its_fields(tmp_path: Path) -> None:
+def test_a_table_keeps_line_ends_inside_its_fields_and_says_which_column_is_missing(tmp_path: Path) -> None:
     text = 'key,video_id,sentence\r\nr,"a\r\nb\u2028c\x85","x"\r\n'
     listing = reading.read("d", dataset(tmp_path, "msrvtt", text, "a.csv"))
     assert [item.item_id for item in listing.items] == ["a\r\nb\u2028c\x85"]
-
-
-def test_a_parquet_table_without_a_named_column_says_which(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pd.DataFrame({"item_id": [], "text": []}).to_parquet(path)
     with pytest.raises(
@@ -319,7 +317,7 @@ def test_a_parquet_table_without_a_named_column_says_which(tmp_path: Path) -> No
 # --- what is wrong with a file -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("adapter", "name", "content", "message"),
     [
         ("msrvtt", "a.csv", b"", "is empty"),
@@ -449,7 +447,7 @@ MEGABYTES = "x" * 3_000_000
 OF_GARBAGE = 2_000_000
 
 
-@pytest.mark.parametrize(
+@each(
     ("adapter", "name", "content"),
     [
         ("msrvtt", "a.csv", MEGABYTES),
@@ -475,7 +473,6 @@ OF_GARBAGE = 2_000_000
         ("folder", "a.csv", b"\x80\x04\x95" + b"c\nos\nsystem\n" * 1000),
         ("folder", "a.csv", "cos\nsystem\n(S'id'\ntR."),
     ],
-    ids=range(22),
 )
 def test_garbage_is_a_short_error_that_names_the_file(
     tmp_path: Path, adapter: str, name: str, content: str | bytes
@@ -521,6 +518,27 @@ def test_a_caption_or_an_id_of_megabytes_is_rejected(tmp_path: Path, kind: str) 
         "a caption has 100,001 characters, more than 100,000",
     ]
     assert all(len(entry.item_id) < 1100 for entry in listing.rejected)
+
+
+def test_a_small_parquet_table_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.parquet"
+    ids = [str(number) for number in range(1000)]
+    repeated = pa.array(["c" * 90_000]).take(pa.array([0] * len(ids)))
+    pq.write_table(pa.table({"item_id": ids, "caption": repeated}), path)
+    config = Dataset(adapter="folder", annotations=path, videos=tmp_path)
+    tracemalloc.start()
+    try:
+        assert len(reading.read("d", config).items) == len(ids)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+    pq.write_table(pa.table({"item_id": ["a"], "caption": pa.array([["c"] * 9])}), path)
+    with pytest.raises(AnnotationError, match="the column 'caption' holds list<.*not texts"):
+        reading.read("d", config)
+    monkeypatch.setattr(parsing, "_LEAST_TABLE_BYTES", 100_000)
+    pq.write_table(pa.table({"item_id": ["a"], "caption": ["c" * 10**6]}), path, compression="zstd")
+    with pytest.raises(AnnotationError, match="which no table of captions does"):
+        reading.read("d", config)
 
 
 def test_odd_ids_are_items_or_rejected(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from clips import (
     write_scene,
     written,
 )
+from looping import each
 from needs import decord as needs_decord
 
 from perturbations import open_clip
@@ -130,7 +131,7 @@ def test_evaluators_own_code_reads_stored_clips_alike(
         assert_evaluators_read_alike(decord, path, expected)
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 17, 30, 40, 47, 50, 63, 65, 100])
+@each("width", [1, 2, 3, 17, 30, 40, 47, 50, 63, 65, 100])
 def test_narrow_frames_come_without_their_padding(decord: ModuleType, width: int, tmp_path: Path) -> None:
     assert_read_alike(source_row(written(tmp_path / "a.mp4", noise(3, 20, width))))
 
@@ -153,7 +154,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@each("name", SOURCES)
 def test_sources_open_alike(decord: ModuleType, name: str, tmp_path: Path) -> None:
     assert_read_alike(source_row(make(tmp_path / name, *SOURCES[name], frames=30)))
 
@@ -249,13 +250,10 @@ def test_a_row_must_say_which_frames_it_has(tmp_path: Path) -> None:
 # --- as a library of a program ---------------------------------------------------------------------------------------
 
 
-def test_a_bridge_that_the_program_set_changes_nothing(decord: ModuleType, tmp_path: Path) -> None:
+def test_clips_open_alike_in_threads_and_with_the_program_s_bridge(decord: ModuleType, tmp_path: Path) -> None:
     row = source_row(make(tmp_path / "a.mp4"))
     with decord.bridge.use_torch():
         assert_read_alike(row)
-
-
-def test_clips_open_alike_in_threads(decord: ModuleType, tmp_path: Path) -> None:
     rows = [source_row(make(tmp_path / f"{at}.mp4", *X264_B, frames=20 + at), f"{at}") for at in range(4)]
     expected = [open_clip(row) for row in rows]
     with ThreadPoolExecutor(4) as pool:

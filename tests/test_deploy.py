@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+import clips
 import needs
 import preloaded
 import pytest
@@ -26,6 +27,7 @@ from perturbations import read_manifest
 from perturbations.base import project
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
+from perturbations.plan import paths
 
 pytestmark = needs.wings(*needs.WINGS)
 
@@ -323,6 +325,55 @@ def test_init_keeps_the_files_of_a_folder_and_refuses_one_that_no_workflow_can_r
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "videos"]
     assert main(["init", str(tmp_path)]) == 0
     assert (tmp_path / "videos").is_dir()
+
+
+def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clips").mkdir()
+    for name in ("one.MP4", "two 'q'.mOv", "cut.mp4", "extra.mp4"):
+        clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "clips" / name)
+    whole = (tmp_path / "clips/cut.mp4").read_bytes()
+    (tmp_path / "clips/cut.mp4").write_bytes(whole[: len(whole) // 2])
+    Path("x.csv").write_text("id,sentence\none,a man\none,a person\ntwo 'q',a dog\ncut,a cat\ngone,a cow\n")
+    assert main(["init", "My Study", "--videos", "clips", "--captions", "x.csv"]) == 0
+    said = capsys.readouterr().out
+    for text in (
+        *("2 clips with 3 captions", "2 left out", "'gone': missing", "'cut': clips/cut.mp4: the file ends early"),
+        *("left out: 'extra.mp4'", "storage: high", "snakemake --cores 2 mlvp_my_study"),
+    ):
+        assert text in said, said
+    monkeypatch.chdir("My Study")
+    config = config_file.parse(yaml.safe_load(Path("config.yaml").read_text()))
+    plan = paths.plan(config, "my_study")
+    assert (plan.listed, config.max_failed_items_of("my_study")) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "problem"),
+    [
+        (["--videos", "clips"], "", "belong together"),
+        (["--videos", "clips", "--captions", "x.csv"], "id,words\none,a man\n", "no column is called caption or text"),
+        (["--videos", "clips", "--captions", "x.csv"], "id,text\none,a man\n", "no clip of x.csv can be used"),
+        (["--videos", "none", "--captions", "x.csv"], "id,text\none,a man\n", "none"),
+        (["--videos", "clips", "--captions", "x.csv"], "", "is empty"),
+    ],
+)
+def test_init_writes_nothing_where_no_clip_can_be_used(
+    arguments: list[str],
+    text: str,
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clips").mkdir()
+    Path("x.csv").write_text(text)
+    assert main(["init", "study", *arguments]) == 1
+    assert problem in capsys.readouterr().err
+    assert not Path("study").exists()
 
 
 # --- what others read of the package ---------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import generate
 import needs
 import pytest
 import rooms
+from looping import each
 
 import perturbations
 from perturbations import retrieval, tta
@@ -37,7 +38,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each("page", PAGES)
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -71,7 +72,7 @@ def commands() -> list[str]:
     return sorted({part for part in parts if part.startswith("perturb ")})
 
 
-@pytest.mark.parametrize("command", commands())
+@each("command", commands())
 def test_a_command_is_one_that_perturb_takes(command: str) -> None:
     words = shlex.split(command.partition(" > ")[0], comments=True)[1:]
     try:
@@ -97,11 +98,8 @@ def test_a_suite_that_is_not_in_the_readme_is_noticed(monkeypatch: pytest.Monkey
     assert text != page.read_text(encoding="utf-8")
 
 
-def test_every_key_of_the_configuration_is_in_the_reference() -> None:
+def test_every_key_is_in_the_reference_and_measured_tables_are_of_today_s_versions() -> None:
     assert generate.undocumented_keys() == []
-
-
-def test_a_measured_table_is_of_today_s_versions() -> None:
     assert generate.outdated() == []
 
 
@@ -124,7 +122,7 @@ def test_a_measured_table_names_a_command_that_there_is(name: str) -> None:
     assert (ROOT / script).is_file()
 
 
-def test_every_room_is_explained() -> None:
+def test_every_room_is_explained_and_in_the_picture() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     named = {
         name
@@ -134,9 +132,6 @@ def test_every_room_is_explained() -> None:
     }
     assert set(rooms.imports()) <= named
     assert len(page.splitlines()) <= 100, "two screens"
-
-
-def test_the_picture_of_the_rooms_leaves_out_only_what_follows() -> None:
     graph = {"a": {"b", "c"}, "b": {"c"}, "c": set()}
     assert rooms.arrows(graph) == [("a", "b"), ("b", "c")]
     assert rooms.floors(graph) == {"c": 0, "b": 1, "a": 2}
@@ -166,14 +161,81 @@ def test_pages_are_readable_without_a_network(site: Path) -> None:
         assert not re.search(r"(url\(|@import )['\"]?(https?:)?//", style.read_text(encoding="utf-8")), style
 
 
-def test_every_public_name_and_error_is_in_the_reference(site: Path) -> None:
+def test_every_public_name_is_in_the_reference_and_every_suite_in_the_menu(site: Path) -> None:
     text = (site / "reference" / "api.html").read_text(encoding="utf-8")
     public = [name for name in perturbations.__all__ if not name.startswith("_")]
     public += [*retrieval.__all__, *tta.__all__]
     public += [name for name, value in vars(errors).items() if isinstance(value, type) and name.endswith("Error")]
     assert [name for name in public if not re.search(rf'id="perturbations[.\w]*\.{name}"', text)] == []
-
-
-def test_every_suite_has_a_page_in_the_menu(site: Path) -> None:
     text = (site / "index.html").read_text(encoding="utf-8")
     assert [name for name in registry.suites() if f'href="catalogue/{name}.html"' not in text] == []
+
+
+# --- The commands that benchmarks call are commands that there are ---
+
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+CALLED = re.compile(r'(?:"-m", "perturbations", |perturb\()((?:"[a-z-]+"(?:, )?)+)')
+"""The words of a command, in a list for subprocess or in the arguments of a helper."""
+
+COMMANDS = sorted(
+    {
+        (path.name, *re.findall(r'"([a-z-]+)"', words))
+        for path in FOLDER.glob("*.py")
+        for words in CALLED.findall(path.read_text(encoding="utf-8"))
+    }
+)
+
+
+def test_there_are_such_commands() -> None:
+    assert ("corpus.py", "rule", "analyse") in {command[:3] for command in COMMANDS}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_benchmark_calls_a_command_that_there_is(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, *words = command
+    depth = 2 if words[0] == "rule" else 1
+    with pytest.raises(SystemExit) as end:
+        parser().parse_args([*words[:depth], "--help"])
+    assert end.value.code == 0
+    assert "usage: perturb " + " ".join(words[:depth]) in capsys.readouterr().out
+
+
+# --- Files that pages and docstrings name are there ---
+
+
+FILE = re.compile(
+    r"(?<![\w/.<-])((?:perturbations|benchmarks|workflow|docs|envs|tests)/[\w./-]+\.(?:py|md|csv|yaml|smk|json|sh))"
+)
+TEXTS = sorted(
+    path
+    for pattern in (
+        "docs/**/*.md",
+        "*.md",
+        "manifests/README.md",
+        "perturbations/**/*.py",
+        "workflow/**/*.smk",
+        "benchmarks/*.py",
+    )
+    for path in ROOT.glob(pattern)
+    # What a newcomer writes is not there; a changelog tells of what was.
+    if "how-to/add-" not in str(path) and path.name != "CHANGELOG.md"
+)
+
+
+def test_texts_are_looked_at() -> None:
+    assert len(TEXTS) > 300
+
+
+@needs.wings(*needs.WINGS)
+@each("folder", sorted({path.parent for path in TEXTS}))
+def test_named_files_are_there(folder: Path) -> None:
+    named = {
+        (path.name, name)
+        for path in TEXTS
+        if path.parent == folder
+        for name in FILE.findall(path.read_text(encoding="utf-8"))
+    }
+    assert {(where, name) for where, name in named if not (ROOT / name).exists()} == set()

@@ -21,7 +21,7 @@ from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES
 
 POOL = tuple(
-    PoolClip(name=f"v_{n}_{n + 8}", video_id="v", narration=f'says "{n}", then\nleaves', start_s=n, end_s=n + 8.0)
+    PoolClip(clip_id=f"v_{n}_{n + 8}", video_id="v", narration=f'says "{n}", then\nleaves', start_s=n, end_s=n + 8.0)
     for n in (0, 10, 20, 30, 31, 50, 50)
 )
 QUERIES = (
@@ -54,7 +54,7 @@ def test_the_released_code_reads_the_files(tmp_path: Path) -> None:
     assert queries["video_clip_id"].tolist() == [query.clip for query in QUERIES]
     assert queries["instruction"].tolist() == [query.instruction for query in QUERIES]
     assert [tuple(names) for names in queries["target_clip_ids"]] == [query.targets for query in QUERIES]
-    assert pool["clip_name"].tolist() == [clip.name for clip in POOL]
+    assert pool["clip_name"].tolist() == [clip.clip_id for clip in POOL]
     assert pool["narration_text"].tolist() == [clip.narration for clip in POOL]
     for column, name in (("local_idx", "local_full"), ("global_idx", "global_rows")):
         assert [tuple(rows) for rows in queries[column]] == list(gallery(SPLIT, name))

@@ -15,6 +15,7 @@ import av
 import psutil
 import pytest
 from clips import HEIGHT, TIMING, WIDTH, make, noise, source_row, timed
+from looping import each
 from waiting import PATIENCE_S, is_gone, wait_for
 
 from perturbations.base import locking, processes
@@ -83,7 +84,7 @@ STATUSES = [
 ]
 
 
-@pytest.mark.parametrize(("status", "words", "kind"), STATUSES)
+@each(("status", "words", "kind"), STATUSES)
 def test_an_exit_status_is_of_one_class(status: int, words: str, kind: type[PerturbationError]) -> None:
     assert type(program._failure(status, words, Path("a.mp4"))) is kind
 
@@ -246,7 +247,9 @@ def test_a_second_job_waits_for_the_first(end: str, tmp_path: Path) -> None:
         waiting.communicate("\n")
 
 
-def test_a_process_does_not_wait_for_itself(tmp_path: Path) -> None:
+def test_a_process_waits_neither_for_itself_nor_where_nothing_can_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     journal = tmp_path / "s1.jsonl"
     with locking.one_job(journal):
         with pytest.raises(ToolError, match="this process already works on the shard"), locking.one_job(journal):
@@ -256,10 +259,6 @@ def test_a_process_does_not_wait_for_itself(tmp_path: Path) -> None:
     with locking.one_job(journal):
         pass
 
-
-def test_where_nothing_can_be_locked_the_job_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
     def refuse(file: Any, how: int) -> None:
         raise OSError(38, "Function not implemented")
 

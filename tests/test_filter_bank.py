@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looping import each
 
 from perturbations.demo import film
 from perturbations.video import procedural_styles, style
@@ -50,7 +50,7 @@ def test_any_frame_is_painted(size: tuple[int, int], alpha: float, level: int | 
     assert np.array_equal(frame, before)
 
 
-def test_alpha_1_matches_the_style_s_statistics_in_every_band() -> None:
+def test_alpha_1_matches_the_style_s_statistics_and_colours() -> None:
     picture = procedural_styles.image("waves")
     wanted = [style.moments(band) for band in style.bands(style.opponent(picture))]
     bands = style.bands(style.opponent(next(film.frames(0))))
@@ -60,17 +60,14 @@ def test_alpha_1_matches_the_style_s_statistics_in_every_band() -> None:
         np.testing.assert_allclose(moved.deviation, target.deviation, rtol=2e-3)
         half = style._moved(band, 0.5, target)
         np.testing.assert_allclose(half, (band + style._moved(band, 1.0, target)) / 2, atol=1e-2)
-
-
-def test_a_painted_frame_has_the_style_s_colours() -> None:
-    """Beyond single bands: the whole frame's mean, clipping aside."""
+    # Beyond single bands: the whole frame's mean, clipping aside.
     for name in ("waves", "strokes", "cubes"):
         picture = procedural_styles.image(name)
         painted = style.filter_bank(picture)(next(film.frames(3)), 1.0)
         np.testing.assert_allclose(painted.mean(axis=(0, 1)), picture.mean(axis=(0, 1)), atol=8)
 
 
-@pytest.mark.parametrize("name", procedural_styles.names())
+@each("name", procedural_styles.names())
 def test_distortion_grows_with_alpha(name: str) -> None:
     paint = style.filter_bank(procedural_styles.image(name))
     for index in (0, 2, 5):
@@ -80,15 +77,12 @@ def test_distortion_grows_with_alpha(name: str) -> None:
         assert errors[0] > 1
 
 
-def test_a_style_is_looked_at_512_pixels_wide() -> None:
+def test_a_style_is_looked_at_512_pixels_wide_and_seen_in_small_frames_too() -> None:
     picture = procedural_styles.image("mosaic")
     large = np.repeat(np.repeat(picture, 2, axis=0), 2, axis=1)
     frame = next(film.frames(1))
     assert np.array_equal(style.filter_bank(large)(frame, 1.0), style.filter_bank(picture)(frame, 1.0))
-
-
-def test_a_small_frame_has_the_style_s_contrast_too() -> None:
-    """It has fewer bands, and its last one stands for all that are missing."""
+    # It has fewer bands, and its last one stands for all that are missing.
     frame = np.clip(noise(12, 12) // 4 + 90, 0, 255).astype(np.uint8)
     painted = style.filter_bank(procedural_styles.image("poster"))(frame, 1.0)
     assert painted.std() > 40

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden_frame import frame
+from looping import each
 from test_golden_suites import AT_45_DB, SHARES, mean_square, perturbed
 from test_kernels import assert_close, each_severity
 
@@ -30,8 +31,8 @@ def generator(severity: int) -> np.random.RandomState:
 
 
 @each_severity
-@pytest.mark.parametrize("suite", ["msrvtt_p", "mm_robustness"])
-@pytest.mark.parametrize("name", SHARES)
+@each("suite", ["msrvtt_p", "mm_robustness"])
+@each("name", SHARES)
 def test_blur(golden: dict[str, np.ndarray], name: str, suite: str, severity: int) -> None:
     # The library's last range ends at 1.31, as MSRVTT-P's, and not at MM-Robustness's 1.33.
     changed = {"stop": 1.31} if (name, severity) == ("zoom_blur", 5) else {}
@@ -40,14 +41,14 @@ def test_blur(golden: dict[str, np.ndarray], name: str, suite: str, severity: in
 
 
 @each_severity
-@pytest.mark.parametrize("suite", ["msrvtt_p", "mm_robustness"])
+@each("suite", ["msrvtt_p", "mm_robustness"])
 def test_motion_blur(golden: dict[str, np.ndarray], suite: str, severity: int) -> None:
     angle = generator(severity).uniform(-45, 45)
     assert_close(perturbed(f"{suite}/motion_blur", severity, frame(), angle), golden[f"motion_blur/{severity}"], FLAT)
 
 
 @each_severity
-@pytest.mark.parametrize("key", ["msrvtt_p/jpeg", "mm_robustness/jpeg_compression"])
+@each("key", ["msrvtt_p/jpeg", "mm_robustness/jpeg_compression"])
 def test_jpeg(golden: dict[str, np.ndarray], key: str, severity: int) -> None:
     assert (
         mean_square(perturbed(key, severity, frame(), variant="paper"), golden[f"jpeg_compression/{severity}"])
@@ -56,7 +57,7 @@ def test_jpeg(golden: dict[str, np.ndarray], key: str, severity: int) -> None:
 
 
 @each_severity
-@pytest.mark.parametrize("name", ["contrast", "pixelate"])
+@each("name", ["contrast", "pixelate"])
 def test_exact(golden: dict[str, np.ndarray], name: str, severity: int) -> None:
     assert np.array_equal(perturbed(f"mm_robustness/{name}", severity, frame()), golden[f"{name}/{severity}"])
 

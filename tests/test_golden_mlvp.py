@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from looping import each
 from test_kernels import assert_close, each_severity
 
 from perturbations.analysis import motion
@@ -103,7 +104,7 @@ def test_the_optical_flow_is_the_references(golden: Callable[[str, int], Golden]
 
 
 @each_severity
-@pytest.mark.parametrize("name", ["motion_blur", "video_defocus"])
+@each("name", ["motion_blur", "video_defocus"])
 def test_blurs_that_follow_the_motion(golden: Callable[[str, int], Golden], name: str, severity: int) -> None:
     case = golden(name, severity)
     follower = motion.Follower()

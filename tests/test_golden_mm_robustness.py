@@ -81,28 +81,19 @@ def test_without_draws(golden: Golden, name: str) -> None:
         assert_close(perturbed(name, severity, frame), golden[f"{path}/out"])
 
 
-def test_frost(golden: Golden) -> None:
+def test_weather_and_jpeg(golden: Golden) -> None:
     for path, frame, severity in recorded(golden, "frost"):
         photograph = golden["frost/photographs"][int(golden[f"{path}/which"])]
         assert_close(perturbed("frost", severity, frame, None, photograph), golden[f"{path}/out"])
-
-
-def test_fog(golden: Golden) -> None:
     for path, frame, severity in recorded(golden, "fog"):
         side, seed = (int(golden[f"{path}/{name}"]) for name in ("mapsize", "randomstate_seed"))
         uniform = np.random.RandomState(seed).uniform(-1, 1, side**2 - 1)
         assert_close(perturbed("fog", severity, frame, uniform), golden[f"{path}/out"])
         assert golden["mm/plasma_side_of_script"][0, 1] == parameters_of("fog", severity)["side"] == side
-
-
-def test_snow(golden: Golden) -> None:
     for path, frame, severity in recorded(golden, "snow"):
         parameters = parameters_of("snow", severity)
         flakes = (golden[f"{path}/normal"] - parameters["loc"]) / parameters["scale"]
         drawn = weather.Snow(flakes, float(golden[f"{path}/angle"]))
         assert_close(perturbed("snow", severity, frame, drawn), golden[f"{path}/out"])
-
-
-def test_jpeg(golden: Golden) -> None:
     for path, frame, severity in recorded(golden, "jpeg_compression"):
         assert mean_square(perturbed("jpeg_compression", severity, frame), golden[f"{path}/out"]) < AT_45_DB

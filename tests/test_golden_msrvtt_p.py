@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from looping import each
 from test_kernels import assert_close, each_severity
 
 from perturbations.base.errors import MediaError
@@ -35,7 +36,7 @@ def plans(golden: Any, name: str, severity: int) -> list[tuple[str, int]]:
 
 
 @each_severity
-@pytest.mark.parametrize(
+@each(
     ("name", "kernel"),
     [
         ("writer/sample", temporal.sampling_released),
@@ -50,7 +51,7 @@ def test_sampling(golden: Any, severity: int, name: str, kernel: Callable[..., n
 
 
 @each_severity
-@pytest.mark.parametrize(("program", "opening"), [("writer", "lost"), ("online", "first")])
+@each(("program", "opening"), [("writer", "lost"), ("online", "first")])
 def test_freeze(golden: Any, severity: int, program: str, opening: str) -> None:
     kept, least = CHOSEN[severity - 1]
     for path, length in plans(golden, f"{program}/freeze", severity):
@@ -66,7 +67,7 @@ def test_freeze(golden: Any, severity: int, program: str, opening: str) -> None:
 
 
 @each_severity
-@pytest.mark.parametrize("program", ["writer", "online"])
+@each("program", ["writer", "online"])
 def test_jumble(golden: Any, severity: int, program: str) -> None:
     segments = {
         "writer": (2 ** (1 + severity), 2**severity),
@@ -81,7 +82,7 @@ def test_jumble(golden: Any, severity: int, program: str) -> None:
 
 
 @each_severity
-@pytest.mark.parametrize("size", ["size_a", "size_b"])
+@each("size", ["size_a", "size_b"])
 def test_translate(golden: Any, severity: int, size: str) -> None:
     frame, name = golden[f"{size}/frame"], f"writer/translate/{size}/{severity}"
     height, width = frame.shape[:2]
@@ -115,7 +116,7 @@ def test_sampling_holds_every_frame_for_its_whole_rate(length: int, rate: int) -
 
 
 @each_severity
-@pytest.mark.parametrize("length", [1, 2, 3, 11, 60])
+@each("length", [1, 2, 3, 11, 60])
 def test_freeze_of_any_length(severity: int, length: int) -> None:
     order = np.random.default_rng(length).random(length)
     kept, least = CHOSEN[severity - 1]
@@ -134,8 +135,8 @@ def test_freeze_of_any_length(severity: int, length: int) -> None:
         assert np.array_equal(whole, temporal.freeze(order, length, kept=kept))
 
 
-@pytest.mark.parametrize("size", [(1, 1), (3, 11), (37, 53), (240, 320), (320, 240), (225, 5000), (360, 288)])
-@pytest.mark.parametrize("origin", [(0.0, 0.0), (0.5, 0.9), (0.999, 0.999)])
+@each("size", [(1, 1), (3, 11), (37, 53), (240, 320), (320, 240), (225, 5000), (360, 288)])
+@each("origin", [(0.0, 0.0), (0.5, 0.9), (0.999, 0.999)])
 def test_translate_cuts_the_window_out_of_the_scaled_frame(size: tuple[int, int], origin: tuple[float, float]) -> None:
     height, width = size
     frame = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)

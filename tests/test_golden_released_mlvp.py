@@ -64,15 +64,12 @@ def test_insertion_gives_a_model_the_same_12_frames(golden: dict[str, np.ndarray
         assert plan.tolist() == golden[f"{name}/plan12"].tolist(), name
 
 
-def test_the_donor_is_the_largest_product(golden: dict[str, np.ndarray]) -> None:
+def test_the_donor_is_the_largest_product_and_its_frames_are_interpolated(golden: dict[str, np.ndarray]) -> None:
     query, vectors = golden["event_insertion/caption_embedding"], golden["event_insertion/base_embeddings"]
     donor = neighbours.largest_product(query, vectors)
     assert donor is not None
     assert donor.position == golden["event_insertion/argmax"]
     assert donor.similarity == pytest.approx(float(vectors[donor.position].astype(float) @ query.astype(float)))
-
-
-def test_donors_frames_are_interpolated_only(golden: dict[str, np.ndarray]) -> None:
     expected = golden["event_insertion/resize_out"].astype(float)
     height, width, _ = expected.shape
     resized = fitted(golden["event_insertion/resize_in"], (width, height), antialiased=False)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from looping import each
 from test_kernels import MOST_EQUAL, assert_close, each_severity
 
 from perturbations.suites import registry
@@ -43,14 +44,14 @@ SHARES = {"defocus_blur": MOST_EQUAL, "zoom_blur": 0.9}
 
 
 @each_severity
-@pytest.mark.parametrize("name", SHARES)
+@each("name", SHARES)
 def test_blur(golden: Any, name: str, severity: int) -> None:
     for frame, theirs in zip(golden["frames"], golden[f"msrvtt_p/{name}/{severity}"], strict=True):
         assert_close(perturbed(f"msrvtt_p/{name}", severity, frame), theirs, SHARES[name])
 
 
 @each_severity
-@pytest.mark.parametrize("suite", ["msrvtt_p", "mm_robustness"])
+@each("suite", ["msrvtt_p", "mm_robustness"])
 def test_motion_blur(golden: Any, suite: str, severity: int) -> None:
     theirs = golden[f"msrvtt_p/motion_blur/{severity}"]
     angles = golden[f"msrvtt_p/motion_blur/{severity}/angle"]

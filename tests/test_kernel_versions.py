@@ -239,16 +239,13 @@ def test_a_perturbation_draws_from_what_its_version_drew_from() -> None:
     assert not problems, "\n".join(problems)
 
 
-def test_the_table_has_no_others_and_misses_none() -> None:
+def test_the_table_is_whole_and_of_the_pinned_libraries() -> None:
     here = ENTRIES.keys() | {"composed labels", "composed instructions", "composed split"}  # with that wing
     assert table()["versions"].keys() == here, UPDATE
     data = {key for entry in ENTRIES.values() for key in kernel_data.data_of(entry.code)}
     assert {str(path) for path in kernel_data.FILES} <= data, "a word list from which nothing draws"
     assert data <= table()["data"].keys(), UPDATE
-
-
-def test_the_table_was_made_with_the_pinned_libraries() -> None:
-    """Otherwise the comparison of results would be skipped from the next pin on."""
+    # Otherwise the comparison of results would be skipped from the next pin on.
     lines = (PROJECT / "envs/constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = dict(line.split("==") for line in lines if "==" in line)
     assert {name: pins[name] for name in LIBRARIES}.items() <= table()["tools"].items(), UPDATE

@@ -10,6 +10,7 @@ import pytest
 from clips import TIMING, X264, X264_B, made_row, make, noise, overwritten, source_row, timed, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looping import each
 
 from perturbations import open_clip
 from perturbations.base import storage
@@ -44,8 +45,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("profile", ["high", "lossless"])
-@pytest.mark.parametrize("num_frames", [1, 5, 12, 13, 300])
+@each("profile", ["high", "lossless"])
+@each("num_frames", [1, 5, 12, 13, 300])
 def test_the_sampled_frames_of_a_stored_clip_are_key_frames(profile: str, num_frames: int, tmp_path: Path) -> None:
     source = source_row(written(tmp_path / "a.mp4", noise(num_frames, 16, 16)))
     row = made_row("mlvp/gaussian_noise", recipe.stored_video(profile), source, tmp_path / "out")

@@ -47,7 +47,7 @@ KIND = RowKind(
 
 USED = """
 from pathlib import Path
-from perturbations.exports.writing import recipefiles
+from perturbations.exports.writing import recipe_tables
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import KINDS, SOURCES, SourceRow
 from perturbations.manifest.kinds.titles import KIND, TitleRow
@@ -67,7 +67,7 @@ rows = [SourceRow(dataset="d", split="", item_id=name, status="missing") for nam
 files.write(sources, SOURCES, rows, {"root": "../.."})
 files.write(path, KIND, [TitleRow(item_id="a", title="the clip a"), TitleRow(item_id="c")], {"root": "../.."})
 assert problems(path) == [f"{path}: b: the row is missing", f"{path}: c: the row is unexpected"]
-assert "titles.parquet" in recipefiles._tables(path.parent / "mlvp" / layout.name("videos"))
+assert "titles.parquet" in recipe_tables.near(path.parent / "mlvp" / layout.name("videos"), Path(), [])
 sources.unlink()
 assert f"{sources}: the manifest is missing" in problems(Path(layout.MANIFESTS))
 print("known")
@@ -87,8 +87,9 @@ def test_what_a_manifest_names_is_there() -> None:
         } <= {*FILES}
         assert not file.twin or FILES[file.twin].twin == name
         for code in filter(None, [file.check, file.rows]):
-            parameters = inspect.signature(derived.load(code)).parameters
-            assert len(parameters) == (1 if code == file.check else len(file.made_from)), (name, code)
+            parameters = inspect.signature(derived.load(code)).parameters.values()
+            needed = [parameter for parameter in parameters if parameter.default is parameter.empty]
+            assert len(needed) == (1 if code == file.check else len(file.made_from)), (name, code)
         assert not (file.check and file.rows), f"{name}: rows that follow from others need no other check"
 
 

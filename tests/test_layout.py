@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from looping import each
 
 from perturbations.manifest import layout
 
@@ -39,12 +39,9 @@ def test_a_path_gives_its_place_back(data: st.DataObject) -> None:
     assert back == place or (other.count("{"), -len(other)) < (len(names), -len(own))  # another kind reserves the name
 
 
-def test_what_no_run_writes_has_no_place() -> None:
+def test_what_no_run_writes_has_no_place_and_reserved_names_follow_from_the_paths() -> None:
     for path in ("work", "manifests/../x/sources.parquet", "corpora/d/s/p/0", "elsewhere/d/sources.parquet", ""):
         assert layout.place_of(path) is None
-
-
-def test_names_that_no_dataset_can_have_follow_from_the_paths() -> None:
     assert (
         {"manifests", "logs", "benchmarks"} <= layout.reserved() <= {"manifests", "logs", "benchmarks", "demo_encoder"}
     )
@@ -114,7 +111,7 @@ def _names_a_file(text: str, node: ast.AST, parent: ast.AST, *, elsewhere: bool)
     return not elsewhere and text.endswith(tuple("{}" + ending for ending in ENDINGS))
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "is_spelled"),
     [
         ('folder / "captions"', True),

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from clips import DATASET, MPEG4, VP9, WIDTH, X264, decoded, listed, make, noise
+from looping import each
 
 from perturbations.base import limits, storage
 from perturbations.base.errors import MediaError
@@ -131,8 +132,8 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory.mktemp("limits") / "a.mp4", frames=40)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("allowed", "reason"), TOO_MUCH)
+@each("way", WAYS)
+@each(("allowed", "reason"), TOO_MUCH)
 def test_no_way_leads_around_a_limit(way: str, allowed: Limits, reason: str, clip: Path) -> None:
     limits.use(allowed)
     with pytest.raises(MediaError) as caught:
@@ -146,8 +147,8 @@ def test_what_a_limit_allows_is_read(way: str, clip: Path) -> None:
     WAYS[way](clip)
 
 
-@pytest.mark.parametrize("way", ["probe", "decode", "is_constant_rate"])
-@pytest.mark.parametrize(("suffix", "output"), [("mkv", X264), ("webm", VP9), ("ts", X264), ("h264", X264)])
+@each("way", ["probe", "decode", "is_constant_rate"])
+@each(("suffix", "output"), [("mkv", X264), ("webm", VP9), ("ts", X264), ("h264", X264)])
 def test_frames_that_no_header_declares_are_counted(
     suffix: str, output: tuple[str, ...], way: str, tmp_path: Path
 ) -> None:
@@ -261,12 +262,9 @@ def test_an_image_of_too_many_pixels_or_none_is_a_reason(data: bytes, reason: st
 # --- where limits come from ------------------------------------------------------------------------------------------
 
 
-def test_the_configuration_has_the_defaults_of_the_package() -> None:
+def test_limits_have_the_defaults_of_the_package_and_are_in_no_recipe() -> None:
     section = config_file.parse(CONFIG).limits
     assert limits.parse(section.model_dump_json()) == limits.DEFAULT
-
-
-def test_limits_are_in_no_recipe() -> None:
     other = config_file.parse({**CONFIG, "limits": {"frames": 7, "decode_mib": 9}})
     assert other.limits.frames == 7
     texts = {recipe.from_config(parsed, "demo", "mlvp", "fog", 3).text for parsed in (config_file.parse(CONFIG), other)}

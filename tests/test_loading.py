@@ -15,6 +15,7 @@ import clips
 import numpy as np
 import pytest
 import small_corpus
+from looping import each
 from small_corpus import ITEMS
 
 torch = pytest.importorskip("torch")
@@ -61,22 +62,16 @@ def test_rows_open_from_any_folder_and_after_the_tree_was_moved(
     assert rows["source_path"].str.startswith(str(tmp_path / "moved/clean")).all()
 
 
-def test_manifests_may_be_a_link_to_another_disk(tree: Path, tmp_path: Path) -> None:
+def test_links_to_manifests_lead_to_the_tree(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     shutil.copytree(tree / "manifests", tmp_path / "disk")
     (tmp_path / "tree/manifests").symlink_to(tmp_path / "disk")
     (tmp_path / "tree/corpora").mkdir()
     rows = read_manifest(tmp_path / "tree/manifests/data/mlvp/videos.parquet")
     assert rows["path"].dropna().str.startswith(str(tmp_path / "tree")).all()
-
-
-def test_a_link_to_a_manifest_leads_to_the_tree(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "videos.parquet").symlink_to(tree / "manifests/data/mlvp/videos.parquet")
     rows = read_manifest(tmp_path / "videos.parquet")
     assert rows["path"].dropna().str.startswith(str(tree)).all()
-
-
-def test_a_link_to_a_suite_s_folder_keeps_captions_and_clean_clips(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work/link").symlink_to(tree / "manifests/data/mlvp")
     clip = Corpus(tmp_path / "work/link")[0]
@@ -218,10 +213,12 @@ def test_what_is_no_corpus_is_refused(tree: Path, tmp_path: Path) -> None:
     assert list(Corpus(tmp_path)) == []
 
 
-def test_unknown_attributes_are_named(corpus: Corpus) -> None:
+def test_all_frames_without_a_number_and_no_unknown_attributes(corpus: Corpus) -> None:
     with pytest.raises(AttributeError, match="neither a clip nor its row has 'colour'"):
         _ = corpus[0].colour
     assert pickle.loads(pickle.dumps(corpus[0])) == corpus[0]
+    sample = ClipDataset(corpus)[0]
+    np.testing.assert_array_equal(sample["video"].permute(0, 2, 3, 1).numpy(), corpus[0].frames())
 
 
 # --- torch ------------------------------------------------------------------------------------------------------------
@@ -248,11 +245,6 @@ def test_a_data_loader_gives_batches(corpus: Corpus, start: str | None) -> None:
     assert batches[0]["caption"][0] == clip.captions[0]
 
 
-def test_all_frames_without_a_number(corpus: Corpus) -> None:
-    sample = ClipDataset(corpus)[0]
-    np.testing.assert_array_equal(sample["video"].permute(0, 2, 3, 1).numpy(), corpus[0].frames())
-
-
 # --- transforms -------------------------------------------------------------------------------------------------------
 
 FRAMES = clips.noise(4, 24, 32)
@@ -273,12 +265,19 @@ def test_a_transform_keeps_type_and_layout(layout: Any) -> None:
         np.testing.assert_array_equal(np.asarray(changed), expected.transpose(AXES[layout]))
 
 
-def test_the_layout_of_tensors_and_arrays_is_theirs() -> None:
+def test_the_layout_of_tensors_and_arrays_is_theirs_and_floats_are_bytes() -> None:
     expected = perturb(FRAMES, "mlvp/gaussian_noise", 2, seed=0, item_id="v", fps=25)
     transform = Transform("mlvp/gaussian_noise", 2)
     np.testing.assert_array_equal(transform(FRAMES, "v"), expected)
     np.testing.assert_array_equal(transform(tensor("TCHW"), "v").permute(0, 2, 3, 1).numpy(), expected)
     assert not np.array_equal(transform(FRAMES, "another"), expected)
+    # PyTorchVideo's `EncodedVideo.get_clip` gives float32 from 0 to 255.
+    expected = perturb(FRAMES, "mlvp/fog", 1, seed=0, item_id="7", fps=25)
+    sample = {"video": tensor("CTHW").float(), "video_index": np.int64(7)}
+    changed = Transform("mlvp/fog", 1, layout="CTHW", id_key="video_index")(sample)["video"]
+    assert changed.dtype == torch.float32
+    np.testing.assert_array_equal(changed.permute(1, 2, 3, 0).numpy(), expected)
+    np.testing.assert_array_equal(Transform("mlvp/fog", 1)(FRAMES, 7), expected)
 
 
 def test_a_transform_takes_samples_as_pytorchvideo_has_them() -> None:
@@ -292,17 +291,7 @@ def test_a_transform_takes_samples_as_pytorchvideo_has_them() -> None:
     np.testing.assert_array_equal(changed["video"].permute(1, 2, 3, 0).numpy(), expected)
 
 
-def test_floats_that_are_bytes_give_the_frames_of_bytes() -> None:
-    """PyTorchVideo's `EncodedVideo.get_clip` gives float32 from 0 to 255."""
-    expected = perturb(FRAMES, "mlvp/fog", 1, seed=0, item_id="7", fps=25)
-    sample = {"video": tensor("CTHW").float(), "video_index": np.int64(7)}
-    changed = Transform("mlvp/fog", 1, layout="CTHW", id_key="video_index")(sample)["video"]
-    assert changed.dtype == torch.float32
-    np.testing.assert_array_equal(changed.permute(1, 2, 3, 0).numpy(), expected)
-    np.testing.assert_array_equal(Transform("mlvp/fog", 1)(FRAMES, 7), expected)
-
-
-def test_a_list_of_frames_gives_a_list_of_its_kind() -> None:
+def test_a_transform_keeps_lists_and_classes_and_severity_0_is_a_copy() -> None:
     image = pytest.importorskip("PIL.Image")
     expected = perturb(FRAMES, "mlvp/gaussian_noise", 2, seed=0, item_id="v", fps=25)
     transform = Transform("mlvp/gaussian_noise", 2)
@@ -312,13 +301,6 @@ def test_a_list_of_frames_gives_a_list_of_its_kind() -> None:
     images = transform({"video": [image.fromarray(frame) for frame in FRAMES], "item_id": "v"})["video"]
     assert [frame.size for frame in images] == [(32, 24)] * len(FRAMES)
     np.testing.assert_array_equal(np.stack([np.asarray(frame) for frame in images]), expected)
-
-
-class Video(torch.Tensor):
-    """As torchvision's `tv_tensors.Video`: a tensor that says what it is."""
-
-
-def test_a_transform_keeps_the_class_and_severity_0_is_a_copy() -> None:
     assert type(Transform("mlvp/fog", 1)(tensor("TCHW").as_subclass(Video), "v")) is Video
     copy = Transform("mlvp/fog", 0)(FRAMES, "v")
     np.testing.assert_array_equal(copy, FRAMES)
@@ -327,7 +309,11 @@ def test_a_transform_keeps_the_class_and_severity_0_is_a_copy() -> None:
     np.testing.assert_array_equal(transform(FRAMES, "v"), Transform("mlvp/fog", 2)(FRAMES, "v"))
 
 
-@pytest.mark.parametrize(
+class Video(torch.Tensor):
+    """As torchvision's `tv_tensors.Video`: a tensor that says what it is."""
+
+
+@each(
     ("given", "message"),
     [
         ((FRAMES.astype(np.int64), "v"), r"uint8 T x H x W x C with 3 channels, not int64 \(4, 24, 32, 3\)"),

@@ -42,6 +42,7 @@ from clips import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from looping import each
 
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
@@ -170,11 +171,9 @@ def test_one_frame_is_a_clip(tmp_path: Path) -> None:
     assert len(decoded(path)) == 1
 
 
-@pytest.mark.parametrize("mirrored", [(), ("-display_hflip:v:0",)], ids=["turned", "mirrored"])
-@pytest.mark.parametrize("degrees", ["0", "90", "89.999", "180", "270"])
-@pytest.mark.parametrize(
-    ("output", "size"), [(X264, (WIDTH, HEIGHT)), (X264_10, (WIDTH, HEIGHT)), (X264_444, ODD)], ids=["8", "10", "odd"]
-)
+@each("mirrored", [(), ("-display_hflip:v:0",)])
+@each("degrees", ["0", "90", "89.999", "180", "270"])
+@each(("output", "size"), [(X264, (WIDTH, HEIGHT)), (X264_10, (WIDTH, HEIGHT)), (X264_444, ODD)])
 def test_turned_clips_come_out_upright(
     output: tuple[str, ...], size: tuple[int, int], degrees: str, mirrored: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -275,7 +274,7 @@ SEEKING = {
 }
 
 
-@pytest.mark.parametrize("name", SEEKING)
+@each("name", SEEKING)
 def test_a_cut_holds_exactly_the_frames_of_its_span(name: str, tmp_path: Path) -> None:
     path = make(tmp_path / name, *SEEKING[name], frames=20)
     whole = decoded(path)
@@ -313,11 +312,8 @@ def test_a_cut_counts_from_the_first_frame_of_a_late_start(tmp_path: Path) -> No
     assert np.array_equal(images(path, start_s=0.24, end_s=0.4), images(first)[6:10])
 
 
-def test_positions_in_a_cut_count_from_its_start(twelve: Path) -> None:
+def test_positions_in_a_cut_count_from_its_start_and_none_is_an_error(twelve: Path) -> None:
     assert np.array_equal(images(twelve, start_s=0.12, end_s=0.4, only={1, 4}), images(twelve)[[4, 7]])
-
-
-def test_a_cut_without_frames_is_an_error(twelve: Path) -> None:
     with pytest.raises(MediaError, match="no frame between 7 s and 9 s"):
         decoded(twelve, start_s=7.0, end_s=9.0)
     with pytest.raises(MediaError, match="no frame between 7 s and inf s"):
@@ -455,9 +451,14 @@ def test_encoding_again_gives_the_same_bytes_and_leaves_the_frames_alone(profile
     assert np.array_equal(clip, noise(FRAMES))
 
 
-def test_nothing_to_encode_is_an_error(tmp_path: Path) -> None:
+def test_no_frames_are_an_error_and_a_source_that_fails_is_the_reason_not_ffmpeg(tmp_path: Path) -> None:
     with pytest.raises(MediaError, match="no frame to encode"):
         encoding.encode([], tmp_path / "a.mp4", storage.PROFILES["high"], TIMING)
+    with pytest.raises(MediaError, match="ffmpeg failed"):
+        by_ffmpeg(tmp_path / "a.mp4", [], **H264)
+    frames = decoding.decode(MediaClip(of_two_sizes(tmp_path / "sizes.ts")))
+    with pytest.raises(MediaError, match="the frame size changes"):
+        by_ffmpeg(tmp_path / "a.mp4", frames, **H264)
 
 
 # --- encoding with the ffmpeg program --------------------------------------------------------------------------------
@@ -519,17 +520,6 @@ def test_ffmpegs_own_words_are_the_reason_and_always_the_same(frames: int, tmp_p
     assert "\n" not in reasons.pop()
 
 
-def test_ffmpeg_without_a_frame_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(MediaError, match="ffmpeg failed"):
-        by_ffmpeg(tmp_path / "a.mp4", [], **H264)
-
-
-def test_a_source_that_fails_is_the_reason_not_ffmpeg(tmp_path: Path) -> None:
-    frames = decoding.decode(MediaClip(of_two_sizes(tmp_path / "sizes.ts")))
-    with pytest.raises(MediaError, match="the frame size changes"):
-        by_ffmpeg(tmp_path / "a.mp4", frames, **H264)
-
-
 # --- what containers say ---------------------------------------------------------------------------------------------
 
 
@@ -540,27 +530,21 @@ def test_probe_names_the_codec_and_not_its_decoder(name: str, codec: str, tmp_pa
     assert probing.probe(made_or_skipped(tmp_path / name, *CODECS[name])).codec == codec
 
 
-def test_probe_describes_a_clip(tmp_path: Path) -> None:
+def test_probe_describes_a_clip_its_rate_and_its_bitrate(tmp_path: Path) -> None:
     info = probing.probe(make(tmp_path / "a.mp4", *X264_B))
     assert (info.codec, info.pix_fmt, info.width, info.height) == ("h264", "yuv420p", WIDTH, HEIGHT)
     assert (info.frame_rate, info.declared_frames) == (RATE, FRAMES)
     assert info.declared_duration_s == pytest.approx(FRAMES / RATE)
+    assert not probing.is_constant_rate(written(tmp_path / "a.mp4", noise(len(VARIABLE)), VARIABLE))
+    path = with_longer_sound(tmp_path / "a.mp4")
+    with av.open(str(path)) as container:
+        size = sum(packet.size for packet in container.demux(container.streams.video[0]))
+    assert probing.video_bitrate(path) == pytest.approx(8 * size / (FRAMES / RATE))
 
 
 @pytest.mark.parametrize("name", ["b.mp4", "b.mkv", "b.ts"])
 def test_constant_rate_is_seen(name: str, tmp_path: Path) -> None:
     assert probing.is_constant_rate(make(tmp_path / name, *X264_B))
-
-
-def test_variable_rate_is_seen(tmp_path: Path) -> None:
-    assert not probing.is_constant_rate(written(tmp_path / "a.mp4", noise(len(VARIABLE)), VARIABLE))
-
-
-def test_the_bitrate_is_that_of_the_picture(tmp_path: Path) -> None:
-    path = with_longer_sound(tmp_path / "a.mp4")
-    with av.open(str(path)) as container:
-        size = sum(packet.size for packet in container.demux(container.streams.video[0]))
-    assert probing.video_bitrate(path) == pytest.approx(8 * size / (FRAMES / RATE))
 
 
 # --- names -----------------------------------------------------------------------------------------------------------

@@ -125,9 +125,6 @@ def test_combinations_join_a_caption_with_its_own_video() -> None:
         assert row.caption_id.startswith(f"c{number}.")
         assert row.text.startswith(f"{row.text_perturbation} {number}")
         assert (row.text_recipe_id, row.recipe_id) == (f"text/{row.text_perturbation}", f"{row.perturbation}/3")
-
-
-def test_the_papers_combinations() -> None:
     combined = registry.suite("msrvtt_p").combined
     assert combined is not None
     assert len(combined.video) * len(combined.text) == 66

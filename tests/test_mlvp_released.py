@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from looping import each
 
 from perturbations.base.arrays import uniform_indices
 from perturbations.suites import registry
@@ -46,15 +47,12 @@ def test_a_model_reads_12_frames_of_the_scrambled_sequence(num_frames: int, seve
         assert len(set(read)) == 12
 
 
-def test_a_short_sequence_is_read_at_random() -> None:
+def test_a_short_sequence_is_read_at_random_and_the_disorder_is_shared() -> None:
     reads = {tuple(scrambled(12, 5, seed)[1] - scrambled(12, 5, seed)[0].min()) for seed in range(9)}
     assert reads == {(0,) * 12}  # one frame is left
     reads = {tuple(scrambled(100, 5, seed)[1] - scrambled(100, 5, seed)[0].min()) for seed in range(50)}
     assert len(reads) == 50
     assert {place for read in reads for place in read} == set(range(5))
-
-
-def test_both_variants_share_the_disorder() -> None:
     parameters = {"trimmed": 0.6, "order": "shuffled", "pairs": 0}
     for seed in range(20):
         drawn = temporal.draw_scrambling(np.random.default_rng(seed), 1200, 4, 4)
@@ -65,9 +63,9 @@ def test_both_variants_share_the_disorder() -> None:
 # --- event insertion -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_frames", LENGTHS)
-@pytest.mark.parametrize("donor", [1, 3, 7, 8, 13, 300])
-@pytest.mark.parametrize("share", SHARES)
+@each("num_frames", LENGTHS)
+@each("donor", [1, 3, 7, 8, 13, 300])
+@each("share", SHARES)
 def test_the_whole_donor_follows_the_head(num_frames: int, donor: int, share: float) -> None:
     plan = temporal.insertion_released(None, (donor, 1.0), num_frames, share=share, donors=9)
     assert len(plan) == num_frames
@@ -148,22 +146,16 @@ def test_a_rectangle_at_a_border_shrinks_and_does_not_grow_again() -> None:
     assert max(steps) <= 6  # one more where the last pixel's end is the frame's
 
 
-def test_a_rectangle_moves_in_sampled_frames_only() -> None:
+def test_where_rectangles_without_a_box_are_drawn_and_move() -> None:
     seen = rectangles([NOTHING] * 100, (200, 300), 0.5)
     moved = [index for index in range(1, 100) if not np.array_equal(seen[index - 1], seen[index])]
     assert set(moved) <= set(uniform_indices(12, 100)[1:])
     assert len(moved) >= 9  # a step may be none
-
-
-def test_after_a_box_without_area_the_rectangle_before_it_moves_on() -> None:
     first, none, third = rectangles([[10, 10, 30, 30], [5, 5, 5, 40], NOTHING], (60, 80), 0.5)
     assert none is None
     assert first is not None
     assert third is not None
     assert np.abs(third - first).max() <= 5
-
-
-def test_the_first_rectangle_without_a_box_excludes_a_quarter() -> None:
     covered = [rectangles([NOTHING], (48, 80), 0.5, seed)[0] for seed in range(300)]
     sides = [corners[2:] - corners[:2] for corners in covered if corners is not None]
     widths, heights = zip(*sides, strict=True)

@@ -182,7 +182,9 @@ def test_what_puts_paths_elsewhere_is_refused(modified: Callable[[str], str], re
         workplace.of_module(modified)
 
 
-def test_a_file_in_the_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_in_the_way_is_named_and_links_and_folders_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("results").touch()
     with pytest.raises(ConfigError, match="results: File exists"):
@@ -190,11 +192,6 @@ def test_a_file_in_the_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     Path("other/other").mkdir(parents=True)
     with pytest.raises(ConfigError, match="other/other"):
         workplace.prepare_module(Path("other"))
-
-
-def test_the_link_and_the_folder_of_snakemake_that_are_there_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a/b/.snakemake").mkdir(parents=True)
     for _ in range(2):
@@ -268,6 +265,12 @@ def test_mistakes_are_those_of_the_module(tmp_path: Path) -> None:
 # --- scenarios -------------------------------------------------------------------------------------------------------
 
 
+NAMES = {"two words": "names .* of scenarios"} | {
+    name: f"scenarios.yaml: {name} means something else"
+    for name in ("workflow", "SCENARIOS", "SETTINGS", "__builtins__", "class")
+}
+
+
 @needs.wings("preflight", "report")
 def test_scenarios_lie_side_by_side_and_have_one_report(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(SETTINGS["drawn"]))
@@ -282,5 +285,8 @@ def test_scenarios_lie_side_by_side_and_have_one_report(tmp_path: Path) -> None:
     snakemake(tmp_path, *scenarios, "--report", "report.html")
     report = (tmp_path / "report.html").read_text()
     assert all(report.count(f'"folder": "results/{name}"') >= 2 for name in ("seed_0", "other"))
-    (tmp_path / "scenarios.yaml").write_text("two words: {}\n")
-    assert re.search("names .* of scenarios", snakemake(tmp_path, *scenarios, "--dry-run", status=1))
+    for name, problem in NAMES.items():
+        (tmp_path / "scenarios.yaml").write_text(f"{name}: {{}}\n")
+        told = snakemake(tmp_path, *scenarios, "--dry-run", status=1)
+        assert re.search(problem, told), told
+        assert "Traceback" not in told

@@ -7,6 +7,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from looping import each
 
 from perturbations.analysis import motion
 from perturbations.analysis.motion import FrameMotion
@@ -38,16 +39,13 @@ def test_the_angle_is_where_things_go(across: int, down: int, angle: float) -> N
     assert movement.mask.mean() == pytest.approx(0.25, abs=0.01)
 
 
-def test_the_mask_is_where_most_moves() -> None:
+def test_the_mask_is_where_most_moves_and_a_still_frame_has_none() -> None:
     flow = np.zeros((20, 40, 2), np.float32)
     flow[:, 30:] = (3, 4)
     flow[:, :30, 0] = 1
     movement = motion.frame_motion(flow)
     assert np.array_equal(movement.mask, np.broadcast_to(np.arange(40) >= 30, (20, 40)))
     assert movement.angle == pytest.approx(np.degrees(np.arctan2(1, 1.5)))
-
-
-def test_a_still_frame() -> None:
     still = motion.frame_motion(np.zeros((6, 8, 2), np.float32))
     assert (still.mask.any(), still.still, still.angle) == (False, True, 0)
     few = np.zeros((10, 10, 2), np.float32)
@@ -56,27 +54,21 @@ def test_a_still_frame() -> None:
     assert (movement.mask.sum(), movement.still) == (5, True)
 
 
-def test_the_first_frame_has_no_motion() -> None:
+def test_a_follower_needs_the_frame_before_and_the_first_has_no_motion() -> None:
     follower = motion.Follower()
     follower.show(picture(8, 8), 0)
     mask, _, still = follower(0)
     assert (mask.any(), still) == (False, True)
-
-
-def test_a_follower_needs_the_frame_before() -> None:
     follower = motion.Follower()
     follower.show(picture(8, 8), 3)
     with pytest.raises(AssertionError, match="the frame before was not shown"):
         follower(3)
-
-
-def test_which_frames_must_be_shown() -> None:
     assert motion.Follower.needed({0, 5, 6}) == {0, 4, 5, 6}
     assert motion.Follower.needed(None) is None
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("count", [1, 64, 65, 150])
+@each("size", SIZES)
+@each("count", [1, 64, 65, 150])
 def test_a_file_holds_what_was_written(size: tuple[int, int], count: int, tmp_path: Path) -> None:
     generator = np.random.default_rng(count)
     held = [
@@ -94,17 +86,14 @@ def test_a_file_holds_what_was_written(size: tuple[int, int], count: int, tmp_pa
         read(count)
 
 
-def test_a_file_of_sampled_frames(tmp_path: Path) -> None:
+def test_a_file_of_sampled_frames_and_its_size(tmp_path: Path) -> None:
     held = {position: FrameMotion(np.full((3, 3), position % 2 == 0), 1.0, False) for position in (2, 7, 40)}
     motion.write(tmp_path / "motion.parquet", held.items(), {})
     read = motion.reader(tmp_path / "motion.parquet", 3, 3)
     assert [read(position).mask.all() for position in (40, 2, 7)] == [True, True, False]
     with pytest.raises(KeyError):
         read(3)
-
-
-def test_a_file_is_small(tmp_path: Path) -> None:
-    """Bits, not flow fields: 8 bytes per pixel become less than a tenth of a bit."""
+    # Bits, not flow fields: 8 bytes per pixel become less than a tenth of a bit.
     mask = np.zeros((240, 320), bool)
     mask[60:180, 80:240] = True
     motion.write(tmp_path / "motion.parquet", ((index, FrameMotion(mask, 0.0, False)) for index in range(100)), {})

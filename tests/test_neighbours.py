@@ -95,22 +95,16 @@ def test_neither_parts_nor_the_order_of_memory_change_a_bit(dimensions: int, mon
     assert [nearest(query, np.asfortranarray(vectors)) for query in queries] == neighbours_of
 
 
-def test_of_near_equals_the_exact_comparison_decides() -> None:
+def test_of_near_equals_the_exact_comparison_decides_and_excluded_ones_are_never_chosen() -> None:
     # One direction at many lengths: float64 products differ in their last bits, the similarities must not.
     base = np.random.default_rng(0).standard_normal(512)
     vectors = np.stack([base * scale for scale in (3.0, 0.1, 7.7, 1.0, 1e-200, 1e200)])
     for query in vectors:
         for order in (slice(None), slice(None, None, -1)):
             assert nearest(query, vectors[order]) == (0, 1.0)
-
-
-def test_a_difference_beyond_float32_still_counts() -> None:
     query = np.array([1.0, 0.0])
     angles = np.array([3e-5, 2e-5, 2.5e-5])
     assert nearest(query, np.stack([np.cos(angles), np.sin(angles)], axis=1))[0] == 1  # type: ignore[index]
-
-
-def test_excluded_vectors_are_never_chosen() -> None:
     vectors = np.eye(3)
     assert nearest(vectors[1], vectors) == (1, 1.0)
     assert nearest(vectors[1], vectors, np.array([False, True, False])) == (0, 0.0)
@@ -118,13 +112,10 @@ def test_excluded_vectors_are_never_chosen() -> None:
     assert nearest(vectors[1], vectors, np.ones(3, bool)) is None
     # The opposite is chosen where it is all there is.
     assert nearest(vectors[1], -vectors[1:2]) == (0, -1.0)
-
-
-def test_nothing_is_nearest_in_an_empty_index() -> None:
     assert nearest([1.0, 2.0], np.zeros((0, 2))) is None
 
 
-def test_a_vector_without_direction_is_like_nothing() -> None:
+def test_a_vector_without_direction_is_like_nothing_and_arguments_are_left_alone() -> None:
     vectors = np.array([[-1.0, 0.0], [0.0, 0.0], [-1.0, -1.0]])
     assert nearest([1.0, 0.0], vectors) == (1, 0.0)
     neighbour = nearest([0.0, 0.0], vectors)
@@ -133,9 +124,6 @@ def test_a_vector_without_direction_is_like_nothing() -> None:
     tiny = nearest([1.0, 0.0], [[-1e-14, 1.0]])
     assert tiny == (0, 0.0)
     assert math.copysign(1, tiny.similarity) == 1
-
-
-def test_arguments_are_left_alone() -> None:
     query, vectors, excluded = np.full(2, 2.0), np.full((3, 2), 3.0), np.array([True, False, False])
     assert nearest(query, vectors, excluded) == (1, 1.0)
     assert (query == 2).all()
@@ -191,13 +179,7 @@ def test_the_choice_depends_on_the_key_and_not_on_the_order() -> None:
     assert set(subset(ids, 99, keyed(0))) < set(chosen)
     # Another seed: some 20 of 100 in common.
     assert 5 < len(set(chosen) & set(subset(ids, 100, keyed(1)))) < 40
-
-
-def test_of_equal_hashes_the_smaller_id_is_chosen() -> None:
     assert subset(["c", "a", "b"], 2, lambda item_id: "") == ["a", "b"]
-
-
-def test_a_small_corpus_is_taken_whole() -> None:
     assert subset(["b", "a"], 2000, keyed(0)) == ["a", "b"]
     assert subset([], 2000, keyed(0)) == []
 

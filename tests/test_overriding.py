@@ -104,6 +104,11 @@ def test_generated_unit_tests_pass(tmp_path: Path) -> None:
     snakemake(tmp_path, "mlvp_demo")
     start = [sys.executable, "-m", "snakemake", "--generate-unit-tests", "--", "mlvp_demo"]
     subprocess.run(start, cwd=tmp_path, check=True, capture_output=True)
+    # They start `python -m snakemake`, and know none of this run's options.
+    program = tmp_path / "bin/python"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nshift 2\nexec {preloaded.command("snakemake")[0]} "$@"\n')
+    program.chmod(0o755)
     # Not those of pictures and pages: they show clips, which are no inputs of theirs.
     names = ["videos", "sources_manifest", "videos_manifest"]
     done = subprocess.run(
@@ -111,8 +116,7 @@ def test_generated_unit_tests_pass(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        # They start `python`, and know none of this run's options.
-        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTEST_ADDOPTS": ""},
+        env=os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}", "PYTEST_ADDOPTS": ""},
     )
     assert done.returncode == 0, done.stdout
 
@@ -147,7 +151,7 @@ def test_every_path_of_a_rule_is_one_of_the_layout() -> None:
     assert not wrong
 
 
-def test_every_place_that_rules_make_is_named_by_a_rule() -> None:
+def test_every_place_that_rules_make_is_named_and_each_rule_reads_as_one() -> None:
     named = {literal for path in RULES for literal in literals(path.read_text("utf-8"))}
     missing = {
         kind
@@ -155,10 +159,7 @@ def test_every_place_that_rules_make_is_named_by_a_rule() -> None:
         if pattern not in named and ".jsonl" not in pattern and not kind.endswith("_parts")
     }
     assert missing == WRITTEN_BESIDE
-
-
-def test_each_rule_reads_as_one() -> None:
-    """Input, output, log, benchmark, resources, params, one command; and no path by a function of the layout."""
+    # Input, output, log, benchmark, resources, params, one command; and no path by a function of the layout.
     text = "\n".join(path.read_text("utf-8") for path in RULES)
     assert "layout." not in text
     assert "message:" not in text

@@ -86,7 +86,7 @@ def test_pretrained_donors_are_asked_for_with_captions_about_main_objects() -> N
         assert paths.options({"captions": paths.analysis_captions("tiny", analysis, "s1")}) == []
 
 
-def test_clips_of_whole_videos_need_the_shards_of_those_videos() -> None:
+def test_clips_of_whole_videos_need_their_shards_which_are_options_of_the_command() -> None:
     plans = planned(cooking={"s1": {"a", "b"}, "s2": {"c"}}, cooking_whole={"s3": {"a", "x"}, "s4": {"b"}, "s5": {"c"}})
     wanted = video("rotate", "cooking", "msrvtt_p")
     parts = [paths.video_inputs(wanted, "cooking", shard, plans)["whole"] for shard in ("s1", "s2")]
@@ -94,9 +94,6 @@ def test_clips_of_whole_videos_need_the_shards_of_those_videos() -> None:
         ["work/cooking/whole/sources/s3.parquet", "work/cooking/whole/sources/s4.parquet"],
         ["work/cooking/whole/sources/s5.parquet"],
     ]
-
-
-def test_the_inputs_of_a_job_are_options_of_its_command() -> None:
     plans = planned(cooking={"s1": {"a", "b"}}, cooking_whole={"s3": {"a"}, "s4": {"b"}})
     guided = paths.video_inputs(video("event_insertion"), "tiny", "s1", plans)
     cut = paths.video_inputs(video("rotate", "cooking", "msrvtt_p"), "cooking", "s1", plans)
@@ -118,6 +115,7 @@ def test_the_parts_of_a_corpus_are_every_scenario_of_every_shard() -> None:
     ]
 
 
+@needs.wings("demo")
 @pytest.mark.parametrize(("adapter", "option"), [("demo", "--demo"), ("folder", "")])
 def test_only_the_demo_draws_its_clips(adapter: str, option: str) -> None:
     settings = configured(datasets={"tiny": {**FOLDER, "adapter": adapter}})
@@ -186,11 +184,8 @@ def test_a_gpu_is_asked_for_where_weights_run_on_one(device: str, gpus: int, bac
     assert (paths.video_memory_mb(style) > paths.video_memory_mb(fog)) == (backend == "pretrained")
 
 
-def test_each_attempt_asks_for_twice_the_memory() -> None:
+def test_attempts_and_pretrained_captions_need_more_memory() -> None:
     assert [paths.grown(1500, attempt) for attempt in (1, 2, 3)] == [1500, 3000, 6000]
-
-
-def test_pretrained_captions_need_more_memory() -> None:
     assert paths.text_memory_mb(with_pretrained("captions")) > paths.text_memory_mb(configured())
 
 
@@ -250,7 +245,8 @@ def inputs_of(settings: Config, job: evaluation.JobKey, group: str = "none") -> 
 ENCODED = f"work/tiny/evaluation/{KEY}"
 
 
-def test_clean_queries_need_no_parts() -> None:
+@needs.wings("demo")
+def test_clean_queries_need_no_parts_and_mixed_ones_the_mixed_manifests() -> None:
     common = {
         "sources": "manifests/tiny/sources.parquet",
         "captions": "manifests/tiny/captions.parquet",
@@ -262,8 +258,17 @@ def test_clean_queries_need_no_parts() -> None:
     }
     assert inputs_of(evaluated(), CLEAN[0]) == {**common, "encoded": [f"{ENCODED}/captions.safetensors"]}
     assert inputs_of(evaluated(), CLEAN[1]) == {**common, "encoded": [f"{ENCODED}/clips.safetensors"]}
+    settings = evaluated(suites=["mlvp"], mixes=["mixed_types", "mixed_severity"])
+    inputs = inputs_of(settings, ("v2t", "query", "mlvp", "mixed"))
+    assert inputs["clips"] == []
+    folder = "manifests/tiny/mlvp"
+    assert inputs["mixes"] == [f"{folder}/mixed_severity.parquet", f"{folder}/mixed_types.parquet"]
+    settings = evaluated(suites=["mlvp"], mixes=["mixed_types", "mixed_severity"], seeds=[7])
+    of_seed = inputs_of(settings, ("v2t", "query", "mlvp", "mixed"), "none-seed7")
+    assert of_seed["mixes"] == [f"{folder}/videos.parquet"]
 
 
+@needs.wings("demo")
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])
 @pytest.mark.parametrize("side", ["query", "gallery", "both"])
 def test_what_is_perturbed_are_the_parts_of_its_corpus_and_the_rest_is_encoded(
@@ -298,21 +303,21 @@ def test_what_is_perturbed_are_the_parts_of_its_corpus_and_the_rest_is_encoded(
         assert inputs["encoded"] == [f"{ENCODED}/{name}.safetensors" for name in clean]
 
 
-def test_mixed_queries_are_the_mixed_manifests() -> None:
-    settings = evaluated(suites=["mlvp"], mixes=["mixed_types", "mixed_severity"])
-    inputs = inputs_of(settings, ("v2t", "query", "mlvp", "mixed"))
-    assert inputs["clips"] == []
-    folder = "manifests/tiny/mlvp"
-    assert inputs["mixes"] == [f"{folder}/mixed_severity.parquet", f"{folder}/mixed_types.parquet"]
-
-
+@needs.wings("demo")
 @pytest.mark.parametrize(("job", "modality"), [(CLEAN[0], "clips"), (CLEAN[1], "captions")])
 def test_only_a_method_that_needs_a_bank_gets_it(job: evaluation.JobKey, modality: str) -> None:
     without = inputs_of(evaluated(), job, "none")
     assert "bank" not in without
     bank = f"work/train/evaluation/{KEY}/{modality}.safetensors"
-    assert inputs_of(evaluated(), job, "adapted") == {**without, "bank": bank}
-    assert inputs_of(evaluated(methods=["tent"]), job, "adapted") == without
+    (other,) = {"clips", "captions"} - {modality}
+    gallery = f"{ENCODED}/{other}.safetensors"
+    for settings, banks in (
+        (evaluated(), {"bank": bank}),
+        (evaluated(methods=["tcr", "csls", "invgc"], gallerybank="tiny"), {"bank": bank, "gallery_bank": gallery}),
+    ):
+        assert inputs_of(settings, job, "adapted") == without
+        (group,) = (name for name in evaluation.groups(settings) if name.startswith("banks-"))
+        assert inputs_of(settings, job, group) == {**without, **banks}
 
 
 def test_a_job_that_nobody_asks_for_is_an_error() -> None:
@@ -321,6 +326,7 @@ def test_a_job_that_nobody_asks_for_is_an_error() -> None:
         evaluation_paths.inputs(evaluated(), "tiny", job, "none", not_planned, lambda name: ())
 
 
+@needs.wings("demo")
 def test_the_places_of_rows_are_options_of_the_command() -> None:
     settings = evaluated(suites=["mlvp", "msrvtt_p"], mixes=["mixed_severity"], sides=["query", "gallery"])
     for job in evaluation.jobs(settings, "tiny"):
@@ -350,6 +356,7 @@ def test_the_places_of_rows_are_options_of_the_command() -> None:
         assert [str(options.mixes / Path(path).name) for path in inputs["mixes"]] == inputs["mixes"]
 
 
+@needs.wings("demo")
 @pytest.mark.parametrize("name", ["fine tuned.pt", "quo'te\"s.pt", "$(touch pwned).pt"])
 def test_a_model_is_the_demo_s_encoder_or_a_named_one(tmp_path: Path, name: str) -> None:
     assert evaluation_paths.model_inputs(configured()) == {"pretrained": "work/demo_encoder"}
@@ -369,13 +376,13 @@ def test_a_checkpoint_with_braces_is_an_error(tmp_path: Path) -> None:
 
 
 def test_results_have_one_part_per_job_and_group() -> None:
-    settings = evaluated(suites=["mlvp"])
+    settings = evaluated(suites=["mlvp"], methods=["tent", "sar"], seeds=[42, 7])
     folders = [f"work/tiny/evaluation/{KEY}/{'/'.join(job)}" for job in evaluation.jobs(settings, "tiny")]
     assert len(folders) > 2
-    assert evaluation_paths.result_parts(settings, "tiny", "evaluation") == [f"{name}/none.parquet" for name in folders]
-    assert evaluation_paths.result_parts(settings, "tiny", "adaptation", "evaluation_pictures") == [
-        f"{name}/adapted.pictures.json" for name in folders
-    ]
+    for kind, group in (("evaluation", "none"), ("adaptation", "adapted")):
+        assert evaluation_paths.result_parts(settings, "tiny", kind, "evaluation_pictures") == [
+            f"{name}/{group}{seed}.pictures.json" for seed in ("", "-seed7") for name in folders
+        ]
 
 
 OTHER = "xpool-vitb16-qs-0badcafe"
@@ -534,10 +541,21 @@ def test_a_corpus_of_clips_has_its_whole_videos_where_full_length_files_are_kept
     assert not [file for file in request(frames, "msrvtt_p_cooking").files if "/whole/" in file]
 
 
-def test_a_corpus_says_what_cannot_be_used(project: Config) -> None:
+@needs.wings("demo")
+def test_targets_say_what_cannot_be_used_and_what_they_need(project: Config) -> None:
     scenarios = len(recipe.scenarios(project, "mlvp"))
     size = f"mlvp on tiny: 7 videos x {scenarios} = {7 * scenarios} videos (1 listed items cannot be used)"
     assert request(project, "mlvp_tiny").sizes == (size,)
+    assert request(project, "youcook2_p") == request(project, "msrvtt_p_cooking")
+    with pytest.raises(ConfigError, match="no dataset of the adapter 'msrvtt'"):
+        request(project, "msrvtt_p")
+    with pytest.raises(ConfigError, match="`datasets` has no `demo`: name targets, such as mlvp_tiny"):
+        request(project, "all")
+    other = configured(datasets={"demo": {"adapter": "demo"}}, suites={"tampering": {}})
+    with pytest.raises(ConfigError, match="`suites` has no `mlvp`: name targets, such as tampering_demo"):
+        request(other, "all")
+    demo = configured(datasets={"demo": {"adapter": "demo", "clips": 2}})
+    assert request(demo, "all") == request(demo, "mlvp_demo")
 
 
 @needs.wings("report")
@@ -609,12 +627,6 @@ def test_a_calibrated_corpus_without_its_table_is_an_error(project: Config) -> N
     assert request(settings, "calibrate_tiny").files[0] == "manifests/tiny/calibration.json"
 
 
-def test_a_target_of_an_adapter_asks_for_all_its_datasets(project: Config) -> None:
-    assert request(project, "youcook2_p") == request(project, "msrvtt_p_cooking")
-    with pytest.raises(ConfigError, match="no dataset of the adapter 'msrvtt'"):
-        request(project, "msrvtt_p")
-
-
 @needs.wings("calibration")
 def test_a_broken_dataset_is_an_error_of_its_own_targets_only(project: Config) -> None:
     Path("captions.json").write_text("[")
@@ -622,16 +634,6 @@ def test_a_broken_dataset_is_an_error_of_its_own_targets_only(project: Config) -
         with pytest.raises((AnnotationError, ConfigError), match=r"captions\.json"):
             request(project, name)
     assert request(project, "mlvp_cooking").files
-
-
-def test_the_default_target_needs_the_demo(project: Config) -> None:
-    with pytest.raises(ConfigError, match="`datasets` has no `demo`: name targets, such as mlvp_tiny"):
-        request(project, "all")
-    other = configured(datasets={"demo": {"adapter": "demo"}}, suites={"tampering": {}})
-    with pytest.raises(ConfigError, match="`suites` has no `mlvp`: name targets, such as tampering_demo"):
-        request(other, "all")
-    demo = configured(datasets={"demo": {"adapter": "demo", "clips": 2}})
-    assert request(demo, "all") == request(demo, "mlvp_demo")
 
 
 @needs.wings("calibration")

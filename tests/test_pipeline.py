@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -19,14 +20,20 @@ import pytest
 
 import perturbations
 import perturbations.base.errors
+from perturbations import perturb
+from perturbations.base import rng
+from perturbations.base.storage import PROFILES
 from perturbations.engine import render_clip, rendering, shards, supervise
 from perturbations.engine.frame_orders import fitted
+from perturbations.engine.source import source_of
 from perturbations.guides.registry import Known
+from perturbations.manifest import sets
 from perturbations.manifest.columns import values_of
 from perturbations.manifest.kinds import CompleteSource, VideoRow
-from perturbations.media import decoding, probing
-from perturbations.media.clip import MediaClip, uniform_indices
+from perturbations.media import decoding, encoding, probing
+from perturbations.media.clip import Frame, MediaClip, Timing, uniform_indices
 from perturbations.plan import recipe
+from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
 ENTRIES = registry.perturbations(kind="video")
@@ -76,6 +83,51 @@ def test_pixels_keep_their_shape(key: str, profile: str, shaped: tuple[Path, str
     assert source.sample_aspect_ratio == row.sample_aspect_ratio == said
     assert row.path is not None
     assert probing.probe(Path(row.path)).sample_aspect == Fraction(said or 1)
+
+
+SINE = ("-f", "lavfi", "-i", "sine=frequency=440:duration=0.2")
+TEXT = "1\n00:00:00,000 --> 00:00:00,100\na word\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "output", "lost"),
+    [
+        ("8 bits.mp4", (), clips.X264, None),
+        ("sound.mp4", SINE, (*clips.X264, "-c:a", "aac"), None),
+        (
+            "hdr.mp4",
+            (),
+            ("-vf", "format=yuv420p10le,setparams=color_trc=smpte2084", *clips.X264_10),
+            "PQ, 10 bits",
+        ),
+        ("hlg.mkv", (), ("-vf", "format=yuv420p,setparams=color_trc=arib-std-b67", *clips.X264), "HLG"),
+        ("alpha.mov", (), ("-c:v", "qtrle", "-pix_fmt", "argb"), "alpha"),
+        (
+            "tracks.mkv",
+            (*SINE, *SINE, "-i", "words.srt"),
+            (*clips.X264, "-c:a", "aac", "-c:s", "srt", *(word for place in range(4) for word in ("-map", str(place)))),
+            "subtitles, further audio tracks",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "." in value else "",
+)
+def test_what_a_video_has_and_no_clip_is_said(
+    name: str,
+    inputs: tuple[str, ...],
+    output: tuple[str, ...],
+    lost: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("words.srt").write_text(TEXT)
+    row = source_row(clips.make(tmp_path / name, *output, inputs=inputs))
+    assert row.source_losses == lost
+    counted = sets.losses_of([row, row])
+    assert counted == dict.fromkeys(lost.split(", ") if lost else (), 2)
+    said = sets.losses_sentence({sets.LOSSES: counted})
+    assert all(f"{word} of 2 clips" in said for word in counted)
+    assert bool(said) == bool(lost)
 
 
 def donor_frames() -> np.ndarray:
@@ -317,7 +369,7 @@ def test_clips_open_alike_in_threads(tmp_path: Path) -> None:
     rows = [made_row(key, 3, RECIPE, path, tmp_path / key) for key in KEYS]
     alone = [perturbations.open_clip(row) for row in rows]
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(perturbations.open_clip, rows * 3))
+        together = list(pool.map(perturbations.open_clip, rows * 2))
     for index, frames in enumerate(together):
         assert np.array_equal(frames, alone[index % len(rows)]), KEYS[index % len(rows)]
 
@@ -332,10 +384,13 @@ def test_open_clip_picks_positions(tmp_path: Path) -> None:
             perturbations.open_clip(row, [9])
 
 
-def test_open_clip_opens_clean_clips(tmp_path: Path) -> None:
+def test_open_clip_opens_clean_clips_and_refuses_a_quarantined_row(tmp_path: Path) -> None:
     frames = scene(4, 48, 64)
     row = clips.source_row(clips.write_scene(tmp_path / "clip.mp4", frames))
     assert np.array_equal(perturbations.open_clip(row), frames)
+    row = {"dataset": "data", "split": "", "item_id": "it", "status": "quarantined", "error": "damaged"}
+    with pytest.raises(perturbations.base.errors.ManifestError, match="'it' is not complete but quarantined: damaged"):
+        perturbations.open_clip(row)
 
 
 def test_a_stored_clip_opens_without_the_columns_that_became_an_index(tmp_path: Path) -> None:
@@ -346,12 +401,6 @@ def test_a_stored_clip_opens_without_the_columns_that_became_an_index(tmp_path: 
     on_demand = table.assign(storage="recipe")
     with pytest.raises(perturbations.base.errors.ManifestError, match="lacks the column"):
         perturbations.open_clip(on_demand.iloc[0])
-
-
-def test_open_clip_refuses_a_quarantined_row() -> None:
-    row = {"dataset": "data", "split": "", "item_id": "it", "status": "quarantined", "error": "damaged"}
-    with pytest.raises(perturbations.base.errors.ManifestError, match="'it' is not complete but quarantined: damaged"):
-        perturbations.open_clip(row)
 
 
 @pytest.mark.parametrize(
@@ -368,16 +417,88 @@ def test_perturb_refuses_what_is_no_clip(frames: Any, message: str) -> None:
         perturbations.perturb(frames, "mlvp/fog", 1, seed=0, item_id="it", fps=25)
 
 
-def test_perturb_names_what_there_is() -> None:
+def test_perturb_names_what_there_is_and_severity_0_is_the_clean_clip() -> None:
     frames = np.zeros((1, 8, 8, 3), np.uint8)
     with pytest.raises(perturbations.base.errors.UnknownPerturbationError, match="did you mean mlvp/fog"):
         perturbations.perturb(frames, "mlvp/fogg", 1, seed=0, item_id="it", fps=25)
     with pytest.raises(perturbations.base.errors.UnknownPerturbationError, match="no severity 6"):
         perturbations.perturb(frames, "mlvp/fog", 6, seed=0, item_id="it", fps=25)
-
-
-def test_severity_0_is_the_clean_clip() -> None:
     frames = scene(3, 16, 16)
     same = perturbations.perturb(frames, "mlvp/fog", 0, seed=0, item_id="it", fps=25)
     assert np.array_equal(same, frames)
     assert same is not frames
+
+
+# --- Clips of less than a frame per second, such as slide shows, keep their rate ---
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(1, 1800), Fraction(1, 3600)])
+def test_the_rate_of_a_slide_show_is_its_own(rate: Fraction, tmp_path: Path) -> None:
+    path = tmp_path / "slides.mp4"
+    frames = (Frame(image, place, place) for place, image in enumerate(clips.noise(4)))
+    encoding.encode(frames, path, PROFILES["compatible"], Timing(1 / rate, rate))
+    row = shards.source_row("d", ListedClip(item_id="a", source_video_id="a", path=str(path)))
+    assert row.fps == pytest.approx(float(rate))
+    assert source_of(row).timing.frame_rate == pytest.approx(float(rate))
+
+
+@pytest.mark.parametrize("fps", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_rate_that_is_none_is_refused(fps: float) -> None:
+    with pytest.raises(ValueError, match="fps must be"):
+        perturb(clips.noise(4), "mlvp/h264_compression", 1, seed=0, item_id="a", fps=fps)
+
+
+def test_an_array_of_slides_goes_through_an_encoder() -> None:
+    frames = np.repeat(clips.noise(1), 4, axis=0)
+    assert perturb(frames, "mlvp/h264_compression", 1, seed=0, item_id="a", fps=1 / 3600).shape == frames.shape
+
+
+# --- A clip is planned once: nothing that is random is drawn twice while it is made, checked and measured ---
+
+
+LENGTH = 11
+
+
+@pytest.mark.parametrize("kept_bytes", [2**28, 0], ids=["kept", "rendered twice"])
+@pytest.mark.parametrize(
+    "tier", [recipe.stored_video("high"), recipe.StoredFrames(num_frames=12)], ids=["video", "frames"]
+)
+@pytest.mark.parametrize(
+    ("key", "variant", "realizations"),
+    [
+        ("msrvtt_p/translate", "released", LENGTH),  # whose shape depends on every frame's draw
+        ("msrvtt_p/translate", "released_online", 1),
+        ("msrvtt_p/rotate", "released", LENGTH),
+        ("mlvp/fog", "released", 1),
+        ("msrvtt_p/jumble", "released", 1),
+        ("mlvp/temporal_scrambling", "released", 1),  # of which models read other frames than the clip's
+        ("msrvtt_p/sampling", "released", 0),
+        ("transmission/bit_error", "paper", 1),
+        ("mlvp/event_insertion", "paper", 1),
+        ("mlvp/style_transfer", "released", 0),
+        ("mm_robustness/frost", "released", 1),
+    ],
+)
+def test_each_realization_is_drawn_once(
+    key: str,
+    variant: str,
+    realizations: int,
+    tier: recipe.Storage,
+    kept_bytes: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not kept_bytes and key == "msrvtt_p/rotate":
+        pytest.skip("what is drawn for a frame is not kept for a second pass: of noise it is as large as the frame")
+    row, other = (
+        clips.source_row(clips.written(tmp_path / f"{item}.mp4", clips.noise(LENGTH, seed=seed)), item)
+        for seed, item in enumerate(("it", "other"))
+    )
+    wanted = recipe.make(registry.get(key, variant), 5, seed=0, storage=tier, donors="data")
+    source = shards.source_with_facts(wanted, row, [other])
+    drawn: Counter[Any] = Counter()
+    generator = rng.generator
+    monkeypatch.setattr(rng, "generator", lambda *args: drawn.update([args]) or generator(*args))
+    monkeypatch.setattr(render_clip, "_KEPT_BYTES", kept_bytes)
+    render_clip.produce(wanted, source, tmp_path / "clip")
+    assert sorted(drawn.values()) == [1] * realizations

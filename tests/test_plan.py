@@ -38,9 +38,12 @@ def test_a_new_item_changes_only_the_shard_it_falls_in(names: list[str], shard_s
     assert gone <= moved
 
 
-def test_one_id_too_often_is_an_error() -> None:
+def test_a_shards_name_is_a_plain_file_name_and_one_id_too_often_an_error() -> None:
     with pytest.raises(ValueError, match="more than 2 items have the id 'a'"):
         split(["a", "a", "a"], 2)
+    for name in split([str(index) for index in range(200)], 3):
+        assert name.isalnum()
+        assert len(name) < 20
 
 
 def project(root: Path, names: list[str], rows: list[dict[str, Any]] | None = None) -> config.Config:
@@ -150,12 +153,6 @@ def test_a_split_keeps_the_name_for_the_half_that_keeps_the_first_item(names: li
         parts = split(members, max(1, shard_size // 2))
         assert name in parts
         assert sorted(item for part in parts.values() for item in part) == sorted(members)
-
-
-def test_a_shards_name_is_a_plain_file_name() -> None:
-    for name in split([str(index) for index in range(200)], 3):
-        assert name.isalnum()
-        assert len(name) < 20
 
 
 def written(root: Path) -> dict[str, int]:

@@ -22,7 +22,7 @@ from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import line_numbers
 from perturbations.config import sections as configuration
-from perturbations.engine import needs
+from perturbations.engine import clip_files, needs
 from perturbations.plan import listed, paths, recipe
 from perturbations.preflight import check as preflight
 from perturbations.preflight import readiness, survey
@@ -37,7 +37,7 @@ def clip_of(path: Path, **span: float) -> listed.ListedClip:
     )
 
 
-def test_files_that_are_surely_no_videos(tmp_path: Path) -> None:
+def test_files_that_are_surely_no_whole_videos(tmp_path: Path) -> None:
     contents = {
         "empty": b"",
         "zeros": bytes(5000),
@@ -48,8 +48,12 @@ def test_files_that_are_surely_no_videos(tmp_path: Path) -> None:
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
     tiny_clip(tmp_path / "clip.mp4", seed=0)
+    whole = (tmp_path / "clip.mp4").read_bytes()
+    (tmp_path / "cut").write_bytes(whole[: len(whole) // 2])
     clips = [clip_of(path) for path in sorted(tmp_path.iterdir())]
-    assert survey.unreadable(clips) == {
+    reasons = clip_files.unreadable(clips)
+    assert reasons.pop(str(tmp_path / "cut")).startswith(f"the file ends early: {len(whole) // 2} of ")
+    assert reasons == {
         str(tmp_path / "empty"): "the file is empty",
         str(tmp_path / "zeros"): "the file begins with zeros",
         str(tmp_path / "page"): "the file is a text",
@@ -60,12 +64,12 @@ def test_a_sample_tells_how_much_is_stored_per_clip(tmp_path: Path) -> None:
     for index in range(30):
         tiny_clip(tmp_path / f"{index}.mp4", seed=index, frames=20, size=(48, 64))
     clips = [clip_of(path) for path in sorted(tmp_path.glob("*.mp4"))]
-    assert survey.mean_pixels(clips, None) == survey.mean_pixels(clips[::-1], None) == 20 * 48 * 64
-    assert survey.mean_pixels([clip_of(tmp_path / "0.mp4", start_s=0.5, end_s=1.5)], None) == 10 * 48 * 64
-    assert survey.mean_pixels(clips, 12) == 12 * 48 * 64
+    assert clip_files.mean_pixels(clips, None) == clip_files.mean_pixels(clips[::-1], None) == 20 * 48 * 64
+    assert clip_files.mean_pixels([clip_of(tmp_path / "0.mp4", start_s=0.5, end_s=1.5)], None) == 10 * 48 * 64
+    assert clip_files.mean_pixels(clips, 12) == 12 * 48 * 64
     (tmp_path / "clip.mp4").write_bytes(b"\0\0\0\x20ftypisom" + bytes(200))
-    assert survey.mean_pixels([clip_of(tmp_path / "clip.mp4")], None) is None
-    assert survey.mean_pixels([], None) is None
+    assert clip_files.mean_pixels([clip_of(tmp_path / "clip.mp4")], None) is None
+    assert clip_files.mean_pixels([], None) is None
 
 
 # --- what is wanted --------------------------------------------------------------------------------------------------

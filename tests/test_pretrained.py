@@ -169,13 +169,12 @@ def test_a_missing_model_stops_the_run_at_once(
         clips.analysed(analysis_of(gone, "mlvp/event_insertion", "paper"), sources, tmp_path)
 
 
-def test_other_weights_make_another_recipe(backends: dict[str, Any]) -> None:
+def test_other_weights_make_another_recipe(backends: dict[str, Any], sources: list[CompleteSource]) -> None:
     style = of_config(backends, "mlvp/style_transfer")
     changed = {**backends, "style": {**backends["style"], "decoder_sha256": "0" * 64}}
     moved = {**backends, "style": {**backends["style"], "decoder": "/elsewhere/decoder.pth"}}
-    source = {"dataset": "d", "item_id": "a", "source_sha256": "0", "span": (None, None)}
     ids = [
-        recipe.recipe_id(of_config(settings, "mlvp/style_transfer"), **source)
+        recipe.recipe_id(of_config(settings, "mlvp/style_transfer"), sources[0])
         for settings in (backends, changed, moved)
     ]
     assert ids[0] == ids[2] != ids[1]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from looping import each
 from skimage.metrics import structural_similarity
 
 from perturbations.media import quality
@@ -43,19 +44,13 @@ def test_psnr_of_a_constant_difference(difference: int, expected: float) -> None
     assert psnr((flat(difference), flat(0))) == pytest.approx(expected, abs=1e-9)
 
 
-def test_psnr_is_over_all_frames_together_not_a_mean_of_decibels() -> None:
+def test_psnr_is_over_all_frames_together_and_does_not_overflow() -> None:
     pairs = [(flat(0), flat(0)), (flat(0), flat(10))]
     assert psnr(*pairs) == pytest.approx(10 * math.log10(255**2 / 50))
     small = [(flat(0, 1, 1), flat(30, 1, 1)), (flat(0, 3, 3), flat(0, 3, 3))]
     assert psnr(*small) == pytest.approx(10 * math.log10(255**2 / 90))
-
-
-def test_psnr_does_not_overflow() -> None:
     black, white = flat(0, 1080, 1920), flat(255, 1080, 1920)
     assert psnr(*[(black, white)] * 3) == pytest.approx(0, abs=1e-9)
-
-
-def test_equal_frames_are_infinitely_near_and_no_frames_are_nothing() -> None:
     assert psnr((flat(7), flat(7))) == math.inf
     assert math.isnan(psnr())
     assert math.isnan(quality.Distortion(structural=True).ssim)
@@ -95,8 +90,8 @@ def reference_ssim(first: Image, second: Image) -> float:
     return similarity
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("size", [(48, 64), (53, 37), (7, 7), (8, 90)])
+@each("change", CHANGES)
+@each("size", [(48, 64), (53, 37), (7, 7), (8, 90)])
 def test_ssim_is_that_of_scikit_image(size: tuple[int, int], change: str) -> None:
     image = textured(*size)
     changed = np.ascontiguousarray(CHANGES[change](image))
@@ -110,16 +105,12 @@ def test_ssim_of_tiny_images_is_a_number(size: tuple[int, int]) -> None:
     assert -1 <= quality.ssim(image, 255 - image) < 0.99
 
 
-def test_ssim_of_equal_and_of_flat_images() -> None:
+def test_ssim_of_equal_and_of_flat_images_and_its_mean_over_frames() -> None:
     image = textured(48, 64)
     assert quality.ssim(image, image) == pytest.approx(1, abs=1e-6)
     assert quality.ssim(flat(100), flat(100)) == pytest.approx(1, abs=1e-6)
     # No structure: the means' term alone, (2 * 100 * 150 + C1) / (100^2 + 150^2 + C1).
     assert quality.ssim(flat(100), flat(150)) == pytest.approx(30006.5025 / 32506.5025, abs=1e-4)
-
-
-def test_distortion_gives_the_mean_over_frames() -> None:
-    image = textured(48, 64)
     distortion = quality.Distortion(structural=True)
     for other in (image, 255 - image, image // 2):
         distortion.add(image, other)

@@ -16,21 +16,21 @@ from perturbations.suites.registry import Perturbation
 
 PACKAGE = Path(perturbations.__file__).parent
 ENTRIES = registry.perturbations()
-KEYS = [entry.key for entry in ENTRIES]
 FORMS = [form for entry in ENTRIES for form in entry.forms()]
-FORM_KEYS = [f"{form.key}-{form.variant}" for form in FORMS]
 
 
-def test_the_variants_differ_only_where_a_reason_is_given() -> None:
+def test_keys_are_unique_and_variants_differ_where_a_reason_is_given() -> None:
+    assert len({entry.key for entry in ENTRIES}) == len(ENTRIES)
+    assert all(registry.get(entry.key) is entry for entry in ENTRIES)
     for entry in ENTRIES:
         assert bool(entry.others) == any(form.differences for form in entry.forms()), entry.key
         assert not entry.in_variant("paper").differences, entry.key
 
 
-# --- declarations ----------------------------------------------------------------------------------------------------
+each_form = pytest.mark.parametrize("entry", FORMS, ids=[f"{form.key}-{form.variant}" for form in FORMS])
 
 
-@pytest.mark.parametrize("entry", FORMS, ids=FORM_KEYS)
+@each_form
 def test_a_declaration_fits_its_functions(entry: Perturbation) -> None:
     function = registry.resolve(entry.kernel)
     kernel = dict(inspect.signature(function).parameters)
@@ -60,45 +60,28 @@ def test_a_declaration_fits_its_functions(entry: Perturbation) -> None:
     assert list(drawn) == ["rng", "num_frames", "height", "width"]
 
 
-@pytest.mark.parametrize("entry", FORMS, ids=FORM_KEYS)
-def test_parameters_are_plain_data(entry: Perturbation) -> None:
+@each_form
+def test_a_declaration_is_plain_data_and_says_where_it_comes_from(entry: Perturbation) -> None:
     for severity in entry.severities:
         parameters = entry.parameters(severity)
         assert json.loads(json.dumps(parameters)) == parameters
         parameters["other"] = 1
         assert entry.parameters(severity) != parameters  # a copy was given
-
-
-@pytest.mark.parametrize("entry", ENTRIES, ids=KEYS)
-def test_a_declaration_says_where_it_comes_from(entry: Perturbation) -> None:
     assert entry.source
     assert entry.summary
     assert "\n" not in entry.summary
     assert entry.version >= 1
-    assert registry.get(entry.key) is entry
+    assert registry.get(entry.key, entry.variant) == entry
 
 
-def test_keys_are_unique() -> None:
-    assert len(set(KEYS)) == len(KEYS)
-
-
-# --- look-up ---------------------------------------------------------------------------------------------------------
-
-
-def test_an_unknown_name_brings_the_nearest() -> None:
+def test_an_unknown_name_brings_the_nearest_and_no_severity_or_variant_is_made_up() -> None:
     with pytest.raises(UnknownPerturbationError, match=r"'mlvp/gausian_noise'.*mlvp/gaussian_noise"):
         registry.get("mlvp/gausian_noise")
     with pytest.raises(UnknownPerturbationError, match=r"no suite 'mlpv'; known: .*mlvp"):
         registry.suite("mlpv")
-
-
-@pytest.mark.parametrize("severity", [0, 6, -1])
-def test_an_unknown_severity_is_refused(severity: int) -> None:
-    with pytest.raises(UnknownPerturbationError, match=rf"mlvp/fog has no severity {severity}; .*1, 2, 3, 4, 5"):
-        registry.get("mlvp/fog").parameters(severity)
-
-
-def test_an_unknown_variant_is_refused() -> None:
+    for severity in (0, 6, -1):
+        with pytest.raises(UnknownPerturbationError, match=rf"mlvp/fog has no severity {severity}; .*1, 2, 3, 4, 5"):
+            registry.get("mlvp/fog").parameters(severity)
     with pytest.raises(UnknownPerturbationError, match=r"no variant 'printed'.*released.*paper"):
         registry.get("mlvp/fog").in_variant("printed")
 
@@ -107,6 +90,3 @@ def test_entries_by_suite_and_kind() -> None:
     assert registry.perturbations() == [entry for name in registry.suites() for entry in registry.perturbations(name)]
     assert all(entry.kind == "video" for entry in registry.perturbations(kind="video"))
     assert all(entry.suite == name for name in registry.suites() for entry in registry.perturbations(name))
-
-
-# --- start-up --------------------------------------------------------------------------------------------------------

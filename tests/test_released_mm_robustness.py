@@ -8,6 +8,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from looping import each
 from test_kernels import GUIDES, SIZES, assert_close, bound, drawn, each_severity, perturbed, scene
 from test_suite_kernels import frames_of
 
@@ -37,7 +38,7 @@ def released(name: str) -> Perturbation:
 
 
 @each_severity
-@pytest.mark.parametrize("name", ROUNDED)
+@each("name", ROUNDED)
 def test_rounding_is_half_a_level(name: str, severity: int) -> None:
     """The formula on the same draws, a level brighter in half of the values and nowhere else."""
     frames = scene(1, 60, 80)
@@ -54,7 +55,7 @@ def test_rounding_is_half_a_level(name: str, severity: int) -> None:
 # --- glass -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [*SIZES, (230, 40), (40, 300)], ids=str)
+@each("size", [*SIZES, (230, 40), (40, 300)])
 @each_severity
 def test_glass_is_the_loops_that_overwrite_their_bounds(severity: int, size: tuple[int, int]) -> None:
     """The loops themselves, on a picture of places."""
@@ -103,9 +104,6 @@ def test_fog_of_a_side_is_one_map_whatever_the_frame() -> None:
     del covering["side"]
     same = paper(drawn(released("fog"), 1, 30, 40), 1, 30, 40, **covering)
     assert_close(fog(grey[0][0], 0), same(grey[0][0], 0).astype(int), 0.2)
-
-
-def test_a_side_is_a_power_of_two() -> None:
     problems = registry.parameter_problems(released("fog"), released("fog").parameters(1) | {"side": 1000})
     assert problems == ["side: must be a power of two, not 1000"]
 
@@ -205,7 +203,7 @@ def test_a_style_keeps_its_size() -> None:
 # --- pixels ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [*SIZES, (224, 224), (30, 700)], ids=str)
+@each("size", [*SIZES, (224, 224), (30, 700)])
 @each_severity
 def test_pixelate_exchanges_the_sides(severity: int, size: tuple[int, int]) -> None:
     height, width = size

@@ -23,10 +23,7 @@ def test_the_seed_is_the_hash_of_the_canonical_key() -> None:
     digest = "672d13631b622beca2add85e88130918cb10761a3cfbe6c09112f39c9a534170"
     expected = np.random.PCG64(int(digest, 16))
     assert rng.generator(*KEY).bit_generator.state == expected.state
-
-
-def test_known_values() -> None:
-    """A NumPy whose generators draw otherwise makes other corpora: it must not pass unnoticed."""
+    # A NumPy whose generators draw otherwise makes other corpora: it must not pass unnoticed.
     generator = rng.generator(*KEY)
     assert generator.integers(0, 1 << 32, 3).tolist() == [3385811737, 46674133, 3780598019]
     assert generator.standard_normal(3, dtype=np.float32).tolist() == pytest.approx(
@@ -37,8 +34,11 @@ def test_known_values() -> None:
     assert generator.uniform(-135, -45) == pytest.approx(-126.90443189026442, rel=1e-12)
 
 
-def test_equal_keys_give_equal_streams() -> None:
+def test_equal_keys_give_equal_streams_and_leave_the_global_generator_alone() -> None:
     assert stream(*KEY) == stream(*KEY) == stream(*KEY, None)
+    before = np.random.get_state()[1].tolist()
+    rng.generator(*KEY).random(100)
+    assert np.random.get_state()[1].tolist() == before
 
 
 @pytest.mark.parametrize(
@@ -59,20 +59,11 @@ def test_each_part_of_the_key_counts(other: tuple[object, ...]) -> None:
     assert stream(*other) != stream(*KEY)
 
 
-def test_frames_and_items_do_not_meet() -> None:
+def test_every_frame_and_any_item_has_a_stream_of_its_own() -> None:
     streams = {stream(7, "demo", str(item), "mlvp/fog", frame) for item in range(20) for frame in (None, *range(20))}
     assert len(streams) == 20 * 21
-
-
-def test_any_item_id_has_a_stream() -> None:
     ids = ["", "ключ", "日本", "a\nb", "a\x00b", "\udc80"]  # the last: a file name that is no UTF-8
     assert len({stream(0, "demo", item_id, "mlvp/fog") for item_id in ids}) == len(ids)
-
-
-def test_the_global_generator_is_left_alone() -> None:
-    before = np.random.get_state()[1].tolist()
-    rng.generator(*KEY).random(100)
-    assert np.random.get_state()[1].tolist() == before
 
 
 def test_generators_are_born_nowhere_else() -> None:

@@ -41,7 +41,7 @@ KERNELS = {
     "video": {"numpy", "cv2"},
     "text": {"numpy", "lemminflect"},
     "analysis": {"numpy", "cv2", "pyarrow"},
-    "retrieval": {"numpy", "scipy"},
+    "retrieval": {"numpy"},
     "tta": {"numpy", "cv2", "torch"},
 }
 # Snakemake imports these at every start, and of the wings what plans.

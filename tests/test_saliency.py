@@ -81,15 +81,12 @@ def test_what_moves_against_the_camera(pan: int, speed: int) -> None:
     assert found(boxes_in(panned(pan, speed), analysed=6), truth) >= 0.9
 
 
-def test_where_nothing_moves_what_stands_out_counts() -> None:
+def test_where_nothing_moves_what_stands_out_counts_or_the_centre() -> None:
     still = np.full((120, 160, 3), 90, np.uint8)
     cv2.circle(still, (110, 70), 16, (250, 220, 40), -1)
     seen = sightings([still] * 10)
     assert all(overlap(tuple(box), (94, 54, 127, 87)) > 0.6 for box in boxes_of(seen, [still] * 10))
     assert {sighting.source for sighting in seen} == {"contrast"}
-
-
-def test_where_nothing_is_trusted_the_box_is_a_central_region() -> None:
     busy = textured(150, 200, 3, 0, 255)
     seen = sightings([busy] * 10)
     assert {sighting.source for sighting in seen} == {"centre"}
@@ -159,8 +156,5 @@ def test_detections_are_one_a_frame_of_one_track() -> None:
         assert source == "motion"
         assert np.linalg.norm(detection.embedding) == pytest.approx(1, abs=1e-5)
     assert tracking.track([[sighting.detection] for sighting in seen]) == [[0]] * 12
-
-
-def test_which_frames_are_looked_at() -> None:
     assert saliency.neighbourhood([10], 100) == {5, 8, 9, 10, 11, 12, 15}
     assert saliency.neighbourhood([0, 3], 4) == {0, 1, 2, 3}

@@ -84,27 +84,21 @@ def test_help_lists_the_new_format(house: Path) -> None:
     assert "file_list: the rows' files, JSON; takes videos, refuses nothing at 100 %." in result.stdout
 
 
-def test_the_new_format_is_written(house: Path) -> None:
+def test_the_new_format_is_written_of_what_it_takes(house: Path) -> None:
     result = perturb(house, "export", "sources.parquet", "--format", "file_list", "-o", "out")
     assert result.returncode == 0, result.stderr
     assert result.stdout == "out: 2 videos written, 0 existed, 0 failed, 0 are quarantined\n"
     listed = json.loads((house / "out/files.json").read_text(encoding="utf-8"))
     assert {name: Path(path).name for name, path in listed.items()} == {"a": "a.mp4", "b": "b.mp4"}
-
-
-def test_a_corpus_that_the_format_does_not_take_is_refused(house: Path) -> None:
     result = perturb(house, "export", "captions.parquet", "--format", "file_list", "-o", "texts")
     assert result.returncode == 1
     assert "file_list takes videos only, not captions" in result.stderr
     assert not (house / "texts").exists()
 
 
-def test_a_format_that_is_not_there_is_refused_with_those_that_are() -> None:
+def test_formats_that_are_not_there_or_take_something_else_are_refused() -> None:
     with pytest.raises(ConfigError, match="no format 'csv'.*known: .*vtr_tta"):
         registry.get("csv")
-
-
-def test_a_format_of_captions_alone_refuses_videos() -> None:
     export = Export(name="texts", summary="", refuses="", captions=lambda request: 1)
     with pytest.raises(ConfigError, match="texts takes captions only, not videos"):
         export.write("videos", Request(manifest=Path("m"), output=Path("o")))

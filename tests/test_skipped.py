@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from looping import each
 
 import perturbations
 from perturbations.base.errors import ConfigError, ManifestError
@@ -141,9 +142,11 @@ def test_the_reason_says_what_a_perturbation_is_made_for() -> None:
         caption_recipes.skipped(
             configured("ar", suites={"msrvtt_p": {"captions": {"perturbations": ["keyboard"]}}}), "tiny", "msrvtt_p"
         )
+    with pytest.raises(ConfigError, match=r"datasets\.tiny\.language: unknown language 'xx'; known: af, am, ar"):
+        configured("xx")
 
 
-@pytest.mark.parametrize("entry", registry.perturbations(kind="text"), ids=lambda entry: entry.key)
+@each("entry", registry.perturbations(kind="text"))
 def test_models_of_english_are_asked_about_english_only(entry: registry.Perturbation) -> None:
     if entry.roles or entry.gated:
         assert entry.languages == "English"
@@ -157,11 +160,6 @@ def test_perturbations_in_any_language_change_it() -> None:
         assert any(results), key
     for name in POSITIONS:
         assert perturbations.perturb_text("мужчина играет на гитаре", f"msrvtt_p/{name}", seed=1, item_id="c").changed
-
-
-def test_an_unknown_language_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"datasets\.tiny\.language: unknown language 'xx'; known: af, am, ar"):
-        configured("xx")
 
 
 ARABIC, CHINESE, ENGLISH = "رجل يعزف على الجيتار", "男人在弹吉他", "a man plays a guitar"
@@ -195,7 +193,7 @@ def test_a_run_on_captions_of_another_script_is_warned(
 # --- what is no caption -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "given", [None, float("nan"), 3, 2.5, True, b"a man", ["a man"], {"a": 1}, np.float64("nan"), np.array(["a man"])]
 )
 def test_what_is_no_caption_is_refused(given: Any) -> None:

@@ -21,6 +21,7 @@ from perturbations.media import decoding, probing, sound
 from perturbations.media.clip import MediaClip
 from perturbations.plan import recipe
 from perturbations.verify.clip_checks import ClipCheck, check_video
+from perturbations.verify.clip_repair import ClipRepair, put_back
 
 VIDEO = recipe.stored_video("high")
 Packets = list[tuple[float, bytes]]
@@ -161,16 +162,19 @@ def test_another_choice_makes_finished_clips_anew_or_gives_them_another_cell(
 def test_a_repair_gives_the_file_that_the_row_describes(cell: str | None, fault: str, tmp_path: Path) -> None:
     source = clips.source_row(voiced(tmp_path / "clip.mp4"))
     original = clips.made_row("mlvp/fog", VIDEO, source, tmp_path, with_sound=cell == "aac")
-    path = Path(original.path or "")
-    stored, row = path.read_bytes(), replace(original, audio=cell, path=path.name)
-    expected = clip_rows.expected_video(recipe.parse(row.recipe), source, path.name)
+    (tmp_path / "corpora").mkdir()
+    path = Path(original.path or "").rename(tmp_path / "corpora/it.mp4")
+    stored, row = path.read_bytes(), replace(original, audio=cell, path="corpora/it.mp4")
+    expected = clip_rows.expected_video(recipe.parse(row.recipe), source, row.path)
     shown = replace(row, audio="mp3") if fault == "cell" else row
     if fault == "file":
         path.unlink()
-    check = ClipCheck(
-        shown, expected, tmp_path, fast=False, repair=True, rewrite=True, same_tools=True, with_sound=cell == "aac"
-    )
+    with_sound = cell == "aac"
+    check = ClipCheck(shown, expected, tmp_path, fast=False, remake=True, same_tools=True, with_sound=with_sound)
     checked = check_video(check, no_tick)
+    if fault == "file":
+        repair = ClipRepair(row, tmp_path, replaces=True, with_sound=with_sound, dry_run=False)
+        assert put_back(repair, no_tick) == ""
     assert path.read_bytes() == stored
     assert bool(checked.problems) == bool(fault)
     assert checked.corrected == (row if cell or fault != "cell" else replace(row, audio=sound.UNWANTED))

@@ -10,6 +10,7 @@ from typing import Any
 import imageio_ffmpeg
 import numpy as np
 import pytest
+from looping import each
 from scipy import ndimage, stats
 from skimage import color, filters
 from test_kernels import SIZES, assert_close, drawn, each_severity, each_size, perturbed, scene, slow_blur, truncated
@@ -31,15 +32,12 @@ def frames_of(size: tuple[int, int]) -> np.ndarray:
 # --- noise -----------------------------------------------------------------------------------------------------------
 
 
-def test_ranks_are_uniform_and_of_every_colour_value() -> None:
+def test_ranks_are_uniform_and_quantiles_normal() -> None:
     ranks = noise.draw_ranks(np.random.default_rng(0), 9, 120, 161)
     assert (ranks.shape, ranks.dtype) == ((120, 161, 3), np.uint16)
     assert stats.kstest(ranks.ravel() / 65536, "uniform").pvalue > 0.01
     assert np.abs(np.corrcoef(ranks.reshape(-1, 3).T) - np.eye(3)).max() < 0.03
     assert abs(np.corrcoef(ranks[:, 1:].ravel(), ranks[:, :-1].ravel())[0, 1]) < 0.02
-
-
-def test_the_quantiles_are_normal() -> None:
     quantiles = noise.normal_quantiles()
     expected = stats.norm.ppf((np.arange(65536) + 0.5) / 65536)
     np.testing.assert_allclose(quantiles, expected, rtol=0, atol=1e-9)
@@ -58,7 +56,7 @@ def test_fresh_gaussian_noise_is_exact(severity: int, size: tuple[int, int]) -> 
 
 @each_size
 @each_severity
-@pytest.mark.parametrize("suite", ["msrvtt_p", "mm_robustness"])
+@each("suite", ["msrvtt_p", "mm_robustness"])
 def test_speckle_noise(suite: str, severity: int, size: tuple[int, int]) -> None:
     entry = registry.get(f"{suite}/speckle_noise")
     frames = frames_of(size)
@@ -80,7 +78,7 @@ def test_shot_noise_has_the_poisson_number_of_its_rank(severity: int, size: tupl
 
 
 @each_severity
-@pytest.mark.parametrize("suite", ["msrvtt_p", "mm_robustness"])
+@each("suite", ["msrvtt_p", "mm_robustness"])
 def test_salt_and_pepper_hits_single_colour_values(suite: str, severity: int) -> None:
     entry = registry.get(f"{suite}/impulse_noise")
     frame = np.full((1, 150, 200, 3), 100, np.uint8)
@@ -134,7 +132,7 @@ def test_defocus_blur(severity: int, size: tuple[int, int]) -> None:
 
 @each_size
 @each_severity
-@pytest.mark.parametrize("angle", [-45.0, -30.2, 0.0, 17.0, 44.9])
+@each("angle", [-45.0, -30.2, 0.0, 17.0, 44.9])
 def test_motion_blur(angle: float, severity: int, size: tuple[int, int]) -> None:
     parameters = registry.get("msrvtt_p/motion_blur").parameters(severity)
     frame = frames_of(size)[2]
@@ -148,9 +146,9 @@ def test_the_angles_of_motion_blur() -> None:
     assert 44 < max(angles) < 45
 
 
-@pytest.mark.parametrize("size", [(37, 53), (64, 48), (5, 31)], ids=str)
+@each("size", [(37, 53), (64, 48), (5, 31)])
 @each_severity
-@pytest.mark.parametrize("suite", ["msrvtt_p", "mm_robustness"])
+@each("suite", ["msrvtt_p", "mm_robustness"])
 def test_zoom_blur(suite: str, severity: int, size: tuple[int, int]) -> None:
     entry = registry.get(f"{suite}/zoom_blur")
     frame = scene(1, *size)[0]
@@ -166,7 +164,7 @@ def test_zoom_blur(suite: str, severity: int, size: tuple[int, int]) -> None:
 
 
 @each_size
-@pytest.mark.parametrize("delta", [1, 2, 4])
+@each("delta", [1, 2, 4])
 def test_frosted_glass_takes_from_its_own_array(delta: int, size: tuple[int, int]) -> None:
     """The reference's loop, in which the swap of two views copies one of them."""
     height, width = size
@@ -182,7 +180,7 @@ def test_frosted_glass_takes_from_its_own_array(delta: int, size: tuple[int, int
     assert np.array_equal(picture.reshape(-1, 3)[sources], x)
 
 
-@pytest.mark.parametrize("size", [(37, 53), (9, 31), (1, 9)], ids=str)
+@each("size", [(37, 53), (9, 31), (1, 9)])
 @each_severity
 def test_glass_blur(severity: int, size: tuple[int, int]) -> None:
     entry = registry.get("mm_robustness/glass_blur")
@@ -201,8 +199,8 @@ def test_glass_blur(severity: int, size: tuple[int, int]) -> None:
 # --- camera ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [*SIZES, (72, 96), (240, 320)], ids=str)
-@pytest.mark.parametrize("degrees", [-31, -13, -1, 0, 7.5, 15, 30, 45, 90, 180])
+@each("size", [*SIZES, (72, 96), (240, 320)])
+@each("degrees", [-31, -13, -1, 0, 7.5, 15, 30, 45, 90, 180])
 def test_rotation_is_pillows(degrees: float, size: tuple[int, int]) -> None:
     frame = np.random.default_rng(0).integers(1, 256, (*size, 3), dtype=np.uint8)
     ours = camera.static_rotate(None, 1, *size, degrees=degrees)(frame, 0)
@@ -223,8 +221,8 @@ def test_rotate_turns_by_every_whole_angle_alike() -> None:
     assert np.bincount(np.array(angles) + 7).tolist() == [4] * 15
 
 
-@pytest.mark.parametrize("origin", [(0.0, 0.0), (0.999, 0.0), (0.3, 0.7), (0.999, 0.999)])
-@pytest.mark.parametrize("size", [(64, 48), (240, 320), (37, 53)], ids=str)
+@each("origin", [(0.0, 0.0), (0.999, 0.0), (0.3, 0.7), (0.999, 0.999)])
+@each("size", [(64, 48), (240, 320), (37, 53)])
 @each_severity
 def test_translate_shows_the_window_of_the_reference(severity: int, size: tuple[int, int], origin: Any) -> None:
     """With 256 pixels on the shorter side: from the crop's origin on, 7/8 of the frame."""

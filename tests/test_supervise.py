@@ -49,24 +49,18 @@ def raising(error: BaseException) -> Callable[[Tick], Any]:
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
-def test_results_come_in_order() -> None:
+def test_results_come_in_order_however_many_and_large() -> None:
     tasks = list(range(50))
     outcomes = run(lambda task, tick: task * task, tasks)
     assert outcomes == [TaskOutcome(task, task * task, None) for task in tasks]
-
-
-def test_no_tasks_are_no_outcomes() -> None:
     assert run(lambda task, tick: task, []) == []
+    outcomes = run(lambda task, tick: np.full(3_000_000, task, np.uint8), [1, 2])
+    assert [int(outcome.result.sum()) for outcome in outcomes] == [3_000_000, 6_000_000]
 
 
 @pytest.mark.parametrize("nothing", [None, 0, "", []])
 def test_an_empty_result_is_a_result(nothing: Any) -> None:
     assert run(lambda task, tick: nothing, ["a"]) == [TaskOutcome("a", nothing, None)]
-
-
-def test_large_results_pass() -> None:
-    outcomes = run(lambda task, tick: np.full(3_000_000, task, np.uint8), [1, 2])
-    assert [int(outcome.result.sum()) for outcome in outcomes] == [3_000_000, 6_000_000]
 
 
 def test_one_child_does_all_tasks_when_none_fails() -> None:
@@ -78,21 +72,22 @@ def test_one_child_does_all_tasks_when_none_fails() -> None:
 # --- failures --------------------------------------------------------------------------------------------------------
 
 
-def test_a_media_error_is_the_tasks_own() -> None:
+def test_errors_of_a_task_are_its_own_and_say_where_in_one_line() -> None:
     outcomes = run(doing({"b": raising(MediaError("frame 7 is damaged"))}), ["a", "b", "c"])
     assert [(outcome.task, outcome.result, outcome.error) for outcome in outcomes] == [
         ("a", "A", None),
         ("b", None, "frame 7 is damaged"),
         ("c", "C", None),
     ]
-
-
-def test_an_unforeseen_exception_says_where_in_one_line() -> None:
     outcomes = run(doing({"b": raising(ZeroDivisionError("one\ntwo"))}), ["a", "b", "c"])
     assert [outcome.error is None for outcome in outcomes] == [True, False, True]
     assert outcomes[1].error is not None
     assert outcomes[1].error.startswith("unforeseen ZeroDivisionError: one two (at test_supervise.py:")
     assert "\n" not in outcomes[1].error
+    outcomes = run(doing({"a": lambda tick: threading.Lock()}), ["a", "b"])
+    assert outcomes[0].error is not None
+    assert "cannot pickle" in outcomes[0].error
+    assert outcomes[1].result == "B"
 
 
 class OutOfMemoryError(RuntimeError):
@@ -137,30 +132,21 @@ def test_what_is_no_fault_of_the_data_is_tried_again_and_then_stops_the_run(name
     assert (tmp_path / "tries").read_text() == "xxx"
 
 
-def test_an_opencv_without_memory_is_no_fault_of_the_data() -> None:
+def test_an_opencv_without_memory_or_no_process_for_a_worker_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ToolError, match="memory ran out.*Insufficient memory"):
         run(doing({"a": lambda tick: cv2.resize(np.zeros((1, 1), np.uint8), (2**30, 2**30))}), ["a"])
 
-
-def test_a_lack_of_memory_that_passes_costs_nothing(tmp_path: Path) -> None:
-    outcomes = run(doing({"a": Counted(tmp_path, raising(MemoryError()), 1)}), ["a", "b"])
-    assert outcomes == [TaskOutcome("a", "in the end", None), TaskOutcome("b", "B", None)]
-
-
-def test_a_result_that_cannot_be_sent_is_the_tasks_own() -> None:
-    outcomes = run(doing({"a": lambda tick: threading.Lock()}), ["a", "b"])
-    assert outcomes[0].error is not None
-    assert "cannot pickle" in outcomes[0].error
-    assert outcomes[1].result == "B"
-
-
-def test_no_process_for_a_worker_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> int:
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
     monkeypatch.setattr(os, "fork", refuse)
     with pytest.raises(ToolError, match="no worker process can be started: Resource temporarily unavailable"):
         run(lambda task, tick: task, [1])
+
+
+def test_a_lack_of_memory_that_passes_costs_nothing(tmp_path: Path) -> None:
+    outcomes = run(doing({"a": Counted(tmp_path, raising(MemoryError()), 1)}), ["a", "b"])
+    assert outcomes == [TaskOutcome("a", "in the end", None), TaskOutcome("b", "B", None)]
 
 
 @pytest.mark.parametrize("error", [OutputError("the disk is full"), ConfigError("no"), ManifestError("no")])
@@ -381,7 +367,7 @@ def test_what_a_crashed_task_had_started_is_killed_too(tmp_path: Path) -> None:
     assert_helper_is_gone(tmp_path / "pid")
 
 
-def test_a_thread_left_behind_does_not_hold_up_the_end() -> None:
+def test_neither_a_thread_left_behind_nor_a_reader_that_stops_early_leaves_a_child(tmp_path: Path) -> None:
     def leave_a_thread(tick: Tick) -> int:
         threading.Thread(target=threading.Event().wait).start()
         return os.getpid()
@@ -389,8 +375,6 @@ def test_a_thread_left_behind_does_not_hold_up_the_end() -> None:
     (outcome,) = run(doing({"a": leave_a_thread}), ["a"])
     assert is_gone(outcome.result)
 
-
-def test_a_reader_that_stops_early_leaves_no_child(tmp_path: Path) -> None:
     def work(task: int, tick: Tick) -> int:
         if task == 2:
             signal.pause()

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from looping import each
 
 from perturbations.suites import registry
-from perturbations.video import temporal
+from perturbations.video import tampering, temporal
 
 SCRAMBLING = registry.get("mlvp/temporal_scrambling")
 INSERTION = registry.get("mlvp/event_insertion", "paper")
@@ -67,29 +68,23 @@ def test_severities_2_to_4_swap_as_many_disjoint_pairs(severity: int, seed: int)
     assert all(moved[other] == place for place, other in moved.items())
 
 
-def test_severity_5_shuffles_all_chunks() -> None:
+def test_severities_swap_nested_pairs_or_shuffle_all_and_the_trim_is_split_at_random() -> None:
     orders = {tuple(np.argsort([part[0] for part in np.split(scrambled(2400, 5, seed=s), 12)])) for s in range(50)}
     assert len(orders) == 50
-
-
-def test_the_severities_swap_nested_pairs_from_one_draw() -> None:
-    """What severity 2 exchanges, 3 and 4 exchange too."""
+    # What severity 2 exchanges, 3 and 4 exchange too.
     drawn = temporal.draw_scrambling(np.random.default_rng(3), 120, 4, 4)
     moved = []
     for pairs in (2, 3, 4):
         plan = temporal.temporal_scrambling(drawn, 120, trimmed=0.0, order="pairs", pairs=pairs)
         moved.append(set(np.flatnonzero(plan != np.arange(120))))
     assert moved[0] < moved[1] < moved[2]
-
-
-def test_the_trim_is_split_at_random() -> None:
     starts = [int(scrambled(1000, 1, seed=seed).min()) for seed in range(200)]
     assert min(starts) < 30
     assert max(starts) > 570
     assert np.mean(starts) == pytest.approx(300, abs=40)
 
 
-@pytest.mark.parametrize("num_frames", range(1, 13))
+@each("num_frames", range(1, 13))
 def test_a_clip_shorter_than_its_chunks(num_frames: int) -> None:
     """A chunk is a frame at least, and swaps go on as long as there are two."""
     drawn = temporal.draw_scrambling(np.random.default_rng(1), num_frames, 4, 4)
@@ -128,28 +123,87 @@ def test_insertion_keeps_the_length_and_plays_forward(
         assert all(before <= after for before, after in itertools.pairwise(donor.tolist()))
 
 
-def test_a_segment_is_appended_or_spliced_into_the_middle() -> None:
+def test_a_donor_s_segment_is_placed_starts_and_plays_as_told() -> None:
     for place, own in (("end", [*range(5)]), ("middle", [0, 1, 2, 8, 9])):
         plan = temporal.event_insertion(0.0, (100, 1.0), 10, share=0.5, place=place, donors=9)
         assert plan[plan >= 0].tolist() == own
         assert (~plan[plan < 0]).tolist() == [0, 1, 2, 3, 4]
-
-
-def test_the_donor_plays_at_its_own_speed() -> None:
     twice = temporal.event_insertion(0.0, (100, 2.0), 10, share=0.5, place="end", donors=9)
     half = temporal.event_insertion(0.0, (100, 0.5), 10, share=0.5, place="end", donors=9)
     assert (~twice[5:]).tolist() == [0, 2, 4, 6, 8]
     assert (~half[5:]).tolist() == [0, 0, 1, 1, 2]
-
-
-def test_the_segment_starts_anywhere_it_fits() -> None:
     starts = {
         int(~temporal.event_insertion(start, (20, 1.0), 10, share=0.5, place="end", donors=9)[5])
         for start in np.linspace(0, 1, 500, endpoint=False)
     }
     assert starts == set(range(16))
-
-
-def test_a_donor_that_is_too_short_plays_again() -> None:
     plan = temporal.event_insertion(0.7, (3, 1.0), 10, share=0.7, place="end", donors=9)
     assert (~plan[3:]).tolist() == [0, 1, 2, 0, 1, 2, 0]
+
+
+# --- One stretch of a clip is tampered with: where it lies, and what becomes of it ---
+
+
+PLACES = st.floats(0, 1, exclude_max=True)
+LENGTHS = st.integers(1, 300)
+SHARES = st.floats(0, 1)
+
+
+@given(PLACES, LENGTHS, SHARES, SHARES)
+def test_longer_stretches_contain_shorter_ones(place: float, num_frames: int, one: float, other: float) -> None:
+    start, end = tampering.stretch(place, num_frames, min(one, other))
+    outer_start, outer_end = tampering.stretch(place, num_frames, max(one, other))
+    assert 0 <= outer_start <= start < end <= outer_end <= num_frames
+
+
+@pytest.mark.parametrize("name", ["mask", "rotate"])
+def test_frames_outside_of_the_stretch_stay(name: str) -> None:
+    frames = np.random.default_rng(0).integers(1, 256, (20, 6, 8, 3), dtype=np.uint8)
+    apply = getattr(tampering, name)(0.5, 20, 6, 8, share=0.3)
+    result = np.stack([apply(frame, index) for index, frame in enumerate(frames)])
+    start, end = tampering.stretch(0.5, 20, 0.3)
+    expected = frames.copy()
+    expected[start:end] = 0 if name == "mask" else frames[start:end, ::-1, ::-1]
+    assert end - start == 6
+    assert np.array_equal(result, expected)
+
+
+def test_plans_of_one_stretch_anywhere_in_the_clip() -> None:
+    """Of ten frames, 4, 5 and 6."""
+    assert tampering.stretch(0.5, 10, 0.3) == (4, 7)
+    assert tampering.repeat(0.5, 10, share=0.3).tolist() == [0, 1, 2, 3, 4, 5, 6, 4, 5, 6, 7, 8, 9]
+    assert tampering.drop(0.5, 10, share=0.3).tolist() == [0, 1, 2, 3, 7, 8, 9]
+    assert tampering.reverse(0.5, 10, share=0.3).tolist() == [0, 1, 2, 3, 6, 5, 4, 7, 8, 9]
+    plan = tampering.substitute((0.5, 0.75), (8, 2.0), 10, share=0.3, donors=1)
+    # From frame 6 on, two frames per frame of the clip: at place 4 it is frame 14, which is the 6th again.
+    assert plan.tolist() == [0, 1, 2, 3, ~6, ~0, ~2, 7, 8, 9]
+    stretches = {tampering.stretch(place, 10, 0.3) for place in np.linspace(0, 0.999, 50)}
+    assert stretches == {(start, start + 3) for start in range(8)}
+
+
+@given(PLACES, PLACES, LENGTHS, st.integers(1, 50), st.floats(0.1, 5))
+def test_severities_show_the_same_of_the_other_clip(
+    place: float, offset: float, num_frames: int, donor_frames: int, step: float
+) -> None:
+    plans = [
+        tampering.substitute((place, offset), (donor_frames, step), num_frames, donors=1, **_share(severity))
+        for severity in registry.get("tampering/substitute").severities
+    ]
+    for milder, stronger in itertools.pairwise(plans):
+        assert np.array_equal(milder[milder < 0], stronger[milder < 0])
+    assert all((~plan[plan < 0] < donor_frames).all() for plan in plans)
+    assert all((plan >= 0).any() for plan in plans)
+
+
+def _share(severity: int) -> dict[str, float]:
+    share = registry.get("tampering/mask").parameters(severity)["share"]
+    assert isinstance(share, float)
+    return {"share": share}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_clip_of_one_frame_is_kept(share: float) -> None:
+    assert tampering.drop(0.3, 1, share=share).tolist() == [0]
+    assert tampering.reverse(0.3, 1, share=share).tolist() == [0]
+    assert tampering.substitute((0.3, 0.3), (5, 1.0), 1, share=share, donors=1).tolist() == [0]
+    assert tampering.repeat(0.3, 1, share=share).tolist() == [0, 0]

@@ -13,8 +13,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
+import fluency_table
 import numpy as np
 import pytest
+from looping import each
 from text_support import GIRL, PERSON, generator, role
 
 import perturbations
@@ -36,8 +38,8 @@ WORDS = [*GIRL.split(), "boy", "plays", "guitar", "red", "the", "man", "sings", 
 # --- roles ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", models.BACKENDS)
-@pytest.mark.parametrize("name", models.roles())
+@each("backend", models.BACKENDS)
+@each("name", models.roles())
 def test_a_role_has_a_model_with_a_name(name: str, backend: str) -> None:
     model = models.roles()[name][backend]
     assert model.load.__module__.startswith("perturbations.models.text_")
@@ -87,8 +89,8 @@ BROKEN: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize("backend", models.BACKENDS)
-@pytest.mark.parametrize("name", models.roles())
+@each("backend", models.BACKENDS)
+@each("name", models.roles())
 def test_a_model_that_is_broken_is_named_with_what_it_gave(
     name: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,9 +136,9 @@ def test_synonyms_share_a_sense() -> None:
 
 def test_every_synset_is_read() -> None:
     role("wordnet")
-    wordnet = text_wordnet.open_wordnet()
-    assert sum(1 for _ in wordnet.glosses()) == 117_659
-    assert next(wordnet.glosses()).startswith("that which is perceived")
+    glosses = list(fluency_table.glosses(text_wordnet.wordnet_folder()))
+    assert len(glosses) == 117_659
+    assert glosses[0].startswith("that which is perceived")
 
 
 def test_without_wordnet_the_package_to_install_is_named(tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ def test_a_small_wordnet(tmp_path: Path) -> None:
     assert wordnet.synonyms("dogz", "NN") == ("domestic dog",)
     assert wordnet.synonyms("domestic dog", None) == ("dog",)
     assert wordnet.synonyms("dog", "VB") == wordnet.synonyms("cat", None) == wordnet.synonyms("bird", None) == ()
-    assert list(wordnet.glosses()) == ["a pet"]
+    assert list(fluency_table.glosses(tmp_path)) == ["a pet"]
 
 
 # --- neighbours, gaps, inflections ------------------------------------------------------------------------------------
@@ -413,7 +415,7 @@ BERT = {
 }
 
 
-def test_bert_fills_gaps_with_words_of_the_tag(save: Callable[..., str]) -> None:
+def test_bert_fills_gaps_with_words_of_the_tag_and_mpnet_embeds(save: Callable[..., str]) -> None:
     role("tagger")
     fill = text_masked_lm.bert(save("bert", "BertForMaskedLM", "BertConfig", **BERT))
     tagger = role("tagger")
@@ -422,9 +424,6 @@ def test_bert_fills_gaps_with_words_of_the_tag(save: Callable[..., str]) -> None
     assert set(words) == {word for word in set(WORDS) if len(word) > 1 and tagger([word])[0][:2] == "NN"}
     assert fill(GIRL.split(), 2, "UH") == []
     assert fill(["word"] * 2000, 1000, "NN")
-
-
-def test_mpnet_embeds_and_gates_at_the_papers_threshold(save: Callable[..., str]) -> None:
     encoder = text_similarity.mpnet(save("mpnet", "MPNetModel", "MPNetConfig", **BERT))
     vectors = encoder.embed([GIRL, "the man sings", GIRL])
     assert encoder.threshold == 0.9

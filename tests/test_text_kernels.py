@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from caption_examples import SENTENCES
+from looping import each
 from text_support import ENTRIES, GIRL, PERSON, generator, kernel, outcomes, role
 
 import perturbations
@@ -46,20 +47,17 @@ MM_ROBUSTNESS = {
 def test_a_suite_holds_the_papers_perturbations(suite: str, table: dict[str, str], count: int) -> None:
     entries = registry.perturbations(suite, "text")
     assert len(entries) == count
-    assert {level: " ".join(e.name for e in entries if e.level == level) for level in table} == table
+    assert {level: " ".join(e.name for e in entries if e.category == level) for level in table} == table
 
 
-def test_severities_are_seven_ratios_for_characters_and_words_and_one_for_sentences() -> None:
+def test_severities_are_seven_ratios_or_one_and_words_and_styles_are_gated() -> None:
     for entry in registry.perturbations("mm_robustness", "text"):
-        if entry.level == "sentence":
+        if entry.category == "sentence":
             assert entry.severities == (1,)
         else:
             ratios = [entry.parameters(severity)["ratio"] for severity in entry.severities]
             assert ratios == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35])
     assert all(entry.severities == (1,) for entry in registry.perturbations("msrvtt_p", "text"))
-
-
-def test_words_and_styles_of_mm_robustness_are_gated_and_nothing_else() -> None:
     gated = {entry.key for entry in ENTRIES if entry.gated}
     names = [*MM_ROBUSTNESS["word"].split(), "formal", "casual", "passive", "active"]
     assert gated == {f"mm_robustness/{name}" for name in names}
@@ -68,13 +66,10 @@ def test_words_and_styles_of_mm_robustness_are_gated_and_nothing_else() -> None:
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def test_white_space_stays_where_the_number_of_words_does() -> None:
+def test_white_space_and_punctuation_stay() -> None:
     assert rebuild("a man\n runs\t", ["a", "dog", "runs"]) == "a dog\n runs\t"
     assert rebuild("a man\n runs", ["a", "dog"]) == "a dog"
     assert rebuild(" a  man ", ["a", "man"]) == " a  man "
-
-
-def test_punctuation_stands_around_a_word() -> None:
     assert parts('"man.') == ('"', "man", ".")
     assert parts("isn't") == ("", "isn't", "")
     assert parts("...") == ("...", "", "")
@@ -107,7 +102,7 @@ TABLE_5 = {
 
 
 # The same table's rows that chance decides, and those of MLVP, Tab. 10, without the marks that the table adds.
-@pytest.mark.parametrize(
+@each(
     ("key", "severity", "printed", "seeds"),
     [
         ("msrvtt_p/insert_adv", 1, "a little girl specifically does gymnastics", 600),
@@ -149,8 +144,8 @@ def words_changed(before: str, after: str) -> int:
     return sum(old != new for old, new in zip(before.split(), after.split(), strict=True))
 
 
-@pytest.mark.parametrize("severity", range(1, 8))
-@pytest.mark.parametrize("name", ["keyboard", "char_insert", "char_replace", "char_delete"])
+@each("severity", range(1, 8))
+@each("name", ["keyboard", "char_insert", "char_replace", "char_delete"])
 def test_a_share_of_the_words_changes(name: str, severity: int) -> None:
     """ceil(0.05 s words), in doubles as the reference computes it: 4 of 10 words at severity 6."""
     wanted = math.ceil(0.05 * severity * 10)
@@ -182,7 +177,7 @@ def test_three_tenths_of_a_words_characters_change() -> None:
         assert sorted(swapped) == sorted(word)
 
 
-def test_keyboard_errors_are_next_to_the_key() -> None:
+def test_keyboard_errors_are_next_to_the_key_and_ocr_errors_confusable() -> None:
     near = tables.neighbours()
     assert set(near["g"]) == set("rtyfhvbn")
     assert "1" in near["q"]
@@ -190,6 +185,12 @@ def test_keyboard_errors_are_next_to_the_key() -> None:
         after = kernel("mm_robustness/keyboard", 7)(LONG, generator(seed))
         errors = tables.key_errors()
         assert all(new in old + errors[old] for old, new in zip(LONG, after, strict=True) if old != " ")
+    alike = tables.confusions()
+    assert "0" in alike["o"]
+    assert "o" in alike["0"]
+    for seed in range(30):
+        after = kernel("mm_robustness/ocr", 7)(LONG, generator(seed))
+        assert all(new in old + alike.get(old, "") for old, new in zip(LONG, after, strict=True))
 
 
 def test_keyboard_errors_have_the_cases_and_symbols_of_nlpaug() -> None:
@@ -201,15 +202,6 @@ def test_keyboard_errors_have_the_cases_and_symbols_of_nlpaug() -> None:
             kinds["digit" if new.isdigit() else "symbol" if not new.isalpha() else "AZ"[new.islower()]] += 1
     shares = {kind: count / kinds.total() for kind, count in kinds.items()}
     assert shares == pytest.approx({"A": 0.39, "symbol": 0.14, "digit": 0.09, "Z": 0.39}, abs=0.04)
-
-
-def test_ocr_errors_are_confusable() -> None:
-    alike = tables.confusions()
-    assert "0" in alike["o"]
-    assert "o" in alike["0"]
-    for seed in range(30):
-        after = kernel("mm_robustness/ocr", 7)(LONG, generator(seed))
-        assert all(new in old + alike.get(old, "") for old, new in zip(LONG, after, strict=True))
 
 
 @pytest.mark.parametrize("name", MM_ROBUSTNESS["character"].split())
@@ -378,7 +370,7 @@ def test_long_captions_get_a_proverb_too() -> None:
 # --- parts of speech --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*MSRVTT_P["DropText"].split(), "drop_first", "drop_last", "drop_first_and_last"])
+@each("name", [*MSRVTT_P["DropText"].split(), "drop_first", "drop_last", "drop_first_and_last"])
 def test_unk_keeps_the_length(name: str) -> None:
     for text in (GIRL, PERSON, "add the oil, then the salt!", "one"):
         for after in outcomes(f"msrvtt_p/{name}", text, 5):
@@ -486,7 +478,7 @@ PAIRS = [(key, before, after) for key, pairs in REWRITTEN.items() for before, af
 PAIRS += [(f"msrvtt_p/{name}", GIRL, printed) for name, printed in TABLE_5.items()]
 
 
-@pytest.mark.parametrize(("key", "before", "after"), PAIRS)
+@each(("key", "before", "after"), PAIRS)
 def test_a_caption_is_rewritten(key: str, before: str, after: str) -> None:
     assert outcomes(key, before, 10) == {after}
 
@@ -524,14 +516,11 @@ def test_an_order_gets_a_subject_on_its_way() -> None:
     assert round_trip.pre_edited("heat some oil", **rules) == "you must heat some oil"
 
 
-def test_fluency_falls_with_unknown_words_and_lost_order() -> None:
+def test_fluency_falls_with_unknown_words_and_case_is_no_effective_change() -> None:
     assert fluency.fluency_change(PERSON, PERSON) == 0
     assert fluency.fluency_change("add the oil to the pan", "pan the add oil to the") < 0
     assert fluency.fluency_change("add the oil to the pan", "add the oxxl to the pan") < -0.2
     assert fluency.fluency("...") is None
-
-
-def test_a_change_of_case_and_marks_is_no_effective_change() -> None:
     assert not tokens.differs("a man, talking", "A man talking.")
     assert tokens.differs("a man talking", "a man speaking")
 
@@ -559,7 +548,7 @@ def test_caption_tags(caption: str, tags: str) -> None:
 # --- where word lists come from ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", sorted((TEXT / "data").iterdir()), ids=lambda path: path.name)
+@each("path", sorted((TEXT / "data").iterdir()))
 def test_every_word_list_names_its_source(path: Path) -> None:
     """In its first lines; and in NOTICE, with the licence, where it is not our own."""
     lines = path.read_text(encoding="utf-8").splitlines()

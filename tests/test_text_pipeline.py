@@ -67,7 +67,7 @@ def test_every_perturbation_gives_a_row_a_caption(entry: Perturbation) -> None:
         assert [row.caption_id for row in rows] == [clean.caption_id for clean in LISTED]
         for row, clean in zip(rows, LISTED, strict=True):
             assert (row.dataset, row.item_id, row.severity) == ("demo", clean.item_id, severity)
-            assert (row.suite, row.perturbation, row.level) == (entry.suite, entry.name, entry.level)
+            assert (row.suite, row.perturbation, row.level) == (entry.suite, entry.name, entry.category)
             assert row.changed == (row.text != clean.text)
             assert row.backend
             assert 1 <= row.attempts <= 100
@@ -148,7 +148,7 @@ def test_seeded_globals_repeat_and_restore() -> None:
 # --- the public function ----------------------------------------------------------------------------------------------
 
 
-def test_perturb_text_says_what_it_did() -> None:
+def test_perturb_text_says_what_it_did_and_severity_zero_is_the_caption() -> None:
     result = perturbations.perturb_text(GIRL, "msrvtt_p/gender_male", seed=0, item_id="ret1")
     assert result == pipeline.PerturbedText(
         text="a little boy does gymnastics",
@@ -162,9 +162,6 @@ def test_perturb_text_says_what_it_did() -> None:
     )
     with pytest.raises(FrozenInstanceError):
         result.text = ""  # type: ignore[misc]
-
-
-def test_severity_zero_is_the_caption_itself() -> None:
     result = perturbations.perturb_text(GIRL, "mm_robustness/ocr", 0, seed=0, item_id="ret1")
     assert (result.text, result.changed, result.accepted) == (GIRL, False, True)
 
@@ -234,7 +231,7 @@ def test_odd_captions_give_sensible_rows(entry: Perturbation) -> None:
 def test_any_caption_can_be_perturbed(entry: Perturbation, text: str, seed: int) -> None:
     result = perturbations.perturb_text(text, available(entry), entry.severities[-1], seed=seed, item_id="c")
     assert result.changed == (result.text != text)
-    if entry.level == "DropText":
+    if entry.category == "DropText":
         assert len(result.text.split()) == len(text.split())
 
 
@@ -261,22 +258,13 @@ def first_accepted(originals: list[str], drawn: list[Any], tries: int, encoder: 
     return pipeline.first_accepted(originals, drawn, Similarities(encoder or fake_encoder()), tries)
 
 
-def test_the_gate_takes_the_first_that_is_similar_enough() -> None:
+def test_the_gate_takes_the_first_that_is_similar_enough_or_the_last_try() -> None:
     outcomes = first_accepted(["a", "b"], [draws("0.5", "0.95", "0.99"), draws("0.9")], 100)
     assert outcomes == [pipeline.GateOutcome("0.95", 0.95, 2, True), pipeline.GateOutcome("0.9", 0.9, 1, True)]
-
-
-def test_the_gate_keeps_the_last_try_and_says_that_it_did_not_pass() -> None:
     outcomes = first_accepted(["a"], [draws("0.8", "0.1", "0.2")], 3)
     assert outcomes == [pipeline.GateOutcome("0.2", 0.2, 3, False)]
-
-
-def test_similarity_is_judged_as_it_is_reported() -> None:
     outcomes = first_accepted(["a", "b"], [draws("0.89996"), draws("0.89994")], 1)
     assert [(outcome.similarity, outcome.accepted) for outcome in outcomes] == [(0.9, True), (0.8999, False)]
-
-
-def test_the_gate_asks_for_all_that_wait_at_once_and_for_no_text_twice() -> None:
     asked: list[list[str]] = []
     drawn = [draws("0.1", "0.1", "1.0"), draws("0.2", "0.95"), draws("c")]
     first_accepted(["a", "b", "c"], drawn, 100, fake_encoder(asked=asked))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from perturbations.analysis import tracking
 from perturbations.analysis.tracking import Detection
+from perturbations.video import occlusion
 
 UP, RIGHT = np.array([0, 1], np.float32), np.array([1, 0], np.float32)
 
@@ -24,27 +25,18 @@ def turned(degrees: float) -> np.ndarray:
     return np.array([np.cos(angle), np.sin(angle)], np.float32)
 
 
-def test_alike_objects_of_other_frames_join_a_track() -> None:
+def test_alike_objects_of_other_frames_join_the_track_of_the_first() -> None:
     frames = [[seen(RIGHT), seen(UP)], [seen(turned(80))], [], [seen(turned(20))]]
     assert tracking.track(frames) == [[0, 1], [1], [], [0]]
-
-
-def test_a_track_is_compared_by_its_first_object() -> None:
-    """Resemblance does not hand on: 0, 25 and 50 degrees are alike one by one (cos 25 = .906), the ends are not."""
+    # Resemblance does not hand on: 0, 25 and 50 degrees are alike one by one (cos 25 = .906), the ends are not.
     assert tracking.track([[seen(turned(0))], [seen(turned(25))], [seen(turned(50))]]) == [[0], [0], [1]]
-
-
-def test_the_threshold_is_085() -> None:
     just_alike, just_not = np.degrees(np.arccos([0.851, 0.849]))
     assert tracking.track([[seen(turned(0))], [seen(turned(just_alike))]]) == [[0], [0]]
     assert tracking.track([[seen(turned(0))], [seen(turned(just_not))]]) == [[0], [1]]
-
-
-def test_a_track_has_one_object_a_frame() -> None:
     assert tracking.track([[seen(UP), seen(UP)], [seen(UP), seen(UP)]]) == [[0, 1], [0, 1]]
 
 
-def test_the_score_is_the_paper_s() -> None:
+def test_the_score_is_the_paper_s_and_persistence_outweighs_a_larger_box() -> None:
     frames = [
         [seen(UP, (0, 0, 10, 10), 0.9, "dog"), seen(RIGHT, (0, 0, 50, 40), 0.2, "man")],
         [seen(UP, (5, 5, 15, 15), 0.7, "dog")],
@@ -58,9 +50,6 @@ def test_the_score_is_the_paper_s() -> None:
     assert [item["label"] for item in first] == ["dog", "man"]
     assert second[0]["score"] == pytest.approx(0.5 * 2 / 4 + 0.3 * 100 / 4000 + 0.2 * 0.7, abs=1e-4)
     assert third == []
-
-
-def test_persistence_outweighs_a_larger_box() -> None:
     lasting = [[seen(UP, (0, 0, 20, 20), 0.3)] for _ in range(4)]
     lasting[1].insert(0, seen(RIGHT, (0, 0, 100, 40), 0.6))
     ranked = tracking.rank(lasting, 40, 100)
@@ -70,23 +59,14 @@ def test_persistence_outweighs_a_larger_box() -> None:
 # --- interpolation ---------------------------------------------------------------------------------------------------
 
 
-def test_a_box_moves_in_a_straight_line_between_frames_of_one_track() -> None:
+def test_boxes_are_interpolated_within_a_track_and_taken_from_the_nearer_frame() -> None:
     interpolated = tracking.interpolate([1, 5], [[0, 0, 4, 4], [8, 4, 16, 8]], [0, 0], 8)
     np.testing.assert_allclose(interpolated[:, 0], [0, 0, 2, 4, 6, 8, 8, 8])
     np.testing.assert_allclose(interpolated[3], [4, 2, 10, 6])
-
-
-def test_between_two_tracks_the_nearer_frame_counts() -> None:
     interpolated = tracking.interpolate([0, 4], [[0, 0, 4, 4], [8, 8, 9, 9]], [0, 1], 5)
     assert interpolated[:, 0].tolist() == [0, 0, 0, 8, 8]
-
-
-def test_a_frame_without_a_box_keeps_its_surroundings_without() -> None:
     interpolated = tracking.interpolate([0, 4, 8], [[0, 0, 4, 4], None, [8, 8, 9, 9]], [0, None, 0], 9)
     assert np.isnan(interpolated[:, 0]).tolist() == [False, False, False, True, True, True, True, False, False]
-
-
-def test_no_box_at_all() -> None:
     assert np.isnan(tracking.interpolate([2], [None], [None], 5)).all()
 
 
@@ -110,3 +90,82 @@ def test_analysed_frames_have_their_own_boxes(positions: list[int], seed: int, o
     low, high = min(min(box) for box in of_place.values()), max(max(box) for box in of_place.values())
     assert (interpolated >= low - 1e-9).all()
     assert (interpolated <= high + 1e-9).all()
+
+
+# --- Rectangles over the main object ---
+
+
+RATIOS = st.floats(0.05, 1.0)
+
+
+def covered(boxes: np.ndarray, size: tuple[int, int], ratio: float, seed: int = 0) -> np.ndarray:
+    """Which pixels are black, N x H x W."""
+    drawn = occlusion.draw_places(np.random.default_rng(seed), len(boxes), *size)
+    apply = occlusion.main_object_occlusion(drawn, boxes, len(boxes), *size, ratio=ratio)
+    white = np.full((*size, 3), 255, np.uint8)
+    return np.stack([(apply(white, index) == 0).all(axis=2) for index in range(len(boxes))])
+
+
+def rectangle(mask: np.ndarray) -> tuple[int, int, int, int]:
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    box = int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+    assert mask[box[1] : box[3], box[0] : box[2]].all()
+    assert mask.sum() == (box[2] - box[0]) * (box[3] - box[1])
+    return box
+
+
+@given(st.integers(0, 60), st.integers(0, 40), st.integers(8, 60), st.integers(8, 50), RATIOS, st.integers(0, 99))
+def test_the_rectangle_is_a_part_of_the_box(x: int, y: int, width: int, height: int, ratio: float, seed: int) -> None:
+    size = (120, 160)
+    (mask,) = covered(np.array([[x, y, x + width, y + height]], float), size, ratio, seed)
+    x0, y0, x1, y1 = rectangle(mask)
+    assert (x0 >= x, y0 >= y, x1 <= x + width + 1, y1 <= y + height + 1) == (True,) * 4
+    assert (x1 - x0, y1 - y0) == (int(width * ratio**0.5) + 1, int(height * ratio**0.5) + 1)
+
+
+def test_the_area_grows_with_the_ratio_and_the_place_is_drawn_for_each_frame() -> None:
+    boxes = np.array([[20, 10, 120, 90]], float)
+    small, large = (covered(boxes, (120, 160), ratio)[0] for ratio in (0.3, 0.8))
+    assert small.sum() == pytest.approx(0.3 * 8000, rel=0.06)
+    assert large.sum() == pytest.approx(0.8 * 8000, rel=0.06)
+    boxes = np.repeat(np.array([[10, 10, 60, 50]], float), 400, axis=0)
+    corners = {rectangle(mask)[:2] for mask in covered(boxes, (60, 80), 0.5)}
+    across, down = zip(*corners, strict=True)
+    assert (min(across), max(across), min(down), max(down)) == (10, 25, 10, 22)
+
+
+def test_without_a_box_the_last_rectangle_moves_a_little_or_a_centred_one_stands_in() -> None:
+    boxes = np.full((300, 4), np.nan)
+    boxes[0] = 40, 30, 80, 60
+    rectangles = np.array([rectangle(mask) for mask in covered(boxes, (90, 120), 0.5)])
+    steps = np.diff(rectangles[:, :2], axis=0)
+    assert np.abs(steps).max() == 5
+    assert len({tuple(step) for step in steps.tolist()}) > 60
+    # Never larger, and never outside.
+    assert (rectangles[:, 2] - rectangles[:, 0]).max() == rectangles[0, 2] - rectangles[0, 0]
+    assert (rectangles[:, 2] <= 120).all()
+    assert (rectangles[:, 3] <= 90).all()
+    boxes = np.full((3, 4), np.nan)
+    boxes[2] = 0, 0, 20, 20
+    for seed in range(20):
+        first, second, third = (rectangle(mask) for mask in covered(boxes, (80, 160), 0.5, seed))
+        width, height = first[2] - first[0], first[3] - first[1]
+        assert 160 // 8 <= width - 1 <= 160 // 4
+        assert 80 // 8 <= height - 1 <= 80 // 4
+        assert abs((first[0] + first[2]) / 2 - 80) <= 1
+        assert abs((first[1] + first[3]) / 2 - 40) <= 1
+        assert max(abs(before - after) for before, after in zip(first[:2], second[:2], strict=True)) <= 5
+        assert third[2] <= 21
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (1, 9), (7, 5)])
+def test_tiny_frames(size: tuple[int, int]) -> None:
+    height, width = size
+    boxes = np.array([[np.nan] * 4, [0, 0, width, height], [np.nan] * 4], float)
+    for ratio in (0.3, 0.8):
+        assert covered(boxes, size, ratio).any(axis=(1, 2)).all()
+
+
+def test_a_box_that_reaches_out_of_the_frame() -> None:
+    boxes = np.array([[-10, -10, 30, 30], [50, 50, 90, 90]], float)
+    assert covered(boxes, (60, 60), 0.8).any(axis=(1, 2)).all()

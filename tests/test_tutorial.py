@@ -61,7 +61,7 @@ def output_of(printed: dict[str, str], part: str) -> str:
     return [output for command, output in printed.items() if part in command][-1]
 
 
-def test_the_table_has_a_line_per_perturbation_and_severity(printed: dict[str, str]) -> None:
+def test_the_tutorial_prints_its_table_no_problem_and_the_jobs_of_a_new_severity(printed: dict[str, str]) -> None:
     lines = output_of(printed, "python tutorial/table.py").splitlines()
     numbers = [line.split()[-3:] for line in lines if re.search(r"\d \s+-?\d+\.\d+ ", line)]
     assert len(numbers) == 2 * 3
@@ -69,13 +69,7 @@ def test_the_table_has_a_line_per_perturbation_and_severity(printed: dict[str, s
     assert psnr[0] > psnr[1] > psnr[2], "fog"
     assert psnr[3] > psnr[4] > psnr[5], "noise"
     assert f"({clips.FRAMES}, {clips.HEIGHT}, {clips.WIDTH}, 3)" in lines
-
-
-def test_the_check_finds_nothing_wrong(printed: dict[str, str]) -> None:
     assert "0 problems" in output_of(printed, "perturb verify")
-
-
-def test_a_new_severity_asks_for_its_own_jobs_only(printed: dict[str, str]) -> None:
     plan = output_of(printed, "sed -i")
     assert re.search(r"^videos\s+2$", plan, re.MULTILINE), plan
     assert not re.search(r"^(sources|texts) ", plan, re.MULTILINE), plan

@@ -66,6 +66,10 @@ def rows(project: Project, collection: str = "cooking") -> pd.DataFrame:
     return read_manifest(project.root / f"manifests/{collection}/msrvtt_p/videos.parquet")
 
 
+def test_regenerated_from_its_recipes_it_checks_out(finished: Project, tmp_path: Path) -> None:
+    finished.check_published("msrvtt_p", tmp_path, dataset="cooking")
+
+
 def test_a_clip_is_a_part_of_its_perturbed_video(finished: Project) -> None:
     parts, whole = rows(finished), rows(finished, "cooking/whole")
     assert (len(parts), len(whole)) == (4 * len(NAMES), 2 * len(NAMES))

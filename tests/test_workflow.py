@@ -63,7 +63,7 @@ class Project:
     def kill_after(self, said: str, *arguments: str) -> None:
         """Run real processes, kill them all when a job whose line holds `said` has ended."""
         self.write_config()
-        command = [*self.command(), *arguments]
+        command = [*self.command(), "--printshellcmds", *arguments]  # which prints every job
         process = subprocess.Popen(command, cwd=self.root, stderr=subprocess.PIPE, text=True, start_new_session=True)
         assert process.stderr is not None
         for line in process.stderr:
@@ -82,6 +82,18 @@ class Project:
     def perturb(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [*preloaded.command("perturb"), *arguments]
         return subprocess.run(command, cwd=self.root, capture_output=True, text=True)
+
+    def check_published(self, suite: str, output: Path, dataset: str = "tiny", clips: str = "videos") -> None:
+        """Publish a suite's recipes, make the corpus from them and the clips in another folder, and verify it."""
+        published, other = output / "published", Project(output / "other", self.config)
+        manifest = f"manifests/{dataset}/{suite}/videos.parquet"
+        for words in (
+            (self, "export", manifest, "--format", "recipe", "-o", str(published)),
+            (self, "regenerate", str(published), "--clips", str(self.root / clips), "-o", str(other.root)),
+            (other, "verify"),
+        ):
+            done = words[0].perturb(*words[1:])
+            assert done.returncode == 0, done.stdout + done.stderr
 
     def outputs(self) -> dict[str, int]:
         """When each shard's part was written."""
@@ -317,9 +329,10 @@ def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path)
     assert failed.returncode != 0
     output = failed.stdout + failed.stderr
     assert "3 items are quarantined or missing, max_failed_items allows 0" in output
-    assert "'gone': annotation: missing" in output
-    assert "'b': source: " in output
     assert "Traceback (most recent" not in output
+    log = (tmp_path / "work/logs/tiny/mlvp/check.log").read_text()
+    assert "'gone': annotation: missing" in log
+    assert "'b': source: " in log
     videos = read_manifest(tmp_path / "manifests/tiny/mlvp/videos.parquet")
     assert sorted(set(videos["item_id"])) == ["a", "c"]
     assert set(videos["status"]) == {"complete"}

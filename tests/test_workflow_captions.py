@@ -244,7 +244,7 @@ def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(proje
     assert verified.returncode == 0, verified.stdout
     assert f"{folder}/captions.parquet: {line}" in verified.stdout
     statistics = project.root / f"{folder}/caption_statistics.parquet"
-    assert f"msrvtt_p on tiny: {line}." in page_sections.gate([statistics]).parts
+    assert f"msrvtt_p on tiny: {line}." in page_sections.corpora([statistics], [], []).parts
 
 
 def test_combined_views_join_both(tmp_path: Path) -> None:
@@ -330,29 +330,24 @@ def test_the_catalogue_is_what_the_code_makes(monkeypatch: pytest.MonkeyPatch) -
         assert section.count(" → ") == caption_examples.PAIRS, section.splitlines()[0]
 
 
-def test_markdown_shows_captions_literally() -> None:
-    assert shown.markdown("a|b <i>*c*</i>\n[d](e) `f`") == r"a\|b \<i\>\*c\*\</i\> \[d\](e) \`f\`"
-    assert shown.markdown("") == "(nothing)"
-
-
 SAME = [("a man plays a song", "a man plays a song")]
 WORSE = [("a man plays a song", "a dog [UNK] the garden")]
 
 
-def test_distances() -> None:
+def test_distances_and_without_wordnet_no_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
     assert distance.bleu4(SAME) == 1
     assert distance.bleu4([*SAME, *WORSE]) < 1
     assert distance.bleu4([]) is None
     assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["bleu4"]
 
-
-def test_without_wordnet_there_is_no_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str, backend: str) -> None:
         raise BackendError("no WordNet")
 
     monkeypatch.setattr(models, "load", missing)
     assert distance.meteor(SAME) is None
     assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["meteor"]
+    assert shown.markdown("a|b <i>*c*</i>\n[d](e) `f`") == r"a\|b \<i\>\*c\*\</i\> \[d\](e) \`f\`"
+    assert shown.markdown("") == "(nothing)"
 
 
 def test_distances_by_synonyms() -> None:

@@ -128,6 +128,11 @@ def test_suites_of_transport_are_made_check_out_and_are_exported(finished: Proje
     assert len(list((tmp_path / "out").rglob("*.pt"))) == 2 * 3
 
 
+@pytest.mark.parametrize("suite", ["mm_robustness", "msrvtt_p", "transmission", "tampering"])
+def test_a_suite_regenerated_from_its_recipes_checks_out(finished: Project, tmp_path: Path, suite: str) -> None:
+    finished.check_published(suite, tmp_path)
+
+
 def test_without_a_sound_donor_only_what_needs_one_is_missing(finished: Project, tmp_path: Path) -> None:
     project = Project(tmp_path / "project", json.loads(json.dumps(finished.config)))
     shutil.copytree(finished.root / "videos", project.root / "videos")

@@ -36,20 +36,14 @@ def word_tokenizer(folder: Path, specials: dict[str, str], extra: list[str]) -> 
 
 
 def clip_tokenizer(folder: Path) -> Any:
-    # The id 0 is the padding's: OWLv2 takes a row that begins with it for no query.
     return word_tokenizer(
         folder, {"pad_token": "<pad>", "bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}, []
     )
 
 
 def tower(**changed: int) -> dict[str, int]:
-    return {
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        **changed,
-    }
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    return {**sizes, **changed}
 
 
 def ended_tokenizer(folder: Path) -> Any:
@@ -63,18 +57,22 @@ def _text_tower(tokenizer: Any, **changed: int) -> dict[str, int]:
     return tower(vocab_size=len(tokenizer), max_position_embeddings=12, **ids, **changed)
 
 
-def save_clip(folder: Path, seed: int = 0, kind: str = "CLIP", **text: int) -> Path:
-    """A CLIP, or another of its build: `kind` is how its classes' names begin."""
+def _save(
+    folder: Path, seed: int, kind: str, model: str = "Model", drawn: bool = False, text: Any = None, **config: Any
+) -> Path:
+    """A model of two towers with its tokenizer: `kind` is how its classes' names begin, `model` how its own ends."""
     tokenizer = ended_tokenizer(folder)
     torch.manual_seed(seed)
-    config = getattr(transformers, f"{kind}Config")(
-        text_config=_text_tower(tokenizer, **text),
-        vision_config=tower(image_size=32, patch_size=8),
-        projection_dim=16,
-    )
-    getattr(transformers, f"{kind}Model")(config).save_pretrained(folder)
-    _save_clip_processor(folder)
+    config = {"vision_config": tower(image_size=32, patch_size=8), **config}
+    settings = getattr(transformers, f"{kind}Config")(text_config=_text_tower(tokenizer, **(text or {})), **config)
+    made = getattr(transformers, f"{kind}{model}")(settings)
+    (_drawn(made) if drawn else made).save_pretrained(folder)
     return folder
+
+
+def save_clip(folder: Path, seed: int = 0, kind: str = "CLIP", **text: int) -> Path:
+    """A CLIP, or another of its build."""
+    return _save_clip_processor(_save(folder, seed, kind, text=text, projection_dim=16))
 
 
 def save_metaclip_2(folder: Path, seed: int = 0) -> Path:
@@ -82,45 +80,24 @@ def save_metaclip_2(folder: Path, seed: int = 0) -> Path:
 
 
 def save_groupvit(folder: Path, seed: int = 0) -> Path:
-    tokenizer = ended_tokenizer(folder)
-    torch.manual_seed(seed)
     groups = {"depths": [1, 1], "num_group_tokens": [4, 0], "num_output_groups": [4, 0]}
-    config = transformers.GroupViTConfig(
-        text_config=_text_tower(tokenizer),
-        vision_config=tower(image_size=32, patch_size=8) | groups,
-        projection_dim=16,
-        projection_intermediate_dim=32,
-    )
-    _drawn(transformers.GroupViTModel(config)).save_pretrained(folder)
-    _save_clip_processor(folder)
-    return folder
+    vision = tower(image_size=32, patch_size=8) | groups
+    sizes = {"projection_dim": 16, "projection_intermediate_dim": 32}
+    return _save_clip_processor(_save(folder, seed, "GroupViT", drawn=True, vision_config=vision, **sizes))
 
 
 def save_xclip(folder: Path, seed: int = 0, num_frames: int = 3) -> Path:
-    tokenizer = ended_tokenizer(folder)
-    torch.manual_seed(seed)
     mit = {"mit_hidden_size": 16, "mit_intermediate_size": 24, "mit_num_attention_heads": 2, "num_frames": num_frames}
-    config = transformers.XCLIPConfig(
-        text_config=_text_tower(tokenizer),
-        vision_config=tower(image_size=32, patch_size=8, **mit),
-        projection_dim=16,
-        prompt_num_attention_heads=2,
-    )
-    _drawn(transformers.XCLIPModel(config)).save_pretrained(folder)
-    _save_clip_processor(folder)
-    return folder
+    vision = tower(image_size=32, patch_size=8, **mit)
+    sizes = {"projection_dim": 16, "prompt_num_attention_heads": 2}
+    return _save_clip_processor(_save(folder, seed, "XCLIP", drawn=True, vision_config=vision, **sizes))
 
 
 def save_videoprism(folder: Path, seed: int = 0, num_frames: int = 3) -> Path:
-    tokenizer = ended_tokenizer(folder)
-    torch.manual_seed(seed)
     layers = {"num_spatial_layers": 1, "num_temporal_layers": 1, "num_auxiliary_layers": 1}
     vision = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 2, "image_size": 32} | layers
-    config = transformers.VideoPrismConfig(
-        text_config=_text_tower(tokenizer),
-        vision_config={**vision, "num_frames": num_frames, "tubelet_size": [1, 8, 8]},
-    )
-    _drawn(transformers.VideoPrismClipModel(config)).save_pretrained(folder)
+    vision |= {"num_frames": num_frames, "tubelet_size": [1, 8, 8]}
+    _save(folder, seed, "VideoPrism", "ClipModel", drawn=True, vision_config=vision)
     settings = {"size": {"height": 32, "width": 32}, "do_normalize": False, "resample": 3}
     (folder / "video_preprocessor_config.json").write_text(json.dumps(settings))
     return folder
@@ -133,32 +110,21 @@ def _drawn(model: Any) -> Any:
     return model
 
 
-def _save_clip_processor(folder: Path, side: int = 32) -> None:
+def _save_clip_processor(folder: Path, side: int = 32) -> Path:
     size, crop = {"shortest_edge": side}, {"height": side, "width": side}
     transformers.CLIPImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
+    return folder
 
 
 def save_siglip(folder: Path, seed: int = 0) -> Path:
-    tokenizer = ended_tokenizer(folder)
-    torch.manual_seed(seed)
-    config = transformers.SiglipConfig(
-        text_config=_text_tower(tokenizer, projection_size=32), vision_config=tower(image_size=32, patch_size=8)
-    )
-    transformers.SiglipModel(config).save_pretrained(folder)
+    _save(folder, seed, "Siglip", text={"projection_size": 32})
     transformers.SiglipImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(folder)
     return folder
 
 
 def save_blip(folder: Path, seed: int = 0) -> Path:
-    tokenizer = ended_tokenizer(folder)
-    torch.manual_seed(seed)
-    config = transformers.BlipConfig(
-        text_config=_text_tower(tokenizer, encoder_hidden_size=32),
-        vision_config=tower(image_size=32, patch_size=8),
-        projection_dim=16,
-        image_text_hidden_size=16,
-    )
-    _drawn(transformers.BlipForImageTextRetrieval(config)).save_pretrained(folder)
+    sizes = {"projection_dim": 16, "image_text_hidden_size": 16}
+    _save(folder, seed, "Blip", "ForImageTextRetrieval", True, {"encoder_hidden_size": 32}, **sizes)
     transformers.BlipImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(folder)
     return folder
 
@@ -193,8 +159,7 @@ def save_clip_b16(folder: Path, seed: int = 0) -> Path:
         projection_dim=16,
     )
     transformers.CLIPModel(config).save_pretrained(folder)
-    _save_clip_processor(folder, 224)
-    return folder
+    return _save_clip_processor(folder, 224)
 
 
 def save_blip_b16(folder: Path, seed: int = 0) -> Path:
@@ -221,15 +186,9 @@ def save_owlv2(folder: Path) -> Path:
     tokenizer = transformers.CLIPTokenizer(
         vocab={token: number for number, token in enumerate(vocab)}, merges=[], pad_token="!", model_max_length=16
     )
+    ids = {"vocab_size": len(vocab), "bos_token_id": len(vocab) - 2, "eos_token_id": len(vocab) - 1}
     config = transformers.Owlv2Config(
-        text_config=tower(
-            hidden_size=16,
-            intermediate_size=24,
-            vocab_size=len(vocab),
-            max_position_embeddings=16,
-            bos_token_id=len(vocab) - 2,
-            eos_token_id=len(vocab) - 1,
-        ),
+        text_config=tower(hidden_size=16, intermediate_size=24, max_position_embeddings=16, **ids),
         vision_config=tower(hidden_size=24, intermediate_size=32, image_size=32, patch_size=8),
         projection_dim=16,
     )
@@ -254,15 +213,8 @@ def save_owlv2(folder: Path) -> Path:
 
 
 _BYTES = [chr(b) for b in (*range(33, 127), *range(161, 173), *range(174, 256))] + [chr(256 + n) for n in range(68)]
-_QWEN_TOKENS = [
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-]
+_QWEN_NAMES = ("endoftext", "im_start", "im_end", "vision_start", "vision_end", "image_pad", "video_pad")
+_QWEN_TOKENS = [f"<|{name}|>" for name in _QWEN_NAMES]
 _QWEN_TEMPLATE = (
     "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}<|im_start|>system\n"
     "You are a helpful assistant.<|im_end|>\n{% endif %}<|im_start|>{{ message['role'] }}\n"
@@ -284,12 +236,7 @@ def save_qwen(folder: Path) -> Path:
     numbers = {token: tokenizer.convert_tokens_to_ids(token) for token in _QWEN_TOKENS}
     config = transformers.Qwen2_5_VLConfig(
         text_config={
-            "vocab_size": len(_BYTES) + len(_QWEN_TOKENS),
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 1,
+            **tower(vocab_size=len(_BYTES) + len(_QWEN_TOKENS), num_key_value_heads=1),
             "initializer_range": 0.4,
             "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0},
             "bos_token_id": numbers["<|endoftext|>"],

@@ -66,7 +66,7 @@ def middle(by_severity: _BySeverity) -> list[TextRow]:
 def _entries(rows: Iterable[TextRow]) -> list[str]:
     lines = []
     for entry, by_severity in grouped(rows):
-        lines += ["", f"## {entry.name}", "", f"{sentence(entry.summary)} {entry.level}. {entry.source}.", ""]
+        lines += ["", f"## {entry.name}", "", f"{sentence(entry.summary)} {entry.category}. {entry.source}.", ""]
         lines += about(entry)
         lines += [
             "",
@@ -99,18 +99,10 @@ def about(entry: registry.Perturbation) -> list[str]:
     return lines
 
 
-def parameters_by_severity(by_severity: _BySeverity) -> list[str]:
-    """One line per parameter, with its value per severity."""
-    values: dict[str, list[str]] = defaultdict(list)
-    for rows in by_severity.values():
-        for name, value in _parameters(rows[0]).items():
-            values[name].append(_number(value))
-    return [f"- {shown.name(name)}: {' '.join(numbers)}" for name, numbers in values.items()]
-
-
 def _counted(entry: registry.Perturbation, severity: int, rows: Sequence[TextRow]) -> str:
     parameters = (
-        ", ".join(shown.name(f"{name} {_number(value)}") for name, value in _parameters(rows[0]).items()) or "none"
+        ", ".join(shown.name(f"{name} {_number(value)}") for name, value in json.loads(rows[0].params).items())
+        or "none"
     )
     changed = sum(row.changed for row in rows) / len(rows)
     accepted = f"{sum(row.accepted for row in rows) / len(rows):.1%}" if entry.gated else ""
@@ -118,11 +110,6 @@ def _counted(entry: registry.Perturbation, severity: int, rows: Sequence[TextRow
     similarity = f"{sum(similar) / len(similar):.2f}" if similar else ""
     tries = f"{sum(row.attempts for row in rows) / len(rows):.1f}" if entry.gated else ""
     return f"| {severity} | {parameters} | {changed:.1%} | {accepted} | {similarity} | {tries} |"
-
-
-def _parameters(row: TextRow) -> dict[str, object]:
-    parameters: dict[str, object] = json.loads(row.params)
-    return parameters
 
 
 def _number(value: object) -> str:

@@ -45,7 +45,7 @@ def of_recipe(recipe: TextRecipe, dataset: str, caption: ListedCaption) -> dict[
         "suite": recipe.suite,
         "perturbation": recipe.perturbation,
         "severity": recipe.severity,
-        "level": registry.get(recipe.key).level,
+        "level": registry.get(recipe.key).category,
         "variant": recipe.variant,
         "params": canonical(recipe.params),
         "seed": recipe.seed,

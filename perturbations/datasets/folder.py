@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perturbations.base.errors import AnnotationError
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector, Item, at
-from perturbations.datasets.parsing import checked, json_lines, parquet, seconds, table, whole_json
+from perturbations.datasets.parsing import checked, header, json_lines, parquet, seconds, table, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 
@@ -51,6 +51,34 @@ def _rows(path: Path, required: Sequence[str]) -> Iterable[tuple[AnnotationPlace
     if kind == ".json":
         return ((f"entry {number}", row) for number, row in enumerate(whole_json(path, list, "a list of objects")))
     raise AnnotationError(f"{path}: captions must be a .csv, .tsv, .json, .jsonl or .parquet file")
+
+
+_USUAL_NAMES = {
+    "item_id": ("item_id", "id", "video_id", "clip_id", "videoid", "key", "name"),
+    "video": ("video", "file", "filename", "file_name", "path", "video_path", "clip"),
+    "caption": ("caption", "text", "sentence", "description", "captions", "query"),
+    "start_s": ("start_s", "start", "start_time"),
+    "end_s": ("end_s", "end", "end_time"),
+}
+"""How tables call the columns, the first name being the default of `columns`."""
+
+
+def guessed_columns(captions: Path) -> dict[str, str]:
+    """The columns of a .csv or .tsv whose names are not the defaults. Raises `AnnotationError` where one is unknown."""
+    kind = captions.suffix.lower()
+    if kind not in (".csv", ".tsv"):
+        return {}
+    names = header(captions, "\t" if kind == ".tsv" else ",")
+    lower = {name.strip().lower(): name for name in names}
+    known = {role: next((lower[name] for name in own if name in lower), None) for role, own in _USUAL_NAMES.items()}
+    known["item_id"] = known["item_id"] or known["video"]
+    for role in ("item_id", "caption"):
+        if known[role] is None:
+            raise AnnotationError(
+                f"{captions}: no column is called {' or '.join(_USUAL_NAMES[role][:4])}; its columns are "
+                f"{', '.join(names)}. Rename one, or write config.yaml yourself: datasets.<name>.columns"
+            )
+    return {role: name for role, name in known.items() if name is not None and (name != role or role == "video")}
 
 
 def _has_spans(dataset: Dataset) -> bool:

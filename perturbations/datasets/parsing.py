@@ -14,16 +14,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, SupportsFloat, TypeVar
+from typing import IO, TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 from perturbations.base import jsontext
 from perturbations.base.errors import AnnotationError, cut, short
 from perturbations.datasets.listing import AnnotationPlace, Collector, raise_problems
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
 _LONGEST_S = 10_000_000.0
 _MOST_JSON_BYTES = 1024**3
 _MOST_FIELD = 64 * 1024**2
 _MOST_ROWS = 10_000_000
+_LEAST_TABLE_BYTES, _MOST_EXPANSION = 256 * 1024**2, 64
+"""What the columns of any Parquet table may hold, and how often its size."""
 _MOST_PROBLEMS = 1_000
 _SHOWN = 10
 
@@ -160,6 +166,12 @@ def table(path: Path, required: Iterable[str], delimiter: str = ",") -> Iterator
             raise AnnotationError(f"{path}, line {reader.line_num}: {error}") from error
 
 
+def header(path: Path, delimiter: str = ",") -> list[str]:
+    """The names of a table's columns."""
+    with _opened(path, "") as file:
+        return next(csv.reader(file, delimiter=delimiter), [])
+
+
 def check_header(path: Path, required: Iterable[str], header: Sequence[str | None]) -> None:
     """Raise `AnnotationError` unless the header has each of the columns, once."""
     if missing := [column for column in required if column not in header]:
@@ -180,22 +192,54 @@ def _of_separator(header: Sequence[str | None]) -> str:
 
 
 def parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[AnnotationPlace, object]]:
-    """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required columns."""
+    """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required columns.
+
+    A text that repeats takes memory once.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    number = 0
     try:
         with pq.ParquetFile(path) as file:
             check_header(path, required, file.schema_arrow.names)
-            if file.metadata.num_rows > _MOST_ROWS:
-                raise AnnotationError(f"{path} has {file.metadata.num_rows:,} rows, more than {_MOST_ROWS:,}")
+            _check_size(path, required, file)
+        with pq.ParquetFile(path, read_dictionary=list(required)) as file:
+            number = 0
             for batch in file.iter_batches(batch_size=1024, columns=list(required)):
-                for row in batch.to_pylist():
-                    yield f"row {number}", row
+                for cells in zip(*map(_cells, batch.columns), strict=True):
+                    yield f"row {number}", dict(zip(batch.schema.names, cells, strict=True))
                     number += 1
     except (OSError, pa.ArrowException) as error:
         raise AnnotationError(f"{path} is not a Parquet file: {cut(str(error))}") from error
+
+
+def _check_size(path: Path, required: Sequence[str], file: pq.ParquetFile) -> None:
+    """Raise `AnnotationError` for a table that stands for far more than its size. Decodes nothing."""
+    import pyarrow as pa
+
+    about = file.metadata
+    if about.num_rows > _MOST_ROWS:
+        raise AnnotationError(f"{path} has {about.num_rows:,} rows, more than {_MOST_ROWS:,}")
+    for name in required:
+        if pa.types.is_nested(kind := file.schema_arrow.field(name).type):
+            raise AnnotationError(f"{path}: the column {short(name)} holds {cut(str(kind))}, not texts or numbers")
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    held = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in required)
+    size = path.stat().st_size
+    if held > max(_LEAST_TABLE_BYTES, _MOST_EXPANSION * size):
+        raise AnnotationError(f"{path} holds {held:,} bytes in {size:,}, which no table of captions does")
+
+
+def _cells(column: pa.Array) -> list[object]:
+    """A column's values; those that are equal are one object."""
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(column.type):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    places = column.indices.drop_null().unique()
+    values = dict(zip(places.to_pylist(), column.dictionary.take(places).to_pylist(), strict=True))
+    return [values.get(place) for place in column.indices.to_pylist()]
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

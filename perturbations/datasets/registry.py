@@ -156,7 +156,7 @@ class Adapter:
         spans: whether items are parts of longer videos, or a function of the dataset that returns it.
         gender: whether captions mention men and women. YouCook2's instructions do not (Schiappa et al.).
         extensions: for videos whose names are listed without an extension.
-        drawn: whether the package draws the videos itself.
+        synthetic: whether the package draws the videos itself.
         families: a function of a dataset that can have families: all their members, in order; none where it has none.
         whole: a function of the dataset: why its items are whole videos, not parts; None where they are parts.
     """
@@ -174,16 +174,16 @@ class Adapter:
     spans: bool | Callable[[Dataset], bool] = False
     gender: bool = True
     extensions: tuple[str, ...] = VIDEO_EXTENSIONS
-    drawn: bool = False
+    synthetic: bool = False
     families: Callable[[Dataset], Sequence[FamilyMember]] | None = None
     whole: Callable[[Dataset], str | None] = _needs_spans
 
 
 @cache
 def adapters() -> dict[str, Adapter]:
-    """The adapters of this shelf by name: published datasets first, drawn ones last."""
+    """The adapters of this shelf by name: published datasets first, synthetic ones last."""
     every = shelf.named("adapter", shelf.things("perturbations.datasets", "ADAPTER", Adapter, ("listing", "parsing")))
-    ordered = sorted(every.values(), key=lambda adapter: (not adapter.reference, adapter.drawn, adapter.name))
+    ordered = sorted(every.values(), key=lambda adapter: (not adapter.reference, adapter.synthetic, adapter.name))
     return {adapter.name: adapter for adapter in ordered}
 
 

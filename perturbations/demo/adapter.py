@@ -41,7 +41,7 @@ ADAPTER = Adapter(
     needs=(),
     takes=("clips",),
     settings=Demo,
-    drawn=True,
+    synthetic=True,
     families=_families,
     read=read,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,21 +29,19 @@ def _draw(listed: ListedClip) -> None:
 
 
 def _jobs(commands: Commands) -> None:
-    from perturbations.cli.arguments import add_command
+    from perturbations.cli.arguments import add_job
 
-    parser = add_command(commands, "train-encoder", _train_encoder, "train the small dual encoder on the demo's scenes")
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--output", type=Path, required=True, help="the model's folder")
+    add_job(commands, _train_encoder)
 
 
-def _train_encoder(options: argparse.Namespace) -> int:
+def _train_encoder(seed: int, output: Path) -> None:
+    """Train the small dual encoder on the demo's scenes."""
     from perturbations.cli.common import need_models
 
     need_models()
     from perturbations.demo import encoder
 
-    encoder.train(options.output, seed=options.seed)
-    return 0
+    encoder.train(output, seed=seed)
 
 
 WING = PlanWing(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from perturbations.base.records import canonical
 from perturbations.engine import guided
@@ -75,52 +75,36 @@ def video_with_facts(
     guide = None if facts is None else facts.text
     place = None if cut is None else cut.text
     return VideoRow(
-        dataset=source.dataset,
-        item_id=source.item_id,
+        **_of_source(source),
         suite=recipe.suite,
         perturbation=recipe.perturbation,
         severity=recipe.severity,
-        level=recipe.entry.level,
+        level=recipe.entry.category,
         variant=recipe.variant,
         calibrated=recipe.calibrated or False,
         draw=recipe.draw,
         params=canonical(recipe.params),
-        backend=guided.players_of(recipe, known, source.item_id),
+        backend=guided.models_of(recipe, known, source.item_id),
         guide=guide,
         donor_id=facts.other_item() if facts else None,
         donor_similarity=facts.other_similarity() if facts else None,
         seed=recipe.seed,
         recipe=recipe.text,
-        recipe_id=video_id(recipe, source, guide, place),
+        recipe_id=recipe_id(recipe, source, guide, place),
         path=relative_path,
         storage=_storage_name(recipe),
-        width=source.width,
-        height=source.height,
         sample_aspect_ratio=source.sample_aspect_ratio,
-        fps=source.fps,
-        frame_count=source.frame_count,
         duration_s=source.duration_s,
-        source_path=source.path,
-        source_sha256=source.sha256,
         source_frame_count=source.frame_count,
-        start_s=source.start_s,
-        end_s=source.end_s,
         cut=place,
-        status=QUARANTINED,
     )
 
 
-def video_id(recipe: VideoRecipe, source: CompleteSource, guide: str | None, cut: str | None) -> str:
-    """The identity of a perturbed clip."""
-    return recipe_id(
-        recipe,
-        dataset=source.dataset,
-        item_id=source.item_id,
-        source_sha256=source.sha256,
-        span=(source.start_s, source.end_s),
-        guide=guide,
-        cut=cut,
-    )
+def _of_source(source: CompleteSource) -> dict[str, Any]:
+    """The columns that the row of a clip's result takes from its source, until it is complete."""
+    names = ("dataset", "item_id", "width", "height", "fps", "frame_count", "start_s", "end_s")
+    columns = {name: getattr(source, name) for name in names}
+    return {**columns, "source_path": source.path, "source_sha256": source.sha256, "status": QUARANTINED}
 
 
 def complete_video(row: VideoRow, measured: Measured) -> VideoRow:
@@ -140,28 +124,12 @@ def _storage_name(recipe: VideoRecipe) -> str:
 def expected_analysis(recipe: AnalysisRecipe, source: CompleteSource, relative_path: str | None) -> AnalysisRow:
     """The row of an analysed clip, without the analysis's result."""
     return AnalysisRow(
-        dataset=source.dataset,
-        item_id=source.item_id,
+        **_of_source(source),
         analysis=recipe.analysis,
         recipe=recipe.text,
-        recipe_id=recipe_id(
-            recipe,
-            dataset=source.dataset,
-            item_id=source.item_id,
-            source_sha256=source.sha256,
-            span=(source.start_s, source.end_s),
-        ),
+        recipe_id=recipe_id(recipe, source),
         path=relative_path,
-        width=source.width,
-        height=source.height,
-        fps=source.fps,
-        frame_count=source.frame_count,
-        source_path=source.path,
-        source_sha256=source.sha256,
         source_frames_sha256=source.frames_sha256,
-        start_s=source.start_s,
-        end_s=source.end_s,
-        status=QUARANTINED,
     )
 
 

@@ -10,7 +10,7 @@ from perturbations.base import shown
 from perturbations.engine.guided import offline_roles
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, VideoRow
-from perturbations.manifest.sets import Listed
+from perturbations.manifest.sets import Listed, losses_sentence
 from perturbations.suites import registry
 
 TASKS = ("text-retrieval",)
@@ -61,6 +61,7 @@ def card(
             f"- variant: {shown.name(rows[0].variant)}; seed: {rows[0].seed}; storage: {shown.name(rows[0].storage)}"
             f"{_loss(complete)}",
         ]
+    lines += [f"- {shown.name(lost)}"] if (lost := losses_sentence(about)) else []
     lines += [
         f"- {about.get('comparability', '')}",
         f"- made by perturbations {shown.name(about.get('package_version'))}; "
@@ -74,7 +75,7 @@ def card(
             continue
         members = [row for row in complete if row.perturbation == entry.name]
         roles = ", ".join(map(shown.name, stand_ins(members))) or "none"
-        lines.append(f"| {entry.name} | {entry.level} | {len(members)} | {roles} | {_psnr(members)} |")
+        lines.append(f"| {entry.name} | {entry.category} | {len(members)} | {roles} | {_psnr(members)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -44,10 +44,16 @@ def facts_of(recipe: VideoRecipe, clip: CleanClip | CompleteSource, known: Known
     return registry.get(recipe.guide.kind).find(request)
 
 
-def facts_now(recipe: VideoRecipe, clip: CleanClip, others: Sequence[CleanClip] = ()) -> Facts | None:
+def facts_now(
+    recipe: VideoRecipe,
+    clip: CleanClip,
+    others: Sequence[CleanClip] = (),
+    analysed: Callable[[AnalysisRecipe, CleanClip], AnalysisRow] | None = None,
+) -> Facts | None:
     """The facts of a clip that is analysed now; `others` are the clips that frames may be taken from.
 
-    Raises `MediaError` when nothing suitable is found.
+    `analysed` replaces `analysed_now`, to keep rows that several recipes share. Raises `MediaError` when nothing
+    suitable is found.
     """
     if recipe.guide is None:
         return None
@@ -57,8 +63,9 @@ def facts_now(recipe: VideoRecipe, clip: CleanClip, others: Sequence[CleanClip] 
     analysis = recipe.guide.needed_analysis()
     if analysis is None:
         return facts_of(recipe, clip, Known())
-    row = analysed_now(analysis, clip)
-    donors = [analysed_now(analysis, other) for other in others] if recipe.guide.donors() else []
+    row_of = analysed or analysed_now
+    row = row_of(analysis, clip)
+    donors = [row_of(analysis, other) for other in others] if recipe.guide.donors() else []
     return facts_of(recipe, clip, Known({row.item_id: row}, donors))
 
 
@@ -133,7 +140,7 @@ def other_clip(recipe: VideoRecipe, facts: Facts | None) -> MediaClip:
     return other(facts)
 
 
-def players_of(recipe: VideoRecipe, known: Known, item_id: str) -> str:
+def models_of(recipe: VideoRecipe, known: Known, item_id: str) -> str:
     """The model of each role, for the row's column `backend`: JSON."""
     if recipe.guide is None:
         return "{}"

@@ -79,7 +79,7 @@ def videos(sources: Sequence[SourceRow], shards: Path, parts: Path, recipes: Rec
     }
     merged = sets.merge(expected, VIDEOS, ("item_id", "recipe", "source_sha256"))
     for row in merged:
-        current = clip_rows.video_id(recipe.parse(row.recipe), complete[row.item_id], row.guide, row.cut)
+        current = recipe.recipe_id(recipe.parse(row.recipe), complete[row.item_id], row.guide, row.cut)
         if row.recipe_id != current:
             raise ManifestError(
                 f"the row of {row.item_id!r} under {row.perturbation} {row.severity} is not its recipe's"

@@ -58,6 +58,7 @@ def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> Comple
         duration_s=float(last.pts * info.time_base + 1 / info.frame_rate),
         rotation=info.rotation,
         sample_aspect_ratio=str(info.sample_aspect) if info.sample_aspect != 1 else None,
+        source_losses=", ".join(info.losses) or None,
         status=COMPLETE,
     )
 

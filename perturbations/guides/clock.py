@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe, GuideSettings
+from perturbations.guides.registry import ClipShape, Facts, Guide, GuideRecipe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,20 +15,6 @@ class _ClockGuide(GuideRecipe):
     """The kernel gets the times of the clip's frames."""
 
     kind: Literal["clock"] = "clock"
-
-
-class _ClockFacts(Facts):
-    """Empty: the clip's file has the times."""
-
-
-def _settle(settings: GuideSettings) -> _ClockGuide:
-    """There is nothing to choose."""
-    return _ClockGuide()
-
-
-def _find(request: FactsRequest) -> _ClockFacts:
-    """Empty facts."""
-    return _ClockFacts()
 
 
 def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.float64]:
@@ -42,9 +28,7 @@ GUIDE = Guide(
     name="clock",
     summary="the times of the clip's frames",
     recipe=_ClockGuide,
-    facts=_ClockFacts,
-    settle=_settle,
-    find=_find,
+    settle=lambda settings: _ClockGuide(),
     make=_make,
     keeps_times=True,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 _VERSION = 2
 _FEATURES_VERSION = 1
 _CAPTION_VERSION = 2
-_SAMPLED_FRAMES = 12
 
 # --- configuration and recipe ----------------------------------------------------------------------------------------
 
@@ -112,13 +111,14 @@ class _DonorGuide(GuideRecipe):
     similarity: Literal["product"] | None = None
     resize: Literal["bilinear"] | None = None
 
-    def needed_analysis(self) -> _VideoEmbedding | _CaptionEmbedding:
-        """The clip's vector, for the search of donors."""
-        return self.analysis
-
     def donors(self) -> tuple[str, str]:
         """Donors are compared by the vectors of their frames."""
         return self.corpus, "features" if self.similarity == "product" else "embedding"
+
+    def differences(self, dataset: str) -> Iterator[str]:
+        """The authors' donors are clips of the training split (App. A.1)."""
+        if self.corpus in ("", dataset):
+            yield "donors are clips of the evaluated dataset, and the authors' are of the training split"
 
     def antialiases(self) -> bool:
         """Not where MLVP's code is followed."""
@@ -285,13 +285,13 @@ def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> tuple[int, flo
 def _run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
     """A vector per clip, from 12 uniformly sampled frames: of length 1, or the mean of features of any length."""
     from perturbations.analysis import descriptor
+    from perturbations.base.arrays import SAMPLED, uniform_indices
     from perturbations.media import footage
-    from perturbations.media.clip import uniform_indices
 
     assert isinstance(recipe, _VideoEmbedding | _VideoFeatures)
-    footages = footage.of_each(clips, lambda num_frames, fps: uniform_indices(_SAMPLED_FRAMES, num_frames), work.tick)
+    footages = footage.of_each(clips, lambda num_frames, fps: uniform_indices(SAMPLED, num_frames), work.tick)
     sampled = [
-        [seen.frames[place] for place in uniform_indices(_SAMPLED_FRAMES, seen.num_frames)]
+        [seen.frames[place] for place in uniform_indices(SAMPLED, seen.num_frames)]
         for seen in footages
         if not isinstance(seen, MediaError)
     ]

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from perturbations.models import captioner, nouns, owlv2, yolo_world
 
 _VERSION = 2
-_SAMPLED_FRAMES = 12
-"""Sampled frames per clip (MLVP, Alg. 3)."""
 _CAPTIONED_FRAMES = 16
 
 # --- configuration and recipe ----------------------------------------------------------------------------------------
@@ -102,10 +100,6 @@ class _MainObjectGuide(GuideRecipe):
 
     kind: Literal["main_object"] = "main_object"
     analysis: ObjectAnalysis
-
-    def needed_analysis(self) -> ObjectAnalysis:
-        """The search for the clip's main object."""
-        return self.analysis
 
 
 def settle_analysis(settings: GuideSettings) -> ObjectAnalysis:
@@ -280,9 +274,9 @@ def _detected(ranked: tracking.Object) -> DetectedObject:
 
 
 def _sampled(num_frames: int) -> list[int]:
-    from perturbations.media.clip import uniform_indices
+    from perturbations.base.arrays import SAMPLED, uniform_indices
 
-    return uniform_indices(_SAMPLED_FRAMES, num_frames)
+    return uniform_indices(SAMPLED, num_frames)
 
 
 def _around_sampled(num_frames: int, fps: float) -> set[int]:

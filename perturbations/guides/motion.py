@@ -42,14 +42,6 @@ class _MotionGuide(GuideRecipe):
     kind: Literal["motion"] = "motion"
     analysis: _MotionAnalysis
 
-    def needed_analysis(self) -> _MotionAnalysis:
-        """The motion of the clip."""
-        return self.analysis
-
-
-class _MotionFacts(Facts):
-    """Empty: motion is too large for a row, and is computed again where its file is missing."""
-
 
 def _settle_analysis(settings: GuideSettings) -> _MotionAnalysis:
     """The recipe for the motion of the stored frames: all, or the sampled ones."""
@@ -89,10 +81,10 @@ def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Itera
             yield frame.position, follower(frame.position)
 
 
-def _find(request: FactsRequest) -> _MotionFacts:
-    """Empty facts, if the clip's motion was analysed."""
+def _find(request: FactsRequest) -> Facts:
+    """Empty facts, if the clip's motion was analysed: it is too large for a row, and its file can be made again."""
     request.analysed_row()
-    return _MotionFacts()
+    return Facts()
 
 
 def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> object:
@@ -106,7 +98,6 @@ GUIDE = Guide(
     name="motion",
     summary="the clip's motion: optical flow, no model",
     recipe=_MotionGuide,
-    facts=_MotionFacts,
     settle=_settle,
     find=_find,
     make=_make,

@@ -11,7 +11,7 @@ The files of this shelf import NumPy and models in functions only: Snakemake imp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -197,12 +197,17 @@ class GuideRecipe(Record):
     kind: str
 
     def needed_analysis(self) -> AnalysisRecipe | None:
-        """The analysis of the clip that its facts come from."""
-        return None
+        """The analysis of the clip that its facts come from: its field `analysis`, where it has one."""
+        analysis: AnalysisRecipe | None = getattr(self, "analysis", None)
+        return analysis
 
     def donors(self) -> tuple[str, str] | None:
         """The dataset from whose clips it takes frames, and the analysis that compares them."""
         return None
+
+    def differences(self, dataset: str) -> Iterator[str]:
+        """What it takes that the authors of published results did not, for the clips of a dataset."""
+        yield from ()
 
     def is_offline(self) -> bool:
         """Whether its kernel needs no weights."""
@@ -317,7 +322,7 @@ class Guide:
         name: its name in declarations of perturbations, and in recipes (`kind`).
         summary: what the kernel learns from it, for pages.
         recipe: the type of its recipe.
-        facts: the type of its facts.
+        facts: the type of its facts; empty ones where the kernel needs nothing that a row could hold.
         settle: the function (settings) -> recipe.
         find: the function (request) -> the facts of one clip. Raises `MediaError` where they cannot be found.
         make: the function (recipe, facts, shape) -> the kernel's argument. A result that has the methods of `Watching`
@@ -336,10 +341,10 @@ class Guide:
     name: str
     summary: str
     recipe: type[GuideRecipe]
-    facts: type[Facts]
     settle: Callable[[GuideSettings], GuideRecipe]
-    find: Callable[[FactsRequest], Facts]
     make: Callable[[GuideRecipe, Facts, ClipShape], object]
+    facts: type[Facts] = Facts
+    find: Callable[[FactsRequest], Facts] = lambda request: Facts()
     models: Callable[[GuideRecipe, AnalysisRow | None], str] = lambda recipe, row: (row and row.backend) or "{}"
     analyses: tuple[Analysis, ...] = ()
     roles: tuple[Role, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -65,6 +66,11 @@ class StyleGuide(GuideRecipe):
     def is_offline(self) -> bool:
         """Whether the package itself paints."""
         return self.backend == "offline"
+
+    def differences(self, dataset: str) -> Iterator[str]:
+        """The authors' styles are paintings; of an offline painter its stand-in is said anyway."""
+        if self.files.images is None and not self.is_offline():
+            yield "styles are drawn by the package, and the authors' are paintings"
 
     def chooses_files(self) -> bool:
         """Whether a style's image is chosen from a folder."""

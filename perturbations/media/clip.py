@@ -27,7 +27,8 @@ class VideoInfo:
     """The header of a video stream in its container. Sizes are upright; what decodes may differ from it.
 
     `sample_aspect` is the width of an upright pixel over its height, 1 where the file does not say. `primaries` and
-    `transfer` are the numbers of ITU-T H.273 for the colours' primaries and transfer function.
+    `transfer` are the numbers of ITU-T H.273 for the colours' primaries and transfer function. `losses` are names of
+    what the file has, and clips of 8-bit RGB with one sound have not.
     """
 
     codec: str
@@ -38,6 +39,7 @@ class VideoInfo:
     sample_aspect: Fraction
     primaries: int
     transfer: int
+    losses: tuple[str, ...]
     frame_rate: Fraction
     time_base: Fraction
     declared_frames: int | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
@@ -67,11 +68,31 @@ def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Vide
         sample_aspect=1 / aspect if turned else aspect,
         primaries=int(frame.color_primaries),
         transfer=int(frame.color_trc),
+        losses=_losses(stream, frame),
         frame_rate=opening.frame_rate(stream) or stream.guessed_rate or Fraction(25),
         time_base=stream.time_base or Fraction(1, 1000),
         declared_frames=opening.declared_frames(stream) or None,
         declared_duration_s=opening.declared_duration_s(stream),
     )
+
+
+_HIGH_RANGE = {16: "PQ", 18: "HLG"}
+"""Transfer functions of ITU-T H.273 whose brightness no clip of 8 bits has."""
+
+
+def _losses(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> tuple[str, ...]:
+    tracks = Counter(other.type for other in stream.container.streams)
+    components = frame.format.components
+    bits = max(component.bits for component in components)
+    is_transparent = any(component.is_alpha for component in components) or stream.metadata.get("alpha_mode") == "1"
+    found = {
+        _HIGH_RANGE.get(int(frame.color_trc), ""): int(frame.color_trc) in _HIGH_RANGE,
+        f"{bits} bits": bits > 8,
+        "alpha": is_transparent,
+        "subtitles": tracks["subtitle"] > 0,
+        "further audio tracks": tracks["audio"] > 1,
+    }
+    return tuple(name for name, is_there in found.items() if is_there)
 
 
 def is_constant_rate(path: Path) -> bool:

@@ -162,7 +162,6 @@ MODELS = (
     Model(
         role="captioner",
         name="Qwen2.5-VL-7B-Instruct",
-        weights="model hub",
         licence="Apache-2.0",
         load=load,
         of="guides",

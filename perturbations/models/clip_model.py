@@ -155,7 +155,6 @@ MODELS = (
     Model(
         role="embedder",
         name="clip-vit-base-patch32",
-        weights="model hub",
         licence="MIT",
         load=load,
         of="guides",

@@ -211,7 +211,6 @@ MODELS = (
     Model(
         role="detector",
         name="owlv2-base-patch16-ensemble",
-        weights="model hub",
         licence="Apache-2.0",
         load=load,
         of="guides",

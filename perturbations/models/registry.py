@@ -58,7 +58,7 @@ class Model:
     role: str
     backends: tuple[str, ...] = ("pretrained",)
     name: str
-    weights: str
+    weights: str = "model hub"
     licence: str
     load: Callable[..., object]
     needs: tuple[_Need, ...] = ()

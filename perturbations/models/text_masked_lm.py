@@ -154,7 +154,6 @@ MODELS = (
     Model(
         role="masked_lm",
         name=_BERT,
-        weights="model hub",
         licence="Apache-2.0",
         load=bert,
         needs=(library("torch", "transformers", "textblob"), partial(missing_weights, _BERT)),

@@ -263,7 +263,6 @@ MODELS = (
     Model(
         role="similarity",
         name="paraphrase-mpnet-base-v2",
-        weights="model hub",
         licence="Apache-2.0",
         load=mpnet,
         needs=(library("torch", "transformers"), partial(missing_weights, _MPNET)),

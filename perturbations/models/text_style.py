@@ -122,7 +122,6 @@ MODELS = (
     Model(
         role="styler",
         name="prithivida/styletransfer",
-        weights="model hub",
         licence="Apache-2.0",
         load=t5,
         needs=(

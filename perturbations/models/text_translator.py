@@ -246,7 +246,6 @@ MODELS = (
     Model(
         role="translator",
         name="facebook/wmt19-en-de",
-        weights="model hub",
         licence="Apache-2.0",
         load=wmt19,
         needs=(library("torch", "transformers"), partial(missing_weights, *_WMT19)),

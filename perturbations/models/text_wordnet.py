@@ -74,14 +74,6 @@ class WordNet:
         of_others = set().union(*(words for name, words in used.items() if name != _FILES.get(tag)))
         return tuple(sorted(of_tag & of_others))
 
-    def glosses(self) -> Iterator[str]:
-        """Definition and examples of every synset."""
-        for data in self._data.values():
-            for line in iter(data.readline, b""):
-                if not line.startswith(b" "):
-                    yield line.partition(b" | ")[2].decode("utf-8").strip()
-            data.seek(0)
-
     @cache  # noqa: B019  one WordNet per process
     def _used(self) -> dict[str, set[str]]:
         kinds = {"1": "noun", "2": "verb", "3": "adj", "4": "adv", "5": "adj"}
@@ -163,18 +155,18 @@ def _exceptions(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 @cache
-def open_wordnet() -> WordNet:
-    """The WordNet of this machine, in PERTURB_WORDNET or where Debian puts it."""
-    return WordNet(_folder())
+def _open_wordnet() -> WordNet:
+    return WordNet(wordnet_folder())
 
 
-def _folder() -> Path:
+def wordnet_folder() -> Path:
+    """Where the WordNet of this machine is: in PERTURB_WORDNET, or where Debian puts it."""
     return Path(os.environ.get("PERTURB_WORDNET", _FOLDER))
 
 
 def _missing_wordnet(folder: Path | None = None) -> str | None:
     """What to install where there is no WordNet; None where there is one."""
-    folder = folder or _folder()
+    folder = folder or wordnet_folder()
     if (folder / "index.noun").is_file():
         return None
     return (
@@ -185,13 +177,12 @@ def _missing_wordnet(folder: Path | None = None) -> str | None:
 
 def synonyms() -> Callable[[str, str | None], tuple[str, ...]]:
     """`synonyms(word, tag)`: lemmas that share a sense with the word, of a Penn tag's part of speech or of any."""
-    return open_wordnet().synonyms
+    return _open_wordnet().synonyms
 
 
 def _ambiguous_words() -> Callable[[str], tuple[str, ...]]:
     """`ambiguous(tag)`: words that can be of the tag and of another part of speech."""
-    wordnet = open_wordnet()
-    return cache(wordnet.ambiguous)
+    return cache(_open_wordnet().ambiguous)
 
 
 MODELS = (

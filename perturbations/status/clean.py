@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from perturbations.base import confinement, storage
+from perturbations.base import confinement, storage, sums
 from perturbations.base.errors import ConfigError
 from perturbations.config.sections import Config
 from perturbations.manifest import layout
@@ -52,6 +52,7 @@ def delete(root: Path, unneeded: Iterable[Unneeded]) -> None:
         for path in group.files:
             with storage.output_errors(root / path):
                 (root / path).unlink(missing_ok=True)
+                sums.remove(root / path)
         for folder in (group.folder, *group.folder.parents[:-1]):
             with suppress(OSError):  # it holds other files
                 (root / folder).rmdir()

@@ -6,14 +6,15 @@ import argparse
 from pathlib import Path
 
 from perturbations.base import shown
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Commands, add_command, add_directory, add_json, enter
 
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
     text = "during or after a run: how far it is, how much time is left, what failed"
     parser = add_command(commands, "status", _status, text)
-    parser.add_argument("--json", action="store_true", help="print a JSON document, for programs")
+    add_json(parser)
+    add_directory(parser)
     parser.add_argument("--failures", action="store_true", help="print what failed only; nothing where nothing did")
 
     text = "after failures: let the next run process quarantined items again"
@@ -45,6 +46,8 @@ def _status(options: argparse.Namespace) -> int:
     from perturbations.status import status
     from perturbations.status import text as status_text
 
+    enter(options.directory)
+    enter(options.directory)
     current = status.collect(Path())
     if options.json:
         import json

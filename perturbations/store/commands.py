@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from perturbations.base import shown
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Commands, add_command, add_job
 
 _MOST_SHOWN = 10
 
@@ -33,14 +33,12 @@ def _fetch(options: argparse.Namespace) -> int:
 
 def add_pack_clips(commands: Commands) -> None:
     """Declare `perturb rule pack-clips`."""
-    parser = add_command(commands, "pack-clips", _pack_clips, "pack the user's videos of a shard for an object store")
-    parser.add_argument("--listed", type=Path, required=True, help="the shard's list file")
-    parser.add_argument("--output", type=Path, required=True)
+    add_job(commands, _pack_clips)
 
 
-def _pack_clips(options: argparse.Namespace) -> int:
-    from perturbations.plan import listed
+def _pack_clips(listed: Path, output: Path) -> None:
+    """Pack the user's videos of a shard for an object store."""
+    from perturbations.plan.listed import ListedClip, read
     from perturbations.store import packs
 
-    packs.write_originals(options.output, listed.read(options.listed, listed.ListedClip))
-    return 0
+    packs.write_originals(output, read(listed, ListedClip))

@@ -8,7 +8,6 @@ root, and a clean clip replaces no file.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import shutil
 import tarfile
@@ -23,8 +22,6 @@ from perturbations.datasets.listing import VIDEO_EXTENSIONS
 from perturbations.manifest import layout, locations
 from perturbations.plan.listed import ListedClip
 from perturbations.store.layout import pack_of
-
-_log = logging.getLogger("perturbations")
 
 _OWN = (layout.CORPORA, layout.WORK)
 """The folders whose files are the workflow's."""

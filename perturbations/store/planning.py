@@ -108,11 +108,11 @@ class Store(SharedFolder):
         )
 
     def original_packs(self, config: configuration.Config, collection: str, shards: Iterable[str]) -> list[str]:
-        """The packs of clips that exist before the run, which the machine that plans makes; none for drawn clips.
+        """The packs of clips that exist before the run, which the machine that plans makes; none for synthetic clips.
 
         Raises `ConfigError` for a dataset whose videos are not below the working directory.
         """
-        return [] if _drawn(config, collection) else clean_packs(config, collection, shards)
+        return [] if _is_synthetic(config, collection) else clean_packs(config, collection, shards)
 
     def analysis_packs(self, config: configuration.Config, collection: str, analysis: str, shard: str) -> list[str]:
         """The packs that an analysis of a shard needs: its clips, and what the analysis before it keeps."""
@@ -164,7 +164,7 @@ def clean_packs(config: configuration.Config, collection: str, shards: Iterable[
 
     Raises `ConfigError` for a dataset whose videos are not below the working directory.
     """
-    if _drawn(config, collection):
+    if _is_synthetic(config, collection):
         return [layout.at("source_pack", dataset=collection, shard=shard) for shard in shards]
     name = sharding.dataset_of(collection)
     videos = config.datasets[name].videos
@@ -177,8 +177,8 @@ def clean_packs(config: configuration.Config, collection: str, shards: Iterable[
     return [layout.at("clip_pack", dataset=collection, shard=shard) for shard in shards]
 
 
-def _drawn(config: configuration.Config, collection: str) -> bool:
-    return datasets.get(config.datasets[sharding.dataset_of(collection)].adapter).drawn
+def _is_synthetic(config: configuration.Config, collection: str) -> bool:
+    return datasets.get(config.datasets[sharding.dataset_of(collection)].adapter).synthetic
 
 
 def packs(parts: Iterable[str]) -> list[str]:
