@@ -51,7 +51,7 @@ def _videos(
     analysis: Path | None = None,
     donors: Path | None = None,
     whole: list[Path] | None = None,
-    silent: bool = False,
+    sound: bool = False,
 ) -> None:
     """Perturb the clips of a shard by one recipe."""
     from perturbations.base.progress import logged
@@ -75,7 +75,7 @@ def _videos(
         folder=corpus,
         journal=layout.journal_of(output),
         stall_limit_s=job_environment.current().timeout_s,
-        with_sound=not silent,
+        with_sound=sound,
     )
     finished = list(logged(rows, len(clips), "clips"))
     files.write_part(output, VIDEOS, finished)

@@ -172,9 +172,9 @@ class StorageSettings(Strict):
     )
 
     @property
-    def is_silent(self) -> bool:
-        """Whether videos are stored without sound."""
-        return self.tier == "video" and self.audio == "none"
+    def has_sound(self) -> bool:
+        """Whether videos are stored with their source's sound."""
+        return self.tier == "video" and self.audio == "copy"
 
     @model_serializer
     def _of_its_tier(self) -> dict[str, str | int]:

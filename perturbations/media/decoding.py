@@ -17,21 +17,21 @@ from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
 from perturbations.media.containers import structure
 
 
-def decode(clip: MediaClip, *, only: Collection[int] | None = None) -> Iterator[Frame]:
+def decode(clip: MediaClip, *, only: Collection[int] | None = None, in_file: bool = False) -> Iterator[Frame]:
     """Decode a clip frame by frame, in constant memory.
 
     The frames are RGB uint8 H x W x 3. `only` selects the frames at these positions and stops after the last: the
     others are never converted.
-    Times start at 0 and increase strictly. Raises `MediaError` when the file is damaged, ends early, changes its
-    frame size, or has no frame in the clip's span.
+    Times start at 0 and increase strictly; `in_file` they count from the start of the file's video. Raises `MediaError`
+    when the file is damaged, ends early, changes its frame size, or has no frame in the clip's span.
     """
     with opening.opened(clip.path) as container:
         stream = opening.video_stream(clip.path, container)
         if not clip.start_s or _seek(container, stream, clip.start_s):
-            yield from _decode_stream(container, stream, clip, only)
+            yield from _decode_stream(container, stream, clip, only, in_file=in_file)
             return
     with opening.opened(clip.path) as container:
-        yield from _decode_stream(container, opening.video_stream(clip.path, container), clip, only)
+        yield from _decode_stream(container, opening.video_stream(clip.path, container), clip, only, in_file=in_file)
 
 
 def _seek(container: av.container.InputContainer, stream: av.video.stream.VideoStream, start_s: float) -> bool:
@@ -57,6 +57,8 @@ def _decode_stream(
     stream: av.video.stream.VideoStream,
     clip: MediaClip,
     only: Collection[int] | None,
+    *,
+    in_file: bool,
 ) -> Iterator[Frame]:
     last_wanted = max(only) if only else None
     origin = stream.start_time or 0
@@ -87,7 +89,7 @@ def _decode_stream(
         if frame.is_corrupt:  # checked inside the span only: before it, seeking itself breaks references
             raise MediaError(f"frame {decoded - 1} is damaged")
         if first is None:
-            first = pts
+            first = origin if in_file else pts
         time = pts - first
         if time <= previous:
             time = previous + tick

@@ -14,7 +14,7 @@ import av
 
 from perturbations.base.errors import MediaError
 from perturbations.base.storage import output_errors
-from perturbations.media import opening
+from perturbations.media import decoding, opening
 from perturbations.media.clip import MediaClip
 
 NONE = "none: "
@@ -23,18 +23,28 @@ NONE = "none: "
 UNWANTED = f"{NONE}storage.audio"
 """The cell where the configuration wants no sound."""
 
+_IN_TIME = ", in time"
+"""What the cell ends with where there is sound; that of earlier versions lagged by up to a frame, and says it not."""
+
 TIMES = f"{NONE}the perturbation changes times"
 """The cell where there never is any."""
 
 _STORED_IN_MP4 = ("aac", "ac3", "alac", "eac3", "flac", "mp3", "opus")
+_PREROLL_S = Fraction(1, 10)
+"""Decoders need the packets of this long before a span: the overlap of AAC, Opus's 80 ms, the reservoir of MP3.
+
+They are stored at times below 0, which MP4 keeps as an edit list: readers decode them and show none of them.
+"""
+
 _NOT_COPIED = f"{NONE}the source's sound cannot be copied"
 
 
 def add(stored: Path, clip: MediaClip, target: Path) -> str:
-    """Write a stored video to `target`, an MP4, with the packets of the source's sound that begin in the clip's span.
+    """Write a stored video to `target`, an MP4, with the packets of the source's sound in the clip's span.
 
-    Returns the codec's name, or "none: " and why there is no sound: then nothing of use may lie at `target`. The
-    video's packets and their times are the same in both files. Raises `OutputError` when the disk refuses.
+    Returns the column's cell: the codec, or "none: " and why there is no sound: then nothing of use may lie at
+    `target`. The video's packets and their times are the same in both files. Raises `OutputError` when the disk
+    refuses.
     """
     try:
         with opening.opened(clip.path) as source, opening.opened(stored) as silent:
@@ -44,7 +54,8 @@ def add(stored: Path, clip: MediaClip, target: Path) -> str:
             codec = stream.codec_context.codec.canonical_name if stream.codec_context else "an unknown codec"
             if codec not in _STORED_IN_MP4:
                 return f"{NONE}{codec} cannot be stored in MP4"
-            packets = _within(clip, source, stream)
+            shown = silent.streams.video[0]
+            packets = _within(clip, source, stream, (shown.start_time or 0) * (shown.time_base or Fraction(1)))
             first = next(packets, None)
             if first is None:
                 return f"{NONE}no sound in the clip's span"
@@ -58,7 +69,7 @@ def add(stored: Path, clip: MediaClip, target: Path) -> str:
                 for into, packet in merge(pictures, sounds, key=lambda pair: (pair[1].dts or 0) * pair[1].time_base):
                     packet.stream = into
                     container.mux(packet)
-        return codec if _packets(target, "video") == _packets(stored, "video") else _NOT_COPIED
+        return f"{codec}{_IN_TIME}" if _packets(target, "video") == _packets(stored, "video") else _NOT_COPIED
     except (MediaError, ValueError):  # PyAV's own refusals are values' errors
         return _NOT_COPIED
 
@@ -85,7 +96,12 @@ def is_other(cell: str | None, *, with_sound: bool) -> bool:
 
     Also where the file would stay the same: `is_wanted` counts the cells.
     """
-    return cell == UNWANTED if with_sound else cell not in (None, TIMES, UNWANTED)
+    return cell == UNWANTED or is_earlier(cell) if with_sound else cell not in (None, TIMES, UNWANTED)
+
+
+def is_earlier(cell: str | None) -> bool:
+    """Whether a clip has its sound as earlier versions stored it, which is not made any more."""
+    return cell is not None and not cell.startswith(NONE) and not cell.endswith(_IN_TIME)
 
 
 def is_in(path: Path) -> bool:
@@ -97,15 +113,21 @@ def is_in(path: Path) -> bool:
 
 
 def _within(
-    clip: MediaClip, source: av.container.InputContainer, stream: av.AudioStream
+    clip: MediaClip, source: av.container.InputContainer, stream: av.AudioStream, shown: Fraction
 ) -> Iterator[av.Packet[av.AudioStream]]:
-    """The packets that begin in the clip's span, at their times in the clip. Raises `MediaError`."""
+    """The packets of the clip's span and those before it that a decoder needs, counted from the clip's first frame.
+
+    `shown` is the stored video's own start. Raises `MediaError`.
+    """
     video = opening.video_stream(clip.path, source)
-    origin = (video.start_time or 0) * (video.time_base or Fraction(1, 1000))
+    video_base = video.time_base or Fraction(1, 1000)
+    first = next(decoding.decode(clip, only={0}, in_file=True)).pts * video_base
+    origin = (video.start_time or 0) * video_base
     time_base = stream.time_base or Fraction(1, 1000)
     fine = Fraction(1, stream.sample_rate or 48000)  # a container's own may be as coarse as a packet
-    start = origin + Fraction(clip.start_s or 0)
+    start = origin + first - shown
     end = None if clip.end_s is None else origin + Fraction(clip.end_s)
+    before: list[av.Packet[av.AudioStream]] = []
     for packet in source.demux(stream):
         if not packet.size:
             continue
@@ -114,13 +136,17 @@ def _within(
         begin = packet.pts * time_base
         if end is not None and begin >= end:
             return
-        if begin >= start:
+        if begin >= start - _PREROLL_S:
             if packet.is_corrupt:
                 raise MediaError("a packet is damaged")
             packet.pts = packet.dts = round((begin - start) / fine)
+            end_of_packet = begin + (packet.duration or 0) * time_base
             packet.duration = round((packet.duration or 0) * time_base / fine)
             packet.time_base = fine
-            yield packet
+            before.append(packet)
+            if end_of_packet > start:
+                yield from before
+                before.clear()
 
 
 def _packets(path: Path, kind: str) -> str:

@@ -150,9 +150,13 @@ def with_sound_of(row: VideoRow | None, path: Path, *, wanted: bool, is_damaged:
 def _measured_again(task: ClipCheck, source: Source, tick: Tick, *, is_damaged: bool) -> Measured:
     """What is measured of a clip that is made again, in a folder of its own.
 
-    Where other tools made an intact file, its frames are compared with rendered ones. Raises `MediaError`.
+    Where other tools made an intact file, or its sound as earlier versions did, its frames are compared with rendered
+    ones. Raises `MediaError`.
     """
     recipe, target = parse(task.expected.recipe), _target(task)
+    if not is_damaged and task.row is not None and sound.is_earlier(task.row.audio):
+        measured = render_clip.measure(recipe, source, target, tick, with_sound=False)
+        return measured.model_copy(update={"audio": task.row.audio})
     with_sound = with_sound_of(task.row, target, wanted=task.with_sound, is_damaged=is_damaged)
     if not is_damaged and not task.same_tools:
         return render_clip.measure(recipe, source, target, tick, with_sound=with_sound)

@@ -33,10 +33,10 @@ rule videos:
     params:
         recipe=lambda wildcards: recipe_of(wildcards).text,
         inputs=lambda wildcards, input: paths.options(dict(input.items())),
-        # Not a key of its own: where there is sound, finished jobs of earlier versions stay finished.
+        # Not a key of its own: where no sound is stored, finished jobs of earlier versions stay finished.
         corpus=(
-            ["corpora/{dataset}/{suite}/{perturbation}/{severity}", "--silent"]
-            if CONFIG.storage.is_silent
+            ["corpora/{dataset}/{suite}/{perturbation}/{severity}", "--sound"]
+            if CONFIG.storage.has_sound
             else "corpora/{dataset}/{suite}/{perturbation}/{severity}"
         ),
     shell:
