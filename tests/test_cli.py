@@ -14,6 +14,7 @@ import cv2
 import needs
 import numpy as np
 import pytest
+import yaml
 from test_pipeline import scene
 
 from perturbations.base import storage
@@ -92,6 +93,7 @@ SECONDS = ("0", "-1", "nan", "soon")
         (["list", "impulse_noise"], "did you mean mlvp/impulse_noise or mm_robustness/impulse_noise or"),
         (["video", "x.mp4", "y.mp4", "-p", "mlvp/fogg", "-s", "1"], "did you mean mlvp/fog"),
         (["list", "MLPV"], "did you mean mlvp?"),
+        pytest.param(["list", "hat_vtr_tabel_1"], "hat_vtr_table_1", marks=needs.wings("evaluation")),
         pytest.param(["list", "backbone"], "did you mean backbones?", marks=needs.wings("evaluation")),
         (["export", "x", "--format", "hub", "-o", "y", "--cleann"], "did you mean --clean?"),
         (["verify", "--fsat=1"], "did you mean --fast?"),
@@ -141,6 +143,25 @@ def test_list_prints_methods_with_their_papers_names(capsys: pytest.CaptureFixtu
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["qbnorm"]["title"] == "QB-Norm"
     assert rows["hatvtr"]["rates"] == {"v2t": 3e-4, "t2v": 3e-5}
+
+
+@needs.wings("evaluation")
+def test_list_finds_a_protocol_by_its_name_and_wraps_at_the_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("list", "hat_vtr_table_1") == 0
+    shown = yaml.safe_load(capsys.readouterr().out.partition("\n")[2])
+    assert shown["needs"].keys() == {"pretrained", "checkpoint"}
+    assert run("list", "mlvp", "fog") == 0
+    assert capsys.readouterr().out.startswith("mlvp/fog\n")
+    assert run("list", "protocols") == 0
+    piped = capsys.readouterr().out.splitlines()
+    assert any(len(line) > 120 for line in piped)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run("list", "protocols") == 0
+    wrapped = capsys.readouterr().out.splitlines()
+    assert max(map(len, wrapped)) <= 80
+    assert "".join("".join(wrapped).split()) == "".join("".join(piped).split())
 
 
 def test_verify_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,8 @@ from perturbations.cli.arguments import Commands, add_command, add_json
 if TYPE_CHECKING:
     from perturbations.suites.registry import Perturbation
 
+_UNLIMITED = 10_000
+
 
 def _shelves() -> dict[str, wings.ShelfLines]:
     """What `perturb list` prints beside perturbations: other shelves, whose things config.yaml names."""
@@ -54,12 +56,12 @@ def _list(options: argparse.Namespace) -> int:
             raise ConfigError(f"no {short(options.thing)} among {name}{near}")
         return _list_shelf(described, as_json=options.json)
     if options.thing is not None:
-        raise ConfigError(f"{short(options.thing)}: only shelves have a second name: {', '.join(shelves)}")
+        name = f"{name}/{options.thing}"
     if name is not None and name not in suites:
-        for of_shelf in shelves.values() if "/" not in name else ():
-            if own := [described for described in of_shelf() if described[1]["name"] == name]:
-                return _list_shelf(own, as_json=options.json)
-        meant = did_you_mean(name, [*suites, *shelves])
+        things = [own for of_shelf in shelves.values() for own in of_shelf()] if "/" not in name else []
+        if own := [described for described in things if described[1]["name"] == name]:
+            return _list_shelf(own, as_json=options.json)
+        meant = did_you_mean(name, [*suites, *shelves, *(str(facts["name"]) for _, facts in things)])
         if meant and "/" not in name:
             raise UnknownPerturbationError(f"nothing to list: {short(name)}{meant}")
         return _print_declaration(registry.get(name), as_json=options.json)
@@ -71,14 +73,24 @@ def _list(options: argparse.Namespace) -> int:
     categories = max(len(entry.category) for entry in entries)
     for entry in entries:
         severities = f"1-{len(entry.severities)}" if len(entry.severities) > 1 else "1"
-        print(f"{entry.key:{keys}}  {entry.kind:5}  {entry.category:{categories}}  {severities:3}  {entry.summary}")
+        line = f"{entry.key:{keys}}  {entry.kind:5}  {entry.category:{categories}}  {severities:3}  {entry.summary}"
+        print(_filled(line, len(line) - len(entry.summary)))
     return 0
 
 
 def _list_shelf(described: list[tuple[str, dict[str, object]]], *, as_json: bool) -> int:
-    """Print the things of a shelf, each as its line and as JSON."""
+    """Print the things of a shelf, each as its line, or one with all its facts; or as JSON."""
     if as_json:
         print(json.dumps([facts for _, facts in described], indent=2))
+        return 0
+    if len(described) == 1:
+        import yaml
+
+        ((_, facts),) = described
+        print(f"{facts['name']}: {facts['title']}")
+        held = {key: value for key, value in facts.items() if key not in ("name", "title") and value not in ({}, [])}
+        text = yaml.safe_dump(held, sort_keys=False, default_flow_style=None, width=_width() - 2)
+        print(textwrap.indent(text, "  "), end="")
         return 0
     names = max(len(str(facts["name"])) for _, facts in described)
     titles = [str(facts["title"]) for _, facts in described]
@@ -92,9 +104,16 @@ def _list_shelf(described: list[tuple[str, dict[str, object]]], *, as_json: bool
     return 0
 
 
+def _width() -> int:
+    """The terminal's columns; without a terminal, as in `perturb list | grep fog`, a line is one line."""
+    return max(shutil.get_terminal_size((_UNLIMITED, 24)).columns, 40)
+
+
 def _filled(text: str, indent: int) -> str:
     """A line in lines as wide as the terminal, the further ones indented."""
-    width = max(shutil.get_terminal_size((120, 24)).columns, 40)
+    if len(text) <= (width := _width()):
+        return text
+    indent = min(indent, width // 2)
     return textwrap.fill(text, width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False)
 
 

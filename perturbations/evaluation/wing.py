@@ -107,13 +107,13 @@ def _backbones() -> list[tuple[str, dict[str, object]]]:
 
 
 def _protocols() -> list[tuple[str, dict[str, object]]]:
-    """The line of each published protocol, with what the user must bring, and the same as JSON."""
+    """The line of each published protocol, with the keys that the user must set, and the same as JSON."""
     from perturbations.evaluation.protocols import registry
 
     titles = {name: entry.title for name, entry in registry.papers().items()}
     return [
         (
-            f"{entry.summary}; needs {', '.join(f'{key} ({what})' for key, what in entry.needs.items()) or 'nothing'}",
+            f"{entry.summary}; needs {', '.join(entry.needs) or 'nothing'}",
             {**asdict(entry), "title": titles[entry.paper]},
         )
         for entry in registry.protocols().values()
