@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from perturbations.base.errors import ConfigError
+from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.cli.main import main
 from perturbations.composed import manifests, official
 from perturbations.composed import planning as composed
-from perturbations.composed.language import caption_prompt, instruction_prompt, rewritten, temporal_prompt
+from perturbations.composed.language import (
+    caption_prompt,
+    instruction_prompt,
+    read_captions,
+    rewritten,
+    temporal_prompt,
+)
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.config import file as config_file
 from perturbations.models import language_model
@@ -94,6 +100,21 @@ def test_only_wanted_parts_change_and_equal_questions_are_asked_once() -> None:
     model = Told("Shake it.", yes=True)
     rewritten(replace(SPLIT, queries=(QUERY,) * 5), model)
     assert len(model.asked) == 3
+
+
+def test_captions_that_the_user_brings_stand_for_narrations(tmp_path: Path) -> None:
+    path = tmp_path / "lavila.csv"
+    path.write_text(f'clip_name,caption\n{QUERY.clip},"#C C shakes, then drops a ""sieve"""\nother,x\n')
+    model = Told("Changed.", yes=True)
+    (query,) = rewritten(SPLIT, model, ["modified_caption"], read_captions(path, SPLIT)).queries
+    assert model.asked == [caption_prompt('#C C shakes, then drops a "sieve"', QUERY.instruction)]
+    assert (query.modified_caption, query.caption_source) == ("Changed.", f"{model.source}, of given captions")
+    path.write_text("clip_name,caption\nother,x\nother,y\n")
+    with pytest.raises(AnnotationError, match=r"lavila\.csv, line 3: another caption of 'other'"):
+        read_captions(path, SPLIT)
+    path.write_text("clip_name,caption\nother,x\n")
+    with pytest.raises(AnnotationError, match="has no caption of 1 query clips, the first"):
+        read_captions(path, SPLIT)
 
 
 # --- a tiny model -----------------------------------------------------------------------------------------------------

@@ -83,6 +83,7 @@ def test_galleries_by_name() -> None:
     expected = {
         "global_rows": [(1, 2, 3, 4, 5, 6, 7, 8), (0, 2, 3, 4, 5, 6, 7, 8)],
         "global_distinct": [(1, 2, 3, 4, 5, 6, 7, 8), (0, 2, 3, 4, 5, 6, 7, 8)],
+        "global_targets": [(1, 2), (0, 2)],
         "local_released": [(1, 3, 4), (0, 2)],
         "local_full": [(1, 3, 4), (0, 2, 5, 6, 7)],
         "local_video": [(1, 2, 3, 4, 5, 6, 7, 8), (0, 2, 3, 4, 5, 6, 7, 8)],

@@ -15,12 +15,14 @@ import pytest
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
-from perturbations.composed import official
+from perturbations.composed import official, sources
 from perturbations.composed.audit import compare_galleries, compared
 from perturbations.composed.gallery_sets import gallery
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.composed.strategies import Packed, Score, ScoredModel, evaluate, settings
+from perturbations.config import file as config_file
 from perturbations.evaluation import stored_features
+from perturbations.plan import items
 
 POOL = tuple(PoolClip(clip_id=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
 QUERIES = (
@@ -50,6 +52,11 @@ def test_settings_are_those_that_the_features_allow() -> None:
         *(("reads", "text", words, "", "") for words in ("instruction", "gt")),
         *(("reads", "average", words, how, "") for words in ("instruction", "gt") for how in ("released", "unit")),
         *(("reads", "two_stage", words, "", "visual") for words in ("instruction", "gt")),
+        *(
+            ("reads", "two_stage_average", words, how, "visual")
+            for words in ("instruction", "gt")
+            for how in ("released", "unit")
+        ),
     }
     assert [s.strategy for s in settings([LOOKS])] == ["visual"]
     alone = [s for s in settings([READS], words=["gt"]) if s.strategy == "two_stage"]
@@ -85,6 +92,11 @@ def test_methods_are_named_by_what_is_compared_of_one_size() -> None:
         "visual",
         *(f"{how}, {words}" for how in ("text", "average released", "average unit") for words in ("instruction", "gt")),
         *(f"two_stage looks visual, {words}" for words in ("instruction", "gt")),
+        *(
+            f"two_stage_average looks visual {how}, {words}"
+            for how in ("released", "unit")
+            for words in ("instruction", "gt")
+        ),
     }
     assert "two_stage visual, gt" in {method for method, _ in scored(READS)}
     with pytest.raises(ConfigError, match="looks: the features of clips are 7 x 8; expected 8 x 8"):
@@ -141,7 +153,7 @@ def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_
         f"{model}@{gallery}" for model in ("reads", "looks") for gallery in galleries[1:]
     }
     # The captions that TF-CVR needs are empty in these annotations.
-    assert {method for _, method in results.index if method.startswith("two_stage")} == {
+    assert {method for _, method in results.index if method.startswith("two_stage ")} == {
         "two_stage looks visual, instruction",
         "two_stage looks visual, gt",
     }
@@ -179,6 +191,74 @@ def test_perturbed_queries_are_scored_from_folders(files: dict[str, str], tmp_pa
     assert (fog["recall_at_1"], fog["queries"]) == (100, 2)
     ocr = results[(results["perturbation"] == "ocr") & (results["method"] == "text, instruction")].iloc[0]
     assert (ocr["recall_at_1"], ocr["queries"], ocr["missing_queries"]) == (100, 2, 1)
+
+
+def test_another_models_shortlists_are_ranked_by_the_average_and_by_given_similarities(
+    files: dict[str, str], tmp_path: Path
+) -> None:
+    """With a preset, whose published values stand beside those of its name."""
+    named = {"queries": np.array([f"{n:06d}" for n in range(3)]), "gallery": np.array([c.clip_id for c in POOL])}
+    np.savez(tmp_path / "s.npz", similarities=EYE[[1, 2, 7]], **named)
+    about = ["--split", "SPLIT", "--dataset", "egocvr", "--protocol", "egocvr_table_1", "--galleries", "global_rows"]
+    first = ["--first-stage", "LanguageBind", "CLIPS"]
+    assert called(files, *about, *first, "--model", "EgoVLPv2") == 0
+    methods = {*read_manifest(tmp_path / "out/results.parquet")["method"]}
+    assert "two_stage_average LanguageBind visual released, instruction" in methods
+    crossed = ["score", "--similarities", str(tmp_path / "s.npz"), "--direction", "composed", "-o", files["OUT"]]
+    words = [files.get(word, word) for word in (*crossed, *about, *first, "--model", "BLIP_CoVR")]
+    assert main(words) == 0
+    results = read_manifest(tmp_path / "out/results.parquet").query("method != 'random'").set_index("method")
+    assert results["recall_at_1"].round().to_dict() == {
+        "cross_attention": 67,
+        "two_stage_cross_attention LanguageBind visual": 67,
+    }
+    assert "beside Table 1: egocvr, BLIP_CoVR" in (tmp_path / "out/report.html").read_text()
+    np.savez(tmp_path / "s.npz", similarities=EYE[:2], **{**named, "queries": named["queries"][:2]})
+    assert main(words) == 1
+
+
+WEBVID = """pth1,pth2,txt1,txt2,edit,scores
+1/a,1/b,A red kite,A blue kite,Make it blue,"[0.5, 0.5]"
+1/b,1/a,A blue kite,A red kite,make it red,[]
+2/c,1/a,"A dog, running",A red kite,turn it into a kite,[]
+2/c,,A dog,,,[]
+"""
+
+
+def test_webvid_covr_retrieves_from_the_targets_without_the_querys_video(
+    files: dict[str, str], tmp_path: Path, caplog: Any
+) -> None:
+    path = tmp_path / "webvid8m-covr_test.csv"
+    path.write_text(WEBVID)
+    split = sources.of_file(path)
+    assert [[split.pool[row].clip_id for row in rows] for rows in gallery(split, "global_targets")] == [
+        ["1/b"],
+        ["1/a"],
+        ["1/a", "1/b"],
+    ]
+    assert "not a query: a row needs pth1, pth2 and edit (webvid8m-covr_test.csv, line 5)" in caplog.text
+    dataset = config_file.parse(
+        {
+            "datasets": {"webvid": {"adapter": "webvid_covr", "annotations": str(path), "videos": str(tmp_path)}},
+            "suites": {"mlvp": {}},
+        }
+    ).datasets["webvid"]
+    listing = items.read("webvid", dataset)
+    assert {item.item_id: (item.files, item.texts) for item in listing.items} == {
+        "1/a": (("1/a.mp4",), ("A red kite",)),
+        "1/b": (("1/b.mp4",), ("A blue kite",)),
+        "2/c": (("2/c.mp4",), ("A dog, running",)),
+    }
+    source = sources.source_of("webvid_covr")
+    assert source is not None
+    assert source.split(dataset, listing, 0, "webvid") == split
+    stored_features.write(tmp_path / "clips.npz", ["1/a", "1/b", "2/c"], EYE[:3])
+    stored_features.write(tmp_path / "texts.npz", ["Make it blue", "make it red", "turn it into a kite"], EYE[:3])
+    about = ["--split", str(path), "--words", "instruction", "--dataset", "webvid_covr", "--model", "BLIP"]
+    assert called(files, *about, "--protocol", "egocvr_table_S2", "--shortlist", "20") == 0
+    results = read_manifest(tmp_path / "out/results.parquet").query("gallery_name == 'global_targets'")
+    assert {*results["queries"]} == {1}  # of one other target there is nothing to choose
+    assert "beside Table S2" in (tmp_path / "out/report.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,8 @@ from perturbations.evaluation.page.published_section import Beside
 from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.protocols import cells, registry
 from perturbations.evaluation.stated import DATASET, StatedModel
-from perturbations.plan import caption_recipes
+from perturbations.plan import caption_recipes, mixes
+from perturbations.retrieval.composed import GIVEN
 from perturbations.suites import published
 from perturbations.suites.published import SPLITS, Published
 
@@ -105,16 +106,19 @@ def results(name: str, adapter: str) -> list[Row]:
 
 
 def composed(protocol: registry.EvaluationProtocol, adapter: str) -> Iterator[Row]:
-    """Every way to use a query in every gallery; LanguageBind makes the shortlists of another model's texts."""
+    """Every way to use a query in every gallery; LanguageBind makes the shortlists of the others."""
     nothing, wanted = np.zeros((1, 1), np.float32), protocol.composed
     for model in models(protocol, adapter):
         texts = dict.fromkeys(wanted["words"], nothing)
         own = strategies.ScoredModel(model["model"], nothing, texts)
         first = strategies.ScoredModel("LanguageBind", nothing, texts)
-        each = [own] if model["model"] != "EgoVLPv2" else [own, first]
-        ways = {way.method for several in ([own], [*each][::-1]) for way in strategies.settings(several)}
+        crossed = strategies.ScoredModel(model["model"], nothing, similarities=nothing)
+        others = [] if model["model"] == first.name else [[first, own]]
+        ways = {way.method for several in ([own], *others) for way in strategies.settings(several)}
+        for several in ([crossed], [first, crossed]):
+            ways |= {way.method for way in strategies.settings(several, strategies=GIVEN)}
         for gallery, way, frames in product(wanted["galleries"], sorted({*ways, "random"}), ("mean", "middle")):
-            given = json.dumps({"frames": frames, "shortlist": 15, "deduplicate": False})
+            given = json.dumps({"frames": frames, "shortlist": wanted["shortlist"], "deduplicate": False})
             key = {"model_key": f"{model['model_key']} {frames}@{gallery}", "gallery_name": gallery, "method": way}
             columns = {**model, **key, **CLEAN, "parameters": given, "protocol": protocol.name}
             yield a_row(direction="composed", seed=0, **columns)
@@ -128,7 +132,7 @@ def reached(rows: list[Row], name: str) -> list[Beside]:
     return found
 
 
-MIXES = {("hat_vtr", "17"): "mixed_severity", ("hat_vtr", "18"): "mixed_types"}
+MIXES = {("hat_vtr", "17"): "mixed_severity", ("hat_vtr", "18"): mixes.PER_BATCH}
 GROUPS: dict[str, list[str]] = {
     **{name: [] for name in ("all", "avg6", "multimodal")},
     "all but DropText and Positional": ["AddText", "Bias", "ChangeChar", "TextStyle"],
@@ -151,7 +155,7 @@ def run_of(own: Beside) -> tuple[object, ...]:
     """The run that a number is of."""
     key = own.key
     if key.gallery != DATASET:
-        given = json.dumps({"frames": key.frames, "shortlist": 15, "deduplicate": False})
+        given = json.dumps({"frames": key.frames, "shortlist": key.shortlist, "deduplicate": False})
         return own.model, key.gallery, key.method, given, 0
     given = method_settings.parameters_of(key.method, dict(key.changed), own.cell.direction)
     return own.model, key.gallery, key.method, given, PUBLISHED_SEED if key.seed is None else key.seed
@@ -232,8 +236,9 @@ def test_complete_results_reach_each_cell_once_with_the_mean_of_its_scenarios(na
         ("hat_vtr_table_7", "hatvtr", {"parameters": json.dumps({"hsm_rerank": False})}),
         ("hat_vtr_table_11", "hatvtr", {"seed": 43}),
         ("hat_vtr_table_18", "none", {"share": 0.3}),
-        ("hat_vtr_table_18", "none", {"mix": None}),
+        ("hat_vtr_table_18", "none", {"mix": "mixed_types"}),
         ("egocvr_table_1", "visual", {"gallery_name": "global_distinct"}),
+        ("egocvr_table_S2", "two_stage visual, tfcvr", {"parameters": json.dumps({"frames": "mean", "shortlist": 15})}),
         ("egocvr_table_1", "visual", {"parameters": json.dumps({"frames": "mean", "deduplicate": True})}),
         ("msrvtt_p_table_2", "none", {"model": "CLIP"}),
         ("msrvtt_p_table_2", "none", {"side": "query"}),

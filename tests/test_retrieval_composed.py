@@ -75,6 +75,18 @@ def test_two_stages_order_the_shortlist_which_may_be_another_models() -> None:
     other = {"filter_gallery": np.repeat(np.eye(3), [5, 5, 10], axis=0), "filter_visual": np.eye(3)[2:]}
     assert places("two_stage", [[4]], shortlist=10, **other) == [0]
     assert places("two_stage", [[10]], shortlist=10, **other) == [1]
+    assert places("two_stage_average", [[19]], shortlist=99) == places("average", [[19]])
+    assert places("two_stage_average", [[4]], shortlist=10, **other) == [0]
+
+
+def test_similarities_are_taken_as_they_are_and_within_a_shortlist() -> None:
+    given = {"similarities": -np.arange(20.0)[None], "text": None, "visual": None}
+    assert places("cross_attention", [[4]], **given) == [4]
+    other = {"filter_gallery": np.repeat(np.eye(3), [5, 5, 10], axis=0), "filter_visual": np.eye(3)[2:]}
+    assert places("two_stage_cross_attention", [[12]], shortlist=10, **given, **other) == [3]
+    assert places("two_stage_cross_attention", [[4]], shortlist=10, **given, **other) == [0]
+    with pytest.raises(ValueError, match="similarities of 1 queries with 20 clips are needed"):
+        places("cross_attention", [[4]], similarities=np.zeros((20, 1)))
 
 
 @given(st.data())

@@ -100,9 +100,16 @@ def _of_video(split: Split) -> Callable[[ComposedQuery], Rows]:
     return rows
 
 
+def _of_targets(split: Split) -> tuple[Rows, Callable[[ComposedQuery], Rows]]:
+    rows = {split.last[name] for query in split.queries for name in query.targets}
+    names = _of_names(split)[1]
+    return tuple(sorted(rows)), lambda query: tuple(row for row in names(query) if row in rows)
+
+
 _GLOBAL: Final[dict[str, tuple[str, Callable[[Split], tuple[Rows, Callable[[ComposedQuery], Rows]]]]]] = {
     "global_rows": ("every row but the query's; a name that repeats counts as often", _of_rows),
     "global_distinct": ("every clip but the query's, each name once", _of_names),
+    "global_targets": ("every target clip but the query's, each once: WebVid-CoVR's", _of_targets),
 }
 _LOCAL: Final[dict[str, tuple[str, Callable[[Split], Callable[[ComposedQuery], Rows]]]]] = {
     "local_released": (

@@ -61,7 +61,8 @@ def _written(split: Split, writer: str) -> Split:
     settings = Writer.model_validate_json(writer)
     device = job_environment.current().device()
     model = language_model.load(settings.model, revision=settings.revision, device=device, dtype=settings.dtype)
-    return language.rewritten(split, model, settings.parts)
+    captions = None if settings.captions is None else language.read_captions(settings.captions, split)
+    return language.rewritten(split, model, settings.parts, captions)
 
 
 def _composed_features(

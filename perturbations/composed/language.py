@@ -11,9 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, Protocol
 
+from perturbations.base.errors import AnnotationError, short
 from perturbations.composed.modifications import ComposedQuery, ModificationKind, Split
+from perturbations.datasets import parsing
+from perturbations.datasets.listing import at
 
 _PARTS = ("instruction", "kind", "modified_caption")
 """What a language model can write into a split."""
@@ -68,14 +72,36 @@ def _few_shot(name: str, examples: Sequence[Mapping[str, str]], keys: Sequence[s
     return "\n\n".join([_prompts()[name]["prompt"], *blocks, f"{question}\n{names[keys[-1]]}:"])
 
 
-def rewritten(split: Split, model: _Answers, parts: Sequence[str] = _PARTS) -> Split:
+def read_captions(path: Path, split: Split) -> dict[str, str]:
+    """The captions of a split's query clips by a captioner, from a CSV of `clip_name` and `caption`.
+
+    Raises `AnnotationError` where a query clip has none, or a clip has two.
+    """
+    captions: dict[str, str] = {}
+    for place, row in parsing.table(path, ("clip_name", "caption")):
+        try:
+            own = parsing.checked_row(row, ("clip_name", "caption"), (), caption="caption")
+        except ValueError as error:
+            raise AnnotationError(f"{path}, {at(place)}: {error}") from None
+        text = own["caption"].strip()
+        if text and captions.setdefault(own["clip_name"], text) != text:
+            raise AnnotationError(f"{path}, {at(place)}: another caption of {short(own['clip_name'])}")
+    if lacking := [query.clip for query in split.queries if query.clip not in captions]:
+        raise AnnotationError(f"{path} has no caption of {len({*lacking})} query clips, the first {short(lacking[0])}")
+    return captions
+
+
+def rewritten(
+    split: Split, model: _Answers, parts: Sequence[str] = _PARTS, captions: Mapping[str, str] | None = None
+) -> Split:
     """The split with parts that a language model wrote; each query says so in its sources.
 
-    An instruction needs both narrations, a modified caption the query clip's narration: where they are missing, or the
-    model answers nothing, the query keeps what it has. Labels are of the new instructions.
+    An instruction needs both narrations, a modified caption the query clip's narration, or its caption in `captions`:
+    where they are missing, or the model answers nothing, the query keeps what it has. Labels are of the new
+    instructions.
     """
     remembered = _Remembered(model)
-    return replace(split, queries=tuple(_rewritten(query, remembered, parts) for query in split.queries))
+    return replace(split, queries=tuple(_rewritten(query, remembered, parts, captions) for query in split.queries))
 
 
 class _Remembered:
@@ -87,7 +113,9 @@ class _Remembered:
         self.says_yes: Callable[[str], bool] = cache(model.says_yes)
 
 
-def _rewritten(query: ComposedQuery, model: _Answers, parts: Sequence[str]) -> ComposedQuery:
+def _rewritten(
+    query: ComposedQuery, model: _Answers, parts: Sequence[str], captions: Mapping[str, str] | None
+) -> ComposedQuery:
     if "instruction" in parts and query.narration and query.target_narration:
         text = model.answer(instruction_prompt(query.narration, query.target_narration))
         if text:
@@ -95,8 +123,10 @@ def _rewritten(query: ComposedQuery, model: _Answers, parts: Sequence[str]) -> C
     if "kind" in parts:
         kind: ModificationKind = "temporal" if model.says_yes(temporal_prompt(query.instruction)) else "object"
         query = replace(query, kind=kind, kind_source=model.source)
-    if "modified_caption" in parts and query.narration:
-        text = model.answer(caption_prompt(query.narration, query.instruction))
+    caption = query.narration if captions is None else captions[query.clip]
+    if "modified_caption" in parts and caption:
+        text = model.answer(caption_prompt(caption, query.instruction))
         if text:
-            query = replace(query, modified_caption=text, caption_source=model.source)
+            source = model.source if captions is None else f"{model.source}, of given captions"
+            query = replace(query, modified_caption=text, caption_source=source)
     return query

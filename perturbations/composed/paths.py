@@ -26,7 +26,11 @@ def annotation_files(config: configuration.Config, dataset: str) -> list[str]:
     composed.check(config, dataset)
     source = source_of(config.datasets[dataset].adapter)
     assert source is not None
-    return [without_braces(f"datasets.{dataset}.annotations", path) for path in source.files(config.datasets[dataset])]
+    named = [(f"datasets.{dataset}.annotations", path) for path in source.files(config.datasets[dataset])]
+    writer = config.composed.language_model
+    if writer is not None and writer.captions is not None:
+        named.append(("composed.language_model.captions", writer.captions))
+    return [without_braces(key, path) for key, path in named]
 
 
 def folder(dataset: str) -> str:

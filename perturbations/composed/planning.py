@@ -158,6 +158,7 @@ class SplitSettings(Record):
 def split_settings(config: configuration.Config, dataset: str) -> str:
     """The settings of a dataset's split, as JSON."""
     writer = config.composed.language_model
+    unnamed = {"captions"} if writer is not None and writer.captions is None else None
     own = config.datasets[dataset]
     settings = SplitSettings(
         version=1,
@@ -167,7 +168,7 @@ def split_settings(config: configuration.Config, dataset: str) -> str:
         seed=config.seed,
         galleries=config.composed.galleries,
         deduplicate=config.composed.deduplicate,
-        language_model=None if writer is None else writer.model_dump_json(),
+        language_model=None if writer is None else writer.model_dump_json(exclude=unnamed),
     )
     return settings.text
 

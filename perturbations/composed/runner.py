@@ -25,7 +25,7 @@ from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.evaluation.stored_features import Floats
 from perturbations.manifest.columns import row_from
 from perturbations.manifest.kinds import ClipRow, TextRow
-from perturbations.retrieval.composed import AVERAGES, NOT_RETRIEVED, SHORTLIST, Average, Half, Strategy
+from perturbations.retrieval.composed import AVERAGES, NOT_RETRIEVED, SHORTLIST, TWO_STAGE, Average, Half, Strategy
 from perturbations.suites import registry
 
 if TYPE_CHECKING:
@@ -296,9 +296,9 @@ def _chosen(features: Features, names: Sequence[str]) -> Floats:
 
 def _is_affected(setting: ScoredSetting, scenario: ComposedScenario) -> bool:
     """Whether a scenario's perturbation changes the result."""
-    halves = {setting.strategy, setting.shortlist_strategy}
-    if setting.strategy == "two_stage":
-        halves.add("text")
+    halves: set[str] = {setting.strategy, setting.shortlist_strategy}
+    if setting.strategy.startswith(TWO_STAGE):
+        halves.add(setting.strategy.removeprefix(TWO_STAGE).removeprefix("_") or "text")
     by_clip, by_words = bool(halves & {"visual", "average"}), bool(halves & {"text", "average"})
     return (scenario.clips is None or by_clip) and (scenario.instructions is None or by_words)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
@@ -38,6 +39,11 @@ class Writer(Strict):
     model: ModelName = Field(description="its name, which was downloaded before, or its folder")
     revision: str | None = Field(None, description="its commit, or the `sha256:...` of a folder's weights")
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of its weights")
+    captions: Path | None = Field(
+        None,
+        description="a captioner's captions of the query clips, such as LaViLa's: a CSV of clip_name and caption, from "
+        "which changed captions are made; the default is the narrations",
+    )
     parts: tuple[Literal["instruction", "kind", "modified_caption"], ...] = Field(
         ("instruction", "kind", "modified_caption"),
         min_length=1,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from perturbations.composed import official
+from perturbations.composed import official, webvid
 from perturbations.composed.builder import build
 from perturbations.composed.instructions import words_of
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
@@ -138,7 +138,13 @@ _OF_ADAPTERS = {
         files=lambda dataset: (annotations_of(dataset), pool_of(dataset)),
         target="egocvr",
     ),
+    "webvid_covr": _SplitSource(split=lambda dataset, *_: webvid.read(annotations_of(dataset))),
 }
+
+
+def of_file(path: Path) -> Split:
+    """The split of an annotation file of EgoCVR or WebVid-CoVR. Raises `AnnotationError`."""
+    return webvid.read(path) if webvid.is_of(path) else official.read(path)
 
 
 def source_of(adapter: str) -> _SplitSource | None:

@@ -13,7 +13,7 @@ import numpy as np
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean, short
 from perturbations.base.records import canonical
-from perturbations.composed import gallery_sets, manifests, official
+from perturbations.composed import gallery_sets, manifests, sources
 from perturbations.composed import runner as composed_runner
 from perturbations.composed.audit import compared
 from perturbations.composed.modifications import Split
@@ -24,7 +24,7 @@ from perturbations.evaluation.feature_sets import FeatureScenario, FeatureSet
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import RankRow, ResultRow
 from perturbations.evaluation.stored_features import Floats, PooledAs, StoredFeatures
-from perturbations.retrieval.composed import GLOBAL_KS, LOCAL_KS
+from perturbations.retrieval.composed import GIVEN, GLOBAL_KS, LOCAL_KS
 from perturbations.suites import registry
 
 _log = logging.getLogger("perturbations")
@@ -36,43 +36,79 @@ def score(options: argparse.Namespace) -> int:
 
     Raises `AnnotationError` for features that are missing or do not fit, `ConfigError` for unknown names.
     """
-    if options.split is None or options.relevant is not None or options.similarities is not None:
+    if options.split is None or options.relevant is not None:
         raise ConfigError("--direction composed needs --split, which says what answers a query, and no --relevant")
     path: Path = options.split
-    split = manifests.read(path)[0] if path.is_dir() else official.read(path)
+    split = manifests.read(path)[0] if path.is_dir() else sources.of_file(path)
     for comparison in compared(split):
         print(shown.line(comparison.words()))
-    texts, clips = feature_sets.located(options.queries), feature_sets.located(options.gallery)
-    rows, ranks = _scored(split, texts, clips, options)
+    rows, ranks = _results(split, options)
     for row in rows:
         ks = GLOBAL_KS if "@global" in row.model_key else LOCAL_KS
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
         scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
         print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({row.queries:,} queries)"))
-    score_command.write(options.output, rows, ranks, None)
+    score_command.write(options.output, rows, ranks, options.protocol)
     return 0
 
 
-def _scored(
-    split: Split, texts: FeatureSet, clips: FeatureSet, wanted: argparse.Namespace
-) -> tuple[list[ResultRow], list[RankRow]]:
+_Results = tuple[list[ResultRow], list[RankRow]]
+_Case = tuple[ComposedScenario, ScoredModel, Split]
+
+
+def _results(split: Split, wanted: argparse.Namespace) -> _Results:
     """The results and ranks of features, in every way and gallery that is wanted: clean ones, and perturbed queries.
+
+    Of similarities, whose model has no feature of a query: as they are, and with the first stage's shortlists.
+    """
+    if wanted.similarities is not None:
+        model = _given(wanted.model, split, wanted.similarities)
+        return _scored(split, _models(split, model, [], wanted), [(ComposedScenario(), model, split)], [], wanted)
+    texts, clips = feature_sets.located(wanted.queries), feature_sets.located(wanted.gallery)
+    if wanted.first_stage and (texts.perturbed or clips.perturbed):
+        raise ConfigError("--first-stage is of clean queries: its own features of perturbed ones are not known")
+    words = _words(split, wanted.words) if {*wanted.strategies} != {"visual"} else []
+    model = _model(wanted.model, split, clips.clean, texts.clean, words, wanted.frames)
+    models = _models(split, model, words, wanted)
+    return _scored(split, models, _cases(split, texts, clips, model, wanted), words, wanted)
+
+
+def _given(name: str, split: Split, path: Path) -> ScoredModel:
+    """A model of cross-attention by its similarities of queries, by their ids, with clips, by their names."""
+    held = stored_features.read_similarities(path)
+    clips = [clip.clip_id for clip in split.pool]
+    places = []
+    for wanted, own, what in (
+        ([query.query_id for query in split.queries], held.ids, "queries"),
+        (clips, held.gallery, "clips"),
+    ):
+        place = {name: number for number, name in enumerate(own)}
+        if lacking := [name for name in dict.fromkeys(wanted) if name not in place]:
+            raise AnnotationError(f"{path} lacks {len(lacking):,} {what} of the split, the first {short(lacking[0])}")
+        places.append([place[name] for name in wanted])
+    rows = np.asarray(held.rows[np.ix_(*places)], np.float32)
+    return ScoredModel(name, np.zeros((len(clips), 1), np.float32), similarities=rows)
+
+
+def _models(split: Split, model: ScoredModel, words: Sequence[str], wanted: argparse.Namespace) -> list[ScoredModel]:
+    """The model, after that which makes shortlists."""
+    if not wanted.first_stage:
+        return [model]
+    name, *paths = wanted.first_stage
+    if name == model.name or len(paths) not in (1, 2):
+        raise ConfigError("--first-stage: give a name of its own, a file of clips, and perhaps one of texts")
+    texts = Path(paths[1]) if len(paths) > 1 else None
+    return [_model(name, split, Path(paths[0]), texts, words, wanted.frames), model]
+
+
+def _cases(
+    split: Split, texts: FeatureSet, clips: FeatureSet, model: ScoredModel, wanted: argparse.Namespace
+) -> list[_Case]:
+    """What is perturbed: nothing, the queries' clips, or their instructions, with the features of those that there are.
 
     `texts` are by the text, perturbed instructions by the query's id; `clips` by name. Perturbed clips are queries'.
     """
-    words = _words(split, wanted.words) if {*wanted.strategies} != {"visual"} else []
-    names = _galleries(split, wanted.galleries)
-    model = _model(wanted.model, split, clips.clean, texts.clean, words, wanted.frames)
-    models = [model]
-    if wanted.first_stage:
-        name, *paths = wanted.first_stage
-        if name == model.name or len(paths) not in (1, 2):
-            raise ConfigError("--first-stage: give a name of its own, a file of clips, and perhaps one of texts")
-        first_texts = Path(paths[1]) if len(paths) > 1 else None
-        models.insert(0, _model(name, split, Path(paths[0]), first_texts, words, wanted.frames))
-        if texts.perturbed or clips.perturbed:
-            raise ConfigError("--first-stage is of clean queries: its own features of perturbed ones are not known")
-    cases: list[tuple[ComposedScenario, ScoredModel, Split]] = [(ComposedScenario(), model, split)]
+    cases: list[_Case] = [(ComposedScenario(), model, split)]
     for scenario, path in clips.perturbed.items():
         held = stored_features.read(path, frames=wanted.frames).unique()
         part = _available(split, held, by_clip=True)
@@ -89,6 +125,17 @@ def _scored(
         rows = stored_features.rows_of_ids(held, [query.query_id for query in part.queries])
         own = replace(model, texts={"instruction": rows})
         cases.append((ComposedScenario(instructions=_shift(scenario)), own, part))
+    return cases
+
+
+def _scored(
+    split: Split,
+    models: Sequence[ScoredModel],
+    cases: Sequence[_Case],
+    words: Sequence[str],
+    wanted: argparse.Namespace,
+) -> _Results:
+    names = _galleries(split, wanted.galleries)
     results: list[ResultRow] = []
     ranks: list[RankRow] = []
     for scenario_settings, own, part in cases:
@@ -99,7 +146,7 @@ def _scored(
             scenario_settings,
             composed_runner.Ways(
                 galleries=names,
-                strategies=wanted.strategies,
+                strategies=wanted.strategies if wanted.similarities is None else GIVEN,
                 words=words,
                 deduplicate=wanted.deduplicate,
                 shortlist=wanted.shortlist,
@@ -109,6 +156,7 @@ def _scored(
                 "dataset": wanted.dataset,
                 "listed_sha256": composed_runner.listed_sha256(split),
                 "setting": "features",
+                "protocol": wanted.protocol,
                 "backend": canonical({"retrieval": "features"}),
                 "checkpoint_sha256": "",
                 "tools": canonical({"numpy": np.__version__}),

@@ -20,9 +20,11 @@ from perturbations.composed.modifications import Split
 from perturbations.retrieval.composed import (
     AVERAGES,
     FEWEST,
+    GIVEN,
     HALVES,
     SHORTLIST,
     STRATEGIES,
+    TWO_STAGE,
     Average,
     Half,
     Strategy,
@@ -32,7 +34,10 @@ from perturbations.retrieval.composed import (
 
 _Floats = NDArray[np.float32]
 
-_AS_RELEASED = ("global_rows", "global_distinct", "local_released", "global_official", "local_official")
+_AS_RELEASED = (
+    *("global_rows", "global_distinct", "global_targets", "local_released"),
+    *("global_official", "local_official"),
+)
 """Galleries in which a query without any target is a miss, as in the authors' code; in others it is left out."""
 
 KS = (1, 2, 3, 5, 10, 50, 100)
@@ -59,12 +64,15 @@ class ScoredModel:
         clips: float32, one row per row of the split's pool x D.
         texts: float32, one row per query x D, by `WORDS`; empty for a model of clips alone.
         queries: the queries' clips, one row per query x D, where they differ from the gallery's, as perturbed ones do.
+        similarities: queries x rows of the pool, of a model that has no feature of a query; its `clips` count for
+            nothing.
     """
 
     name: str
     clips: _Floats
     texts: Mapping[str, _Floats] = field(default_factory=dict)
     queries: _Floats | None = None
+    similarities: _Floats | None = None
 
     def visual(self, split: Split) -> _Floats:
         """The features of the queries' clips."""
@@ -149,14 +157,19 @@ def settings(
     averages: Sequence[Average] = AVERAGES,
     shortlist_strategies: Sequence[Half] = HALVES,
 ) -> Iterator[ScoredSetting]:
-    """Every setting that the models' features allow: the first model makes shortlists, the last one ranks them."""
+    """Every setting that the models' features allow: the first model makes shortlists, the last one ranks them.
+
+    Only another model's shortlists are ranked by anything but text.
+    """
     first, last = models[0], models[-1]
     for strategy in strategies:
-        if strategy == "two_stage":
-            for text, half in product(_known(last, words), shortlist_strategies):
+        if strategy.startswith(TWO_STAGE):
+            if strategy != TWO_STAGE and first is last:
+                continue
+            for text, half in product([""] if strategy in GIVEN else _known(last, words), shortlist_strategies):
                 if half != "visual" and text not in first.texts:
                     continue
-                for average in _averages(half, averages):
+                for average in _averages(half if half == "average" else strategy, averages):
                     yield ScoredSetting(
                         model=last.name,
                         strategy=strategy,
@@ -167,13 +180,15 @@ def settings(
                     )
             continue
         for model in models:
-            texts = [""] if strategy == "visual" else _known(model, words)
+            if (strategy in GIVEN) != (model.similarities is not None):
+                continue
+            texts = [""] if strategy in ("visual", *GIVEN) else _known(model, words)
             for text, average in product(texts, _averages(strategy, averages)):
                 yield ScoredSetting(model=model.name, strategy=strategy, words=text, average=average)
 
 
 def _averages(strategy: str, averages: Sequence[Average]) -> Sequence[Average | Literal[""]]:
-    return averages if strategy == "average" else ("",)
+    return averages if strategy.endswith("average") else ("",)
 
 
 def _known(model: ScoredModel, words: Sequence[str]) -> list[str]:
@@ -252,8 +267,9 @@ def _places(
         galleries,
         gallery=model.clips,
         targets=targets,
-        visual=model.visual(split) if setting.strategy in ("visual", "average") else None,
+        visual=model.visual(split) if setting.strategy.endswith(("visual", "average")) else None,
         text=model.texts.get(setting.words),
+        similarities=model.similarities,
         average=setting.average or "released",
         shortlist=shortlist,
         filter_gallery=first.clips,

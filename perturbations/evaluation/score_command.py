@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perturbations.evaluation.rows import RankRow, ResultRow
 
 _WORDS = ("instruction", "tfcvr", "gt")
-_STRATEGIES = ("text", "visual", "average", "two_stage")
+_STRATEGIES = ("text", "visual", "average", "two_stage", "two_stage_average")
 
 
 def add(commands: Commands) -> None:
@@ -69,7 +69,9 @@ def add(commands: Commands) -> None:
         "-o", "--output", type=Path, default=Path("scored"), help="the folder of results, ranks and page"
     )
     composed = parser.add_argument_group("composed retrieval")
-    composed.add_argument("--split", type=Path, help="egocvr_annotations.csv, or a folder of a split's manifests")
+    composed.add_argument(
+        "--split", type=Path, help="the CSV of EgoCVR or WebVid-CoVR, or a folder of a split's manifests"
+    )
     composed.add_argument(
         "--first-stage",
         nargs="+",

@@ -83,6 +83,7 @@ class StatedKey:
         seed: of the order of queries.
         gallery: the name of a composed gallery; in other retrieval that of `DATASET`.
         frames: "mean" or "middle" in composed retrieval; "" in other.
+        shortlist: clips that the first of two stages keeps.
         batch_size: of methods that adapt.
     """
 
@@ -96,6 +97,7 @@ class StatedKey:
     seed: int | None = None
     gallery: str = DATASET
     frames: str = ""
+    shortlist: int = 15
     batch_size: int | None = None
 
 
@@ -231,11 +233,8 @@ def is_of(key: StatedKey, row: Mapping[str, Any]) -> bool:
     return key.model is None or _is_model(key.model, row, composed=composed)
 
 
-_SHORTLIST = 15
-
-
 def _as_stored(key: StatedKey, row: Mapping[str, Any]) -> bool:
     """Whether composed results are of the clips' frames that a key states, and of galleries as released."""
     given = json.loads(row["parameters"] or "{}")
-    stages = given.get("shortlist") == _SHORTLIST or "two_stage" not in key.method
+    stages = given.get("shortlist") == key.shortlist or "two_stage" not in key.method
     return stages and given.get("frames") == key.frames and given.get("deduplicate") is False

@@ -7,7 +7,7 @@ among those near the query, and the ways to use the two halves of a query.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,15 @@ from perturbations.retrieval.matrices import Scores2D
 from perturbations.retrieval.scoring import feature_rows, products, unit
 
 Half = Literal["text", "visual", "average"]
-Strategy = Literal["text", "visual", "average", "two_stage"]
+Given = Literal["cross_attention", "two_stage_cross_attention"]
+Strategy = Literal["text", "visual", "average", "two_stage", "two_stage_average"] | Given
 Average = Literal["released", "unit"]
 HALVES: tuple[Half, ...] = ("text", "visual", "average")
-STRATEGIES: tuple[Strategy, ...] = (*HALVES, "two_stage")
+STRATEGIES: tuple[Strategy, ...] = (*HALVES, "two_stage", "two_stage_average")
+GIVEN: tuple[Given, ...] = ("cross_attention", "two_stage_cross_attention")
+"""Strategies of similarities that a model gives as they are."""
+TWO_STAGE = "two_stage"
+"""How strategies of two stages begin; the rest says what the second compares, and text has no name."""
 AVERAGES: tuple[Average, ...] = ("released", "unit")
 SHORTLIST = 15
 """Clips that the first of two stages keeps: EgoCVR, Sec. 5.2."""
@@ -39,6 +44,7 @@ def composed_places(
     targets: Sequence[Sequence[int]],
     visual: Scores2D | None = None,
     text: Scores2D | None = None,
+    similarities: Scores2D | None = None,
     average: Average = "released",
     shortlist: int = SHORTLIST,
     filter_gallery: Scores2D | None = None,
@@ -53,12 +59,15 @@ def composed_places(
 
     Args:
         strategy: "text" and "visual" compare one half of the query; "average" the mean of both; "two_stage" keeps the
-            `shortlist` candidates that `filter_strategy` ranks first, and ranks those by the text.
+            `shortlist` candidates that `filter_strategy` ranks first, and ranks those by the text; "two_stage_average"
+            ranks them by the mean of both halves; "cross_attention" and "two_stage_cross_attention" take
+            `similarities`.
         galleries: each query's candidates, positions in `gallery`, by the galleries' names: scores are computed once
             for all of them. A position may repeat, and then counts as often.
         gallery: features of the clips, N x D, as stored: all comparisons are by cosine.
         targets: each query's targets, positions in `gallery`; the best one counts.
         visual, text: features of the queries' clips and words, queries x D.
+        similarities: queries x N, of a model that has no feature of a query.
         average: "released" adds the clip's features as stored to the words' of unit length, as the authors' code
             does, so that long features outweigh the words; "unit" brings both to unit length first.
         shortlist: how many candidates the first stage keeps.
@@ -74,10 +83,15 @@ def composed_places(
     for candidates in galleries.values():
         if len(targets) != len(candidates):
             raise ValueError(f"targets of {len(targets)} queries, and candidates of {len(candidates)}")
-    half: Half = "text" if strategy == "two_stage" else strategy
-    compared = _Compared(half, gallery, visual, text, average, len(targets))
+    size = len(np.asarray(gallery))
+    compared: _Compared | _Given
+    if strategy in GIVEN:
+        compared = _Given(similarities, len(targets), size)
+    else:
+        half = cast("Half", strategy.removeprefix(TWO_STAGE).removeprefix("_") or "text")
+        compared = _Compared(half, gallery, visual, text, average, len(targets))
     chosen = None
-    if strategy == "two_stage":
+    if strategy.startswith(TWO_STAGE):
         chosen = _Compared(
             filter_strategy,
             gallery if filter_gallery is None else filter_gallery,
@@ -86,8 +100,8 @@ def composed_places(
             average,
             len(targets),
         )
-        if len(chosen.clips) != len(compared.clips):
-            raise ValueError(f"the first stage has {len(chosen.clips)} clips, the second {len(compared.clips)}")
+        if len(chosen.clips) != size:
+            raise ValueError(f"the first stage has {len(chosen.clips)} clips, the second {size}")
     places = {name: np.empty(len(targets), np.int64) for name in galleries}
     first_scores = None if chosen is None else chosen.rows()
     for query, scores in enumerate(compared.rows()):
@@ -175,8 +189,22 @@ class _Compared:
             yield from block
 
 
+class _Given:
+    """Similarities that one stage takes as they are."""
+
+    def __init__(self, similarities: Scores2D | None, queries: int, clips: int) -> None:
+        held = None if similarities is None else np.asarray(similarities)
+        if held is None or held.shape != (queries, clips):
+            raise ValueError(f"similarities of {queries} queries with {clips} clips are needed")
+        self._rows = held
+
+    def rows(self) -> Iterator[_Floats]:
+        """The scores of each query against all clips, in the queries' order."""
+        yield from self._rows
+
+
 def _check_choices(strategy: str, filter_strategy: str, average: str, shortlist: int) -> None:
-    for value, allowed in ((strategy, STRATEGIES), (filter_strategy, HALVES), (average, AVERAGES)):
+    for value, allowed in ((strategy, (*STRATEGIES, *GIVEN)), (filter_strategy, HALVES), (average, AVERAGES)):
         if value not in allowed:
             raise ValueError(f"no strategy {value!r}; choose one of {', '.join(allowed)}")
     if shortlist < 1:

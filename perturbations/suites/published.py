@@ -57,6 +57,7 @@ SPLITS: Final[Mapping[str, Mapping[int, SplitHashes]]] = MappingProxyType(
             ),
         },
         "egocvr": {2_295: SplitHashes()},
+        "webvid_covr": {2_556: SplitHashes()},
     }
 )
 """The published splits, by adapter and number of queries. YouCook2-P prints 3,305; its own totals give 3,350."""
