@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import re
 import shutil
@@ -20,10 +22,12 @@ from test_pipeline import scene
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.engine import shards
-from perturbations.manifest import files
+from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import QUARANTINE, VIDEOS, QuarantineRow, VideoRow
+from perturbations.media import decoding, probing
+from perturbations.media.clip import MediaClip
 from perturbations.plan import recipe
-from perturbations.report import corpus_page, crops, index
+from perturbations.report import corpus_page, index, previews
 from perturbations.suites import registry
 
 NAMES = ("gaussian_noise", "translate", "mpeg2", "sampling")  # translate changes the size, sampling the length
@@ -74,34 +78,48 @@ def page_of(manifest: Path, output: Path) -> str:
     return output.read_text(encoding="utf-8")
 
 
-def test_every_perturbation_and_severity_is_shown(manifest: Path, tmp_path: Path) -> None:
+def shown_clips(text: str) -> list[tuple[str, str]]:
+    """The perturbation of each preview of a perturbed clip, and its severity."""
+    cards = re.findall(r'<article class="card" data-name="([^"]*)"(.*?)</article>', text, re.DOTALL)
+    return [
+        (name, severity) for name, card in cards for severity in re.findall(r'data-severity="(\d)"[^>]*><video', card)
+    ]
+
+
+def test_every_perturbation_and_severity_plays_beside_the_clean_clip(manifest: Path, tmp_path: Path) -> None:
     text = page_of(manifest, tmp_path / "corpus.html")
-    assert len(text.encode()) < 2_000_000
-    for name in NAMES:
-        assert text.count(f"<h4>{name}</h4>") == 2
-    assert text.count("<img ") == 2 * len(NAMES) * 3
-    assert text.count('width="160" height="160"') >= 2 * 3 * 3 - 4
-    assert "(of " in text, "translate changes the size"
+    assert len(text.encode()) < 1_000_000
+    assert sorted(shown_clips(text)) == sorted([(name, severity) for name in NAMES for severity in "15"] * 2)
+    assert text.count("<figcaption>clean</figcaption>") == 2 * len(NAMES) + 1, "and of the enlarged one"
     assert "Length, of the clean clip" in text
+    films = [base64.b64decode(data) for data in re.findall(r'src="data:video/mp4;base64,([^"]*)"', text)]
+    (tmp_path / "film.mp4").write_bytes(films[0])
+    about = probing.probe(tmp_path / "film.mp4")
+    assert (about.codec, about.pix_fmt) == ("h264", "yuv420p")
+    seconds = set()
+    for film in films:
+        (tmp_path / "film.mp4").write_bytes(film)
+        seconds.add(decoding.frame_times(MediaClip(tmp_path / "film.mp4"), 16)[-1])
+    assert len(seconds) == 1, "clips side by side are equally long"
 
 
 def test_it_loads_nothing_and_escapes_everything(stored: Path, tmp_path: Path) -> None:
     text = page_of(stored, tmp_path / "corpus.html")
     assert "a &lt;script&gt; b" in text
     assert "comparable &lt;b&gt;" in text
-    assert "<script" not in text
-    assert not re.search(r"src=(?!\"data:)", text)
+    assert text.count("<script") == 1, "its own"
+    assert not re.search(r"(src|poster)=(?!\"data:)", text.partition("<script")[0])
     assert "http" not in re.sub(r"data:[^\"]*", "", text)
     assert str(stored.parents[3]) not in text
 
 
-def test_its_labels_open_the_videos(manifest: Path) -> None:
-    links = re.findall(r'<figcaption><a href="([^"]+)">(.*?)</a>', page_of(manifest, manifest.with_name("corpus.html")))
-    targets = {(manifest.parent / unquote(href)).resolve() for href, _ in links}
+def test_it_opens_the_stored_videos(manifest: Path) -> None:
+    text = page_of(manifest, manifest.with_name("corpus.html"))
+    links = set(re.findall(r'data-(?:clean|stored)="([^"]+)"', text))
     root = manifest.parents[3].resolve()
-    stored = {(root / row.path).resolve() for row in files.read_rows(manifest, VIDEOS) if row.path is not None}
-    assert targets == stored | {root / "0.mp4", root / "1.mp4"}
-    assert all(target.is_file() for target in targets)
+    rows = files.read_rows(manifest, VIDEOS)
+    stored = {(root / row.path).resolve() for row in rows if row.path is not None and row.storage.startswith("video/")}
+    assert {(manifest.parent / unquote(href)).resolve() for href in links} == stored | {root / "0.mp4", root / "1.mp4"}
 
 
 def test_the_index_leads_to_every_file(stored: Path, tmp_path: Path) -> None:
@@ -168,18 +186,18 @@ def test_perturbations_that_are_not_installed_here_are_shown(stored: Path, tmp_p
         others = [replace(row, suite=suite, perturbation=name) for row in rows if row.perturbation == "gaussian_noise"]
         files.write(path, VIDEOS, [*others, *(row for row in rows if row.perturbation == "mpeg2")], ABOUT)
         text = page_of(path, tmp_path / "corpus.html")
-        assert re.findall("<h4>(.*?)</h4>", text) == (["mpeg2", name] if name == "sepia" else [name, "mpeg2"])
-        assert text.count("<img ") == 2 * 3
+        in_order = ["mpeg2", name] if name == "sepia" else [name, "mpeg2"]
+        assert shown_clips(text) == [(of, severity) for of in in_order for severity in "15"]
 
 
-def test_a_missing_file_costs_its_crop_only(stored: Path, tmp_path: Path) -> None:
+def test_a_missing_file_costs_its_preview_only(stored: Path, tmp_path: Path) -> None:
     root = shutil.copytree(stored.parents[3], tmp_path / "copy")
     path = root / stored.relative_to(stored.parents[3])
     (row,) = [row for row in files.read_rows(path, VIDEOS) if (row.perturbation, row.severity) == ("mpeg2", 5)]
     (root / str(row.path)).unlink()
     text = page_of(path, tmp_path / "corpus.html")
-    assert text.count("<img ") == len(NAMES) * 3 - 1
-    assert "no such file</div>" in text
+    assert len(shown_clips(text)) == len(NAMES) * 2 - 1
+    assert "no such file</p>" in text
 
 
 def test_everything_is_quarantined(stored: Path, tmp_path: Path) -> None:
@@ -209,16 +227,17 @@ def test_everything_is_quarantined(stored: Path, tmp_path: Path) -> None:
     assert "no &lt;frames&gt;" in text
     assert '<th scope="row">video</th><td>7</td>' in text
     assert "clip 0, clip 1, clip 2, clip 3, clip 4, ..." in text
-    assert "There is no complete clip to show." in text
-    assert "Nothing was measured." in text
+    assert re.findall("<h2>(.*?)</h2>", text) == ["Missing and quarantined", "About this corpus"]
+    assert "<video" not in text
 
 
 def test_no_rows_and_an_index_of_nothing(tmp_path: Path) -> None:
     files.write(tmp_path / "videos.parquet", VIDEOS, [], ABOUT | {"root": "."})
     text = page_of(tmp_path / "videos.parquet", tmp_path / "corpus.html")
     assert "No clip could be perturbed." in text
-    assert "The corpus has no rows." in text
-    assert "None." in index.write(tmp_path).read_text(encoding="utf-8")
+    assert re.findall("<h2>(.*?)</h2>", text) == ["About this corpus"]
+    shutil.rmtree(tmp_path / "manifests", ignore_errors=True)
+    assert re.findall("<h2>(.*?)</h2>", index.write(tmp_path).read_text(encoding="utf-8")) == ["Space and roots"]
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
@@ -228,53 +247,74 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "corpus.html").exists()
 
 
-# --- crops -----------------------------------------------------------------------------------------------------------
+# --- a bounded sample -------------------------------------------------------------------------------------------------
 
 
-def test_a_crop_holds_a_frames_own_pixels() -> None:
-    image = np.random.default_rng(0).integers(0, 256, (300, 400, 3), dtype=np.uint8)
-    assert (crops.crop(image, (0.5, 0.5)) == image[70:230, 120:280]).all()
-    assert (crops.crop(image, (1.0, 0.0)) == image[140:300, :160]).all()
-    assert (crops.crop(image[:90], (0.5, 0.5)) == image[:90, 120:280]).all()
-
-
-def test_many_noisy_crops_still_fit_the_page() -> None:
-    generator = np.random.default_rng(0)
-    noise = [generator.integers(0, 256, (160, 160, 3), dtype=np.uint8) for _ in range(6)]
-    shown = tuple(crops.Crop(f"severity {number}", image) for number, image in enumerate(noise))
-    strips = [crops.Strip("a", f"p{number}", shown) for number in range(18)]
-    pictures = crops.drawn([strips, strips])
-    assert sum(len(picture["source"]) for _, members in pictures for picture in members) < 1_850_000
-    assert {len(members) for _, members in pictures} <= {2, 3, 4, 6}
-    assert all(members[-1]["label"] == "severity 5" for _, members in pictures), "the highest severity is always shown"
+def test_a_large_corpus_is_shown_by_a_sample_that_fits(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {f"{number:05d}": ["row"] * 2 for number in range(5000)} | {"part": ["row"]}
+    assert previews.chosen(rows, 2) == ["00000", "01666", "03333"]  # type: ignore[arg-type]
+    assert previews.chosen({"b": [], "a": []}, 2) == ["a", "b"]
+    root = stored.parents[3]
+    members = [locations.located(row, root) for row in files.read_rows(stored, VIDEOS)]
+    items = {"one": members, "two": members}
+    whole = previews.of_items(items, NAMES, root)
+    size = sum(map(previews.size, whole.values()))
+    monkeypatch.setattr(previews, "_MOST_BYTES", size - 1)
+    assert previews.of_items(items, NAMES, root) == {"one": whole["one"]}
+    monkeypatch.setattr(previews, "_MOST_BYTES", size // 4)
+    (few,) = previews.of_items(items, NAMES, root).values()
+    assert {tuple(part.severity for part in strip.perturbed) for strip in few} == {(5,)}
 
 
 # --- in a browser ----------------------------------------------------------------------------------------------------
 
+# What a reader does: moves the slider, chooses a perturbation, enlarges a clip.
 WRAPPER = """<!doctype html><body style="margin:0"><iframe id="f" style="border:0;width:{width}px;height:900px"
 src="corpus.html"></iframe><script>
 document.getElementById("f").onload = function () {{
-  var d = this.contentDocument, w = this.contentWindow;
-  document.title = JSON.stringify({{
-    wide: d.documentElement.scrollWidth, view: w.innerWidth, pictures: d.images.length,
-    broken: Array.from(d.images).filter(function (i) {{ return !i.complete || !i.naturalWidth; }}).length
-  }});
+  var d = this.contentDocument, w = this.contentWindow, get = id => d.getElementById(id);
+  var see = () => Array.from(d.querySelectorAll(".card")).filter(c => c.checkVisibility()).map(
+    c => [c.dataset.name, ...Array.from(c.querySelectorAll("figure[data-severity]")).filter(
+      s => s.checkVisibility()).map(s => s.dataset.severity)].join(" "));
+  var choose = (id, value) => {{ get(id).value = value; get(id).dispatchEvent(new Event("input")); return see(); }};
+  var seen = {{wide: d.documentElement.scrollWidth, view: w.innerWidth, first: see()}};
+  seen.cut = Array.from(d.querySelectorAll(".scroll")).filter(b => b.scrollWidth > b.clientWidth).length;
+  seen.low = choose("severity", 3);
+  seen.one = choose("name", "mpeg2");
+  seen.category = choose("name", get("name").options[1].value).length;
+  var sources = Array.from(d.querySelectorAll(".card video")).map(v => v.src);
+  seen.sources = [sources.length, sources.filter(s => s.startsWith("data:video/mp4")).length];
+  d.querySelector("figure:not([hidden]) .open").click();
+  seen.open = [get("large").open, d.activeElement.closest("dialog") === get("large"),
+    Array.from(get("large").querySelectorAll("video")).every(v => /[.]mp4$/.test(v.src))];
+  get("large").querySelector("button").click();
+  seen.closed = !get("large").open;
+  seen.dark = w.getComputedStyle(d.body).backgroundColor;
+  document.title = JSON.stringify(seen);
 }};</script></body>"""
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_it_fits_desktop_and_phone(width: int, stored: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("width", "scheme"), [(1920, "light"), (1280, "light"), (390, "dark")])
+def test_it_fits_the_screen_and_its_choices_work(width: int, scheme: str, stored: Path, tmp_path: Path) -> None:
     chromium = needs.browser()
     page_of(stored, tmp_path / "corpus.html")
     (tmp_path / "wrapper.html").write_text(WRAPPER.format(width=width))
     command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
     command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    command += [f"--blink-settings=preferredColorScheme={int(scheme == 'light')}"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", "--allow-file-access-from-files"]
     command += ["--virtual-time-budget=5000", "--dump-dom", (tmp_path / "wrapper.html").as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     title = re.search(r"<title>(.*?)</title>", done.stdout)
     assert title, done.stderr[-2000:]
-    seen = json.loads(title.group(1))
+    seen = json.loads(html.unescape(title.group(1)))
     assert seen["view"] == width
     assert seen["wide"] <= width, "the page is wider than the screen"
-    assert (seen["pictures"], seen["broken"]) == (len(NAMES) * 3, 0)
+    assert width == 390 or not seen["cut"], "a column is cut"
+    assert sorted(seen["first"]) == sorted(f"{name} 5" for name in NAMES)
+    assert sorted(seen["low"]) == sorted(f"{name} 1" for name in NAMES), "the next lower severity"
+    assert seen["one"] == ["mpeg2 1"]
+    assert 1 <= seen["category"] < len(NAMES)
+    assert seen["sources"] == [len(NAMES) * 3] * 2
+    assert (seen["open"], seen["closed"]) == ([True, True, True], True)
+    assert (seen["dark"] == "rgb(255, 255, 255)") == (scheme == "light")

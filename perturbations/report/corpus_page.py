@@ -1,7 +1,7 @@
-"""The page of a corpus: one self-contained HTML file of counts, failures, sizes, measured distortion and crops.
+"""The page of a corpus: one HTML file of clips that play, counts, failures, sizes and measured distortion.
 
-It loads no other file, runs no script, and is identical for identical manifests and files. It links to what lies beside
-it, and to the videos that it shows.
+It is identical for identical manifests and files, and loads nothing: a sample of the clips plays from small previews
+inside the page. It links to what lies beside it, and opens the videos themselves when it is asked to.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perturbations.base.errors import ManifestError
 from perturbations.engine.corpus_card import mean_psnr, stand_ins
 from perturbations.manifest import files, layout, locations, sets
 from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, VideoRow
-from perturbations.report import crops, pages
+from perturbations.report import pages, previews
 from perturbations.suites import registry
 
 _MOST_REASONS = 100
@@ -25,7 +25,7 @@ _MOST_REASONS = 100
 def write(path: Path, output: Path) -> None:
     """Write the page of a `videos` manifest, with the quarantine beside it.
 
-    A clip whose file is missing or damaged has no crop, but the reason. Raises `ManifestError`.
+    A clip whose file is missing or damaged has no preview, but the reason. Raises `ManifestError`.
     """
     rows = files.read_rows(path, VIDEOS)
     about = files.read_metadata(path)
@@ -34,20 +34,24 @@ def write(path: Path, output: Path) -> None:
     names = _in_order(rows)
     complete = [row for row in rows if row.status == COMPLETE]
     reasons = pages.reasons(failed)
-    drawn = _pictures(complete, names, path, about)
+    root = locations.root_of(path, about)
+    strips = _previews(complete, names, root)
     text = templates.rendered(
         "perturbations.report",
         "corpus.html.j2",
         title=_title(rows, about),
+        totals=_totals(path, rows, complete),
+        items=[(item, _cards(item, own, complete, root, output)) for item, own in strips.items()],
+        categories=_categories(rows, names),
+        severities=sorted({row.severity for row in complete}),
+        shape=max(((row.width, row.height) for row in complete[:1]), default=(4, 3)),
+        sample=_sample(strips, complete),
         facts=_facts(path, rows, about),
         perturbed=[_line(name, _of(rows, name)) for name in names],
         tables=[table for table in _tables(complete, names) if table["rows"]],
         reasons=reasons[:_MOST_REASONS],
         number_of_reasons=len(reasons),
-        pictures=drawn,
         links=_links(path, quarantine, output, about),
-        videos=_videos(complete, {item for item, _ in drawn}, locations.root_of(path, about), output),
-        side=crops.SIDE,
     )
     storage.write_text(output, text)
 
@@ -62,18 +66,6 @@ def _links(path: Path, quarantine: Path, output: Path, about: Mapping[str, objec
         "quarantined rows (Parquet)": quarantine,
     }
     return [(name, pages.href(target, output)) for name, target in there.items()]
-
-
-def _videos(rows: Sequence[VideoRow], items: set[str], root: Path, output: Path) -> dict[tuple[str, str, str], str]:
-    """The links to the stored and the clean videos of the shown items, by item, perturbation and a crop's label."""
-    links = {}
-    for row in (row for row in rows if row.item_id in items):
-        if row.path is not None:
-            links[row.item_id, row.perturbation, crops.label(row)] = pages.href(root / row.path, output)
-        source = Path(os.path.normpath(root / row.source_path))
-        if source.is_relative_to(root):  # a page does not say where other folders are
-            links[row.item_id, row.perturbation, crops.CLEAN] = pages.href(source, output)
-    return links
 
 
 def _in_order(rows: Sequence[VideoRow]) -> list[str]:
@@ -163,21 +155,21 @@ def _tables(rows: Sequence[VideoRow], names: Sequence[str]) -> list[dict[str, ob
             lambda value: 1 - value,
         ),
         _measured(
-            "Length, of the clean clip's",
-            "Frames, in percent of the source's; means over clips.",
-            [row for row in rows if row.source_frame_count],
-            [name for name in names if any(row.frame_count != row.source_frame_count for row in _of(rows, name))],
-            lambda row: 100 * row.frame_count / row.source_frame_count,
-            lambda value: f"{value:.0f}",
-            None,
-        ),
-        _measured(
             "Size of the stored file, kB",
             "Means over clips.",
             rows,
             names,
             lambda row: None if row.bytes is None else row.bytes / 1000,
             lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.1f}",
+            None,
+        ),
+        _measured(
+            "Length, of the clean clip's",
+            "Frames, in percent of the source's; means over clips.",
+            [row for row in rows if row.source_frame_count],
+            [name for name in names if any(row.frame_count != row.source_frame_count for row in _of(rows, name))],
+            lambda row: 100 * row.frame_count / row.source_frame_count,
+            lambda value: f"{value:.0f}",
             None,
         ),
     ]
@@ -230,26 +222,98 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return math.fsum(measured) / len(measured) if measured else None
 
 
-# --- crops ------------------------------------------------------------------------------------------------------------
+# --- clips that play --------------------------------------------------------------------------------------------------
 
 
-def _pictures(
-    rows: Sequence[VideoRow], names: Sequence[str], path: Path, about: Mapping[str, object]
-) -> list[tuple[str, crops.Drawn]]:
-    """The strips of each shown clip, under its id."""
+def _previews(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> dict[str, list[previews.Strip]]:
+    """The previews of each shown clip, by its id."""
     by_item: dict[str, list[VideoRow]] = {}
-    root = locations.root_of(path, about)
     for row in rows:
         if storage.at_hand(root / row.source_path):
             by_item.setdefault(row.item_id, []).append(row)
     scenarios = len({(row.perturbation, row.severity) for row in rows})
-    shown_items = crops.chosen(by_item, scenarios)
-    clips = [list(crops.strips([_located(row, root) for row in by_item[item]], names, root)) for item in shown_items]
-    drawn = crops.drawn(clips)
+    shown_items = previews.chosen(by_item, scenarios)
+    return previews.of_items(
+        {item: [_located(row, root) for row in by_item[item]] for item in shown_items}, names, root
+    )
+
+
+def _cards(
+    item: str, strips: Sequence[previews.Strip], rows: Sequence[VideoRow], root: Path, output: Path
+) -> list[dict[str, object]]:
+    """What the page shows of a clip: per perturbation its previews, what was measured, and the videos themselves.
+
+    `shares` is the place of the first card with the same clean preview, which is in the page once.
+    """
+    own = {(row.perturbation, row.severity): row for row in rows if row.item_id == item}
+    firsts: dict[previews.Preview, int] = {}
+    cards = []
+    for place, strip in enumerate(strips):
+        first = firsts.setdefault(strip.clean, place)
+        of_strip = [own[strip.perturbation, part.severity] for part in strip.perturbed]
+        source = Path(os.path.normpath(root / of_strip[0].source_path))
+        whole = of_strip[0].start_s is None and of_strip[0].end_s is None
+        perturbed = [
+            {
+                **vars(part),
+                "measured": _numbers(row),
+                "href": pages.href(root / row.path, output) if row.storage.startswith("video/") and row.path else "",
+            }
+            for part, row in zip(strip.perturbed, of_strip, strict=True)
+        ]
+        cards.append(
+            {
+                "perturbation": strip.perturbation,
+                "category": of_strip[0].level,
+                "clean": strip.clean,
+                "shares": None if first == place or not strip.clean.video else first,
+                # A page does not say where other folders are.
+                "clean_href": pages.href(source, output) if whole and source.is_relative_to(root) else "",
+                "perturbed": perturbed,
+            }
+        )
+    return cards
+
+
+def _numbers(row: VideoRow) -> list[str]:
+    """What was measured of a clip, in words."""
+    known = []
+    if row.psnr_db is not None and not math.isnan(row.psnr_db):
+        known.append("unchanged" if row.psnr_db == math.inf else f"PSNR {row.psnr_db:.1f} dB")
+    if row.ssim is not None and not math.isnan(row.ssim):
+        known.append(f"SSIM {row.ssim:.2f}")
+    return known
+
+
+def _categories(rows: Sequence[VideoRow], names: Sequence[str]) -> dict[str, list[str]]:
+    """The perturbations by category, in their suite's order."""
+    level_of = {row.perturbation: row.level for row in rows}
+    categories: dict[str, list[str]] = {}
+    for name in names:
+        categories.setdefault(level_of[name], []).append(name)
+    return categories
+
+
+def _sample(strips: Mapping[str, object], rows: Sequence[VideoRow]) -> str:
+    clips = len({row.item_id for row in rows})
+    return (
+        f"Shown: {len(strips)} of {clips:,} clips, by small previews of two seconds: the clip's beginning, or frames "
+        "of all of it where time is perturbed or frames are stored. Enlarge opens the stored file."
+    )
+
+
+def _totals(path: Path, rows: Sequence[VideoRow], complete: Sequence[VideoRow]) -> list[tuple[str, str]]:
+    """The numbers that the page opens on."""
+    listed = sets.read_listed(path)
+    clips = listed.listed if listed else len({row.item_id for row in rows})
+    # As the card counts: a clip that failed before it was perturbed has no row here.
+    wanted = listed.listed * listed.scenarios if listed else len(rows)
     return [
-        (item, members)
-        for item in shown_items
-        if (members := [(strip, pictures) for strip, pictures in drawn if strip.item_id == item])
+        ("clips", f"{clips:,}"),
+        ("perturbations", f"{len({row.perturbation for row in rows}):,}"),
+        ("severities", f"{len({row.severity for row in rows}):,}"),
+        ("videos complete", f"{len(complete):,} of {wanted:,}"),
+        ("size", shown.size(sum(row.bytes or 0 for row in complete))),
     ]
 
 

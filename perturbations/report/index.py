@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -61,14 +61,17 @@ def write(root: Path) -> Path:
             reason = " ".join(str(error).replace(f"{root}/", "").split())
             unreadable.append((*_link(path, output), reason))
             linked.add(path)
+    rest = [path for path in lying if path not in linked]
     text = templates.rendered(
         "perturbations.report",
         "index.html.j2",
+        totals=_totals(sections, total),
         facts=[*_facts(root, total), *roots.sentences(output.parent)],
         sections=sections,
         lacking=lacking,
         unreadable=unreadable,
-        rest=[_link(path, output) for path in lying if path not in linked],
+        pages=[_link(path, output) for path in rest if path.suffix == ".html"],
+        rest=[_link(path, output) for path in rest if path.suffix != ".html"],
     )
     storage.write_text(output, text)
     return output
@@ -116,8 +119,10 @@ def _entry(path: Path, about: Mapping[str, object], size: int, beside: list[Path
     if isinstance(listed, dict) and {"complete", "listed", "scenarios"} <= listed.keys():
         noun = "captions" if kind == TEXTS.name else "clips"
         count = f"{listed['complete']:,} of {listed['listed']:,} {noun}, {listed['scenarios']:,} scenarios"
+    pictures = [pages.href(other, output) for other in beside if other.name == layout.name("preview")]
     return {
         "name": name,
+        "picture": next(iter(pictures), ""),
         "count": count,
         "size": shown.size(size) if size else "",
         "made": f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d %H:%M}",
@@ -132,6 +137,13 @@ def _lacking(path: Path, output: Path) -> list[dict[str, object]]:
     name, href = _link(path, output)
     more = max(0, len(reasons) - _MOST_REASONS)
     return [{"name": name, "href": href, "reasons": reasons[:_MOST_REASONS], "more": more}] if reasons else []
+
+
+def _totals(sections: Mapping[str, Sequence[object]], size: int) -> list[tuple[str, str]]:
+    """The numbers that the page opens on."""
+    corpora = sum(len(sections[title]) for title in _SECTIONS.values())
+    totals = [("corpora", f"{corpora:,}"), ("evaluations", f"{len(sections[_RESULTS]):,}")]
+    return [*totals, ("perturbed videos", shown.size(size))]
 
 
 def _facts(root: Path, total: int) -> list[str]:

@@ -10,7 +10,7 @@ from perturbations.cli.arguments import Commands, add_command
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    text = "write the page of a corpus: counts, failures, distortion, crops"
+    text = "write the page of a corpus: clips that play, counts, failures, distortion"
     parser = add_command(commands, "corpus-page", _corpus_page, text)
     parser.add_argument("videos", type=Path, help="a manifest of videos; quarantine.parquet beside it")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the page, .html")

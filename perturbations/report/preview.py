@@ -212,10 +212,11 @@ def several(row: VideoRow) -> Image:
 def several_clean(row: VideoRow) -> Image:
     """Six frames of the clean clip of a row, tiled. Raises `MediaError`."""
     places = uniform_indices(_ROWS * _COLUMNS, row.source_frame_count)
-    return _shown(decoding.decode(_source_clip(row), only=set(places)), places)
+    return _shown(decoding.decode(source_clip(row), only=set(places)), places)
 
 
-def _source_clip(row: VideoRow) -> MediaClip:
+def source_clip(row: VideoRow) -> MediaClip:
+    """The clean clip of a row, whose paths are absolute."""
     return MediaClip(Path(row.source_path), row.start_s, row.end_s)
 
 
@@ -233,4 +234,4 @@ def clean_middle(row: VideoRow) -> Image:
     if isinstance(stored, recipe.StoredFrames):
         sampled = uniform_indices(stored.num_frames, row.source_frame_count)
         position = sampled[len(sampled) // 2]
-    return next(iter(decoding.decode(_source_clip(row), only={position}))).image
+    return next(iter(decoding.decode(source_clip(row), only={position}))).image

@@ -1,0 +1,182 @@
+"""Previews of a corpus's clips: short and small, in a form that every browser plays, inside the page."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from perturbations.api import functions as api
+from perturbations.base.arrays import Image, uniform_indices
+from perturbations.base.errors import ManifestError, MediaError, UnknownPerturbationError
+from perturbations.base.storage import Profile
+from perturbations.manifest.kinds import VideoRow
+from perturbations.media import decoding, encoding
+from perturbations.media.clip import Frame, Timing
+from perturbations.plan import recipe
+from perturbations.report import preview
+from perturbations.suites import registry
+
+_FRAMES, _RATE = 16, 8  # of all previews, so that those side by side stay in step
+_LATEST = 60  # no frame before it is skipped: of a long clip, only the beginning is decoded
+_SIDE = 240  # the most pixels of a side
+_PROFILE = Profile(
+    "libx264", "yuv420p", {"preset": "veryfast", "crf": "32", "x264-params": "cpu-independent=1"}, exact=False
+)
+_TIMING = Timing(Fraction(1, _RATE), Fraction(_RATE))
+_QUALITY = 40  # of stills
+_ITEMS = 3
+_MOST_BYTES = 4_000_000  # of the previews on a page, as text
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A clip that plays, or why there is none; addresses are of data inside the page.
+
+    Attributes:
+        severity: 0 of the clean clip.
+        video: an MP4 (H.264, 4:2:0), or "".
+        still: a WebP of its middle frame, or "".
+        note: why there is no picture.
+    """
+
+    severity: int
+    video: str = ""
+    still: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A clip under one perturbation: the clean preview, and one per severity."""
+
+    perturbation: str
+    clean: Preview
+    perturbed: tuple[Preview, ...]
+
+
+def chosen(complete: Mapping[str, Sequence[VideoRow]], scenarios: int) -> list[str]:
+    """Up to three items to show, evenly spread: of those with every scenario, or of all where none has."""
+    candidates = sorted(item_id for item_id, rows in complete.items() if len(rows) >= scenarios) or sorted(complete)
+    return list(dict.fromkeys(candidates[place * len(candidates) // _ITEMS] for place in range(_ITEMS) if candidates))
+
+
+def of_items(items: Mapping[str, Sequence[VideoRow]], names: Sequence[str], root: Path) -> dict[str, list[Strip]]:
+    """The strips of each item, of as many as have room on a page; of the first one perhaps its highest severities.
+
+    `items` are complete rows with absolute paths, `names` the perturbations in order. `root` is left out where a reason
+    names a file below it, so that a page does not say where it was made.
+    """
+    held: dict[str, list[Strip]] = {}
+    room = _MOST_BYTES
+    for item_id, rows in items.items():
+        strips = _strips(rows, names, root)
+        while not held and size(strips) > room and any(len(strip.perturbed) > 1 for strip in strips):
+            strips = [
+                replace(strip, perturbed=strip.perturbed[-max(1, len(strip.perturbed) // 2) :]) for strip in strips
+            ]
+        room -= size(strips)
+        if held and room < 0:
+            break
+        held[item_id] = strips
+    return held
+
+
+def size(strips: Sequence[Strip]) -> int:
+    """How much the previews take on a page, in characters."""
+    shown = {part for strip in strips for part in (strip.clean, *strip.perturbed)}
+    return sum(len(part.video) + len(part.still) for part in shown)
+
+
+def _strips(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> list[Strip]:
+    by_name: dict[str, list[VideoRow]] = {name: [] for name in names}
+    for row in sorted(rows, key=lambda row: row.severity):
+        by_name.setdefault(row.perturbation, []).append(row)
+    clean: dict[bool, Preview] = {}
+    strips = []
+    for name, members in by_name.items():
+        if not members:
+            continue
+        whole = any(_moves_frames(row) for row in members)
+        if whole not in clean:
+            clean[whole] = _preview(0, members[0], root, partial(_clean_frames, whole=whole))
+        perturbed = [_preview(row.severity, row, root, partial(_frames, whole=whole)) for row in members]
+        strips.append(Strip(name, clean[whole], tuple(perturbed)))
+    return strips
+
+
+def _moves_frames(row: VideoRow) -> bool:
+    """Whether the frames of a clip are not where its clean clip has them, so that all of the clip is shown."""
+    try:
+        moved = registry.get(f"{row.suite}/{row.perturbation}").moves_frames
+    except UnknownPerturbationError:  # it is not installed here
+        moved = False
+    return moved or row.frame_count != row.source_frame_count
+
+
+def _places(held: int, fps: float, *, whole: bool) -> list[int]:
+    """The frames of a preview: of its beginning at about their own speed, or spread over the clip."""
+    step = max(1, round(fps / _RATE))
+    if whole or held < _FRAMES * step:
+        return uniform_indices(_FRAMES, held)
+    start = min(held - _FRAMES * step, _LATEST)
+    return [start + step * place for place in range(_FRAMES)]
+
+
+def _frames(row: VideoRow, *, whole: bool) -> list[Image]:
+    held = row.stored_frames or row.frame_count
+    places = _places(held, row.fps, whole=whole or row.stored_frames is not None)
+    distinct = sorted(set(places))
+    images = dict(zip(distinct, api.open_clip(row, distinct), strict=True))
+    return [images[place] for place in places]
+
+
+def _clean_frames(row: VideoRow, *, whole: bool) -> list[Image]:
+    """The clean clip's frames at the places that `_frames` shows."""
+    stored = recipe.parse(row.recipe).storage
+    if isinstance(stored, recipe.StoredFrames):
+        sampled = uniform_indices(stored.num_frames, row.source_frame_count)
+        places = [sampled[place] for place in _places(len(sampled), row.fps, whole=True)]
+    else:
+        places = _places(row.source_frame_count, row.fps, whole=whole)
+    decoded = decoding.decode(preview.source_clip(row), only=set(places))
+    images = {frame.position: frame.image for frame in decoded}
+    return [images[place] for place in places]
+
+
+def _preview(severity: int, row: VideoRow, root: Path, frames: Callable[[VideoRow], list[Image]]) -> Preview:
+    """A preview; where a file is missing or damaged, the reason. A page of the others is still of use."""
+    try:
+        images = [_small(image) for image in frames(row)]
+    except (MediaError, ManifestError, IndexError) as error:
+        return Preview(severity, note=" ".join(str(error).replace(f"{root}/", "").split())[:120])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "preview.mp4")
+        encoding.encode((Frame(image, place, place) for place, image in enumerate(images)), path, _PROFILE, _TIMING)
+        video = _address("video/mp4", path.read_bytes())
+    middle = cv2.cvtColor(images[len(images) // 2], cv2.COLOR_RGB2BGR)
+    still = cv2.imencode(".webp", middle, [cv2.IMWRITE_WEBP_QUALITY, _QUALITY])[1]
+    return Preview(severity, video, _address("image/webp", still.tobytes()))
+
+
+def _small(image: Image) -> Image:
+    """The image with even sides, as 4:2:0 needs them, of at most `_SIDE` pixels."""
+    height, width = image.shape[:2]
+    scale = min(1.0, _SIDE / max(height, width))
+    sides = max(2, 2 * round(width * scale / 2)), max(2, 2 * round(height * scale / 2))
+    return (
+        image
+        if sides == (width, height)
+        else np.asarray(cv2.resize(image, sides, interpolation=cv2.INTER_AREA), np.uint8)
+    )
+
+
+def _address(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
