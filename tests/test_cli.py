@@ -259,6 +259,15 @@ def test_verify_knows_the_files_of_ids_with_two_dots(tmp_path: Path) -> None:
     assert [finding.place.name for finding in strangers.of_corpora(tree.read([manifest]))] == ["out.mp4"]
 
 
+def test_verify_names_the_repair_of_rows_whose_file_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=recipe.stored_video("lossless"))
+    manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
+    row = clips.video_row(wanted, item_id="a", path="corpora/d/mlvp/fog/3/a.mp4")
+    files.write(manifest, VIDEOS, [row], {"root": "../../.."})
+    assert run("verify", "--fast", str(manifest)) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("`perturb verify --repair`")
+
+
 def test_verify_counts_files_that_no_row_names_by_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A changed list of severities leaves thousands of them."""
     manifest = tmp_path / "manifests/d/mlvp/videos.parquet"

@@ -155,7 +155,7 @@ def test_pixels_come_from_pil_and_are_left_alone(exact: clip_model.ClipModel) ->
 
 
 @pytest.mark.parametrize(
-    ("missing", "message"), [("vocab.json", "vocab.json"), ("preprocessor_config.json", "fetch it")]
+    ("missing", "message"), [("vocab.json", "vocab.json"), ("preprocessor_config.json", "copy the whole folder again")]
 )
 def test_an_incomplete_checkpoint_is_refused(folder: Path, tmp_path: Path, missing: str, message: str) -> None:
     shutil.copytree(folder, tmp_path / "clip")

@@ -348,6 +348,10 @@ def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(
     config = config_file.parse(yaml.safe_load(Path("config.yaml").read_text()))
     plan = paths.plan(config, "my_study")
     assert (plan.listed, config.max_failed_items_of("my_study")) == (4, 2)
+    monkeypatch.chdir(tmp_path)
+    Path("y.csv").write_text("video,text\none,a man\nextra.mp4,a dog\n")  # with an ending and without
+    assert main(["init", "other", "--videos", "clips", "--captions", "y.csv"]) == 0
+    assert "2 clips with 2 captions" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

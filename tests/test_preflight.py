@@ -140,6 +140,8 @@ def test_missing_and_unreadable_clips_over_max_failed_items_cannot_succeed(proje
         summary.raise_errors()
     assert "'gone': missing: no gone.mp4" in str(caught.value)
     assert "videos/b.mp4: the file is empty" in str(caught.value)
+    assert "datasets.tiny.subset, or set datasets.tiny.max_failed_items: 2" in str(caught.value)
+    assert "--no-hooks" not in str(caught.value), "the run would end with the same message"
     preflight.check(config_file.parse({**project.config, "max_failed_items": 2}), wanted).raise_errors()
 
 

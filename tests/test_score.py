@@ -104,7 +104,7 @@ def test_pairs_say_what_answers_what(folder: Path) -> None:
         ("clips/clean", [*IDS[:5], "clip 0"], EYE, "clean.npz has 1 ids twice: 'clip 0'"),
         ("clips/clean", IDS, EYE[:, :4] + 1, "6 numbers each, the gallery's items 4"),
         ("clips/clean", IDS, np.zeros((6, 6)), "row 0 of the gallery is all zeros"),
-        ("clips/clean", IDS, np.full((6, 6), np.nan), "NaN, infinity"),
+        ("clips/clean", IDS, np.where(np.arange(6) == 3, np.nan, EYE).T, r"row 3 \('clip 3'\): NaN, infinity"),
         ("captions/clean", IDS[:5], EYE, "clean.npz has 6 rows, and there are 5 ids"),
         ("captions/mlvp/fogg/1", IDS, EYE, "no perturbation 'mlvp/fogg'; did you mean mlvp/fog"),
         ("captions/mlvp/fog/9", IDS, EYE, "mlvp/fog has no severity '9'"),

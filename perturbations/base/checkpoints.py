@@ -195,7 +195,7 @@ def missing_weights(*names: str) -> str | None:
         if not Path(name).is_dir() and not isinstance(try_to_load_from_cache(name, "config.json"), str)
     ]
     commands = ", ".join(f"`hf download {name}`" for name in absent)
-    return f"weights that are not on this machine: {commands}" if absent else None
+    return f"neither a folder nor downloaded: {commands}" if absent else None
 
 
 def load_tokenizer(auto_class: type[_PartT], checkpoint: Checkpoint) -> _PartT:
@@ -383,5 +383,12 @@ def _broken(checkpoint: Checkpoint, what: str, reason: str) -> str:
     shortened = reason.strip().partition("\n")[0]
     return (
         f"model {checkpoint.name!r} in {checkpoint.folder} cannot be loaded as {what}: {shortened}; "
-        "if files are missing or damaged, fetch it again with hf download"
+        f"if files are missing or damaged, {how_to_replace(checkpoint)}"
     )
+
+
+def how_to_replace(checkpoint: Checkpoint) -> str:
+    """What puts all files of a model back; only a name of the hub can be downloaded."""
+    if checkpoint.name == checkpoint.folder.name:  # a folder of the user's, which the hub's cache names by commits
+        return "copy the whole folder again from where it came"
+    return f"fetch it again: hf download {checkpoint.name}"

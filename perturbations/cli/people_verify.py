@@ -66,7 +66,7 @@ def _verify(options: argparse.Namespace) -> int:
         every = list(summaries)
         print(json.dumps([_as_json(summary) for summary in every], indent=2))
         return int(any(each.findings or (options.dry_run and each.repaired) for each in every))
-    return _printed(summaries, dry_run=options.dry_run)
+    return _printed(summaries, repairs=options.repair, dry_run=options.dry_run)
 
 
 def _undo(paths: Sequence[Path]) -> int:
@@ -101,11 +101,11 @@ def _problem(finding: Finding) -> dict[str, str]:
     return {"file": str(finding.place), "row": finding.subject, "problem": finding.problem}
 
 
-def _printed(summaries: Iterable[Summary], *, dry_run: bool) -> int:
+def _printed(summaries: Iterable[Summary], *, repairs: bool, dry_run: bool) -> int:
     """Print the findings of a verification; returns 1 where any problem is left."""
     from perturbations.verify import strangers
 
-    unnamed = repaired = 0
+    unnamed = repaired = open_rows = 0
     is_open = False
     for summary in summaries:
         path = shown.line(str(summary.path))
@@ -121,12 +121,15 @@ def _printed(summaries: Iterable[Summary], *, dry_run: bool) -> int:
         print(f"{path}: {counted if summary.is_manifest else ''}{len(summary.findings)} problems{mended}")
         unnamed += sum(finding.problem == strangers.UNNAMED for finding in summary.findings)
         repaired += len(summary.repaired)
+        open_rows += sum(bool(finding.subject) for finding in summary.findings)
         is_open |= bool(summary.findings or (dry_run and summary.repaired))
     if unnamed:
         print(
             f"{unnamed} files that no row names: `perturb clean` lists those of perturbations, severities or clips "
             "that config.yaml had before; others are not this workflow's."
         )
+    if open_rows and not repairs:
+        print("`perturb verify --repair` puts back what the rows describe; with `--dry-run` it only lists it.")
     if repaired and not dry_run:
         print("`perturb verify --undo-repair` puts back what was there before.")
     return int(is_open)

@@ -71,7 +71,8 @@ def guessed_columns(captions: Path) -> dict[str, str]:
     names = header(captions, "\t" if kind == ".tsv" else ",")
     lower = {name.strip().lower(): name for name in names}
     known = {role: next((lower[name] for name in own if name in lower), None) for role, own in _USUAL_NAMES.items()}
-    known["item_id"] = known["item_id"] or known["video"]
+    if known["item_id"] is None:  # the files' names are the ids, with their endings or without
+        known["item_id"], known["video"] = known["video"], None
     for role in ("item_id", "caption"):
         if known[role] is None:
             raise AnnotationError(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from perturbations.base import jsontext
-from perturbations.base.checkpoints import Checkpoint, library, load_part
+from perturbations.base.checkpoints import Checkpoint, how_to_replace, library, load_part
 from perturbations.base.errors import ConfigError
 from perturbations.evaluation.backbones.registry import Backbone
 from perturbations.tta import frames
@@ -260,5 +260,5 @@ def _whole(checkpoint: Checkpoint, config: PreTrainedConfig, name: str) -> int:
 def _unfit(checkpoint: Checkpoint, reason: str) -> ConfigError:
     return ConfigError(
         f"model folder {checkpoint.folder}: {reason}. Its tokenizer, image processor and weights must be of one model: "
-        f"fetch the whole folder, for example hf download {checkpoint.name}"
+        f"{how_to_replace(checkpoint)}"
     )

@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -259,16 +260,19 @@ def _parsed(place: str, text: str) -> Floats:
     except (ValueError, TypeError, RecursionError):
         raise AnnotationError(f"{place}: no list of numbers, or one that is cut short: {short(text)}") from None
     _check_shape(place, (1, *values.shape))
-    return _numbers(place, values)
+    (row,) = _numbers(lambda _: place, values[None])
+    return np.asarray(row, np.float32)
 
 
-def _numbers(place: str, values: NDArray[np.generic]) -> Floats:
-    """Values as float32. Raises `AnnotationError` for others than finite real numbers."""
+def _numbers(place_of: Callable[[int], str], values: NDArray[np.generic]) -> Floats:
+    """Rows as float32. Raises `AnnotationError` with the place of the first that has others than finite numbers."""
     if values.dtype.kind not in "fiu":
-        raise AnnotationError(f"{place}: values of type {values.dtype}, not numbers")
+        raise AnnotationError(f"{place_of(0)}: values of type {values.dtype}, not numbers")
     with np.errstate(over="ignore"):
         rows = np.asarray(values, np.float32)
-    if not np.isfinite(rows).all():
+    finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
+    if not finite.all():
+        place = place_of(int(finite.argmin()))
         raise AnnotationError(f"{place}: NaN, infinity, or numbers that float32 cannot hold")
     return rows
 
@@ -301,13 +305,16 @@ def _reduced(path: Path, names: Sequence[str], tensor: _Tensor, frames: PooledAs
     """All rows of a tensor, one feature per row, with a block of them in memory at a time."""
     result = np.empty((tensor.shape[0], tensor.shape[-1]), np.float32)
     step = max(1, _BLOCK // math.prod(tensor.shape[1:]))
+
+    def place_of(start: int, row: int) -> str:
+        return f"{path}, row {start + row:,} ({short(names[start + row])})"
+
     for start in range(0, len(result), step):
         try:
             block = tensor.block(start, min(start + step, len(result)))
         except (OSError, RuntimeError, ValueError, TypeError) as error:
             raise AnnotationError(f"{path} cannot be read: {cut(str(error))}") from error
-        place = f"{path}, rows {start:,} to {start + len(block) - 1:,} (the first is {short(names[start])})"
-        result[start : start + step] = _one_frame(_numbers(place, block), frames)
+        result[start : start + step] = _one_frame(_numbers(partial(place_of, start), block), frames)
     return result
 
 

@@ -23,6 +23,7 @@ _SURELY = 0.4
 """An estimate may be too high by a factor of 2: less free space than this share of it cannot be enough."""
 _MOST_LINES = 4
 """Lines of one kind."""
+_MOST_REASONS = 5
 _PAST = "`snakemake --no-hooks` starts without this check"
 
 
@@ -33,6 +34,7 @@ class Report:
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)  # errors that a run would end with too: more items than allowed
 
     def text(self) -> list[str]:
         """All lines, for people: at most twelve."""
@@ -41,10 +43,11 @@ class Report:
 
     def raise_errors(self) -> None:
         """Raise `ConfigError` with every error."""
-        if self.errors:
-            listed_errors = "".join(f"\n  {line}" for line in self.errors[:20])
-            more = f"\n  and {len(self.errors) - 20} more" if len(self.errors) > 20 else ""
-            raise ConfigError(f"this run cannot succeed, and no job was started:{listed_errors}{more}\n{_PAST}")
+        if errors := [*self.failed, *self.errors]:
+            listed_errors = "".join(f"\n  {line}" for line in errors[:20])
+            more = f"\n  and {len(errors) - 20} more" if len(errors) > 20 else ""
+            past = f"\n{_PAST}" if self.errors else ""
+            raise ConfigError(f"this run cannot succeed, and no job was started:{listed_errors}{more}{past}")
 
 
 def _few(lines: Sequence[str]) -> list[str]:
@@ -103,20 +106,28 @@ def _count(config: configuration.Config, name: str, collection: Collection, want
     if failed > allowed:
         reasons = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in collection.rejected]
         reasons += [f"{clip.item_id!r}: {clip.path}: {collection.unreadable[clip.path]}" for clip in damaged]
-        first = "".join(f"\n    {reason}" for reason in reasons[:5]) + ("\n    ..." if len(reasons) > 5 else "")
-        line = f"{name}: {failed:,} clips are missing or cannot be read, max_failed_items allows {allowed:,}{first}"
-        (report.errors if name in wanted.checked else report.warnings).append(line)
+        line = f"{name}: {failed:,} clips are missing or cannot be read, max_failed_items allows {allowed:,}"
+        where = report.failed if name in wanted.checked else report.warnings
+        where.append(line + _with_remedy(reasons, sharding.dataset_of(name), failed, "put whole videos in their place"))
+
+
+def _with_remedy(reasons: Sequence[str], dataset: str, failed: int, repair: str) -> str:
+    """The first reasons, and what helps, each a line."""
+    first = [*reasons[:_MOST_REASONS], *(["..."] if len(reasons) > _MOST_REASONS else [])]
+    keys = f"list the others in datasets.{dataset}.subset, or set datasets.{dataset}.max_failed_items: {failed}"
+    return "".join(f"\n    {line}" for line in (*first, f"{repair}, {keys}"))
 
 
 def _count_captions(config: configuration.Config, dataset: str, report: Report) -> None:
     try:
-        rejected = len(listed.read(Path(layout.at("rejected_captions", dataset=dataset)), listed.RejectedItem))
+        rejected = listed.read(Path(layout.at("rejected_captions", dataset=dataset)), listed.RejectedItem)
     except ManifestError:
         return
     allowed = config.max_failed_items_of(dataset)
-    if rejected > allowed:
-        line = f"{dataset}: {rejected:,} listed captions cannot be used, max_failed_items allows {allowed:,}"
-        report.errors.append(f"{line}: see {layout.at('rejected_captions', dataset=dataset)}")
+    if len(rejected) > allowed:
+        line = f"{dataset}: {len(rejected):,} listed captions cannot be used, max_failed_items allows {allowed:,}"
+        reasons = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in rejected]
+        report.failed.append(line + _with_remedy(reasons, dataset, len(rejected), "correct these lines"))
 
 
 # --- disk -------------------------------------------------------------------------------------------------------------
