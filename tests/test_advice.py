@@ -58,6 +58,11 @@ def test_a_command_of_a_message_is_one(command: str) -> None:
         options = get_argument_parser()._option_string_actions
         assert [word for word in words if word not in options and not TARGETS.fullmatch(word)] == []
         return
+    has_words(words)
+
+
+def has_words(words: list[str]) -> None:
+    """The words after `perturb`: its commands and their options; arguments may be missing."""
     group: argparse.ArgumentParser = parser()
     for word in words:
         choices = [action.choices for action in group._actions if action.choices and not action.option_strings]

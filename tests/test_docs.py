@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
 import subprocess
@@ -13,6 +14,8 @@ import needs
 import pytest
 import rooms
 from looping import each
+from snakemake.cli import get_argument_parser
+from test_advice import has_words
 
 import perturbations
 from perturbations import retrieval, tta
@@ -60,8 +63,8 @@ def test_an_example_passes_the_linter(page: Path) -> None:
         assert done.returncode == 0, done.stdout
 
 
-def commands() -> list[str]:
-    """Every command of `perturb` in a block of a page."""
+def commands(program: str = "perturb ") -> list[str]:
+    """Every command of a program in a block of a page."""
     blocks = [
         text.replace("\\\n", " ")
         for page in PAGES
@@ -69,7 +72,7 @@ def commands() -> list[str]:
         if language in ("", "sh")
     ]
     parts = [part.strip() for block in blocks for line in block.splitlines() for part in line.split("&&")]
-    return sorted({part for part in parts if part.startswith("perturb ")})
+    return sorted({part for part in parts if part.removeprefix(".venv/bin/").startswith(program)})
 
 
 @each("command", commands())
@@ -79,6 +82,55 @@ def test_a_command_is_one_that_perturb_takes(command: str) -> None:
         parser().parse_args(words)
     except SystemExit as end:
         assert end.code == 0, command  # as for --completion
+
+
+INLINE = [*PAGES, ROOT / "config" / "README.md", ROOT / "config.yaml"]
+
+
+def inline() -> list[str]:
+    """What stands in a line of a page as code: commands, and options without theirs."""
+    texts = [re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S) for page in INLINE]
+    spans = {" ".join(span.split()) for text in texts for span in re.findall(r"`([^`\n]+(?:\n[^`\n]+)?)`", text)}
+    return sorted(span for span in spans if re.match(r"(perturb|snakemake|python|pytest|sh) |--\w", span))
+
+
+@each("span", inline())
+def test_a_command_or_option_in_a_line_is_one(span: str) -> None:
+    program, *words = shlex.split(span)
+    if program == "perturb":
+        has_words([word for word in words if word not in ("...", "COMMAND") and word[0] != "{"])
+    elif program.startswith("--") or (program == "snakemake" and len(words) == 1 and words[0][0] == "-"):
+        assert {program, *words} & options(), span
+    elif program == "snakemake":
+        is_planned(words)
+    else:
+        files = [word for word in words if re.search(r"\.(py|sh)$", word)]
+        assert all(list(ROOT.glob(file)) for file in files), span
+
+
+def options() -> set[str]:
+    """The options of all programs that pages name without their command."""
+    others = {"--build-arg", "--slurm", *("--noise_types", "--preprocess_dir", "--include_path", "--videos_dir")}
+    others |= {"--noised_text_dir", "--noised_video_dir"}  # of programs that read exports
+    parsers, known = [parser(), get_argument_parser()], others
+    for group in parsers:
+        for action in group._actions:
+            known |= {*action.option_strings}
+            parsers += (action.choices or {}).values() if isinstance(action, argparse._SubParsersAction) else []
+    return known
+
+
+def is_planned(words: list[str]) -> None:
+    """Snakemake takes the words, and its targets are those of a suite or an evaluation."""
+    targets = get_argument_parser().parse_args(words).targets
+    kinds = "|".join([*registry.suites(), "tta", "evaluate", "composed", "calibrate", "perturbed", "mine"])
+    known = re.compile(rf"(\w+_)?({kinds})_\S+|report|egocvr|all|check_model|manifests/\S+|work/\S+|TARGET")
+    assert [target for target in targets if not known.fullmatch(target)] == []
+
+
+@each("words", [part.partition(" ")[2] for part in commands("snakemake ")])
+def test_a_call_of_snakemake_is_one(words: str) -> None:
+    is_planned(shlex.split(words.partition(" > ")[0], comments=True))
 
 
 # --- what follows from the code --------------------------------------------------------------------------------------
