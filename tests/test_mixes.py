@@ -59,6 +59,19 @@ def test_mixed_types_perturbs_the_share_and_leaves_the_rest_clean() -> None:
     assert len(perturbed) > 10
 
 
+def test_every_batch_has_its_share_in_the_order_of_the_evaluation() -> None:
+    ids = [f"i{number}" for number in range(50)]
+    batches = [ids[start : start + 16] for start in range(0, 50, 16)]
+    mix = mixes.drawn(mixes.PER_BATCH, rows(50), sources(50), "", batches)
+    of_all = mixes.drawn("mixed_types", rows(50), sources(50), "", batches)
+    assert of_all == list(mixes.mixed_types(rows(50), sources(50)))
+    for share, counts in zip(mixes.SHARES, [[3, 3, 3, 0], [6, 6, 6, 1], [10, 10, 10, 1], [13, 13, 13, 2]], strict=True):
+        perturbed = {row.item_id: row.path for row in mix if row.share == share and row.severity}
+        assert [sum(item in perturbed for item in batch) for batch in batches] == counts
+        assert perturbed.items() <= {row.item_id: row.path for row in mix if row.share == 0.8}.items()
+    assert mixes.drawn(mixes.PER_BATCH, rows(50), sources(50), "seed 7", batches) != mix
+
+
 def test_an_item_keeps_what_became_of_it_from_share_to_share() -> None:
     mix = list(mixes.mixed_types(rows(30), sources(30)))
     by_share = {

@@ -107,7 +107,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     need_models()
     from perturbations.base import storage
     from perturbations.base.records import digest
-    from perturbations.evaluation import backbone, galleries, pictures, results, runner
+    from perturbations.evaluation import backbone, galleries, pictures, planning, results, runner, scenarios
     from perturbations.evaluation.keys import LISTED, order_of
     from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets
@@ -119,9 +119,11 @@ def _evaluate(options: argparse.Namespace) -> int:
     shards = {name: [] if folder is None else listed.shards(folder) for name, folder in lists.items()}
 
     def perturbed(scenario: ScenarioSettings, modality: Modality) -> tuple[list[CandidateRow], str]:
-        if scenario["mix"] is not None and order_of(seed) != LISTED:
+        if scenario["mix"] is not None and planning.is_drawn(scenario["mix"], seed):
             videos = options.mixes / layout.name("videos")
-            own_mix = mixes.drawn(scenario["mix"], read_videos(videos), clean.sources, order_of(seed))
+            batches = scenarios.batches_of_clips(clean, seed, settings["batch_size"])
+            draw_of = "" if order_of(seed) == LISTED else order_of(seed)
+            own_mix = mixes.drawn(scenario["mix"], read_videos(videos), clean.sources, draw_of, batches)
             return [*own_mix], storage.sha256(videos)
         if scenario["mix"] is not None:
             parts = [options.mixes / layout.name(scenario["mix"])]

@@ -14,7 +14,6 @@ from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation.keys import PUBLISHED_SEED
 from perturbations.evaluation.layout import KINDS as KINDS
 from perturbations.evaluation.method_settings import AS_IT_IS
 from perturbations.evaluation.protocols import registry as protocols
@@ -121,9 +120,11 @@ def inputs(
         **loaded_inputs(config),
         "clips": [],
         "texts": [],
-        # A seed with an order of its own draws from all clips.
         "mixes": sorted(
-            {layout.at(mix if seed == PUBLISHED_SEED else "videos", dataset=dataset, suite=suite) for mix in mixes}
+            {
+                layout.at("videos" if evaluation.is_drawn(mix, seed) else mix, dataset=dataset, suite=suite)
+                for mix in mixes
+            }
         ),
     }
     plain = [scenario for scenario in scenarios if scenario.mix is None]

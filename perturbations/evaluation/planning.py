@@ -11,10 +11,10 @@ from typing import Any, Literal, NotRequired, TypedDict
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import digest
 from perturbations.config import sections as configuration
-from perturbations.evaluation.keys import PUBLISHED_SEED
+from perturbations.evaluation.keys import LISTED, PUBLISHED_SEED, order_of
 from perturbations.evaluation.method_settings import AS_IT_IS, MethodSetting
 from perturbations.plan import caption_recipes, recipe
-from perturbations.plan.mixes import SHARES
+from perturbations.plan.mixes import PER_BATCH, SHARES
 from perturbations.suites import registry
 from perturbations.tta.parameters import MethodValue
 
@@ -39,8 +39,8 @@ class Scenario:
         perturbation: its name; "clean", or "all" where the videos' perturbations differ.
         severity: 0 where nothing is perturbed, None where the videos' severities differ.
         text_perturbation, text_severity: of "both": those of the captions; the others are then the videos'.
-        mix: "mixed_severity", "mixed_types", or None.
-        share: mixed_types: the part of the videos that is perturbed.
+        mix: "mixed_severity", "mixed_types", `PER_BATCH` of the variant `released`, or None.
+        share: of mixed types: the part of the videos that is perturbed, or of each batch of them.
     """
 
     direction: DirectionName
@@ -144,9 +144,19 @@ def _of_suite(
     if videos and "mixed_severity" in config.evaluation.mixes:
         for name in dict.fromkeys(name for name, _ in available):
             yield Scenario(direction, side, suite, MIXED, name, None, mix="mixed_severity")
+    asking = (direction, side) == ("v2t", "query")
+    types = PER_BATCH if asking and config.suites[suite].variant == "released" else "mixed_types"
     if videos and "mixed_types" in config.evaluation.mixes:
         for share in SHARES:
-            yield Scenario(direction, side, suite, MIXED, ALL, None, mix="mixed_types", share=share)
+            yield Scenario(direction, side, suite, MIXED, ALL, None, mix=types, share=share)
+
+
+def is_drawn(mix: str, seed: int) -> bool:
+    """Whether a job draws a mix from the videos itself, and reads no mixed manifest.
+
+    A seed with an order of its own draws from all clips, and a share of each batch follows that order.
+    """
+    return mix == PER_BATCH or order_of(seed) != LISTED
 
 
 def _combined(config: configuration.Config, dataset: str, suite: str, direction: DirectionName) -> Iterator[Scenario]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import digest
+from perturbations.evaluation.keys import places_of
 from perturbations.evaluation.planning import DirectionName, Modality, ScenarioSettings, perturbs
 from perturbations.manifest.kinds import COMPLETE, CaptionRow, ClipRow, CompleteSource, MixRow, SourceRow, TextRow
 
@@ -79,6 +80,14 @@ def captions_of(rows: Sequence[CandidateRow], clean: Clean) -> list[CaptionRow |
     return sorted((row for row in known if isinstance(row, CaptionRow) or row.accepted), key=lambda row: row.caption_id)
 
 
+def batches_of_clips(clean: Clean, seed: int, size: int) -> list[list[str]]:
+    """The ids of clips that ask for captions, in the batches of a seed's order."""
+    captioned = {row.item_id for row in captions_of(clean.captions, clean)}
+    ids = [row.item_id for row in clips_of(clean.sources, clean) if row.item_id in captioned]
+    in_order = [ids[place] for place in places_of(ids, seed)]
+    return [in_order[start : start + size] for start in range(0, len(in_order), size)]
+
+
 def retrieval(
     direction: DirectionName,
     clips: Sequence[CandidateRow],
@@ -125,7 +134,7 @@ def of_scenario(scenario: ScenarioSettings, perturbed: Perturbed, clean: Clean) 
 
 def _is_of(row: CandidateRow, scenario: ScenarioSettings) -> bool:
     """Whether a perturbed row belongs to a scenario."""
-    if isinstance(row, MixRow) and scenario["mix"] == "mixed_types":
+    if isinstance(row, MixRow) and scenario["share"] is not None:
         return bool(row.share == scenario["share"])
     if isinstance(row, TextRow) and scenario["text_perturbation"] is not None:
         wanted = scenario["text_perturbation"], scenario["text_severity"]

@@ -45,11 +45,21 @@ def mixed_severity(videos: Sequence[VideoRow], draw_of: str = "") -> Iterator[Mi
         yield _extended(MixRow, rows[draw.integers(len(rows))], mix="mixed_severity")
 
 
-def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow], draw_of: str = "") -> Iterator[MixRow]:
+PER_BATCH = "mixed_types_per_batch"
+"""The mix of types of which every batch of queries has its share, as the paper evaluates it (App. D.2)."""
+
+
+def mixed_types(
+    videos: Sequence[VideoRow],
+    sources: Sequence[SourceRow],
+    draw_of: str = "",
+    batches: Sequence[Sequence[str]] | None = None,
+) -> Iterator[MixRow]:
     """For each share, each item once: that share at a random perturbation and severity, the rest clean (Tab. 18).
 
-    A number is drawn per item, and the items with the smallest numbers are perturbed. So the items perturbed at a
-    share of 20 % are also perturbed at 40 %, with the same perturbation and severity.
+    A number is drawn per item, and the items with the smallest numbers are perturbed: of all items, or of each of
+    `batches` of their ids. So the items perturbed at a share of 20 % are also perturbed at 40 %, with the same
+    perturbation and severity. An item in no batch stays clean.
     """
     from perturbations.base import rng  # late: it needs NumPy, which planning must not import
 
@@ -62,9 +72,10 @@ def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow], draw_o
         draw = rng.generator(rows[0].seed, rows[0].dataset, item_id, f"{rows[0].suite}/mixed_types{draw_of}")
         drawn[item_id] = (float(draw.random()), rows[draw.integers(len(rows))])
     clean = {row.item_id: row for row in sources if isinstance(row, CompleteSource)}
-    in_order = sorted(drawn, key=lambda item_id: (drawn[item_id][0], item_id))
+    known = (drawn.keys() & group for group in batches or [tuple(drawn)])
+    in_order = [sorted(group, key=lambda item_id: (drawn[item_id][0], item_id)) for group in known]
     for share in SHARES:
-        perturbed = set(in_order[: round(share * len(in_order))])
+        perturbed = {item_id for group in in_order for item_id in group[: round(share * len(group))]}
         for item_id in sorted(drawn):
             row = drawn[item_id][1]
             if item_id in perturbed:
@@ -73,10 +84,14 @@ def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow], draw_o
                 yield _clean_row(share, row, clean[item_id])
 
 
-def drawn(mix: str, videos: Sequence[VideoRow], sources: Sequence[SourceRow], draw_of: str) -> list[MixRow]:
-    """The rows of a mix, "mixed_severity" or "mixed_types", of a draw of that name."""
-    name = f"/{draw_of}"
-    return [*(mixed_types(videos, sources, name) if mix == "mixed_types" else mixed_severity(videos, name))]
+def drawn(
+    mix: str, videos: Sequence[VideoRow], sources: Sequence[SourceRow], draw_of: str, batches: Sequence[Sequence[str]]
+) -> list[MixRow]:
+    """The rows of a mix, "mixed_severity", "mixed_types" or `PER_BATCH`, of a draw of that name; "": the manifest's."""
+    name = f"/{draw_of}" if draw_of else ""
+    if mix == "mixed_severity":
+        return [*mixed_severity(videos, name)]
+    return [*mixed_types(videos, sources, name, batches if mix == PER_BATCH else None)]
 
 
 def combinations(videos: Sequence[VideoRow], captions: Sequence[TextRow]) -> list[MultimodalRow]:

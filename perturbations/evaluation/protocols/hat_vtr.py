@@ -20,7 +20,7 @@ from perturbations.evaluation.stated import (
     needs_features,
     runs_of,
 )
-from perturbations.plan.mixes import SHARES
+from perturbations.plan.mixes import PER_BATCH, SHARES
 from perturbations.suites.published import Published
 from perturbations.tta.methods import registry as methods
 
@@ -289,7 +289,7 @@ def _runs(cell: Published) -> tuple[StatedRun, ...]:
         return _some(cell, runs_of(cell.suite, "text", _CAPTION_SEVERITIES), _TEXTS, _SIX_TEXT)
     if cell.table == "18":
         shares = SHARES if cell.perturbation == "all" else (float(cell.perturbation.split()[1]),)
-        return tuple(StatedRun("mlvp", "all", None, mix="mixed_types", share=share) for share in shares)
+        return tuple(StatedRun("mlvp", "all", None, mix=PER_BATCH, share=share) for share in shares)
     if cell.severity == "mixed":
         every = [run._replace(severity=None, mix="mixed_severity") for run in runs_of("mlvp", "video", [0])]
     else:
@@ -364,9 +364,9 @@ PROTOCOLS = PaperProtocols(
         _videos(
             "18",
             "msrvtt",
-            summary="20 to 80 % of the videos with mixed perturbations",
+            summary="20 to 80 % of the videos of each batch with mixed perturbations",
             mixes=["mixed_types"],
-            unstated=(_FRAMES, "how types and severities are drawn: uniformly"),
+            unstated=(_FRAMES, "how types and severities are drawn: uniformly; a share of a batch is rounded"),
         ),
         _videos("19", "lsmdc", unstated=(_FRAMES, _NO_SEVERITY)),
         _videos("20", "msvd", unstated=(_FRAMES, _NO_SEVERITY)),
