@@ -24,7 +24,6 @@ from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.config import file as config_file
 from perturbations.models import language_model
 
-BYTES = [chr(b) for b in (*range(33, 127), *range(161, 173), *range(174, 256))] + [chr(256 + n) for n in range(68)]
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -123,33 +122,8 @@ def test_captions_that_the_user_brings_stand_for_narrations(tmp_path: Path) -> N
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model of two layers, and a tokenizer of bytes."""
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    folder = tmp_path_factory.mktemp("llm") / "tiny-llm"
-    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-    tokenizer = transformers.Qwen2Tokenizer(
-        vocab={token: number for number, token in enumerate([*BYTES, *special])},
-        merges=[],
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        extra_special_tokens=special,
-    )
-    config = transformers.Qwen2Config(
-        vocab_size=len(BYTES) + len(special),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        initializer_range=0.4,
-        eos_token_id=tokenizer.eos_token_id,
-    )
-    torch.manual_seed(5)
-    model = transformers.Qwen2ForCausalLM(config)
-    model.generation_config = transformers.GenerationConfig(do_sample=True, temperature=2.0, repetition_penalty=20.0)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    tiny_models = pytest.importorskip("tiny_models")
+    return tiny_models.language_model(tmp_path_factory.mktemp("llm") / "tiny-llm")
 
 
 def test_answers_repeat_and_are_one_line(folder: Path) -> None:

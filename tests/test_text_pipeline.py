@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import random
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
+import clips
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,13 +22,17 @@ from text_support import ENTRIES, GIRL, KEYS, PERSON, generator, kernel, msrvtt,
 import perturbations
 from perturbations.base.errors import BackendError, UnknownPerturbationError
 from perturbations.base.rng import seeded_globals
-from perturbations.captions import caption_rows, pipeline, similarities
+from perturbations.captions import caption_page, caption_rows, perplexity, pipeline, similarities
 from perturbations.captions.similarities import Similarities
+from perturbations.cli.main import main
+from perturbations.manifest import files, sets
+from perturbations.manifest.kinds import TEXTS
+from perturbations.models import language_model
 from perturbations.models import registry as models
 from perturbations.models.text_similarity import SentenceEncoder
 from perturbations.plan import caption_recipes
 from perturbations.plan.listed import ListedCaption
-from perturbations.suites import registry
+from perturbations.suites import published, registry
 from perturbations.suites.registry import Perturbation
 from perturbations.text.fluency import fluency_change
 
@@ -54,6 +60,60 @@ def perturbed(
     key: str, listed: Sequence[ListedCaption] = LISTED, severity: int = 1, **arguments: Any
 ) -> list[pipeline.PerturbedText]:
     return list(pipeline.perturb_captions(listed, key, severity, **{"seed": 3, "dataset": "demo", **arguments}))
+
+
+@pytest.mark.parametrize("adapter", ["msrvtt", "youcook2", "folder"])
+def test_the_page_has_every_published_distance_of_its_dataset_beside_ours(adapter: str) -> None:
+    names = ["append_irr", "gender_swap", "typos", "no_nouns", "drop_first", "back_trans", "tense"]
+    rows = [
+        clips.text_row(caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1), source_text=GIRL, text=f"{GIRL} now")
+        for name in names
+    ]
+    counted = [replace(row, bleu4=0.25, meteor=0.5, rouge1=0.75) for row in caption_rows.statistics(rows)]
+    page = caption_page.of_corpus(rows, sets.of_captions(["c"], 0), counted=counted, adapter=adapter)
+    lines = page.partition("## Distance")[2].split("\n\n")[1].splitlines()
+    head, _, *table = ([text.strip() for text in line.strip("|").split("|")] for line in lines)
+    ours = [[text for name, text in zip(head, line, strict=True) if name != "paper"] for line in table]
+    assert ours == [[registry.get(f"msrvtt_p/{name}").category, "0.25", "0.50", "0.75"] for name in names]
+    places = [place for place, name in enumerate(head) if name == "paper"]
+    printed = {(line[0], metric): line[place] for line in table for metric, place in zip("bmr", places, strict=False)}
+    cells = [cell for cell in published.cells() if (cell.paper, cell.table, cell.dataset) == ("msrvtt_p", "6", adapter)]
+    assert {key: text for key, text in printed.items() if text} == {
+        (cell.perturbation, cell.metric[0]): cell.printed for cell in cells
+    }
+
+
+def test_perplexity_is_of_the_tokens_of_a_local_model(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    folder = pytest.importorskip("tiny_models").language_model(tmp_path / "tiny")
+    model = language_model.load(str(folder))
+    tokens = torch.tensor([[model._tokenizer.eos_token_id, *model._tokenizer(GIRL)["input_ids"]]])
+    with torch.inference_mode():
+        chances = model._model(tokens).logits[0].double().log_softmax(-1)
+    losses = [-float(chances[place, token]) for place, token in enumerate(tokens[0, 1:].tolist())]
+    assert model.perplexity(GIRL) == pytest.approx(float(np.exp(np.mean(losses))), rel=1e-5)
+    assert model.perplexity("") is None
+    recipes = [caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1) for name in ("typos", "tense")]
+    rows = [
+        clips.text_row(wanted, caption_id=f"c{number}", source_text=f"s{number}", text=text)
+        for wanted in recipes
+        for number, text in enumerate((f"{wanted.perturbation} one", "", "loud"))
+    ]
+    known = {"s0": 10.0, "s1": 20.0, "s2": 900.0, "typos one": 30.0, "tense one": 600.0, "loud": 700.0}
+    assert [*perplexity.of_rows(rows, known.get)] == [
+        ("original", 0, 3, 310.0, pytest.approx(1 / 3), 15.0),
+        ("typos", 1, 2, 365.0, 0.5, 30.0),
+        ("tense", 1, 2, 650.0, 1.0, None),
+    ]
+    files.write(tmp_path / "captions.parquet", TEXTS, rows)
+    command = ["perplexity", str(tmp_path / "captions.parquet"), "--pretrained", str(folder)]
+    assert main([*command, "-o", str(tmp_path / "p.csv")]) == 0
+    with (tmp_path / "p.csv").open(newline="") as file:
+        lines = [*csv.DictReader(file)]
+    assert [line["perturbation"] for line in lines] == ["original", "tense", "typos"]
+    assert lines[0]["model"] == model.source
+    assert float(lines[2]["mean"]) == pytest.approx(np.mean([model.perplexity(text) for text in ("typos one", "loud")]))
+    assert main([*command[:-1], str(tmp_path / "nothing"), "-o", str(tmp_path / "q.csv")]) == 1
 
 
 # --- rows and keys ----------------------------------------------------------------------------------------------------

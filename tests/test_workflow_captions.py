@@ -338,6 +338,10 @@ def test_distances_and_without_wordnet_no_meteor(monkeypatch: pytest.MonkeyPatch
     assert distance.bleu4(SAME) == 1
     assert distance.bleu4([*SAME, *WORSE]) < 1
     assert distance.bleu4([]) is None
+    assert distance.rouge1(SAME) == 1
+    assert distance.rouge1([("A man, a dog.", "a dog ran")]) == pytest.approx(4 / 7)
+    assert distance.rouge1([("", "")]) == 1
+    assert distance.rouge1([]) is None
     assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["bleu4"]
 
     def missing(name: str, backend: str) -> None:

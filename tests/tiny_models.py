@@ -327,3 +327,36 @@ def save_adain(folder: Path, seed: int = 0) -> dict[str, str]:
 
 def pictures(count: int, height: int = 60, width: int = 80, seed: int = 0) -> list[np.ndarray]:
     return list(np.random.default_rng(seed).integers(0, 256, (count, height, width, 3), dtype=np.uint8))
+
+
+# --- a causal language model ------------------------------------------------------------------------------------------
+
+_BYTES = [chr(b) for b in (*range(33, 127), *range(161, 173), *range(174, 256))] + [chr(256 + n) for n in range(68)]
+
+
+def language_model(folder: Path) -> Path:
+    """A random model of two layers, and a tokenizer of bytes, in a folder."""
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    tokenizer = transformers.Qwen2Tokenizer(
+        vocab={token: number for number, token in enumerate([*_BYTES, *special])},
+        merges=[],
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        extra_special_tokens=special,
+    )
+    config = transformers.Qwen2Config(
+        vocab_size=len(_BYTES) + len(special),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        initializer_range=0.4,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    torch.manual_seed(5)
+    model = transformers.Qwen2ForCausalLM(config)
+    model.generation_config = transformers.GenerationConfig(do_sample=True, temperature=2.0, repetition_penalty=20.0)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 
 from perturbations.base import shown
 from perturbations.base.records import digest
-from perturbations.manifest.kinds import TextRow
+from perturbations.manifest.kinds import TextRow, TextStatisticsRow
 from perturbations.manifest.sets import Listed
 from perturbations.manifest.skipped import Skipped, sentences
 from perturbations.models import registry as models
 from perturbations.plan.listed import RejectedItem
-from perturbations.suites import registry
+from perturbations.suites import published, registry
 
 _PAIRS = 10
 _MOST_REJECTED = 20
@@ -24,11 +24,13 @@ def of_corpus(
     listed: Listed,
     rejected: Sequence[RejectedItem] = (),
     left_out: Sequence[Skipped] = (),
+    counted: Sequence[TextStatisticsRow] = (),
+    adapter: str = "",
 ) -> str:
     """The page of one corpus of perturbed captions.
 
-    It is written from the rows of its `texts` manifest, the captions that cannot be used, and the perturbations that
-    are skipped.
+    It is written from the rows of its `texts` manifest, the captions that cannot be used, the perturbations that are
+    skipped, and the statistics; `adapter`, the dataset's, says which published ones stand beside them.
     """
     notes = [f"- {listed.sentence('captions')}", *(f"- {shown.markdown(line)}" for line in sentences(left_out))]
     if rejected:
@@ -44,7 +46,38 @@ def of_corpus(
     lines = [f"# Captions of {shown.name(first.dataset)} under {shown.name(first.suite)}", ""]
     lines += [f"{len(rows):,} rows; variant {shown.name(first.variant)}, seed {first.seed}."]
     lines += ["", *notes]
-    return "\n".join([*lines, *_entries(rows)]) + "\n"
+    return "\n".join([*lines, *_distances(counted, first.suite, adapter), *_entries(rows)]) + "\n"
+
+
+_DISTANCES = {"bleu4": "BLEU-4", "meteor": "METEOR", "rouge1": "ROUGE-1 F1"}
+_PRINTED = {"rouge_f1": "rouge1"}
+
+
+def _distances(counted: Sequence[TextStatisticsRow], suite: str, adapter: str) -> list[str]:
+    """Means over the perturbations of each category, beside the published ones of the dataset."""
+    papers = {
+        (cell.perturbation, _PRINTED.get(cell.metric, cell.metric)): cell
+        for cell in published.cells()
+        if (cell.suite, cell.dataset) == (suite, adapter) and _PRINTED.get(cell.metric, cell.metric) in _DISTANCES
+    }
+    by_level: dict[str, list[TextStatisticsRow]] = defaultdict(list)
+    for row in counted:
+        by_level[row.level].append(row)
+    lines = []
+    for level, members in by_level.items():
+        texts = [level]
+        for name in _DISTANCES:
+            values = [value for row in members if (value := getattr(row, name)) is not None]
+            texts += [f"{sum(values) / len(values):.2f}" if values else ""]
+            texts += [papers[level, name].printed if (level, name) in papers else ""] if papers else []
+        lines.append(f"| {' | '.join(texts)} |")
+    heads = ["category", *(head for name in _DISTANCES.values() for head in ((name, "paper") if papers else (name,)))]
+    table = ["", "## Distance from the originals", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *lines]
+    if papers:
+        tables = sorted({f"{published.PAPERS[cell.paper]}, Table {cell.table}" for cell in papers.values()})
+        note = "Its ROUGE-1 is of another measure: less than the captions that stay as they are give alone."
+        table += ["", f"paper: {', '.join(tables)}. {note}"]
+    return table if lines else []
 
 
 _BySeverity = dict[int, list[TextRow]]

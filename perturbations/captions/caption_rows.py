@@ -89,6 +89,7 @@ def statistics(rows: Iterable[TextRow]) -> Iterator[TextStatisticsRow]:
             attempts_max=max(row.attempts for row in members),
             bleu4=distance.bleu4(pairs),
             meteor=distance.meteor(pairs),
+            rouge1=distance.rouge1(pairs),
         )
 
 

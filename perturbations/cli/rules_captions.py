@@ -98,7 +98,7 @@ def _merge_texts(
     scenarios = len({(row.perturbation, row.severity) for row in rows})
     counted = list(logged(caption_rows.statistics(rows), scenarios, "perturbations counted"))
     files.write(statistics, TEXT_STATISTICS, counted, about)
-    storage.write_text(page, caption_page.of_corpus(rows, listed, unusable, left_out))
+    storage.write_text(page, caption_page.of_corpus(rows, listed, unusable, left_out, counted, adapter))
 
 
 def _combine(videos: Path, texts: Path, output: Path) -> None:

@@ -64,6 +64,23 @@ class LanguageModel:
             raise ConfigError(f"{self.identity['name']}: its tokenizer cannot tell yes from no by the first token")
         return bool(logits[sorted(yes - shared)].max() > logits[sorted(no - shared)].max())
 
+    def perplexity(self, text: str) -> float | None:
+        """The exponential of the mean negative logarithm of the tokens' probabilities, each after those before it.
+
+        The first token follows the tokenizer's beginning or end of a text, where it has one. None for a text of fewer
+        than two tokens.
+        """
+        torch = library("torch")
+        tokenizer = self._tokenizer
+        start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+        ids = [*([] if start is None else [start]), *tokenizer(text, add_special_tokens=False)["input_ids"]]
+        if len(ids) < 2:
+            return None
+        tokens = torch.tensor([ids], device=self._model.device)
+        with torch.inference_mode():
+            logits = self._model(input_ids=tokens).logits[0, :-1].float()
+        return float(torch.nn.functional.cross_entropy(logits, tokens[0, 1:]).exp())
+
     def _first_tokens(self, words: Sequence[str]) -> set[int]:
         encoded = (self._tokenizer(word, add_special_tokens=False)["input_ids"] for word in words)
         return {int(cast("list[int]", ids)[0]) for ids in encoded if ids}

@@ -29,6 +29,7 @@ class TextStatisticsRow:
     attempts_max: int
     bleu4: float | None = None
     meteor: float | None = None
+    rouge1: float | None = None
 
 
 _FILE = ManifestFile(
