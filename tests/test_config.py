@@ -53,7 +53,7 @@ def mistakes(raw: Any) -> dict[str, str]:
 def test_the_smallest_configuration_has_defaults_and_cannot_be_changed() -> None:
     parsed = config_file.parse(PLAIN)
     assert parsed.seed == 0
-    assert parsed.storage == config.StorageSettings(tier="video", profile="high")
+    assert parsed.storage == config.StorageSettings() == config.StorageSettings(tier="video", profile="high")
     assert parsed.suites["mlvp"].severities == (1, 2, 3, 4, 5)
     assert parsed.suites["mlvp"].perturbations == "all"
     assert parsed.suites["mlvp"].variant == "released"
@@ -152,7 +152,7 @@ WRONG: list[tuple[str, Any, str, str]] = [
         "whole number from 0 to 200, not 10.5",
     ),
     ("storage", "video", "storage", "not 'video'"),
-    ("storage", {}, "storage.tier", "is missing"),
+    ("storage", {"num_frames": 8}, "storage.num_frames", "for the tier 'frames', not 'video'"),
     ("storage", {"tier": "video", "profile": "hgh"}, "storage.profile", "'high'.*not 'hgh'"),
     ("storage", {"tier": "video", "num_frames": 12}, "storage.num_frames", "for the tier 'frames', not 'video'"),
 ]

@@ -182,33 +182,37 @@ def test_rules_name_no_local_rules_by_a_list() -> None:
         assert not re.search(r"^localrules:", path.read_text(), re.MULTILINE), path.name
 
 
-def test_conda_installs_the_checkout_or_the_release_that_runs(tmp_path: Path) -> None:
+def test_conda_installs_the_checkout_or_the_release_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = REPOSITORY / "envs" / "perturb.post-deploy.sh"
     shim = tmp_path / "bin" / "python"
     shim.parent.mkdir()
     shim.write_text('#!/bin/sh\nprintf "%s|" "$@"; echo\n')
     shim.chmod(0o755)
-    for package, wanted in (("/a b/checkout", "/a b/checkout[text,models]"), ("p==1.0", "p[text,models]==1.0")):
-        given = {"PERTURBATIONS_PROJECT": "/a b", "PERTURBATIONS_PACKAGE": package}
-        environment = {**os.environ, **given, "PATH": f"{shim.parent}:{os.environ['PATH']}"}
-        done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout.splitlines()[0] == f"-P|-m|pip|install|--constraint|/a b/envs/constraints.txt|{wanted}|"
-    assert project.environment() == {name: str(REPOSITORY) for name in given}
+    given = {"PERTURBATIONS_PROJECT": "/a b", "PERTURBATIONS_PACKAGE": "/a b/checkout[text]"}
+    environment = {**os.environ, **given, "PATH": f"{shim.parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=True)
+    wanted = "-P|-m|pip|install|--constraint|/a b/envs/constraints.txt|/a b/checkout[text]|"
+    assert done.stdout.splitlines()[0] == wanted
+    assert list(project.environment().values()) == [str(REPOSITORY), f"{REPOSITORY}[text,models]"]
+    monkeypatch.setattr(project, "_INSTALLED", REPOSITORY)
+    assert project.environment()["PERTURBATIONS_PACKAGE"] == f"perturbations[text,models]=={perturbations.__version__}"
+    monkeypatch.setattr(project, "_about", lambda: ("https://github.com/of/it", perturbations.__version__))
+    tag = f"perturbations[text,models] @ git+https://github.com/of/it@v{perturbations.__version__}"
+    assert project.environment()["PERTURBATIONS_PACKAGE"] == tag
+    assert project.installation("text") == f"pip install '{project.release('text')}'"
 
 
 # --- the Snakemake workflow catalog -----------------------------------------------------------------------------------
 
 _ALONE = """
 import pkgutil, runpy, sys
+from importlib.machinery import PathFinder
 
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {absent}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *given: None if name.partition(".")[0] in {absent} else find(name, *given)
 modules = pkgutil.iter_modules
 pkgutil.iter_modules = lambda *given: (found for found in modules(*given) if "_plugin_slurm" not in found.name)
-sys.meta_path.insert(0, Absent())
+sys.path[:] = [place for place in sys.path if place != {checkout!r}]
 runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
 """
 
@@ -235,6 +239,12 @@ def distributions(name: str, seen: set[str]) -> set[str]:
 )
 def test_snakemake_alone_plans_a_checkout(snakefile: str, arguments: list[str], printed: str, tmp_path: Path) -> None:
     """Without the package's libraries; `-n` plans the default target, which an include gives back."""
+    files = ("--snakefile", REPOSITORY / snakefile, "--configfile", REPOSITORY / "config.yaml")
+    assert re.search(printed, run(*alone(), "--directory", tmp_path, *files, *arguments, folder=REPOSITORY))
+
+
+def alone() -> list[str]:
+    """The command of a Snakemake beside which nothing is installed, and no other package than that of a checkout."""
     known = distributions("snakemake", set())
     absent = {
         module
@@ -242,16 +252,17 @@ def test_snakemake_alone_plans_a_checkout(snakefile: str, arguments: list[str], 
         if module != "perturbations" and not any(re.sub(r"[-_.]+", "-", owner).lower() in known for owner in owners)
     }
     assert {"numpy", "pyarrow", "tqdm", "cv2", "av"} <= absent
-    files = ("--snakefile", REPOSITORY / snakefile, "--configfile", REPOSITORY / "config.yaml")
-    program = [sys.executable, "-c", _ALONE.format(absent=absent), "--cores", "1", "--directory", tmp_path, *files]
-    assert re.search(printed, run(*program, *arguments, folder=REPOSITORY))
+    return [sys.executable, "-c", _ALONE.format(absent=absent, checkout=str(REPOSITORY)), "--cores", "1"]
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 def test_snakedeploy_deploys_a_project_that_makes_a_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the address of a repository, for which git takes a clone of this checkout."""
+    """By the address of a repository, for which git takes a clone of this checkout.
+
+    Snakemake alone plans it with the package of its clone, and says what its jobs need.
+    """
     address, ours = "https://github.com/of/perturbations", tmp_path / "repository"
-    left_out = ("perturbations", "tests", "docs", "benchmarks", "site", "corpora", "manifests", "work", "tutorial")
+    left_out = ("tests", "docs", "benchmarks", "site", "corpora", "manifests", "work", "tutorial")
     shutil.copytree(REPOSITORY, ours, symlinks=True, ignore=shutil.ignore_patterns(".*", *left_out))
     git = ("git", "-c", "user.name=n", "-c", "user.email=e")
     for command in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "all"], ["tag", "v1"]):
@@ -266,6 +277,12 @@ def test_snakedeploy_deploys_a_project_that_makes_a_corpus(tmp_path: Path, monke
     assert {path.name for path in mine.iterdir()} == {"LICENSE", "config", "profiles", "workflow"}
     assert yaml.safe_load((mine / "config" / "config.yaml").read_text())["datasets"], "the commented configuration"
     (mine / "config" / "config.yaml").write_text(yaml.safe_dump(TINY))
+    plain = (*alone(), "--workflow-profile", "none")  # the profiles name the package's logger
+    assert re.search(r"\nvideos +1\n", run(*plain, "-n", folder=mine))
+    failed = run(*plain, folder=mine, check=False)
+    (unpacked,) = (tmp_path / "cache").rglob("perturbations-*")
+    assert f"jobs need the package and its libraries: pip install {unpacked}" in failed
+    assert "Traceback" not in failed
     run(*preloaded.command("snakemake"), "--cores", "2", folder=mine)
     assert list(read_manifest(mine / "manifests" / "demo" / "mlvp" / "videos.parquet")["status"]) == ["complete"] * 2
 

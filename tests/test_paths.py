@@ -22,6 +22,7 @@ from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import section
 from perturbations.plan import listed, paths, recipe, sharding, targets
+from perturbations.plan.costs import Footage
 from perturbations.plan.sharding import DatasetPlan
 
 FOLDER = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}
@@ -144,6 +145,9 @@ def test_recipes_are_written_when_a_manifest_is_planned(tmp_path: Path, monkeypa
 # --- sizes -----------------------------------------------------------------------------------------------------------
 
 
+SMALL = Footage(clips=1000, pixels=27_000_000_000, frame_pixels=320 * 240)
+"""A thousand clips of MSR-VTT."""
+
 STYLES = {
     "offline": {"backend": "offline"},
     "pretrained": {
@@ -165,8 +169,9 @@ def test_only_a_pretrained_model_needs_much_memory(analysis: str) -> None:
     own, other = map(with_pretrained, ("main_object", "embedding"))
     if analysis != "main_object":
         own, other = other, own
-    assert paths.analysis_memory_mb(configured(), analysis) == paths.analysis_memory_mb(other, analysis) == 1000
-    assert (paths.analysis_memory_mb(own, analysis) > 1000) == (analysis != "motion")
+    assert [paths.analysis_memory_mb(given, analysis, SMALL) for given in (configured(), other)] == [1000, 1000]
+    assert (paths.analysis_memory_mb(own, analysis, SMALL) > 1000) == (analysis != "motion")
+    assert paths.analysis_minutes(own, analysis, SMALL) >= paths.analysis_minutes(other, analysis, SMALL)
 
 
 @pytest.mark.parametrize(("device", "gpus"), [("cpu", 0), ("cuda:1", 1)])
@@ -181,12 +186,14 @@ def test_a_gpu_is_asked_for_where_weights_run_on_one(device: str, gpus: int, bac
     style, fog = (recipe.from_config(settings, "tiny", "mlvp", name, 1) for name in ("style_transfer", "fog"))
     assert paths.video_gpus(settings, style) == wanted
     assert paths.video_gpus(settings, fog) == 0
-    assert (paths.video_memory_mb(style) > paths.video_memory_mb(fog)) == (backend == "pretrained")
+    more = [size(style, SMALL) > size(fog, SMALL) for size in (paths.video_memory_mb, paths.video_minutes)]
+    assert more == [backend == "pretrained"] * 2
 
 
-def test_attempts_and_pretrained_captions_need_more_memory() -> None:
-    assert [paths.grown(1500, attempt) for attempt in (1, 2, 3)] == [1500, 3000, 6000]
-    assert paths.text_memory_mb(with_pretrained("captions")) > paths.text_memory_mb(configured())
+def test_pretrained_captions_need_more_memory_and_time() -> None:
+    own, other = with_pretrained("captions"), configured()
+    assert paths.text_memory_mb(own) > paths.text_memory_mb(other)
+    assert paths.text_minutes(own) > paths.text_minutes(other)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from perturbations.config import file as config_file
 from perturbations.config import line_numbers
 from perturbations.config import sections as configuration
 from perturbations.engine import clip_files, needs
-from perturbations.plan import listed, paths, recipe
+from perturbations.plan import costs, listed, paths, recipe
 from perturbations.preflight import check as preflight
 from perturbations.preflight import readiness, survey
 from perturbations.preflight import wanted as planning
@@ -64,12 +64,12 @@ def test_a_sample_tells_how_much_is_stored_per_clip(tmp_path: Path) -> None:
     for index in range(30):
         tiny_clip(tmp_path / f"{index}.mp4", seed=index, frames=20, size=(48, 64))
     clips = [clip_of(path) for path in sorted(tmp_path.glob("*.mp4"))]
-    assert clip_files.mean_pixels(clips, None) == clip_files.mean_pixels(clips[::-1], None) == 20 * 48 * 64
-    assert clip_files.mean_pixels([clip_of(tmp_path / "0.mp4", start_s=0.5, end_s=1.5)], None) == 10 * 48 * 64
-    assert clip_files.mean_pixels(clips, 12) == 12 * 48 * 64
+    assert costs.mean_pixels(clips, None) == costs.mean_pixels(clips[::-1], None) == 20 * 48 * 64
+    assert costs.mean_pixels([clip_of(tmp_path / "0.mp4", start_s=0.5, end_s=1.5)], None) == 10 * 48 * 64
+    assert costs.mean_pixels(clips, 12) == 12 * 48 * 64
     (tmp_path / "clip.mp4").write_bytes(b"\0\0\0\x20ftypisom" + bytes(200))
-    assert clip_files.mean_pixels([clip_of(tmp_path / "clip.mp4")], None) is None
-    assert clip_files.mean_pixels([], None) is None
+    assert costs.mean_pixels([clip_of(tmp_path / "clip.mp4")], None) is None
+    assert costs.mean_pixels([], None) is None
 
 
 # --- what is wanted --------------------------------------------------------------------------------------------------

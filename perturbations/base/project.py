@@ -7,6 +7,8 @@ puts the Snakefile's folder on Python's path, where the package's modules must n
 from __future__ import annotations
 
 import os
+import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 from perturbations.base.errors import ConfigError
@@ -28,12 +30,48 @@ def snakefile(name: str = "Snakefile") -> str:
     return str(folder() / "workflow" / name)
 
 
-def environment() -> dict[str, str]:
-    """The variables that tell `envs/perturb.post-deploy.sh` where the project is, and what pip is to install."""
-    from importlib.metadata import version
+def check_libraries() -> None:
+    """Raise `ConfigError` where jobs have no libraries, as where Snakemake alone is installed, which can only plan."""
+    if find_spec("pyarrow") is None:
+        raise ConfigError(
+            f"jobs need the package and its libraries: pip install {shlex.quote(str(folder()))}, or let Snakemake "
+            "install them with `--software-deployment-method conda`"
+        )
 
-    place = folder()
-    package = f"perturbations=={version('perturbations')}" if place == _INSTALLED else str(place)
+
+def _about() -> tuple[str | None, str | None]:
+    """The address of the package's repository and its version, as far as its metadata say them."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        about = metadata("perturbations")
+    except PackageNotFoundError:
+        return None, None
+    links = dict(link.split(", ", 1) for link in about.get_all("Project-URL") or [])
+    return links.get("Repository"), about["Version"]
+
+
+def release(extras: str = "") -> str:
+    """The requirement by which pip installs this version: its tag in the repository, as it is in no index."""
+    address, version = _about()
+    tag = f"@v{version}" if version else ""
+    return f"perturbations{extras and f'[{extras}]'} @ git+{address or _ADDRESS}{tag}"
+
+
+_ADDRESS = "https://github.com/OWNER/perturbations"
+"""Of the repository, where the package was built without it."""
+
+
+def environment() -> dict[str, str]:
+    """The variables that tell `envs/perturb.post-deploy.sh` where the project is, and what pip is to install.
+
+    That is the checkout; for an installed package the tag, or, where its repository is not known, its wheel by version.
+    """
+    place, extras = folder(), "text,models"
+    package = f"{place}[{extras}]"
+    if place == _INSTALLED:
+        address, version = _about()
+        package = release(extras) if address else f"perturbations[{extras}]=={version}"
     return {"PERTURBATIONS_PROJECT": str(place), "PERTURBATIONS_PACKAGE": package}
 
 
@@ -42,23 +80,17 @@ def image() -> str:
 
     Raises `ConfigError` where the variable is not set, and the package does not know its repository.
     """
-    from importlib.metadata import PackageNotFoundError, metadata
-
     if given := os.environ.get("PERTURBATIONS_IMAGE"):
         return given
-    try:
-        about = metadata("perturbations")
-        links = dict(link.split(", ", 1) for link in about.get_all("Project-URL") or [])
-    except PackageNotFoundError:
-        links = {}
-    _, host, repository = links.get("Repository", "").partition("https://github.com/")
+    address, version = _about()
+    _, host, name = (address or "").partition("https://github.com/")
     if not host:
         raise ConfigError(
             "containers: set PERTURBATIONS_IMAGE to an image that envs/Containerfile made, such as /images/my.sif"
         )
-    return f"docker://ghcr.io/{repository.lower()}:{about['Version']}"
+    return f"docker://ghcr.io/{name.lower()}:{version}"
 
 
 def installation(extra: str) -> str:
     """The command that installs an extra, as the package itself was installed."""
-    return f"sh envs/install.sh {extra}" if folder() != _INSTALLED else f"pip install 'perturbations[{extra}]'"
+    return f"sh envs/install.sh {extra}" if folder() != _INSTALLED else f"pip install '{release(extra)}'"

@@ -13,7 +13,7 @@ import yaml
 
 from perturbations.base.errors import ConfigError
 from perturbations.engine import clip_files
-from perturbations.plan import own_items
+from perturbations.plan import costs, own_items
 from perturbations.plan.listed import ListedClip
 
 _SCENARIOS = 60
@@ -74,7 +74,7 @@ def _storage(folder: Path, clips: Sequence[ListedClip]) -> tuple[dict[str, objec
     """The first of high, compatible and recipe that MLVP has room for, and what it takes."""
     there = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.exists())
     free = shutil.disk_usage(there).free
-    pixels = (clip_files.mean_pixels(clips, None) or 0.0) * len(clips) * _SCENARIOS
+    pixels = (costs.mean_pixels(clips, None) or 0.0) * len(clips) * _SCENARIOS
     sizes = {form: pixels * clip_files.BYTES_PER_PIXEL[form] for form in _FORMS}
     form = next((form for form, size in sizes.items() if size < _ROOM * free), "recipe")
     storage: dict[str, object] = {"tier": "recipe"} if form == "recipe" else {"tier": "video", "profile": form}

@@ -154,8 +154,9 @@ class StorageSettings(Strict):
     """What is stored of a perturbed clip."""
 
     tier: Literal["video", "frames", "recipe"] = Field(
+        "video",
         description="video: full-length files; frames: uniformly sampled frames, as the evaluation protocols use them; "
-        "recipe: no pixels, clips are rendered on demand"
+        "recipe: no pixels, clips are rendered on demand",
     )
     profile: Literal["lossless", "high", "compatible", "released"] = Field(
         "high",
@@ -218,8 +219,14 @@ class _Config(Strict):
         description="suite -> what to make of it", min_length=1, json_schema_extra=_with_suites
     )
     backends: Backends = Field(default_factory=Backends)
-    storage: StorageSettings = Field(default_factory=lambda: StorageSettings(tier="video"))
-    shard_size: Whole = Field(100, ge=1, le=100_000, description="the most items per job; it never changes a result")
+    storage: StorageSettings = Field(default_factory=StorageSettings)
+    shard_size: Whole | None = Field(
+        None,
+        ge=1,
+        le=100_000,
+        description="the most items per job; it never changes a result. Without it: 100, fewer where a job would take "
+        "more than about 30 minutes, more where a target would have more than about 5,000 jobs",
+    )
     max_failed_items: Whole = Field(
         0,
         ge=0,

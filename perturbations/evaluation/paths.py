@@ -301,7 +301,7 @@ _FEATURE = 512
 
 
 def job_memory_mb(
-    config: configuration.Config, dataset: str, job: evaluation.JobKey, group: str, plan: DatasetPlan, attempt: int = 1
+    config: configuration.Config, dataset: str, job: evaluation.JobKey, group: str, plan: DatasetPlan
 ) -> int:
     """The memory of a job of `evaluate` in MB, from its direction, methods, scenarios, queries and gallery."""
     direction, wanted = job[0], config.evaluation
@@ -317,23 +317,22 @@ def job_memory_mb(
     if _on_cpu(config) and any(methods.method(name).adapts for name in names):
         per_query = _TOWERS[direction][wanted.pretrained is not None] * (wanted.num_frames if direction == "v2t" else 1)
         total += 4 * _PER_LAYER[direction] * wanted.batch_size * per_query // _MIB
-    return _mb(total, attempt)
+    return _mb(total)
 
 
-def gallery_memory_mb(config: configuration.Config, plan: DatasetPlan, attempt: int = 1) -> int:
+def gallery_memory_mb(config: configuration.Config, plan: DatasetPlan) -> int:
     """The memory of the job that encodes a dataset's clean clips, in MB."""
     features = 3 * 4 * plan.listed * config.evaluation.num_frames * _FEATURE
-    return _mb(_process_mib(config) + 500 + features // _MIB, attempt)
+    return _mb(_process_mib(config) + 500 + features // _MIB)
 
 
-def model_memory_mb(config: configuration.Config, attempt: int = 1) -> int:
+def model_memory_mb(config: configuration.Config) -> int:
     """The memory of the job that checks a model, in MB."""
-    return _mb(_process_mib(config), attempt)
+    return _mb(_process_mib(config))
 
 
-def _mb(mib: int, attempt: int) -> int:
-    """What an attempt asks for, in MB: twice as much as the one before."""
-    return -(-mib * _MIB // 10**6) * (1 << (attempt - 1))
+def _mb(mib: int) -> int:
+    return -(-mib * _MIB // 10**6)
 
 
 def _on_cpu(config: configuration.Config) -> bool:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from perturbations.api.functions import open_clip
 from perturbations.base import storage
+from perturbations.base.arrays import uniform_indices
 from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
 from perturbations.evaluation.processors import Images, check_distinct
 from perturbations.evaluation.scenarios import ScenarioRow
 from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
-from perturbations.media.clip import uniform_indices
 from perturbations.tta.inputs import Batch, ByteFrames
 
 if TYPE_CHECKING:

@@ -339,7 +339,11 @@ GUIDE = Guide(
     find=_find,
     make=_make,
     pictured="main_object",
-    analyses=(Analysis(name="main_object", recipe=ObjectAnalysis, settle=settle_analysis, run=run, memory_mb=24_000),),
+    analyses=(
+        Analysis(
+            name="main_object", recipe=ObjectAnalysis, settle=settle_analysis, run=run, memory_mb=24_000, seconds=0.06
+        ),
+    ),
     roles=(
         Role(
             name="main_object",

@@ -101,6 +101,10 @@ GUIDE = Guide(
     settle=_settle,
     find=_find,
     make=_make,
-    analyses=(Analysis(name="motion", recipe=_MotionAnalysis, settle=_settle_analysis, run=run, extension=".parquet"),),
+    analyses=(
+        Analysis(
+            name="motion", recipe=_MotionAnalysis, settle=_settle_analysis, run=run, extension=".parquet", seconds=0.2
+        ),
+    ),
     on_the_fly=True,
 )

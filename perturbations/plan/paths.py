@@ -19,7 +19,8 @@ from perturbations.datasets import registry as datasets
 from perturbations.guides import registry as guides
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
-from perturbations.plan import caption_recipes, listed, recipe, sharding
+from perturbations.plan import caption_recipes, costs, listed, recipe, sharding
+from perturbations.plan.costs import Footage
 from perturbations.plan.extension import Plans, PlanWing
 from perturbations.suites import registry
 
@@ -80,11 +81,6 @@ def options(inputs: Mapping[str, str | Sequence[str]]) -> list[str]:
 
 _WEIGHTS_MB = 4000
 """The memory of a job that loads a network of some hundred megabytes."""
-
-
-def grown(memory_mb: int, attempt: int) -> int:
-    """The memory of a job's attempt, in MB: doubled each time, because what is killed for memory needs more."""
-    return memory_mb << (attempt - 1)
 
 
 def _gpus(config: configuration.Config) -> int:
@@ -174,14 +170,23 @@ def video_recipes(config: configuration.Config, collection: str, suite: str) -> 
     return path
 
 
-def video_memory_mb(wanted: recipe.VideoRecipe) -> int:
-    """The memory of a job that makes videos, in MB: large where weights are loaded."""
-    return guides.OFFLINE_MB if wanted.guide is None or wanted.guide.is_offline() else _WEIGHTS_MB
+def _is_offline(wanted: recipe.VideoRecipe) -> bool:
+    return wanted.guide is None or wanted.guide.is_offline()
+
+
+def video_memory_mb(wanted: recipe.VideoRecipe, clips: Footage) -> int:
+    """The memory of a job that makes videos of some clips, in MB: large where weights are loaded, or frames are."""
+    return costs.memory_mb(clips, guides.OFFLINE_MB if _is_offline(wanted) else _WEIGHTS_MB)
+
+
+def video_minutes(wanted: recipe.VideoRecipe, clips: Footage) -> int:
+    """The time that a job requests that makes videos of some clips."""
+    return costs.minutes(clips, costs.SLOWEST_VIDEOS, models=not _is_offline(wanted))
 
 
 def video_gpus(config: configuration.Config, wanted: recipe.VideoRecipe) -> int:
     """How many GPUs a job that makes videos takes."""
-    return 0 if wanted.guide is None or wanted.guide.is_offline() else _gpus(config)
+    return 0 if _is_offline(wanted) else _gpus(config)
 
 
 # --- analyses --------------------------------------------------------------------------------------------------------
@@ -201,9 +206,16 @@ def analysis_captions(collection: str, analysis: str, shard: str) -> str | list[
     return layout.at("analysis_part", dataset=collection, analysis=before, shard=shard) if before else []
 
 
-def analysis_memory_mb(config: configuration.Config, analysis: str) -> int:
-    """The memory of an analysis's job in MB: large for pretrained models, small for offline ones."""
-    return guides.OFFLINE_MB if analysis_recipe(config, analysis).is_offline else guides.analysis(analysis).memory_mb
+def analysis_memory_mb(config: configuration.Config, analysis: str, clips: Footage) -> int:
+    """The memory of an analysis's job in MB: large for pretrained models, small for offline ones and small frames."""
+    declared, is_offline = guides.analysis(analysis), analysis_recipe(config, analysis).is_offline
+    return costs.memory_mb(clips, guides.OFFLINE_MB if is_offline else declared.memory_mb)
+
+
+def analysis_minutes(config: configuration.Config, analysis: str, clips: Footage) -> int:
+    """The time that an analysis's job requests for some clips."""
+    is_offline = analysis_recipe(config, analysis).is_offline
+    return costs.minutes(clips, guides.analysis(analysis).seconds, models=not is_offline)
 
 
 def main_objects(config: configuration.Config, suite: str, dataset: str) -> list[str]:
@@ -267,9 +279,18 @@ def _text_scenarios(config: configuration.Config, collection: str, suite: str) -
     return caption_recipes.scenarios(config, dataset, suite)
 
 
+def _has_pretrained_captions(config: configuration.Config) -> bool:
+    return bool(config.backends.captions.backend == "pretrained")
+
+
 def text_memory_mb(config: configuration.Config) -> int:
     """The memory of a job that perturbs captions, in MB."""
-    return 6000 if config.backends.captions.backend == "pretrained" else 1500
+    return 6000 if _has_pretrained_captions(config) else 1500
+
+
+def text_minutes(config: configuration.Config) -> int:
+    """The time that a job requests that perturbs captions, of which it has at most a thousand."""
+    return 240 if _has_pretrained_captions(config) else 60
 
 
 # --- calibration -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import hashlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -22,7 +22,8 @@ from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.listing import Item, Listing, Rejected
 from perturbations.manifest import layout
-from perturbations.plan import items, listed, workplace
+from perturbations.plan import costs, items, listed, workplace
+from perturbations.plan.costs import Footage
 from perturbations.plan.listed import ListedClip, RejectedItem
 
 _T = TypeVar("_T")
@@ -38,6 +39,17 @@ class DatasetPlan:
     rejected: int  # items that cannot be used
     captions: int = 0  # that can be used
     rejected_captions: int = 0
+    shard_size: int = 0  # the most items per shard
+    footage: Mapping[str, Footage] = field(default_factory=dict)  # per shard, the size of its clips
+
+    def size_of(self, shard: str) -> Footage:
+        """The size of a shard's clips; of one that an earlier plan had, none."""
+        return self.footage.get(shard, costs.NOTHING)
+
+    @property
+    def size(self) -> Footage:
+        """The size of all clips."""
+        return costs.together(self.footage.values())
 
 
 def shards_of(
@@ -134,7 +146,9 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
             for video in videos_found
         ]
     folder = config.at(root)
-    shards = shards_of(located, config.shard_size, lambda clip: clip.item_id, lambda clip: clip.source_video_id)
+    survey = costs.Survey(located, seed=config.seed)
+    size = costs.shard_size(config, dataset_of(name), survey.of(located))
+    shards = shards_of(located, size, lambda clip: clip.item_id, lambda clip: clip.source_video_id)
     for shard, members in shards.items():
         listed.write(list_path(folder, shard), members)
     for stale in {*listed.shards(list_path(folder, "").parent)} - {*shards}:
@@ -155,6 +169,8 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
         len(unusable) + len(missing),
         len(numbered),
         len(rejected_captions),
+        size,
+        {shard: survey.of(members) for shard, members in shards.items()},
     )
 
 

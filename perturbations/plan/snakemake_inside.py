@@ -6,7 +6,8 @@ break nothing outside of this file. `workflow` and `rules` are the names that Sn
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,6 +67,11 @@ def folder(workflow: Any, by_user: Mapping[str, str]) -> Path:
 def is_dry(workflow: Any) -> bool:
     """Whether this is a dry run."""
     return bool(workflow.output_settings.dryrun)
+
+
+def may_start_jobs(workflow: Any) -> bool:
+    """Whether this is neither a dry run nor `--lint`, of which only the command line knows."""
+    return not (is_dry(workflow) or any(word.startswith("--lint") for word in sys.argv))
 
 
 def prints_jobs(workflow: Any) -> bool:
@@ -151,6 +157,31 @@ def needed_inputs(workflow: Any, rules: Any) -> list[Path]:
     """The inputs of the jobs of these rules that will run."""
     known = {proxy.rule for proxy in rules._rules.values()}
     return [Path(str(path)) for job in workflow.dag.needrun_jobs() if job.rule in known for path in job.input]
+
+
+_GROWING = {"mem_mb", "runtime"}
+
+
+def grow_with_attempts(rules: Any) -> None:
+    """Double what these rules request at each attempt, because what is killed for memory or time needs more.
+
+    Numbers of `--set-resources` grow too. An expression that names `attempt` is left as it is, and so is what grows
+    already: Snakemake reads a module once per `use rule`. A rule that it left out has no resources.
+    """
+    for proxy in rules._rules.values():
+        resources = proxy.rule.resources or {}
+        for name in _GROWING & {*resources}:
+            given = resources[name]
+            if "attempt" not in str(given.raw):
+                resources[name] = type(given)(name, _grown(given), raw="attempt")
+
+
+def _grown(resource: Any) -> Callable[..., Any]:
+    def grown(wildcards: Any, attempt: int, **more: Any) -> Any:
+        value = resource.evaluate(wildcards, attempt=attempt, **more).value
+        return value << (attempt - 1) if isinstance(value, int) else value
+
+    return grown
 
 
 def make_default(workflow: Any, rules: Any, name: str) -> None:

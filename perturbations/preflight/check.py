@@ -138,7 +138,7 @@ def _estimate_clips(
 ) -> None:
     videos, size = survey.stored(config, wanted, surveyed)
     jobs = _jobs(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses))
-    report.lines.append(f"to make: {videos:,} perturbed videos in {jobs}")
+    report.lines.append(f"to make: {videos:,} perturbed videos in {jobs}{survey.work(config, wanted, surveyed)}")
     stored = "" if size is None else f"about {shown.size(round(size))} to store"
     if in_store:
         report.lines += [f"store: {stored}"] if stored else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,8 +10,10 @@ from pathlib import Path
 
 from perturbations.config import sections as configuration
 from perturbations.engine import clip_files
+from perturbations.guides import registry as guides
 from perturbations.manifest import layout
-from perturbations.plan import listed, recipe
+from perturbations.plan import costs, listed, recipe
+from perturbations.plan.costs import Footage
 from perturbations.plan.listed import ListedClip
 from perturbations.preflight.wanted import WantedWork
 
@@ -65,10 +68,36 @@ def stored(
     size = 0.0
     for name, number in clips.items() if per_pixel else ():
         try:
-            pixels = clip_files.mean_pixels(surveyed[name].usable(surveyed[name].shards), frames, seed=config.seed)
+            pixels = costs.mean_pixels(surveyed[name].usable(surveyed[name].shards), frames, seed=config.seed)
         except ImportError:  # Snakemake's own environment has no decoder; the jobs' has
             pixels = None
         if pixels is None:
             return clips.total(), None
         size += number * pixels * per_pixel
     return clips.total(), size
+
+
+# --- what its jobs take -----------------------------------------------------------------------------------------------
+
+
+def work(config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection]) -> str:
+    """The longest job of a run and all of its jobs, in CPU time, and the numbers that say so; for the end of a line."""
+    sizes: dict[tuple[str, str], Footage] = {}
+    for name, collection in surveyed.items():
+        sample = costs.Survey(collection.clips, seed=config.seed)
+        sizes |= {(name, shard): sample.of(clips) for shard, clips in collection.shards.items()}
+    jobs = [(sizes[key], costs.SOURCES, costs.SOURCES) for key in wanted.sources]
+    jobs += [(sizes[job.collection, job.shard], costs.VIDEOS, costs.SLOWEST_VIDEOS) for job in wanted.videos]
+    for name, analysis, shard in wanted.analyses:
+        rate = guides.analysis(analysis).seconds
+        jobs.append((sizes[name, shard], rate, rate))
+    longest, clips = max((costs.seconds(size, slowest), size.clips) for size, _, slowest in jobs)
+    hours = sum(costs.seconds(size, rate) for size, rate, _ in jobs) / 3600
+    every = costs.together(size for size, _, _ in jobs)
+    if not every.clips:
+        return ""
+    pixels = f"{every.megapixels / every.clips:,.0f} million pixels per clip, {costs.VIDEOS} CPU s per million"
+    return (
+        f"; the longest, of {clips:,} clips, takes about {math.ceil(longest / 60):,} min of CPU time, all take "
+        f"{hours:,.1f} h ({pixels})"
+    )

@@ -19,10 +19,12 @@ rule analyses:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: paths.grown(
-            paths.analysis_memory_mb(CONFIG, wildcards.analysis), attempt
+        mem_mb=lambda wildcards: paths.analysis_memory_mb(
+            CONFIG, wildcards.analysis, size_of(wildcards)
         ),
-        runtime=240,
+        runtime=lambda wildcards: paths.analysis_minutes(
+            CONFIG, wildcards.analysis, size_of(wildcards)
+        ),
         gpu=lambda wildcards: paths.analysis_gpus(CONFIG, wildcards.analysis),
     params:
         recipe=lambda wildcards: paths.analysis_recipe(CONFIG, wildcards.analysis).text,

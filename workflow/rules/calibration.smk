@@ -14,7 +14,7 @@ rule calibration:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=memory(2000),
+        mem_mb=2000,
         runtime=480,
     params:
         seed=CONFIG.seed,

@@ -92,8 +92,8 @@ rule texts:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: paths.grown(paths.text_memory_mb(CONFIG), attempt),
-        runtime=240,
+        mem_mb=lambda wildcards: paths.text_memory_mb(CONFIG),
+        runtime=lambda wildcards: paths.text_minutes(CONFIG),
     params:
         similarities="work/{dataset}/similarities/{shard}",
         recipe=lambda wildcards: caption_recipes.from_config(
@@ -142,7 +142,7 @@ rule texts_manifest:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=memory(3000),
+        mem_mb=3000,
         runtime=60,
     params:
         captions="work/{dataset}/captions",
@@ -174,8 +174,8 @@ rule multimodal:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=memory(3000),
-        runtime=30,
+        mem_mb=3000,
+        runtime=merge_minutes,
     shell:
         command(
             "perturb rule combine --videos {input.videos:q} --texts {input.texts:q} --output {output:q} 2> {log:q}"

@@ -56,6 +56,8 @@ if DEPLOYED == "apptainer":
 elif DEPLOYED == "conda":
     os.environ.update(planned(project.environment) | os.environ)
 else:
+    if snakemake_inside.may_start_jobs(workflow):
+        planned(project.check_libraries)
     COMMAND_PATH = paths.shell_prefix(Path(sys.executable))
     # Snakemake starts itself as a module for jobs on other machines: not the `snakemake` of a stranger's folder.
     if os.environ.setdefault("PYTHONSAFEPATH", "jobs") == "jobs":
@@ -173,9 +175,19 @@ def clip_markers(wildcards):
     return markers_of(wildcards.dataset, wildcards.suite)
 
 
-def memory(megabytes):
-    """A resource: the memory of a job, doubled at each attempt."""
-    return lambda wildcards, attempt: paths.grown(megabytes, attempt)
+def size_of(wildcards):
+    """The size of a job's clips, for what it requests; not asked in the job itself, which would plan the dataset again."""
+    if not snakemake_inside.plans_all(workflow):
+        return costs.NOTHING
+    return plan_of(wildcards.dataset).size_of(wildcards.shard)
+
+
+def merge_minutes(wildcards):
+    """The time that a job requests that merges the rows of a corpus."""
+    rows = len(recipe.scenarios(CONFIG, wildcards.suite)) * (
+        plan_of(wildcards.dataset).listed if snakemake_inside.plans_all(workflow) else 0
+    )
+    return costs.merge_minutes(rows)
 
 
 def shards_of(wildcards):

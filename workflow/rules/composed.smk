@@ -20,9 +20,7 @@ rule composed_split:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: paths.grown(
-            composed_paths.split_memory_mib(FIRST_MODEL), attempt
-        ),
+        mem_mb=composed_paths.split_memory_mib(FIRST_MODEL),
         runtime=composed_paths.split_minutes(FIRST_MODEL),
         gpu=composed_paths.split_gpus(FIRST_MODEL),
     params:
@@ -50,7 +48,7 @@ rule composed_clips:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(FIRST_MODEL)
     resources:
-        mem_mb=memory(6000),
+        mem_mb=6000,
         runtime=480,
         gpu=evaluation_paths.gpus(FIRST_MODEL),
         gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
@@ -91,7 +89,7 @@ rule composed_queries:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(FIRST_MODEL)
     resources:
-        mem_mb=memory(6000),
+        mem_mb=6000,
         runtime=1440,
         gpu=evaluation_paths.gpus(FIRST_MODEL),
         gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
@@ -132,7 +130,7 @@ rule composed_evaluate:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=memory(4000),
+        mem_mb=4000,
         runtime=480,
         gpu=evaluation_paths.gpus(FIRST_MODEL),
         gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),

@@ -11,7 +11,7 @@ rule demo_encoder:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: 1500 * attempt,
+        mem_mb=1500,
         runtime=60,
     params:
         # `version` changes when the training does.

@@ -23,9 +23,7 @@ rule check_model:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: evaluation_paths.model_memory_mb(
-            of_model(wildcards), attempt
-        ),
+        mem_mb=lambda wildcards: evaluation_paths.model_memory_mb(of_model(wildcards)),
         runtime=30,
         gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
         gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
@@ -59,10 +57,10 @@ rule gallery:
         "../../envs/perturb.yaml"
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
     resources:
-        mem_mb=lambda wildcards, attempt: evaluation_paths.gallery_memory_mb(
-            of_model(wildcards), plan_of(wildcards.dataset), attempt
+        mem_mb=lambda wildcards: evaluation_paths.gallery_memory_mb(
+            of_model(wildcards), plan_of(wildcards.dataset)
         ),
-        runtime=lambda wildcards, attempt: 480 * attempt,
+        runtime=480,
         gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
         gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
     params:
@@ -101,14 +99,13 @@ rule evaluate:
         "../../envs/perturb.yaml"
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
     resources:
-        mem_mb=lambda wildcards, attempt: planned(
+        mem_mb=lambda wildcards: planned(
             evaluation_paths.job_memory_mb,
             *arguments_of_job(wildcards),
             plan_of(wildcards.dataset),
-            attempt,
         ),
         # Its journal keeps what is done.
-        runtime=lambda wildcards, attempt: 1440 * attempt,
+        runtime=1440,
         gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
         gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
     params:

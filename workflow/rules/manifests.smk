@@ -54,7 +54,7 @@ rule videos_manifest:
         "../../envs/perturb.yaml"
     resources:
         mem_mb=2000,
-        runtime=30,
+        runtime=merge_minutes,
     params:
         shards="work/{dataset}/shards",
         parts="work/{dataset}/{suite}",
@@ -89,7 +89,7 @@ rule mixes:
         "../../envs/perturb.yaml"
     resources:
         mem_mb=2000,
-        runtime=30,
+        runtime=merge_minutes,
     shell:
         command(
             "perturb rule mix --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"

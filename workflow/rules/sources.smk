@@ -17,8 +17,8 @@ rule sources:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=memory(1000),
-        runtime=240,
+        mem_mb=lambda wildcards: costs.memory_mb(size_of(wildcards), 1000),
+        runtime=lambda wildcards: costs.minutes(size_of(wildcards), costs.SOURCES),
     params:
         dataset=dataset_of,
         # `version` changes when decoding does.

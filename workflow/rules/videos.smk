@@ -25,10 +25,8 @@ rule videos:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: paths.grown(
-            paths.video_memory_mb(recipe_of(wildcards)), attempt
-        ),
-        runtime=240,
+        mem_mb=lambda wildcards: paths.video_memory_mb(recipe_of(wildcards), size_of(wildcards)),
+        runtime=lambda wildcards: paths.video_minutes(recipe_of(wildcards), size_of(wildcards)),
         gpu=lambda wildcards: paths.video_gpus(CONFIG, recipe_of(wildcards)),
     params:
         recipe=lambda wildcards: recipe_of(wildcards).text,

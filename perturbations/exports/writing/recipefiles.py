@@ -9,6 +9,7 @@ import logging
 import os
 from pathlib import Path, PurePosixPath
 
+from perturbations.base import project
 from perturbations.base.errors import ManifestError
 from perturbations.exports.writing import (
     croissantfile,
@@ -29,7 +30,7 @@ _log = logging.getLogger("perturbations")
 _COMMAND = "perturb regenerate THIS_FOLDER --clips FOLDER_OF_CLIPS -o NEW_FOLDER"
 _ABOUT = (
     "The recipe and the hashes of every clip of a perturbed corpus, and no pixels. Whoever has the clips of the source "
-    "dataset makes the same corpus, with `pip install perturbations` and\n\n```\n{command}\n```\n\nwhich compares each "
+    "dataset makes the same corpus, with `pip install '{release}'` and\n\n```\n{command}\n```\n\nwhich compares each "
     "clip's frames with `frames_sha256` and ends with an error where one differs. `source_path` is a clip's path below "
     "`FOLDER_OF_CLIPS`; only a file with the hash `source_sha256` is used. `--root {root}` proves that no table was "
     "exchanged."
@@ -80,7 +81,7 @@ def write(request: Request) -> Exported:
         )
         for name, (path,) in records.items()
     ]
-    dataset_card.write(described, configs, [_ABOUT.format(command=_COMMAND, root=digest)])
+    dataset_card.write(described, configs, [_ABOUT.format(release=project.release(), command=_COMMAND, root=digest)])
     croissantfile.write(described, records)
     _log.info("%s: its root is %s", request.output, digest)
     return Exported(0, len(exported.clips), (), quarantined)
