@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from perturbations import open_clip, read_manifest
-from perturbations.base import storage, sums
+from perturbations.base import jsontext, storage, sums
 from perturbations.cli.main import main
 from perturbations.exports.writing import output_folder, recipe_tables, recipefiles
 from perturbations.exports.writing.requests import Request
-from perturbations.manifest import files
+from perturbations.manifest import files, roots
 from perturbations.manifest.kinds import CAPTIONS, FILES, VIDEOS
 from perturbations.plan import recipe
 from perturbations.suites import registry as suites
@@ -36,6 +36,16 @@ def published(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     manifest = str(tree / "manifests/data/mlvp/videos.parquet")
     assert main(["export", manifest, "--format", "recipe", "-o", str(output)]) == 0
     return output
+
+
+def test_recipes_are_counted_and_have_the_version_of_their_corpus(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tree / "manifests/data/mlvp/videos.parquet"
+    assert main(["export", str(place), "--format", "recipe", "-o", str(tmp_path / "out")]) == 0
+    assert f"recipes of {len(read_manifest(place))} clips written, 0 failed" in capsys.readouterr().out
+    described = jsontext.mapping((tmp_path / "out/croissant.json").read_bytes())
+    assert described["version"] == f"1.0.0+{roots.roots(tree / 'manifests')['data/mlvp'][:16]}"
 
 
 @pytest.fixture

@@ -123,8 +123,5 @@ def _write(export: registry.Export, request: Request, kind: RowKind[Any]) -> int
     result: Exported = export.write("pairs" if kind == MULTIMODAL else "videos", request)
     for finding in (*result.quarantined, *result.failed):
         print(f"  {shown.line(str(finding))}")
-    print(
-        f"{request.output}: {result.written} videos written, {result.kept} existed, {len(result.failed)} failed, "
-        f"{len(result.quarantined)} are quarantined"
-    )
+    print(f"{request.output}: {result}")
     return 1 if result.failed else 0

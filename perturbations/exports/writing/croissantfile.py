@@ -83,7 +83,8 @@ def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Seq
         "description": f"Video-text retrieval under perturbations: {', '.join(records)}, "
         f"made by perturbations {__version__}.",
         "conformsTo": [_VERSION, "http://mlcommons.org/croissant/RAI/1.0"],
-        "version": __version__,
+        # The corpus' own: two corpora of one version of the software differ in it, and the same corpus never does.
+        "version": f"1.0.0+{(about.root or _digest(distribution))[:16]}",
         **({"identifier": f"sha256:{about.root}"} if about.root else {}),
         "datePublished": _date(output / _NAME).isoformat(),
         "keywords": ["robustness", "perturbation", "video-text retrieval", "benchmark"],
@@ -94,6 +95,11 @@ def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Seq
         "recordSet": [_record_set(name, pq.read_schema(tables[0])) for name, tables in records.items()],
     }
     storage.write_text_if_changed(output / _NAME, json.dumps(described, indent=1) + "\n")
+
+
+def _digest(distribution: Sequence[Mapping[str, Any]]) -> str:
+    """Of the tables, for a corpus that lies in no tree and so has no root."""
+    return storage.sha256_of("".join(part.get("sha256", "") for part in distribution).encode())
 
 
 def _published(terms: Terms) -> dict[str, Any]:

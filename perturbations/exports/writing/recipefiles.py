@@ -84,4 +84,4 @@ def write(request: Request) -> Exported:
     dataset_card.write(described, configs, [_ABOUT.format(release=project.release(), command=_COMMAND, root=digest)])
     croissantfile.write(described, records)
     _log.info("%s: its root is %s", request.output, digest)
-    return Exported(0, len(exported.clips), (), quarantined)
+    return Exported(0, 0, (), quarantined, recipes=len(exported.clips))

@@ -62,9 +62,18 @@ class Request:
 
 @dataclass(frozen=True)
 class Exported:
-    """The numbers of written and of already existing videos, and the rows without a video, with the reasons."""
+    """The numbers of written and of already existing videos, and the rows without a video, with the reasons.
+
+    `recipes` is the number of clips of which recipes are written, in place of videos.
+    """
 
     written: int
     kept: int
     failed: tuple[Finding, ...] = ()
     quarantined: tuple[Finding, ...] = ()
+    recipes: int = 0
+
+    def __str__(self) -> str:
+        videos = f"{self.written} videos written, {self.kept} existed"
+        made = f"recipes of {self.recipes} clips written" if self.recipes else videos
+        return f"{made}, {len(self.failed)} failed, {len(self.quarantined)} are quarantined"
