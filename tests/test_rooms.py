@@ -9,6 +9,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
 import rooms
 
 import perturbations
@@ -208,3 +209,15 @@ def test_what_wings_declare_does_not_import_the_shelf_of_kinds() -> None:
     shelf = Path("manifest", "kinds", "__init__.py")
     assert shelf in FILES
     assert shelf not in reached, f"{reached[shelf]} imports {shelf} outside of a function"
+
+
+@pytest.mark.parametrize("job", ["engine/shards.py", "captions/caption_rows.py"])
+def test_jobs_do_not_build_the_configuration(job: str) -> None:
+    """Its sections take a third of the time in which a job starts, and a job reads its recipe instead."""
+    waiting, reached = [Path(job)], {Path(job)}
+    while waiting:
+        following = _at_once(waiting.pop()) - reached
+        reached |= following
+        waiting += following
+    assert Path("plan", "recipe.py") in reached
+    assert Path("config", "sections.py") not in reached

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import digest
-from perturbations.config import sections as configuration
 from perturbations.manifest.skipped import Skipped
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import RecipeParameters, TextRecipe
 from perturbations.suites import registry
 from perturbations.text import scripts
+
+if TYPE_CHECKING:
+    from perturbations.config import sections as configuration
 
 _GENDER = "Bias"
 """The category of perturbations that need captions about men or women."""

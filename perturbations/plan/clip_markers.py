@@ -10,12 +10,15 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perturbations.base import confinement, jsontext, storage
 from perturbations.base.errors import ManifestError, OutputError, cut
-from perturbations.config import sections as configuration
 from perturbations.manifest import layout
 from perturbations.plan import recipe
+
+if TYPE_CHECKING:
+    from perturbations.config import sections as configuration
 
 Sizes = Mapping[str, int]
 """The bytes of files by their names."""
