@@ -42,6 +42,7 @@ READERS = (
     "test_retry.py::test_deleted_and_cut_files_and_damaged_parts_are_made_again_and_no_others",
     "test_kills.py::test_a_line_that_a_killed_worker_left_half_swallows_no_other",
     "test_failures.py::test_a_second_job_waits_for_the_first",
+    "test_terminal.py::test_a_failed_job_is_one_line_that_names_its_log",
     "test_plan.py",
     "test_exploits_files.py",
     "test_store.py::test_what_is_packed_is_unpacked",

@@ -9,20 +9,22 @@ import preloaded
 import pytest
 from test_workflow import new_project
 
+from perturbations.base import progress
+
 _RULES = """
 rule all:
     input: "b.txt"
 rule first:
     output: "a{n}.txt"
     log: "logs/{n}.log"
-    shell: "echo broken-{wildcards.n} > {log}; [ {wildcards.n} != BAD ] && touch {output}"
+    shell: "echo 'ERROR-{wildcards.n}' > {log}; [ {wildcards.n} != BAD ] && touch {output}"
 rule second:
     input: expand("a{n}.txt", n=range(5))
     output: "b.txt"
     shell: "touch {output}"
 rule wrong:
     input: "aBAD.txt"
-"""
+""".replace("ERROR", progress.error_line("broken"))
 
 
 def printed(folder: Path, *arguments: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-from perturbations.base import shown
+from perturbations.base import progress, shown
 from perturbations.base.console import TARGETS, duration
 from perturbations.base.errors import did_you_mean
 
@@ -174,10 +174,6 @@ def _plain(message: str) -> str:
 
 
 def _reason(logs: Sequence[str]) -> str:
-    """What a failed job says last of all in its log, or the command `perturb` first; empty without a log."""
-    lines: list[str] = []
-    for path in map(Path, logs):
-        if path.is_file():
-            lines += [line for line in path.read_text("utf-8", "replace").splitlines() if line.strip()]
-    own = (line.removeprefix("perturb: ") for line in lines if line.startswith("perturb: "))
-    return shown.line(next(own, lines[-1] if lines else ""))[:300]
+    """Why a job failed, from the first of its logs that is there; empty without one."""
+    there = (path for path in map(Path, logs) if path.is_file())
+    return next((shown.line(progress.read(path).reason)[:300] for path in there), "")
