@@ -420,8 +420,8 @@ def test_sources_are_counted_in_the_logs_of_their_jobs(running: Path) -> None:
 
 
 def test_json_is_a_document(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(root)
-    assert main(["status", "--json"]) == 0
+    monkeypatch.chdir(root.parent)
+    assert main(["status", "--json", "--directory", root.name]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["version"] == 2
     assert set(document) == {"version", "run", "stages", "failures", "jobs", "seconds_left"}

@@ -47,7 +47,6 @@ def _status(options: argparse.Namespace) -> int:
     from perturbations.status import text as status_text
 
     enter(options.directory)
-    enter(options.directory)
     current = status.collect(Path())
     if options.json:
         import json
