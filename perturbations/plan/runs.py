@@ -60,7 +60,7 @@ def settle_times(place: Path, inputs: Iterable[Path]) -> None:
     Snakemake would take what a job makes of them for older than they are, and stop. Raises `OutputError`.
     """
     now = time.time()
-    for path in {path for path in inputs if path.is_relative_to(place) and _changed(path) > now}:
+    for path in {path for path in inputs if path.is_relative_to(place) and changed(path) > now}:
         if path.relative_to(place).parts[0] in layout.TOP:
             with storage.output_errors(path):
                 os.utime(path)
@@ -79,9 +79,9 @@ def newest(root: Path) -> RecordedRun | None:
     log, text = next(((path, text) for path, text in texts if _JOBS in text), (None, ""))
     if log is None:
         return None
-    began = min(map(_changed, locks(root)), default=0.0)
+    began = min(map(changed, locks(root)), default=0.0)
     # The note is of an earlier run where this one was started with --no-hooks.
-    is_noted = bool(began) and _changed(root / _NOTE) >= began
+    is_noted = bool(began) and changed(root / _NOTE) >= began
     killed = is_noted and processes.lives(_text(root / _NOTE)) is False
     *_, (done, steps) = [("0", "0"), *_STEPS.findall(text)]
     return RecordedRun(
@@ -89,7 +89,7 @@ def newest(root: Path) -> RecordedRun | None:
         killed=killed,
         log=str(log.relative_to(root)),
         began=began,
-        age_s=max(0.0, time.time() - _changed(log)),
+        age_s=max(0.0, time.time() - changed(log)),
         steps_done=int(done),
         steps=int(steps),
         failed=tuple(_failed_jobs(root, text)),
@@ -127,7 +127,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _changed(path: Path) -> float:
+def changed(path: Path) -> float:
     """When a file was changed, in seconds since 1970; 0 where there is none."""
     try:
         return path.stat().st_mtime

@@ -273,17 +273,9 @@ class _Collection:
         run = self._run
         if run is None or not run.running or str(log.relative_to(self._root)) in {job.log for job in run.failed}:
             return False
-        return _changed(log) >= run.began
+        return runs.changed(log) >= run.began
 
 
 def _is_newest(merged: Path, parts: Sequence[Path]) -> bool:
     """Whether a manifest is there, and so are its parts, none of them newer; or none is left."""
-    return merged.is_file() and all(0 < _changed(part) <= _changed(merged) for part in parts)
-
-
-def _changed(path: Path) -> float:
-    """When a file was changed, in seconds since 1970; 0 where there is none."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
+    return merged.is_file() and all(0 < runs.changed(part) <= runs.changed(merged) for part in parts)

@@ -6,7 +6,7 @@ Nothing is written here: `clip_repair` puts files back.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -178,14 +178,8 @@ def _frames_differ(task: ClipCheck, row: VideoRow, tick: Tick) -> list[str]:
 
 
 def _check_incomplete(task: ClipCheck, row: VideoRow, tick: Tick) -> Checked:
-    problems = [
-        f"{column.name} must be empty in a row that is {row.status}"
-        for column in columns_of(VideoRow)
-        if column.name in _MEASURED - {"status"} and getattr(row, column.name) is not None
-    ]
-    problems += [
-        f"{name} is empty in a row that is {row.status}" for name in ("stage", "error") if not getattr(row, name)
-    ]
+    measured = _MEASURED - {"status"}
+    problems = _misfilled(row, (column.name for column in columns_of(VideoRow) if column.name in measured))
     expected = replace(task.expected, path=None, status=row.status, stage=row.stage, error=row.error)
     problems += differences(row, as_recorded(expected, row, task.unrecorded), _MEASURED)
     if task.expected.path is not None and (task.root / task.expected.path).exists():
@@ -200,6 +194,14 @@ def _check_incomplete(task: ClipCheck, row: VideoRow, tick: Tick) -> Checked:
     except MediaError:
         return Checked(tuple(problems), None)
     return Checked((*problems, f"it is {row.status}, but can be made: `perturb retry` asks for it again"), None)
+
+
+def _misfilled(row: VideoRow | SourceRow, empty: Iterable[str]) -> list[str]:
+    """The cells that are wrongly filled or wrongly empty in a row without a clip; `empty` must be."""
+    filled = (name for name in empty if getattr(row, name) is not None)
+    problems = [f"{name} must be empty in a row that is {row.status}" for name in filled]
+    reasons = (name for name in ("stage", "error") if not getattr(row, name))
+    return problems + [f"{name} is empty in a row that is {row.status}" for name in reasons]
 
 
 def check_source(row: SourceRow, root: Path, fast: bool, tick: Tick, unrecorded: Collection[str] = ()) -> Checked:
@@ -236,14 +238,7 @@ def check_source(row: SourceRow, root: Path, fast: bool, tick: Tick, unrecorded:
 
 def _check_unused(row: SourceRow, root: Path, fast: bool, tick: Tick) -> Checked:
     allowed = {"dataset", "split", "item_id", "source_video_id", "start_s", "end_s", "path", "status", "stage", "error"}
-    problems = [
-        f"{column.name} must be empty in a row that is {row.status}"
-        for column in columns_of(SourceRow)
-        if column.name not in allowed and getattr(row, column.name) is not None
-    ]
-    problems += [
-        f"{name} is empty in a row that is {row.status}" for name in ("stage", "error") if not getattr(row, name)
-    ]
+    problems = _misfilled(row, (column.name for column in columns_of(SourceRow) if column.name not in allowed))
     if fast or row.stage != "source" or row.path is None:
         return Checked(tuple(problems), None)
     path = str(locations.located(row, root).path)

@@ -19,6 +19,7 @@ from perturbations.manifest.machine import tool_versions
 from perturbations.media import sound
 from perturbations.plan.recipe import VideoRecipe, parse
 from perturbations.verify.clip_checks import ClipCheck
+from perturbations.verify.derived import doubled
 from perturbations.verify.findings import Finding, name_of
 from perturbations.verify.tree import Manifest, Tree
 
@@ -55,9 +56,7 @@ class VerifiedCorpus:
 
     def check_set(self) -> None:
         """Check counts, hashes and membership, as far as the neighbours are available."""
-        for key, count in Counter((row.item_id, row.perturbation, row.severity) for row in self.rows).items():
-            if count > 1:
-                self.findings.append(Finding(self.manifest.path, " ".join(map(str, key)), "the row is there twice"))
+        self.findings += doubled(self.manifest)
         if self.sources is not None:
             described = self.manifest.part("set").get("scenarios")
             scenarios = len(self.recipes) or (described if isinstance(described, int) else 0)
