@@ -87,18 +87,27 @@ class ExportedCorpus:
         """The names of the scenarios, in the order of the clips."""
         return tuple(dict.fromkeys(clip.scenario for clip in self.clips))
 
+    @property
+    def quarantined(self) -> tuple[Finding, ...]:
+        """The rows without a clip, with the reasons."""
+        return stored_clips.incomplete_findings(self.manifest, self.incomplete)
+
     def of(self, scenario: str) -> list[ExportedClip]:
         """The clips of a scenario."""
         return [clip for clip in self.clips if clip.scenario == scenario]
 
 
 def read(request: Request) -> ExportedCorpus:
-    """The corpus of a manifest of videos, mixes or sources; with the clean clips where the request asks for them.
+    """The corpus of a manifest of videos, mixes or sources; with the clean clips where they are requested.
 
-    Raises `ManifestError` for another kind of manifest, for two complete rows of one item and scenario, for clips whose
-    frames only are stored, and where clean clips are asked for and no manifest of sources is beside or above this one.
+    Raises `ManifestError` for another kind of manifest, where no clip is complete, for two complete rows of one item
+    and scenario, for clips whose frames only are stored, and where clean clips are requested and no manifest of sources
+    is beside or above this one.
     """
-    return of_rows(request, stored_clips.read(request.manifest, (VIDEOS, MIXES, SOURCES)))
+    exported = of_rows(request, stored_clips.read(request.manifest, (VIDEOS, MIXES, SOURCES)))
+    if not exported.clips:
+        raise ManifestError(f"{request.manifest} has no complete row to export")
+    return exported
 
 
 def of_rows(request: Request, rows: Sequence[ListedRow]) -> ExportedCorpus:
@@ -175,7 +184,7 @@ class ExportedTexts:
         manifest, dataset, about: as of a `Corpus`.
         rows: the accepted rows per scenario; with clean captions, those as `clean`.
         rejected: the number of rows that the fidelity gate rejected, which are left out.
-        clean: the clips that the captions are of, where they were asked for.
+        clean: the clips that the captions are of, where they were requested.
         sources: the dataset's clips.
     """
 
@@ -189,7 +198,7 @@ class ExportedTexts:
 
 
 def read_texts(request: Request, *, clean_clips: bool = False) -> ExportedTexts:
-    """The accepted rows of a manifest of perturbed captions, with clean captions and clips where they are asked for.
+    """The accepted rows of a manifest of perturbed captions, with clean captions and clips where they are requested.
 
     Raises `ManifestError` for another kind of manifest, and without the manifests of clean captions and clips.
     """
@@ -223,11 +232,6 @@ def _required(path: Path, kind: RowKind[Any]) -> list[Any]:
     return rows
 
 
-def incomplete_findings(path: Path, rows: Iterable[ListedRow]) -> tuple[Finding, ...]:
-    """The rows without a clip, with the reasons."""
-    return tuple(stored_clips.finding(path, row, f"{row.status}: {row.stage}: {row.error}") for row in rows)
-
-
 def title(exported: ExportedCorpus | ExportedTexts) -> str:
     """The dataset's title: its name and the suites."""
     return " ".join(identity(exported)).replace(",", ", ")
@@ -254,9 +258,3 @@ def claim(output: Path, form: str, exported: ExportedCorpus | ExportedTexts) -> 
     members = exported.clips if isinstance(exported, ExportedCorpus) else exported.clean
     folders = {Path(clip.row.path).parent for clip in members if clip.row.path}
     output_folder.claim(output, form, exported.manifest, identity(exported), folders)
-
-
-def check_any(exported: ExportedCorpus | ExportedTexts) -> None:
-    """Raise `ManifestError` where there is nothing to export."""
-    if not (exported.clips if isinstance(exported, ExportedCorpus) else exported.rows):
-        raise ManifestError(f"{exported.manifest} has no complete row to export")

@@ -51,7 +51,6 @@ class Written:
 def write_clips(request: Request, form: str) -> Written:
     """Write a corpus of clips. Raises `ManifestError` and `OutputError` as `corpus.read` and `folder.claim` do."""
     exported = export_rows.read(request)
-    export_rows.check_any(exported)
     return _write(request, form, exported, _clip_rows, _CLIP_TABLES)
 
 
@@ -109,7 +108,7 @@ def _write(
             )
             tables.append(path)
             count += len(rows)
-    quarantined = export_rows.incomplete_findings(request.manifest, exported.incomplete)
+    quarantined = exported.quarantined
     output_folder.prune(request.output, [*tables, *(file.path for file in placed.files.values())])
     output_folder.write_left_out(request.output, [*placed.failed, *quarantined])
     scenarios = [path.parent.name for path in tables]
@@ -173,7 +172,6 @@ def write_captions(request: Request, form: str) -> Written:
     Raises `ManifestError` and `OutputError` as `corpus.read_texts` and `folder.claim` do.
     """
     texts = export_rows.read_texts(request)
-    export_rows.check_any(texts)
     export_rows.claim(request.output, form, texts)
     if request.clean:
         return _captions_with_clips(request, texts)

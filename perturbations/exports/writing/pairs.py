@@ -48,7 +48,7 @@ def scenario(text: PairedText) -> str:
 
 
 def read(request: Request) -> _Pairs:
-    """The pairs of a manifest; with each clean clip and its clean captions where the request asks for them.
+    """The pairs of a manifest; with each clean clip and its clean captions where they are requested.
 
     Captions that the fidelity gate rejected are left out. Raises `ManifestError` as `corpus.read` does, and where no
     video is complete and has an accepted caption.

@@ -25,7 +25,7 @@ class Publication:
     """An exported dataset.
 
     Attributes:
-        request: what was asked for; its `terms` are those of publication.
+        request: the request; its `terms` are those of publication.
         title: the dataset and the suites.
         origin: the dataset that it was made from, with its paper where that is known.
         drawn: whether the package drew the clips itself.

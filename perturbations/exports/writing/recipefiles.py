@@ -72,7 +72,7 @@ def write(request: Request) -> Exported:
     written = [path for paths in records.values() for path in paths]
     output_folder.prune(request.output, written)
     digest = recipe_tables.write_list(request.output, written)
-    quarantined = export_rows.incomplete_findings(request.manifest, exported.incomplete)
+    quarantined = exported.quarantined
     output_folder.write_left_out(request.output, quarantined)
     described = publication.of(exported, request, len(exported.clips), quarantined, has_videos=False)
     configs = [

@@ -59,7 +59,6 @@ class Sample:
 def write_clips(request: Request) -> Exported:
     """Write the shards of a corpus of clips. Raises as `corpus.read` and `folder.claim` do."""
     exported = export_rows.read(request)
-    export_rows.check_any(exported)
     return _write(request, exported, exported.clips, lambda clip: (), ClipColumns)
 
 
@@ -90,7 +89,7 @@ def _write(
             _sample_of(placed, clip, [export_columns.as_json(text) for text in texts_of(clip)]) for clip in members
         )
         shards += _write_shards(request.output, scenario, samples, request.shard_bytes)
-    quarantined = export_rows.incomplete_findings(request.manifest, exported.incomplete)
+    quarantined = exported.quarantined
     left_out = (*placed.failed, *quarantined)
     rows = sum(max(1, len(list(texts_of(clip)))) for clip in placed.files)
     _finish(publication.of(exported, request, rows, left_out), shards, kind, left_out)
@@ -123,7 +122,6 @@ def _json(row: Mapping[str, Any]) -> bytes:
 def write_captions(request: Request) -> int:
     """Write the shards of a manifest of perturbed captions; returns their number."""
     texts = export_rows.read_texts(request)
-    export_rows.check_any(texts)
     export_rows.claim(request.output, "webdataset", texts)
     keys = export_layout.keys(row.caption_id for rows in texts.rows.values() for row in rows)
     shards: list[Path] = []

@@ -79,16 +79,19 @@ def write_each(
         written += bool(outcome.result)
         if outcome.error is not None:
             failed.append(finding(path, outcome.task, outcome.error))
-    quarantined = [
-        finding(path, row, f"{row.status}: {row.stage}: {row.error}") for row in rows if row.status != COMPLETE
-    ]
-    return Exported(written, len(tasks) - written - len(failed), tuple(failed), tuple(quarantined))
+    quarantined = incomplete_findings(path, (row for row in rows if row.status != COMPLETE))
+    return Exported(written, len(tasks) - written - len(failed), tuple(failed), quarantined)
 
 
 def finding(path: Path, row: ListedRow, problem: str) -> Finding:
     """A row's problem."""
     key = ("item_id", "perturbation", "severity") if isinstance(row, ClipRow) else ("item_id",)
     return Finding(path, name_of(row, key), problem)
+
+
+def incomplete_findings(path: Path, rows: Iterable[ListedRow]) -> tuple[Finding, ...]:
+    """The rows without a clip, with the reasons."""
+    return tuple(finding(path, row, f"{row.status}: {row.stage}: {row.error}") for row in rows)
 
 
 def sampled(row: UsableRow, num_frames: int) -> NDArray[np.uint8]:

@@ -66,18 +66,17 @@ class _Scenario:
 
 
 _Tasks = Mapping[str, Mapping[str, _Scenario]]
-"""The scenarios of each task by their names, by the task's category: mteb's code of what is asked and what answers."""
+"""The scenarios of each task by their names, by the task's category: mteb's code of the queries and the corpus."""
 
 
 def write_clips(request: Request) -> Exported:
-    """Write the tasks of perturbed videos: they ask for their captions, captions ask for them, and clean ones.
+    """Write the tasks of perturbed videos: as queries for captions, as the corpus of captions, and for clean ones.
 
-    The last, perturbed videos that ask for the clean ones, is written where the request has clean clips, and needs no
+    The last, perturbed videos as queries for the clean ones, is written where the request has clean clips, and needs no
     captions. Raises as `corpus.read` and `folder.claim` do, and `ManifestError` for a dataset without captions and a
     request without clean clips.
     """
     exported = export_rows.read(request)
-    export_rows.check_any(exported)
     export_layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
     usable = {row.item_id for row in exported.sources if row.status == COMPLETE}
     texts = sorted((row for row in exported.captions if row.item_id in usable), key=lambda row: row.caption_id)
@@ -87,7 +86,7 @@ def write_clips(request: Request) -> Exported:
         raise ManifestError(
             f"{request.manifest}: no clip has captions; the tasks need the dataset's captions.parquet and "
             "sources.parquet, beside the manifest or above it. --clean writes the one task that needs none: perturbed "
-            "videos ask for the clean ones"
+            "videos as queries for the clean ones"
         )
     export_rows.claim(request.output, "mteb", exported)
     placed = shardfiles.stage(request, chosen)
@@ -107,7 +106,7 @@ def write_clips(request: Request) -> Exported:
             tasks["v2v"][scenario] = _Scenario(
                 videos, parts[export_layout.CLEAN], [(item, item) for item in held & clean]
             )
-    quarantined = export_rows.incomplete_findings(request.manifest, exported.incomplete)
+    quarantined = exported.quarantined
     left_out = (*placed.failed, *quarantined)
     _finish(publication.of(exported, request, len(gallery), left_out), tasks, left_out, "Videos are")
     return Exported(len(placed.files), 0, placed.failed, quarantined)
@@ -119,7 +118,6 @@ def write_captions(request: Request) -> int:
     Raises as `corpus.read_texts` and `folder.claim` do, and `ManifestError` where no caption has a clip.
     """
     texts = export_rows.read_texts(request, clean_clips=True)
-    export_rows.check_any(texts)
     export_layout.check_shards((clip.row.bytes for clip in texts.clean), request.shard_bytes)
     export_rows.claim(request.output, "mteb", texts)
     placed = shardfiles.stage(request, texts.clean)
@@ -162,7 +160,7 @@ def write_pairs(request: Request) -> Exported:
             queries = _queries(request, subset, [(caption, text) for caption, text, _ in members])
             scenarios[subset] = _Scenario([queries], parts, [(caption, item) for caption, _, item in members])
     _check_tasks(request, scenarios)
-    quarantined = export_rows.incomplete_findings(request.manifest, exported.incomplete)
+    quarantined = exported.quarantined
     left_out = (*placed.failed, *quarantined)
     rows = sum(len(scenario.answers) for scenario in scenarios.values())
     _finish(publication.of(exported, request, rows, left_out), {"t2v": scenarios}, left_out, "Queries and corpus are")
@@ -216,7 +214,7 @@ def _check_tasks(request: Request, scenarios: Mapping[str, _Scenario]) -> None:
 
 
 def _queries(request: Request, scenario: str, texts: Iterable[tuple[str, str]]) -> Path:
-    """Write the captions that ask in a scenario: ids and texts."""
+    """Write the queries of a scenario: ids and texts of captions."""
     path = request.output / output_folder.DATA / f"{scenario}-queries.parquet"
     export_columns.write_table(path, _texts(texts))
     return path
