@@ -72,6 +72,15 @@ def command(name: str) -> list[str]:
     return [str(_processes() / name)]
 
 
+def snakemake(folder: Path, *arguments: str, status: int = 0) -> str:
+    """What Snakemake prints in a folder, on two cores; it must end with this status."""
+    done = subprocess.run(
+        [*command("snakemake"), "--cores", "2", *arguments], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 @cache
 def _processes() -> Path:
     """A folder of programs that stand for the real ones, whose processes end with this one."""

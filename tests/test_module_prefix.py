@@ -83,13 +83,6 @@ SETTINGS = {
 }
 
 
-def snakemake(folder: Path, *arguments: str, status: int = 0) -> str:
-    command = [*preloaded.command("snakemake"), "--cores", "2", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workflow of one's own with two modules, after its one run, which printed what is in `.printed`."""
@@ -102,7 +95,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "data" / "test.csv").write_text("\n".join(lines))
     (folder / "Snakefile").write_text(SNAKEFILE)
     (folder / "settings.yaml").write_text(yaml.safe_dump(SETTINGS))
-    (folder / ".printed").write_text(snakemake(folder))
+    (folder / ".printed").write_text(preloaded.snakemake(folder))
     return folder
 
 
@@ -143,11 +136,11 @@ def test_commands_about_a_run_work_in_the_folder(place: str, corpora: Path) -> N
 
 
 def test_nothing_is_made_again_also_where_the_folder_was_moved(corpora: Path, tmp_path: Path) -> None:
-    assert "Nothing to be done" in snakemake(corpora, "--dry-run")
+    assert "Nothing to be done" in preloaded.snakemake(corpora, "--dry-run")
     moved = tmp_path / "moved"
     corpora.rename(moved)
     try:
-        again = snakemake(moved, "--dry-run", "results/real clips/manifests/msr/sources.parquet")
+        again = preloaded.snakemake(moved, "--dry-run", "results/real clips/manifests/msr/sources.parquet")
         assert "Nothing to be done" in again
         rows = read_manifest(moved / "results/real clips/manifests/msr/mlvp/videos.parquet")
         assert all(Path(path).is_file() for path in (*rows["path"], *rows["source_path"]))
@@ -254,7 +247,7 @@ def test_mistakes_are_those_of_the_module(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
     settings = "clips:\n  datasets: {demo: {adapter: demo, clips: no}}\n  suites:\n    mlvp: {severities: [9]}\n"
     (tmp_path / "settings.yaml").write_text(settings)
-    printed = snakemake(tmp_path, "--dry-run", status=1)
+    printed = preloaded.snakemake(tmp_path, "--dry-run", status=1)
     _, _, told = printed.partition("the configuration of the module `clips` is not valid:\n")
     assert [line.strip() for line in told.splitlines()[:2]] == [
         "datasets.demo.clips: Input should be a valid integer, not False",
@@ -276,17 +269,19 @@ def test_scenarios_lie_side_by_side_and_have_one_report(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(SETTINGS["drawn"]))
     (tmp_path / "scenarios.yaml").write_text("seed_0: {}\nother: {seed: 1, suites: {mlvp: {severities: [2, 3]}}}\n")
     scenarios = ("--snakefile", str(perturbations.snakefile("scenarios.smk")))
-    assert "preflight: clips of demo: 1 to draw" in snakemake(tmp_path, *scenarios)
+    assert "preflight: clips of demo: 1 to draw" in preloaded.snakemake(tmp_path, *scenarios)
     rows = [
         read_manifest(tmp_path / f"results/{name}/manifests/demo/mlvp/videos.parquet") for name in ("seed_0", "other")
     ]
     assert [(set(table["seed"]), list(table["severity"])) for table in rows] == [({0}, [2]), ({1}, [2, 3])]
-    assert "Nothing to be done" in snakemake(tmp_path, *scenarios, "--dry-run", "mlvp_demo", "other_mlvp_demo")
-    snakemake(tmp_path, *scenarios, "--report", "report.html")
+    assert "Nothing to be done" in preloaded.snakemake(
+        tmp_path, *scenarios, "--dry-run", "mlvp_demo", "other_mlvp_demo"
+    )
+    preloaded.snakemake(tmp_path, *scenarios, "--report", "report.html")
     report = (tmp_path / "report.html").read_text()
     assert all(report.count(f'"folder": "results/{name}"') >= 2 for name in ("seed_0", "other"))
     for name, problem in NAMES.items():
         (tmp_path / "scenarios.yaml").write_text(f"{name}: {{}}\n")
-        told = snakemake(tmp_path, *scenarios, "--dry-run", status=1)
+        told = preloaded.snakemake(tmp_path, *scenarios, "--dry-run", status=1)
         assert re.search(problem, told), told
         assert "Traceback" not in told

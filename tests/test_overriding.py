@@ -44,20 +44,13 @@ use rule videos from corpora with:
 """
 
 
-def snakemake(folder: Path, *arguments: str, status: int = 0) -> str:
-    command = [*preloaded.command("snakemake"), "--cores", "2", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
 def overridden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder of a workflow that uses this one, and what its run printed."""
     folder = tmp_path_factory.mktemp("mine")
     (folder / "Snakefile").write_text(SNAKEFILE)
     (folder / "settings.yaml").write_text(SETTINGS)
-    return folder, snakemake(folder, "--printshellcmds", "mlvp_demo")
+    return folder, preloaded.snakemake(folder, "--printshellcmds", "mlvp_demo")
 
 
 def test_a_rule_s_resources_are_overridden(overridden: tuple[Path, str]) -> None:
@@ -77,7 +70,7 @@ def test_a_module_s_variables_of_paths_are_followed(overridden: tuple[Path, str]
     assert len(list((folder / "out/mine/corpora").rglob("*.npy.zst"))) == 1
     assert (folder / "protocols/demo/sources.log").is_file()
     assert not (folder / "out/mine/work/logs").exists()
-    assert "Nothing to be done" in snakemake(folder, "mlvp_demo")
+    assert "Nothing to be done" in preloaded.snakemake(folder, "mlvp_demo")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +83,7 @@ def test_a_module_s_variables_of_paths_are_followed(overridden: tuple[Path, str]
 def test_folders_stay_together(variables: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "settings.yaml").write_text(SETTINGS)
     (tmp_path / "Snakefile").write_text(re.sub(r'results=.*\n.*logs="protocols"', variables, SNAKEFILE))
-    assert message in snakemake(tmp_path, "-n", "mlvp_demo", status=1)
+    assert message in preloaded.snakemake(tmp_path, "-n", "mlvp_demo", status=1)
 
 
 def test_generated_unit_tests_pass(tmp_path: Path) -> None:
@@ -101,7 +94,7 @@ def test_generated_unit_tests_pass(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(f'include: "{PROJECT}/Snakefile"\n')
     demo, mine = "{adapter: demo, clips: 1}", "{{adapter: folder, annotations: {0}/captions.csv, videos: {0}/videos}}"
     (tmp_path / "config.yaml").write_text(SETTINGS.replace(demo, mine.format(tmp_path)))
-    snakemake(tmp_path, "mlvp_demo")
+    preloaded.snakemake(tmp_path, "mlvp_demo")
     start = [sys.executable, "-m", "snakemake", "--generate-unit-tests", "--", "mlvp_demo"]
     subprocess.run(start, cwd=tmp_path, check=True, capture_output=True)
     # They start `python -m snakemake`, and know none of this run's options.

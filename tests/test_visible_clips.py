@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import preloaded
@@ -27,10 +26,8 @@ CLIP = Path("corpora/demo/mlvp/fog/1/demo-0001.npy.zst")
 
 
 def snakemake(folder: Path, *arguments: str, status: int = 0) -> str:
-    command = [*preloaded.command("snakemake"), "--snakefile", str(Path(__file__).parents[1] / "Snakefile")]
-    done = subprocess.run([*command, "--cores", "2", *arguments], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    workflow = ("--snakefile", str(Path(__file__).parents[1] / "Snakefile"))
+    return preloaded.snakemake(folder, *workflow, *arguments, status=status)
 
 
 def planned(folder: Path, *arguments: str) -> dict[str, int]:
