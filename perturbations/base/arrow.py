@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 def leave_out_pandas() -> None:
-    """Let pyarrow make arrays without importing pandas, which takes .2 CPU s of each process.
+    """Let pyarrow make arrays without importing pandas, which takes 0.2 CPU s of each process.
 
     It imports pandas with its first array, to recognize a Series. Told that there is none, it looks again as soon as
     `to_pandas` is called. Only for processes that never give it a Series: there it would no longer take NaN for null.

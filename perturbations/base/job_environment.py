@@ -39,7 +39,7 @@ class JobEnvironment:
 
 
 def current() -> JobEnvironment:
-    """What this process is told. Raises `ConfigError` where the variable is not valid."""
+    """The environment of this process's jobs. Raises `ConfigError` where the variable is not valid."""
     text = os.environ.get(_VARIABLE, "{}")
     try:
         return JobEnvironment(**jsontext.mapping(text))
@@ -48,5 +48,5 @@ def current() -> JobEnvironment:
 
 
 def use(**changes: Any) -> None:
-    """Tell the jobs of this process, in addition to what they are told already."""
+    """Change the environment of this process's jobs; what is not named stays."""
     os.environ[_VARIABLE] = json.dumps(asdict(replace(current(), **changes)))

@@ -85,7 +85,7 @@ def text(table: TableContent) -> str:
 
 
 def _numbers(values: Iterable[float]) -> str:
-    return " ".join(f"{value:.2f}".removeprefix("0") for value in values)
+    return " ".join(f"{value:.2f}" for value in values)
 
 
 def _parameters(entry: TableContent) -> str:

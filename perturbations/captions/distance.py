@@ -37,7 +37,7 @@ def meteor(pairs: _Pairs) -> float | None:
 
     The perturbed caption is the reference and the original the hypothesis, as in the paper: added words then reduce
     recall, which METEOR weights nine times as much as precision. In the other direction, AddText
-    reaches .94 (paper: .76).
+    reaches 0.94 (paper: 0.76).
     """
     try:
         models.load("wordnet", "offline")

@@ -96,7 +96,7 @@ def add_job(commands: Commands, job: Callable[..., None]) -> None:
 
 
 def _values_of(hint: Any, *, needed: bool) -> dict[str, Any]:
-    """What argparse is told of an option's values, by their type."""
+    """argparse's settings of an option's values, by their type."""
     if hint is bool:
         return {"action": "store_true"}
     if get_origin(hint) is Literal:

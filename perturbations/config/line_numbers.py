@@ -64,7 +64,7 @@ NOWHERE = LinesOfKeys({})
 def read(files: Iterable[Path], command_line: object = None) -> LinesOfKeys:
     """The places of the keys of files that `config_file.check` passed, in Snakemake's order, and of `--config`.
 
-    A file without lines that could be told (JSON with tabs) has none.
+    A file whose lines are not known (JSON with tabs) has none.
     """
     by_key: dict[Key, LineOfKey] = {}
     order = 0

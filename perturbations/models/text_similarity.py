@@ -246,7 +246,7 @@ _CANARY = Canary(
     given="a man plays a guitar",
     answer=_similarities,
     holds=lambda answer, sentence: 1.001 > answer[0] > 0.5 > answer[1] > -1.001,
-    expected="a similarity above .5 to the same in other words, and below .5 to another sentence",
+    expected="a similarity above 0.5 to the same in other words, and below 0.5 to another sentence",
 )
 
 MODELS = (
