@@ -26,6 +26,13 @@ CHANGES: dict[str, tuple[str, dict[str, str]]] = {
             '"caption_id":{caption_id},': '"caption_id" : {caption_id} , ',
         },
     ),
+    "markers of clips": (
+        "plan/clip_markers.py",
+        {
+            "dumps(sizes,": 'dumps({"bytes": sizes},',
+            "path.read_bytes()).items()": 'path.read_bytes())["bytes"].items()',
+        },
+    ),
     "parts": ("manifest/files.py", {'"statuses"': '"rows_per_status"', '"perturbations"': '"about"'}),
     "packs": ("store/packs.py", {"tarfile.PAX_FORMAT": "tarfile.GNU_FORMAT"}),
     "sums": ("base/sums.py", {"{lines[name]}  {name}": "{lines[name]} *{name}"}),
@@ -34,7 +41,10 @@ CHANGES: dict[str, tuple[str, dict[str, str]]] = {
     "answers": ("evaluation/feature_sets.py", {'("query_id", "gallery_id")': '("query", "answer")'}),
     "results": ("evaluation/results.py", {"model_config = ConfigDict(": f"model_config = ConfigDict({UPPER}, "}),
 }
-"""Format -> its module, and the texts there that are exchanged, wherever they stand."""
+"""Format -> its module, and the texts there that are exchanged, wherever they stand.
+
+Benchmarks are written by Snakemake, and tests of those who read them write them by Snakemake's own function.
+"""
 
 READERS = (
     "test_formats.py::test_a_written_file_has_its_hash_in_the_list",
