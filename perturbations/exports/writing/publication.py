@@ -28,7 +28,7 @@ class Publication:
         request: the request; its `terms` are those of publication.
         title: the dataset and the suites.
         origin: the dataset that it was made from, with its paper where that is known.
-        drawn: whether the package drew the clips itself.
+        synthetic: whether the package drew the clips itself.
         published: whether the clips are of a published dataset, which may not be passed on without its authors' leave.
         makers: the suites that its clips or captions were perturbed by, with their papers; none where all are clean.
         comparability: whether results on it are comparable with published ones, in one sentence; empty if not known.
@@ -43,7 +43,7 @@ class Publication:
     request: Request
     title: str
     origin: str
-    drawn: bool
+    synthetic: bool
     published: bool
     makers: tuple[str, ...]
     comparability: str
@@ -66,12 +66,12 @@ class Publication:
     @property
     def language(self) -> str | None:
         """The captions' language; None where only the dataset's owner knows it."""
-        return "en" if self.published or self.drawn else None
+        return "en" if self.published or self.synthetic else None
 
     @property
     def is_gated(self) -> bool:
         """Whether readers should agree to the source dataset's terms before they get the clips."""
-        return self.has_videos and not self.drawn and (self.published or not self.request.terms.license)
+        return self.has_videos and not self.synthetic and (self.published or not self.request.terms.license)
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class Publication:
 
     def terms(self) -> dict[str, Any]:
         """The terms of the Responsible AI vocabulary of Croissant, and of PROV."""
-        personal = "None: the package drew the clips." if self.drawn else _PERSONAL.format(origin=self.origin)
+        personal = "None: the package drew the clips." if self.synthetic else _PERSONAL.format(origin=self.origin)
         derived = {"@type": "prov:Entity", "prov:label": self.origin}
         software = {"@type": "prov:SoftwareAgent", "prov:label": f"perturbations {__version__}"}
         return {
@@ -96,7 +96,7 @@ class Publication:
             "rai:personalSensitiveInformation": [personal],
             "rai:dataUseCases": [_USES],
             "rai:dataSocialImpact": _IMPACT,
-            "rai:hasSyntheticData": bool(self.makers) or self.drawn,
+            "rai:hasSyntheticData": bool(self.makers) or self.synthetic,
             "prov:wasDerivedFrom": [derived],
             "prov:wasGeneratedBy": [
                 {"@type": "prov:Activity", "prov:label": maker, "prov:wasAssociatedWith": software}
@@ -132,7 +132,7 @@ def of(
         request=request,
         title=export_rows.title(exported),
         origin=f"{adapter.title}{reference}" if adapter else f"the dataset {exported.dataset}",
-        drawn=adapter is not None and adapter.synthetic,
+        synthetic=adapter is not None and adapter.synthetic,
         published=bool(reference),
         makers=tuple(
             _maker(name) for name in export_rows.identity(exported)[-1].split(",") if name != export_layout.CLEAN
