@@ -141,9 +141,10 @@ def _lacking(path: Path, output: Path) -> list[dict[str, object]]:
 
 def _totals(sections: Mapping[str, Sequence[object]], size: int) -> list[tuple[str, str]]:
     """The numbers that the page opens on."""
-    corpora = sum(len(sections[title]) for title in _SECTIONS.values())
-    totals = [("corpora", f"{corpora:,}"), ("evaluations", f"{len(sections[_RESULTS]):,}")]
-    return [*totals, ("perturbed videos", shown.size(size))]
+    made = sum(len(sections[title]) for title in _SECTIONS.values())
+    totals = {"perturbed corpora": made and f"{made:,}", "evaluations": len(sections[_RESULTS])}
+    totals["size of the videos"] = size and shown.size(size)
+    return [(name, str(value)) for name, value in totals.items() if value]
 
 
 def _facts(root: Path, total: int) -> list[str]:

@@ -18,14 +18,16 @@ _LINES = (
     ("#1b1d21", "-", "s"),
     ("#0072b2", "-", "o"),
     ("#d55e00", "--", "^"),
-    ("#007a5a", ":", "D"),
-    ("#a8437f", "-.", "v"),
-    ("#2f8fc9", "--", "s"),
-    ("#b07a00", ":", "o"),
-    ("#6b4ba1", "-.", "^"),
-    ("#6f757d", "--", "D"),
+    ("#009e73", ":", "D"),
+    ("#cc79a7", "-.", "v"),
+    ("#56b4e9", "--", "P"),
+    ("#b07a00", ":", "X"),
+    ("#6b4ba1", "-.", "<"),
+    ("#8b929c", "--", "*"),
 )
-"""Colour, dash and marker (of the last point) of lines: Okabe and Ito's colours, dark enough on white."""
+"""Colour, dash and marker of lines: nine that differ in each, of Okabe's and Ito's colours, dark enough on white."""
+_WIDTH = 11.0  # inches of a row of plots: a page's width
+_LEAST_SPAN = 10.0  # percent points: smaller differences are no more than they look
 _ACROSS = 5  # plots in a row
 _TICKS = 8
 _STYLE: dict[Any, Any] = {
@@ -40,8 +42,8 @@ _STYLE: dict[Any, Any] = {
     "font.size": 8,
     "grid.color": "#e4e6ea",
     "legend.frameon": False,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "report",  # the same figure is the same text
     "text.parse_math": False,  # names may hold any character
@@ -53,23 +55,62 @@ _STYLE: dict[Any, Any] = {
 def curves(frame: pd.DataFrame, across: str, up: str, styles: Sequence[str] = ()) -> str:
     """Lines of rows `plot`, `line`, `x`, `value`, and `low` and `high` where they are known: a plot per `plot`.
 
-    `styles` are names of lines in the order of their colours; by default as they come.
+    `styles` are names of lines in their order; by default as they come.
     """
-    places = {line: place for place, line in enumerate(dict.fromkeys([*styles, *frame["line"]]))}
+    places = _places(frame, styles)
     banded = "low" in frame
 
     def draw(axes: Axes, name: str) -> None:
         for line, own in frame[frame["plot"] == name].groupby("line", sort=False):
             colour, dash, marker = _LINES[places[str(line)] % len(_LINES)]
-            axes.plot(own["x"], own["value"], dash, color=colour, marker=marker, markevery=[-1], label=line)
+            axes.plot(own["x"], own["value"], dash, color=colour, marker=marker, label=line)
             if banded:
                 bounds = own[["low", "high"]].to_numpy(np.float64, na_value=np.nan)
                 axes.fill_between(own["x"], *bounds.T, color=colour, alpha=0.12, linewidth=0)
         if frame["x"].nunique() <= _TICKS:
             axes.set_xticks(sorted(frame["x"].unique()))
         axes.grid(axis="y")
+        if up.endswith("%"):
+            axes.set_ylim(*_bounds(frame["value"]))
 
     return _drawn(list(dict.fromkeys(frame["plot"])), draw, across, up)
+
+
+def dots(frame: pd.DataFrame, across: str, styles: Sequence[str] = ()) -> str:
+    """A row of markers per `plot` of rows `plot`, `line`, `value` in percent, from top to bottom as they come."""
+    places = _places(frame, styles)
+    names = list(dict.fromkeys(frame["plot"]))
+
+    def draw(axes: Axes, _: str) -> None:
+        lines = list(dict.fromkeys(frame["line"]))
+        for place, line in enumerate(lines):
+            own = frame[frame["line"] == line]
+            colour, _, marker = _LINES[places[line] % len(_LINES)]
+            # Side by side, as equal values would hide each other.
+            rows = [names.index(name) + 0.6 * ((place + 0.5) / len(lines) - 0.5) for name in own["plot"]]
+            axes.plot(own["value"], rows, marker, color=colour, label=line)
+        axes.set_yticks(range(len(names)), names)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.set_xlim(*_bounds(frame["value"]))
+        axes.grid(axis="x")
+
+    tall = 1.2 + 0.42 * len(names)
+    return _drawn([""], draw, across, "", size=(_WIDTH, tall), margins=(0.3 + 0.075 * max(map(len, names)), 0.5))
+
+
+def _places(frame: pd.DataFrame, styles: Sequence[str]) -> dict[str, int]:
+    """The place of each line in `_LINES`: in the order of `styles`, then as they come."""
+    present = dict.fromkeys(frame["line"])
+    known = [line for line in styles if line in present]
+    return {line: place for place, line in enumerate(dict.fromkeys([*known, *present]))}
+
+
+def _bounds(values: pd.Series) -> tuple[float, float]:
+    """The ends of an axis of percentages: within 0 and 100 where the values are, and at least `_LEAST_SPAN` apart."""
+    low, high = float(values.min()), float(values.max())
+    wide = max((high - low) * 1.1, _LEAST_SPAN)
+    low = max(min(0.0, low), min((low + high - wide) / 2, 101 - wide))
+    return low - 0.02 * wide, low + 1.02 * wide
 
 
 def points(frame: pd.DataFrame) -> str:
@@ -147,7 +188,7 @@ def _drawn(
 
     columns = min(len(names), _ACROSS)
     rows = -(-len(names) // columns)
-    wide, tall = size or (0.6 + 2.1 * columns, 0.7 + 1.6 * rows)
+    wide, tall = size or (_WIDTH, 0.7 + max(1.6, min(2.6, 5 / columns)) * rows)
     with rc_context(_STYLE):
         figure = Figure(figsize=(wide, tall))
         plots = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
@@ -160,7 +201,7 @@ def _drawn(
         figure.text(0.05 / wide, 0.5, up, rotation=90, va="center")
         handles = {text: line for axes in plots for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
         if handles:
-            figure.legend(handles.values(), handles, loc="upper left", ncols=2 * columns, columnspacing=1)
+            figure.legend(handles.values(), handles, loc="upper left", ncols=max(1, int(wide)), columnspacing=1)
         left, below = margins
         figure.subplots_adjust(left / wide, below / tall, 1 - 0.05 / wide, 1 - 0.55 / tall, wspace=0.12, hspace=0.35)
         text = io.StringIO()

@@ -55,7 +55,7 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> Sect
             if rows["hub_skewness"].notna().any():  # it is not of given features
                 means = [_means(own, model, dataset, retrieval) for model, own in of_models(rows)]
                 parts.append(Group(means, views=views.of(dataset, *retrieval)))
-    return Section("hubness", "Hubness", [_READING if parts else "Not measured.", *parts])
+    return Section("hubness", "Hubness", parts and [_READING, *parts])
 
 
 def _of(frame: pd.DataFrame, dataset: str, retrieval: RetrievalChoice) -> pd.DataFrame:

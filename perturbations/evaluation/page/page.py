@@ -16,6 +16,7 @@ from perturbations.base import storage, templates
 from perturbations.evaluation import layout
 from perturbations.evaluation.page import (
     figure_files,
+    findings,
     hubness_tables,
     lost_queries,
     overview,
@@ -58,6 +59,7 @@ def write(
     drawn = [picture for path in pictures for picture in read_pictures(path)]
     page_views = views.of(frame)
     replaced = _replaced(results)
+    found: list[PagePart] = []
     recall: list[PagePart] = []
     severity: list[PagePart] = []
     robustness: list[PagePart] = []
@@ -66,6 +68,7 @@ def write(
     for of_directions in estimates.of(frame, read_ranks(ranks)):
         recall += overview.summary(of_directions, page_views)
         for models in of_directions.values():
+            found += findings.of_direction(models, page_views)
             recall += [*overview.tables(models, page_views), *scores.recall(models, page_views)]
             severity += severity_plots.of_methods(models, page_views)
         robustness += robustness_tables.tables(of_directions, page_views)
@@ -74,18 +77,18 @@ def write(
             figure_files.of_dataset(figures, of_directions, page_views)
     if page_views.empty:
         recall.append(Group(["This dataset was not evaluated in this direction."], views=page_views.empty))
-    unperturbed = ["Nothing perturbed yet."]
     sections = [
-        Section("results", "Results", recall or ["Nothing was evaluated yet: snakemake tta_<dataset>."]),
-        Section("severity", "R@1 against severity", [severity_plots.AXES, *severity] if severity else unperturbed),
-        Section("robustness", "Robustness scores", robustness or unperturbed),
-        *([Section("published", "Published values", [published_section.READ, *published])] if published else []),
+        Section("results", "Results", recall and [*found, *recall]),
+        Section("severity", "R@1 in figures", severity),
+        Section("robustness", "Robustness scores", robustness if any(tables_in(robustness)) else []),
+        Section("published", "Published values", published and [published_section.READ, *published]),
         hubness_tables.hubs(frame, drawn, page_views),
         *lost_queries.sections(ranks),
         page_sections.costs(frame, page_views),
         page_sections.corpora(statistics, quarantine, results),
         page_sections.provenance(frame, results),
     ]
+    sections = [section for section in sections if section.parts]
     if figures is not None:
         figure_files.of_pictures(figures, frame, drawn)
     folder = output.with_name(output.stem + layout.TABLES)

@@ -54,7 +54,7 @@ def costs(frame: pd.DataFrame, views: Views) -> Section:
         "skipped because of NaN or infinite values (non finite). Marked is the least cost of a method that is not "
         f"{methods.baseline().title}."
     )
-    return Section("cost", "Cost", [text, *parts] if parts else ["Not measured."])
+    return Section("cost", "Cost", parts and [text, *parts])
 
 
 def _heading(name: str) -> str:
@@ -69,7 +69,7 @@ def corpora(statistics: Sequence[Path], quarantine: Sequence[Path], results: Seq
         for line in sentences(of_manifest(files.read_metadata(path)))
     ]
     complete = [text for path in quarantine if (text := corpus_sentence(path))]
-    return Section("corpora", "Corpora", [*complete, *left_out] or ["Nothing is left out."])
+    return Section("corpora", "Corpora", [*complete, *left_out])
 
 
 def corpus_sentence(path: Path) -> str | None:
@@ -86,7 +86,7 @@ def corpus_sentence(path: Path) -> str | None:
 def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
     """What the results depend on: a column per model, a line per fact and setting."""
     if frame.empty:
-        return Section("provenance", "How it was made", ["Nothing was evaluated yet."])
+        return Section("provenance", "How it was made")
     facts = {str(name): _facts(rows) for name, rows in frame.groupby("model_name", sort=True)}
     names = list(dict.fromkeys(name for own in facts.values() for name in own))
     columns = [

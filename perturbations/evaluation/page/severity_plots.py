@@ -1,4 +1,4 @@
-"""The report's figures of R@1 against severity, and the data of such curves of any metric."""
+"""The report's figures of R@1, against severity or by perturbation, and the data of such curves of any metric."""
 
 from __future__ import annotations
 
@@ -14,30 +14,50 @@ from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.views import Views
 from perturbations.tta.methods import registry as methods
 
-AXES = "Each small plot is one category, and all plots of a figure have the same axes. Severity 0 is clean."
-
 
 def of_methods(models: Sequence[Scores], views: Views) -> list[PagePart]:
-    """Mean R@1 of each method against severity: a small plot per category, and for all."""
+    """R@1 of each method: against severity, a small plot per category and for all; of one severity by perturbation."""
     parts: list[PagePart] = []
+    in_order = [*map(method_label, methods.methods())]
     for scores in models:
         for retrieval in views.retrievals:
             categories = scores.scenarios(retrieval.suite, retrieval.side)
             if retrieval.direction != scores.direction or not categories:
                 continue
-            every = {"all": scores.every(retrieval.suite, retrieval.side)} if len(categories) > 1 else {}
-            frame = curves(scores, {**categories, **every}, "recall_at_1").drop(columns=["low", "high"])
+            every = scores.every(retrieval.suite, retrieval.side)
             name = scores.model if len(models) > 1 else ""
             side = SIDES.get(retrieval.side, "")
             where = titled(scores.dataset, name, retrieval.suite, DIRECTIONS[retrieval.direction], side)
+            if len({scenario.severity for scenario in every}) > 1:
+                plots = {**categories, **({"all": every} if len(categories) > 1 else {})}
+                frame = curves(scores, plots, "recall_at_1").drop(columns=["low", "high"])
+                drawn, what = figures.curves(frame, "severity", "R@1, %", in_order), "against severity, 0 is clean"
+            else:
+                frame = _by_perturbation(scores, every)
+                drawn, what = figures.dots(frame, "R@1, %", in_order), "by perturbation"
             figure = Figure(
-                figures.address(figures.curves(frame, "severity", "R@1, %", [*map(method_label, methods.methods())])),
-                f"R@1 of each method against severity, {'; '.join(dict.fromkeys(frame['plot']))}; "
+                figures.address(drawn),
+                f"R@1 of each method {what}; {'; '.join(dict.fromkeys(frame['plot']))}; "
                 "the tables of results hold the numbers",
-                f"{where}: mean R@1 over the perturbations at each severity.",
+                f"{where}: R@1 {what}.",
             )
             parts.append(Group([figure], views=views.of(scores.dataset, *retrieval)))
     return parts
+
+
+def _by_perturbation(scores: Scores, scenarios: Sequence[ScenarioKey]) -> pd.DataFrame:
+    """R@1 of clean queries and under each perturbation: rows `plot` (what perturbs), `line` (a method), `value`."""
+    columns = {"clean": CLEAN_COLUMN}
+    for key in scenarios:
+        columns[titled(key.perturbation, key.text_perturbation or "")] = mean_column("", [key])
+    if len(scenarios) > 1:
+        columns["mean"] = mean_column("", scenarios)
+    rows = [
+        (name, method_label(method), scores.value("recall_at_1", method, column))
+        for name, column in columns.items()
+        for method in scores.methods
+    ]
+    return pd.DataFrame(rows, columns=["plot", "line", "value"]).dropna(subset=["value"])
 
 
 def curves(
