@@ -11,6 +11,7 @@ import posixpath
 import re
 from pathlib import Path
 
+import examples
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -39,7 +40,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that lie outside of docs/."""
     for source, page in ELSEWHERE.items():
         files.append(File.generated(config, page, abs_src_path=str(PROJECT / source)))
+    for name, text in examples.pages().items():
+        if name.endswith(".html"):
+            files.append(File.generated(config, f"examples/{name}", content=text))
     return files
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write the files that the examples lead to; as pages of the site, their Markdown would be rendered."""
+    for name, text in examples.pages().items():
+        path = Path(config.site_dir, "examples", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

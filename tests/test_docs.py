@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import generate
 import needs
@@ -221,6 +222,17 @@ def test_every_public_name_is_in_the_reference_and_every_suite_in_the_menu(site:
     assert [name for name in public if not re.search(rf'id="perturbations[.\w]*\.{name}"', text)] == []
     text = (site / "index.html").read_text(encoding="utf-8")
     assert [name for name in registry.suites() if f'href="catalogue/{name}.html"' not in text] == []
+
+
+def test_the_menu_leads_to_examples_of_both_pages(site: Path) -> None:
+    menu = (site / "index.html").read_text(encoding="utf-8")
+    pages = {name: (site / "examples" / f"{name}.html").read_text(encoding="utf-8") for name in ("corpus", "report")}
+    assert all(f'href="examples/{name}.html"' in menu for name in pages)
+    assert pages["corpus"].count('<article class="card"') == 7
+    assert "finds the right item first for 96.4 %" in pages["report"]
+    tables = re.findall(r'href="(report\.tables/[^"]+)"', pages["report"])
+    assert tables
+    assert all((site / "examples" / unquote(name)).is_file() for name in tables)
 
 
 # --- The commands that benchmarks call are commands that there are ---

@@ -308,12 +308,13 @@ def _totals(path: Path, rows: Sequence[VideoRow], complete: Sequence[VideoRow]) 
     clips = listed.listed if listed else len({row.item_id for row in rows})
     # As the card counts: a clip that failed before it was perturbed has no row here.
     wanted = listed.listed * listed.scenarios if listed else len(rows)
+    size = sum(row.bytes or 0 for row in complete)
     return [
-        ("clips", f"{clips:,}"),
+        ("clip" if clips == 1 else "clips", f"{clips:,}"),
         ("perturbations", f"{len({row.perturbation for row in rows}):,}"),
         ("severities", f"{len({row.severity for row in rows}):,}"),
         ("videos complete", f"{len(complete):,} of {wanted:,}"),
-        ("size", shown.size(sum(row.bytes or 0 for row in complete))),
+        *([("size", shown.size(size))] if size else []),
     ]
 
 

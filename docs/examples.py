@@ -1,0 +1,56 @@
+"""Examples of pages for the site: of a corpus of one drawn clip, and of an evaluation's results.
+
+The results in docs/examples are those of `snakemake tta_demo` on 56 drawn clips, under four perturbations of MLVP.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from perturbations.base import wings
+from perturbations.engine import shards
+from perturbations.evaluation.page import page
+from perturbations.manifest import files
+from perturbations.manifest.kinds import VIDEOS, VideoRow
+from perturbations.plan import recipe
+from perturbations.plan.listed import ListedClip
+from perturbations.report import corpus_page
+from perturbations.suites import registry
+
+RESULTS = Path(__file__).parent / "examples"
+_CLIP = "demo-0000"
+_SEVERITIES = (1, 3, 5)
+
+
+@cache
+def pages() -> dict[str, str]:
+    """The text of each file, by its name."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        _corpus(root)
+        page.write(root / "report.html", results=[RESULTS / "results.parquet"], ranks=[RESULTS / "ranks.parquet"])
+        paths = [root / "corpus.html", root / "report.html", *sorted((root / "report.tables").iterdir())]
+        texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    # What a run has beside its page is not part of the site.
+    texts["corpus.html"] = re.sub("<nav .*?</nav>", "", texts["corpus.html"], count=1, flags=re.DOTALL)
+    return texts
+
+
+def _corpus(root: Path) -> None:
+    """The page of a drawn clip under the perturbations of MLVP that need no guide."""
+    listed = ListedClip(item_id=_CLIP, source_video_id=_CLIP, path=str(root / f"{_CLIP}.mp4"))
+    wings.wings()["demo"].draw(listed)
+    source = shards.source_row("demo", listed)
+    rows: list[VideoRow] = []
+    for entry in registry.perturbations("mlvp", "video"):
+        for severity in _SEVERITIES if entry.guide is None else ():
+            wanted = recipe.make(entry, severity, seed=0, storage=recipe.Unstored())
+            place = root / entry.name / str(severity)
+            rows += shards.run_videos(
+                wanted, [source], root=root, folder=place, journal=place / "rows.jsonl", stall_limit_s=600
+            )
+    files.write(root / "videos.parquet", VIDEOS, rows, {"root": ".", "dataset": "demo", "suite": "mlvp"})
+    corpus_page.write(root / "videos.parquet", root / "corpus.html")
