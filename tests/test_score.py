@@ -73,6 +73,35 @@ def called(folder: Path, *words: str, queries: str = "captions/clean.npz", galle
     return main(["score", *files, "--direction", "t2v", "--output", str(folder / "out"), *words])
 
 
+def write_choices(folder: Path) -> Path:
+    """Five choices for each of six clips, the right one and four others, as a CSV; one without the right one."""
+    own = [(clip, IDS[(place + shift) % 6]) for place, clip in enumerate(IDS) for shift in range(5)]
+    path = folder / "choices.csv"
+    feature_sets.write_answers(path, [pair for pair in own if pair != (IDS[5], IDS[5])])
+    return path
+
+
+def test_multiple_choice_is_accuracy_among_a_querys_own_items(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    choices = str(write_choices(folder))
+    about = ["--choices", choices, "--dataset", "msrvtt_qa", "--model", "VideoClip zs"]
+    named = {"queries": "clips", "gallery": "captions"}
+    assert called(folder, *about, "--direction", "v2t", "--protocol", "msrvtt_p_table_10", **named) == 0
+    assert "clean: accuracy 60.0 (5 queries, 1 missing, 5 items)" in capsys.readouterr().out
+    results = read_manifest(folder / "out/results.parquet").set_index("side")
+    assert results["recall_at_1"].round(1).to_dict() == {"none": 60.0, "query": 100.0, "gallery": 0.0}
+    assert {*results["gallery_name"]} == {"choices"}
+    assert results["queries"].to_dict() == {"none": 5, "query": 5, "gallery": 1}  # one that lacks a choice is missing
+    assert results["hub_skewness"].isna().all()
+    page = (folder / "out/report.html").read_text()
+    assert "Not comparable with the published values, because" in page
+    # The best caption of clip 1 is that of clip 0, which is none of its choices.
+    scores = EYE[[1, 0, 2, 3, 4, 5]] + EYE / 2
+    np.savez(folder / "s.npz", queries=np.array(IDS), gallery=np.array(IDS), similarities=scores)
+    given = ["score", "--similarities", str(folder / "s.npz"), "--direction", "v2t", "-o", str(folder / "given")]
+    assert main([*given, "--choices", choices]) == 0
+    assert read_manifest(folder / "given/ranks.parquet")["rank"].tolist() == [2, 1, 1, 1, 1]
+
+
 def test_folders_give_every_scenario_with_its_side(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert called(folder, "--dataset", "mine", "--model", "my <model>", queries="captions", gallery="clips") == 0
     assert "clean: R@1 66.7" in capsys.readouterr().out

@@ -17,7 +17,7 @@ from perturbations.base.errors import AnnotationError, short
 from perturbations.base.records import canonical, digest
 from perturbations.evaluation import evidence, feature_sets, stored_features
 from perturbations.evaluation.feature_sets import Answers, FeatureScenario, FeatureSet
-from perturbations.evaluation.keys import LISTED, WHOLE_GALLERY
+from perturbations.evaluation.keys import CHOICES, LISTED, WHOLE_GALLERY
 from perturbations.evaluation.method_settings import AS_IT_IS, parameters_of
 from perturbations.evaluation.planning import CLEAN, DirectionName, Side
 from perturbations.evaluation.result_sets import check, with_clean
@@ -45,6 +45,7 @@ class Wanted:
         methods: methods on similarities, beside the model as it is.
         bank, gallery_bank: features for methods that take them.
         top_k: how many items that a query retrieved first are kept.
+        choices: the items that each query chooses among, in place of the gallery: R@1 is then the accuracy.
     """
 
     dataset: str
@@ -56,6 +57,7 @@ class Wanted:
     bank: Path | None = None
     gallery_bank: Path | None = None
     top_k: int | None = None
+    choices: Answers | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def scored(queries: FeatureSet, gallery: FeatureSet, answers: Answers | None, wa
         asked, items = (
             known if path == known.path else _read(path) for known, path in zip(clean, case.files, strict=True)
         )
-        asked, targets = _asked(asked, items.ids, items.path, listed)
+        asked, targets = _asked(asked, items.ids, items.path, listed, wanted.choices)
         for method in dict.fromkeys((AS_IT_IS, *wanted.methods)):
             yield method, _of_features(asked, items, targets, method, wanted)
 
@@ -134,8 +136,8 @@ def scored_similarities(held: FeatureSet, answers: Answers | None, wanted: Wante
 
     def of_case(case: _Case) -> Iterator[tuple[str, _Retrieved]]:
         stored = stored_features.read_similarities(case.files[0])
-        asked, targets = _asked(stored, stored.gallery, stored.path, listed)
-        yield AS_IT_IS, _retrieved(asked.ids, stored.gallery, _whole(asked.rows), targets, wanted.top_k)
+        asked, targets = _asked(stored, stored.gallery, stored.path, listed, wanted.choices)
+        yield AS_IT_IS, _retrieved(asked.ids, stored.gallery, _whole(asked.rows), targets, wanted)
 
     listed = answers or {name: (name,) for name in stored_features.read_similarities(held.clean).ids}
     return _rows(cases, of_case, listed, wanted, {"compared": "similarities"})
@@ -167,12 +169,24 @@ def _read(path: Path) -> StoredFeatures:
 _Stored = TypeVar("_Stored", StoredFeatures, StoredSimilarities)
 
 
-def _asked(held: _Stored, items: Sequence[str], path: Path, listed: Answers) -> tuple[_Stored, list[list[int]]]:
-    """The queries that have an answer among the items, and its places. Raises `AnnotationError` where none has."""
+def _asked(
+    held: _Stored, items: Sequence[str], path: Path, listed: Answers, choices: Answers | None
+) -> tuple[_Stored, list[list[int]]]:
+    """The queries that have an answer among the items, and its places. Raises `AnnotationError` where none has.
+
+    Of multiple choice the answer is one of the query's items, of which none may be absent.
+    """
     place = {name: row for row, name in enumerate(items)}
     if unknown := [name for name in held.ids if name not in listed]:
         raise AnnotationError(f"{held.path}: no item answers {_some(unknown)}")
     targets = [[place[item] for item in listed[name] if item in place] for name in held.ids]
+    if choices is not None:
+        of_query = [choices.get(name, ()) for name in held.ids]
+        complete = [all(item in place for item in own) for own in of_query]
+        targets = [
+            [row for row in rows if whole and items[row] in own]
+            for rows, own, whole in zip(targets, of_query, complete, strict=True)
+        ]
     kept = [row for row, own in enumerate(targets) if own]
     hint = "--relevant FILE.csv says which item answers which query"
     if not kept:
@@ -196,7 +210,7 @@ def _of_features(
 
             banks = (None if path is None else _read(path).rows for path in (wanted.bank, wanted.gallery_bank))
             blocks = _whole(known.scores(method, wanted.direction, asked.rows, items.rows, *banks))
-        return _retrieved(asked.ids, items.ids, blocks, targets, wanted.top_k)
+        return _retrieved(asked.ids, items.ids, blocks, targets, wanted)
     except (ValueError, RuntimeError) as error:
         raise AnnotationError(f"{asked.path} and {items.path}: {error}") from error
 
@@ -210,15 +224,29 @@ def _retrieved(
     gallery: Sequence[str],
     blocks: Iterable[tuple[slice, NDArray[Any]]],
     targets: list[list[int]],
-    top_k: int | None,
+    wanted: Wanted,
 ) -> _Retrieved:
     ranks, counts = [], []
     first: list[str | None] = []
-    for part, block in blocks:
+    top_k = wanted.top_k
+    for part, scores in blocks:
+        block = (
+            scores if wanted.choices is None else _chosen(scores, [wanted.choices[own] for own in ids[part]], gallery)
+        )
         ranks.append(retrieval.ranks(block, targets[part]))
         counts.append(retrieval.k_occurrence(block))
         first += [None] * len(block) if top_k is None else evidence.written(block, gallery, top_k)
     return _Retrieved(ids, np.concatenate(ranks), np.sum(counts, axis=0), first)
+
+
+def _chosen(scores: NDArray[Any], choices: Sequence[Sequence[str]], gallery: Sequence[str]) -> NDArray[Any]:
+    """The scores of the items that each query chooses among; minus infinity of the others."""
+    place = {name: column for column, name in enumerate(gallery)}
+    chosen = np.full(scores.shape, -np.inf, np.result_type(scores, np.float32))
+    for row, own in enumerate(choices):
+        columns = [place[name] for name in own]
+        chosen[row, columns] = scores[row, columns]
+    return chosen
 
 
 def _some(names: Sequence[str]) -> str:
@@ -236,7 +264,8 @@ def _rows(
     rows: list[ResultRow] = []
     ranks: list[RankRow] = []
     names = {"dataset": wanted.dataset, "direction": wanted.direction, "model": wanted.model, "model_key": wanted.model}
-    names |= {"gallery_name": WHOLE_GALLERY, "setting": "features", "checkpoint_sha256": "", "order": LISTED}
+    gallery = WHOLE_GALLERY if wanted.choices is None else CHOICES
+    names |= {"gallery_name": gallery, "setting": "features", "checkpoint_sha256": "", "order": LISTED}
     for case in cases:
         shared = {**case.columns(wanted.direction), **names, "seed": 0, "continual": False}
         for method, own in of_case(case):
@@ -244,7 +273,7 @@ def _rows(
             label = methods_shelf.title_of(method)
             columns = asdict(ScenarioColumns(**shared, method=method, label=label, parameters=parameters))
             about = {"protocol": wanted.protocol, "missing_queries": len(listed) - len(own.ids)}
-            rows.append(_row(columns, own, case, {**about, "settings": canonical(settings)}))
+            rows.append(_row(columns, own, case, {**about, **_size(own, wanted), "settings": canonical(settings)}))
             ranks += [
                 RankRow(**columns, query_id=name, rank=rank, retrieved=first)
                 for name, rank, first in zip(own.ids, own.ranks.tolist(), own.first, strict=True)
@@ -252,11 +281,20 @@ def _rows(
     return with_clean(rows, ranks), ranks
 
 
+def _size(own: _Retrieved, wanted: Wanted) -> dict[str, Any]:
+    """The size of the gallery, and its hubs; of multiple choice the mean size, and no hubs."""
+    if wanted.choices is not None:
+        mean = float(np.mean([len(wanted.choices[name]) for name in own.ids]))
+        return {"gallery": round(mean), "gallery_mean": mean}
+    hubness = retrieval.hubness_of(own.occurrence)
+    of_hubs = {f"hub_{name.removeprefix('hub_')}": value for name, value in hubness.items()}
+    return {"gallery": len(own.occurrence), **of_hubs}
+
+
 def _row(columns: dict[str, Any], own: _Retrieved, case: _Case, about: Mapping[str, object]) -> ResultRow:
     """A row of results. Weights, frames and settings are not known of features: their columns say so."""
     scenario = case.query if columns["direction"] == "v2t" else case.gallery
     scenario = scenario or case.query or case.gallery
-    hubness = retrieval.hubness_of(own.occurrence)
     sums = {"queries": storage.sha256(case.files[0]), "gallery": storage.sha256(case.files[-1])}
     return row_from(
         RESULTS,
@@ -264,10 +302,8 @@ def _row(columns: dict[str, Any], own: _Retrieved, case: _Case, about: Mapping[s
             **columns,
             **about,
             **retrieval.summary_of_ranks(own.ranks),
-            **{f"hub_{name.removeprefix('hub_')}": value for name, value in hubness.items()},
             "category": CLEAN if scenario is None else scenario.category,
             "queries": len(own.ids),
-            "gallery": len(own.occurrence),
             "backend": canonical({"retrieval": "features"}),
             "queries_sha256": sums["queries"],
             "manifest_sha256": sums["gallery"],

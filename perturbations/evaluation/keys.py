@@ -12,6 +12,9 @@ from perturbations.evaluation.rows import ScenarioColumns
 WHOLE_GALLERY = "dataset"
 """`gallery_name` of ordinary retrieval: every usable item of the dataset."""
 
+CHOICES = "choices"
+"""`gallery_name` of multiple choice: a few items of its own for each query."""
+
 LISTED = "listed"
 """`order` of queries that are sorted by their ids."""
 
@@ -28,7 +31,7 @@ class ResultKey:
             items and captions.
         suite, perturbation, severity, text_perturbation, text_severity, mix, share: of the scenario.
         direction, side: which modality is the query, and what is perturbed.
-        gallery_name: `WHOLE_GALLERY`, or the name of a composed gallery.
+        gallery_name: `WHOLE_GALLERY`, `CHOICES`, or the name of a composed gallery.
         model, pooling, pretrained, checkpoint_sha256, num_frames, precision, setting: the model, its weights, and what
             it was trained on.
         method, parameters, banks_sha256, steps, batch_size, continual: the method; `parameters` is the canonical JSON

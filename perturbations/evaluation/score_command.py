@@ -49,6 +49,12 @@ def add(commands: Commands) -> None:
         "--relevant", type=Path, metavar="FILE.csv", help="query_id,gallery_id pairs; default: equal ids"
     )
     parser.add_argument(
+        "--choices",
+        type=Path,
+        metavar="FILE.csv",
+        help="multiple choice: query_id,gallery_id pairs, the items that a query chooses among; R@1 is the accuracy",
+    )
+    parser.add_argument(
         "--sides",
         nargs="+",
         choices=("query", "gallery", "both"),
@@ -118,6 +124,7 @@ def _score(options: argparse.Namespace) -> int:
         if score is None:
             raise ConfigError("this installation has no composed retrieval")
         return score(options)
+    choices = None if options.choices is None else feature_sets.read_answers(options.choices)
     if options.split or options.first_stage:
         raise ConfigError(f"--split and --first-stage are of composed retrieval, not of {options.direction}")
     wanted = feature_scores.Wanted(
@@ -125,6 +132,7 @@ def _score(options: argparse.Namespace) -> int:
         sides=options.sides or (("query",) if options.similarities else ("query", "gallery")),
         bank=options.bank,
         gallery_bank=options.gallery_bank,
+        choices=choices,
     )
     answers = None if options.relevant is None else feature_sets.read_answers(options.relevant)
     if options.similarities:
@@ -136,6 +144,8 @@ def _score(options: argparse.Namespace) -> int:
     for row in rows:
         scenario = "clean" if row.side == "none" else result_sets.scenario_name(asdict(row))
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.1f}" for k in (1, 5, 10))
+        if choices is not None:
+            recalls = f"accuracy {row.recall_at_1:.1f}"
         counts = f"{row.queries:,} queries, {row.missing_queries:,} missing, {row.gallery:,} items"
         method = "" if row.method == AS_IT_IS else f", {row.method}"
         print(f"{scenario}{method}: {recalls} ({counts})")

@@ -81,7 +81,7 @@ class StatedKey:
         model: None where no model is behind the number, as in random orders.
         method, changed: the method, and its parameters that differ from the published ones.
         seed: of the order of queries.
-        gallery: the name of a composed gallery; in other retrieval that of `DATASET`.
+        gallery: the name of a composed gallery, or of multiple choice; in other retrieval that of `DATASET`.
         frames: "mean" or "middle" in composed retrieval; "" in other.
         shortlist: clips that the first of two stages keeps.
         batch_size: of methods that adapt.
@@ -222,7 +222,7 @@ def is_of(key: StatedKey, row: Mapping[str, Any]) -> bool:
     What it does not compare is which of the key's scenarios the row is of. A fact that an earlier version did not
     record (None) is equal to nothing that a paper states.
     """
-    composed = key.gallery != DATASET
+    composed = bool(key.frames)
     claimed = row["dataset"] if row["setting"] == FEATURES else None
     if (row["adapter"] or claimed) != key.dataset or (row["gallery_name"] or DATASET) != key.gallery:
         return False

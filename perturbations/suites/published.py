@@ -1,6 +1,6 @@
 """The cells of the papers' tables, as printed: which paper, table, row and column, and what contradicts a cell.
 
-`published.parquet` holds 10,203 numbers of HAT-VTR (`hat_vtr`), MSRVTT-P and YouCook2-P (`msrvtt_p`, the NeurIPS
+`published.parquet` holds 10,275 numbers of HAT-VTR (`hat_vtr`), MSRVTT-P and YouCook2-P (`msrvtt_p`, the NeurIPS
 version), Qiu et al. (`mm_robustness`) and EgoCVR (`egocvr`).
 """
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
+from perturbations.evaluation.keys import CHOICES
 from perturbations.evaluation.page.page_tables import number
 from perturbations.evaluation.page.parts import declared_by, groups, in_order, needs_all_queries
 from perturbations.evaluation.page.ranks import Ranked, RankGroup, ScenarioKey, run_of
@@ -85,6 +86,7 @@ class Scores:
     def __init__(self, rows: pd.DataFrame, ranked: Ranked | None) -> None:
         first = rows.iloc[0]
         self.dataset, self.direction, self.model = map(str, first[["dataset", "direction", "model_name"]])
+        self.by_choice = first["gallery_name"] == CHOICES
         self.model_key = str(first["model_key"])
         self.rows = rows
         self.sampled = ranked is not None

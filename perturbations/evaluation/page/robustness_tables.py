@@ -114,7 +114,8 @@ def compared(
     where = titled(DIRECTIONS[direction], SIDES.get(side, ""))
     if paper.metric != "rsum":
         # A table of the paper is of its direction alone: MSRVTT-P asks with captions.
-        return Compared([(scores, own)], where, paper.metric, paper.scores, paper.source if direction == "t2v" else "")
+        metric = "recall_at_1" if scores.by_choice else paper.metric
+        return Compared([(scores, own)], where, metric, paper.scores, paper.source if direction == "t2v" else "")
     # The same modality is perturbed in the other direction, where it is the other side.
     other_side = {"query": "gallery", "gallery": "query"}.get(side, side)
     for other in of_directions.get("t2v" if direction == "v2t" else "v2t", ()):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def cells(protocol: str | None = None) -> pd.DataFrame:
-    """The published cells with what became of each: those of a protocol's tables, or all 10,203.
+    """The published cells with what became of each: those of a protocol's tables, or all 10,275.
 
     The columns are those of `perturbations.suites.published.Published`, then `status` and `reason`. "shown": complete
     results of the table's preset show the cell once on their page. "needs ...": weights, features, images or a GPU are

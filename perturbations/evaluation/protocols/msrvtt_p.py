@@ -7,10 +7,13 @@ over all cells of perturbation x severity, as its numbers show; the paper does n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from perturbations.evaluation.keys import CHOICES
 from perturbations.evaluation.protocols.registry import EvaluationProtocol, PaperProtocols
 from perturbations.evaluation.stated import (
+    DATASET,
     StatedCell,
     StatedKey,
     StatedModel,
@@ -70,6 +73,20 @@ def _protocol(
     )
 
 
+_CHOICES_OF = "msrvtt_qa"
+
+
+def _multiple_choice(table: str, side: str, summary: str) -> EvaluationProtocol:
+    """App. E.7: a video and five captions, one of them right; gamma_r of the accuracy."""
+    protocol = _protocol(table, [side], summary, datasets=(_CHOICES_OF,))
+    return replace(
+        protocol,
+        evaluation={**protocol.evaluation, "directions": ["v2t"]},
+        summary=f"v2t, multiple choice: {summary}, gamma_r of the accuracy; `perturb score --choices`",
+        unstated=("which captions are perturbed: all five", *_UNSTATED[1:]),
+    )
+
+
 _SEVERITIES = range(1, 6)
 _SETTINGS = {"zero-shot": "zs", "fine-tuned": "ft"}
 _WITHOUT_BIAS = ("youcook2",)
@@ -92,12 +109,14 @@ def stated(cell: Published) -> StatedCell:
     if cell.metric in ("bleu4", "meteor", "rouge_f1"):
         return StatedCell(status="shown", reason="no retrieval: on the page of the corpus' captions, captions.md")
     model = StatedModel(name=" ".join(filter(None, (cell.model, _SETTINGS.get(cell.setting, cell.setting)))))
+    by_choice = cell.dataset == _CHOICES_OF
     key = StatedKey(
         dataset=cell.dataset,
-        parts=(StatedPart("t2v", cell.side, _runs(cell)),),
+        parts=(StatedPart(cell.direction, cell.side, _runs(cell)),),
         metric=cell.metric,
-        of="recall_at_5",
+        of="recall_at_1" if by_choice else "recall_at_5",
         model=model,
+        gallery=CHOICES if by_choice else DATASET,
     )
     return needs_features(key)
 
@@ -115,7 +134,7 @@ def _runs(cell: Published) -> tuple[StatedRun, ...]:
             for text in combined.text
             if text not in left_out
         )
-    by_text = cell.side == "query"
+    by_text = cell.modality == "text"
     every = runs_of("msrvtt_p", "text", [1]) if by_text else runs_of("msrvtt_p", "video", _SEVERITIES)
     runs = [run for run in every if run.perturbation not in left_out]
     if cell.perturbation == "all":
@@ -142,6 +161,7 @@ PROTOCOLS = PaperProtocols(
         _protocol("8", ["gallery"], "18 perturbations of videos x 5 severities, gamma_a"),
         _protocol("9", ["gallery", "query", "both"], "videos, captions, and 66 combinations of both at severity 3"),
         _protocol("12", ["query"], "natural, machine and synthetic perturbations of captions"),
+        _multiple_choice("10", "gallery", "35 perturbations of captions"),
+        _multiple_choice("11", "query", "18 perturbations of videos x 5 severities"),
     ),
-    not_read=dict.fromkeys(("10", "11"), "questions about videos, no retrieval"),
 )
