@@ -15,7 +15,6 @@ import json
 import re
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from graphlib import CycleError
@@ -26,6 +25,7 @@ from typing import Any
 
 import caption_examples
 import catalogue_pages
+import coverage_table
 import rooms
 
 from perturbations import retrieval
@@ -34,8 +34,6 @@ from perturbations.base.errors import BackendError
 from perturbations.config import sections as config
 from perturbations.datasets import registry as datasets
 from perturbations.evaluation.backbones import registry as backbones
-from perturbations.evaluation.protocols import cells
-from perturbations.evaluation.protocols import registry as protocols
 from perturbations.models import registry as models
 from perturbations.suites import registry as suites
 from perturbations.suites.registry import Suite, resolve
@@ -383,28 +381,6 @@ def of_caption_perturbations() -> str:
     return table(head, ([row[name] for name in head] for row in _caption_rows()))
 
 
-# --- published tables ------------------------------------------------------------------------------------------------
-
-
-def of_published_tables() -> str:
-    """What became of each table of results of the papers, a line for the tables of which the same is true."""
-    known = cells()
-    rows: dict[tuple[str, str], list[str]] = {}
-    sizes: Counter[tuple[str, str]] = Counter()
-    for paper, own in protocols.papers().items():
-        for number, of_table in known[known["paper"] == paper].groupby("table", sort=False):
-            counts = of_table["status"].value_counts()
-            named = [f"{count} {status}" for status, count in counts.items()]
-            key = own.title, ", ".join(named) if len(named) > 1 else f"all {counts.index[0]}"
-            rows.setdefault(key, []).append(str(number))
-            sizes[key] += len(of_table)
-        for number, reason in own.not_read.items():
-            rows.setdefault((own.title, f"not among the cells: {reason}"), []).append(number)
-    head = ["paper", "tables", "cells", "of them"]
-    ordered = {key: sorted(tables, key=lambda number: (len(number), number)) for key, tables in rows.items()}
-    return table(head, ([key[0], ", ".join(own), f"{sizes[key] or ''}", key[1]] for key, own in ordered.items()))
-
-
 # --- files -----------------------------------------------------------------------------------------------------------
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -417,7 +393,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "models": of_models,
     "adapter keys": of_adapter_keys,
     "names retrieval": of_names(retrieval),
-    "published tables": of_published_tables,
+    "coverage": coverage_table.block,
     "caption categories": of_caption_categories,
     "caption perturbations": of_caption_perturbations,
     **{f"measured {name}": of_measured(name) for name in measured()},

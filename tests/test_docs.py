@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote
 
+import coverage_table
 import generate
 import needs
 import pytest
@@ -22,7 +23,8 @@ import perturbations
 from perturbations import retrieval, tta
 from perturbations.base import errors
 from perturbations.cli.main import parser
-from perturbations.suites import registry
+from perturbations.evaluation.protocols import registry as protocols
+from perturbations.suites import published, registry
 
 pytestmark = needs.wings(*needs.WINGS)
 
@@ -140,6 +142,33 @@ def test_a_call_of_snakemake_is_one(words: str) -> None:
 def test_generated_parts_are_up_to_date() -> None:
     stale = [str(path.relative_to(ROOT)) for path in generate.stale()]
     assert not stale, f"{', '.join(stale)}: {HINT}"
+
+
+def test_each_line_of_the_papers_names_a_way_that_there_is_or_a_reason() -> None:
+    """Every table of results once, and yes where results or features reach one of its cells."""
+    lines = [*coverage_table.lines()]
+    assert {line.answer for line in lines} == {"yes", "no"}
+    assert all(line.how and line.place for line in lines)
+    every = [(line, number) for line in lines if line.what.endswith(" cells") for number in line.place[5:].split(", ")]
+    answers = {(line.paper, number): line.answer for line, number in every}
+    assert len(answers) == len(every)
+    reached: dict[tuple[str, str], bool] = {}
+    for cell in published.cells():
+        own = protocols.papers()[cell.paper]
+        reached.setdefault((own.title, cell.table), False)
+        reached[own.title, cell.table] |= own.stated(cell).status in ("shown", "needs features")
+    not_read = {(own.title, number): "no" for own in protocols.papers().values() for number in own.not_read}
+    assert answers == not_read | {place: "yes" if is_reached else "no" for place, is_reached in reached.items()}
+    words = " ".join(line.how for line in lines)
+    commands = (ROOT / "docs/reference/cli.md").read_text()
+    assert all(f"perturb {name}" in commands for name in re.findall(r"`perturb ([a-z]+)", words))
+    assert all(f"`{name}" in commands for name in re.findall(r"(?<=[ `])--[a-z-]+", words))
+    known = {name.replace(number, "<number>") for name, own in protocols.protocols().items() for number in own.tables}
+    named = re.findall(r"\b(?:protocol:? )([a-z_]+table_[\w<>]+)", words)
+    assert {*named} <= {*known, *protocols.protocols()}
+    configuration = (ROOT / "docs/reference/configuration.md").read_text()
+    keys = re.findall(r"`(?:backends|evaluation|composed|datasets)(?:\.\S+?)?\.([a-z_]+)[`:]", words)
+    assert all(f"`{key}`" in configuration for key in keys)
 
 
 def test_a_suite_that_is_not_in_the_readme_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

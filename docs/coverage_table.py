@@ -1,0 +1,102 @@
+"""What can be made of each table, figure and section of the papers: the lines of docs/how-to/reproduce-a-table.md.
+
+Tables follow from the published cells, perturbations from the suites; the rest is `coverage.csv`, line by line.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from perturbations.datasets import registry as datasets
+from perturbations.evaluation.protocols import cells
+from perturbations.evaluation.protocols import registry as protocols
+from perturbations.suites import registry as suites
+
+COVERAGE = Path(__file__).with_name("coverage.csv")
+_YES = ("shown", "needs features")
+
+
+class CoverageLine(NamedTuple):
+    """A line of a paper: what it has, whether it can be made, and the command or the reason."""
+
+    paper: str
+    place: str
+    what: str
+    answer: str
+    how: str
+
+
+def lines() -> Iterator[CoverageLine]:
+    """Every line, paper by paper: tables, perturbations, then the rest in the paper's order."""
+    with COVERAGE.open(encoding="utf-8", newline="") as file:
+        written = list(csv.DictReader(file))
+    for paper, own in protocols.papers().items():
+        yield from _tables(own)
+        yield from _perturbations(own)
+        for row in written:
+            if row["paper"] == paper:
+                absent = row["adapter"] and row["adapter"] not in datasets.adapters()
+                answer, how = ("no", f"no adapter reads {row['adapter']}") if absent else (row["answer"], row["how"])
+                yield CoverageLine(own.title, row["place"], row["what"], answer, how)
+
+
+def _tables(paper: protocols.PaperProtocols) -> Iterator[CoverageLine]:
+    """The tables of results, those together of which the same is true."""
+    known = cells()
+    presets = {table: own.name for own in paper.protocols for table in own.tables}
+    groups: dict[tuple[str, str], list[str]] = {}
+    sizes: Counter[tuple[str, str]] = Counter()
+    for number, of_table in known[known["paper"] == paper.paper].groupby("table", sort=False):
+        table = str(number)
+        counts = {str(status): int(count) for status, count in of_table["status"].value_counts().items()}
+        key = _made(counts, of_table.loc[~of_table["status"].isin(_YES), "reason"], presets.get(table, ""), table)
+        groups.setdefault(key, []).append(table)
+        sizes[key] += len(of_table)
+    for number, reason in paper.not_read.items():
+        groups.setdefault(("no", reason), []).append(number)
+    for (answer, how), numbers in groups.items():
+        ordered = sorted(numbers, key=lambda number: (len(number), number))
+        size = f"{sizes[answer, how]:,} cells" if sizes[answer, how] else "not among the cells"
+        yield CoverageLine(paper.title, f"Tab. {', '.join(ordered)}", size, answer, how)
+
+
+def _made(counts: Mapping[str, int], lacking: Iterable[str], preset: str, table: str) -> tuple[str, str]:
+    """Whether a table can be made, and how, or why not."""
+    reasons = "; ".join(dict.fromkeys(lacking))
+    name = preset.removesuffix(table) + "<number>" if preset.endswith(f"_table_{table}") else preset
+    ways = []
+    if "shown" in counts:
+        ways.append(f"`evaluation.protocol: {name}`" if name else "`snakemake text_msrvtt_p_<dataset>`: captions.md")
+    if "needs features" in counts:
+        ways.append(f"`perturb score --protocol {name}`, with your features")
+    if ways and reasons:
+        ways.append(f"{sum(counts.values()) - sum(counts.get(status, 0) for status in _YES)} cells not: {reasons}")
+    return ("yes", "; ".join(ways)) if ways else ("no", reasons)
+
+
+def _perturbations(paper: protocols.PaperProtocols) -> Iterator[CoverageLine]:
+    """The perturbations of the paper's suite, by category."""
+    if paper.suite is None:
+        return
+    for kind, target in (("video", paper.suite), ("text", f"text_{paper.suite}")):
+        levels: dict[str, list[str]] = {}
+        for entry in suites.perturbations(paper.suite, kind):
+            levels.setdefault(entry.category, []).append(entry.name)
+        for level, names in levels.items():
+            shown = ", ".join(f"`{name}`" for name in names)
+            how = f"`snakemake {target}_<dataset>`; parameters: `perturb list {paper.suite}/<name>`"
+            yield CoverageLine(paper.title, f"perturbations of {kind}s: {level}", shown, "yes", how)
+
+
+def block() -> str:
+    """A table per paper, in Markdown."""
+    parts, head = [], ["", "| place | what | made | command, or reason |", "|---|---|---|---|"]
+    for paper, of_paper in groupby(lines(), lambda line: line.paper):
+        rows = [f"| {' | '.join(line[1:])} |" for line in of_paper]
+        parts.append("\n".join([f"**{paper}**", *head, *rows]))
+    return "\n\n".join(parts) + "\n"
