@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import tarfile
+import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from perturbations.cli.main import main
 from perturbations.exports.writing import dataset_card, export_rows, publication
 from perturbations.exports.writing.requests import Request, Terms
 from perturbations.manifest import files
-from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, MultimodalRow, QuarantineRow
+from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, VIDEOS, MultimodalRow, QuarantineRow
 
 PLACES = {
     "videos": ("videos", "mlvp/videos.parquet"),
@@ -507,3 +508,27 @@ def test_the_page_s_commands_and_examples_work(
             assert len(names["records"]) == 3 * len(ITEMS)
     for output in ("tasks", "text_tasks"):
         assert all(task.metadata.name.startswith("Data") for task in loaded_tasks(tmp_path / output))
+
+
+def test_the_page_s_table_for_vlmevalkit_has_untouched_clips_beside_each_kind_of_tampering(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kit compares each `tamper_type` of a task with its rows `original`, and knows the answers Yes and No only."""
+    shutil.copytree(small / "manifests/data", tmp_path / "manifests/msrvtt")
+    monkeypatch.setenv("PERTURB_LINKED", str(small))
+    videos = [row for row in files.read_rows(small / "manifests/data/mlvp/videos.parquet", VIDEOS) if row.path]
+    tampered = [replace(videos[0], suite="tampering", perturbation=name, severity=1) for name in ("mask", "drop")]
+    target = tmp_path / "manifests/msrvtt/tampering/videos.parquet"
+    files.write(target, VIDEOS, tampered, {"root": "../../.."})
+    for name in ("corpora", "clean"):
+        (tmp_path / name).symlink_to(small / name)
+    monkeypatch.chdir(tmp_path)
+    (example,) = re.findall(r"<!-- vlmevalkit -->\n\n    ```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    exec(textwrap.dedent(example))
+    table = pd.read_csv("MVTamperBench.tsv", sep="\t")
+    assert set(table["tamper_type"]) == {"original", "masking", "dropping"}
+    assert set(table.query("tamper_type == 'original'")["answer"]) == {"No"}
+    assert set(table.query("tamper_type != 'original'")["answer"]) == {"Yes"}
+    assert table["index"].tolist() == list(range(len(table)))
+    assert all((Path(row.prefix) / row.video).is_file() for row in table.itertuples())
+    assert set(table["task_tamper_type"]) == {f"data_{kind}" for kind in table["tamper_type"]}

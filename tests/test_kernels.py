@@ -64,6 +64,8 @@ GUIDES: dict[str, Callable[[int, int, int], Any]] = {
     ),
     "frost": lambda *_: None,
     "clock": lambda num_frames, *_: np.arange(num_frames) / 25,
+    "frame_rate": lambda *_: 25.0,
+    "random_donor": lambda *_: (100_000, 25.0),
 }
 
 

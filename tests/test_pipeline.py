@@ -149,7 +149,7 @@ source_row = cache(clips.source_row)
 def known(text: str, source: CompleteSource, folder: Path) -> Known:
     """What analyses tell of a clip, for every tier of a recipe once."""
     wanted, donors = recipe.parse(text), []
-    if registry.get(wanted.key).guide == "donor":
+    if registry.get(wanted.key).in_variant(wanted.variant).guide in ("donor", "random_donor"):
         other = clips.write_scene(folder / "donor.mp4", donor_frames())
         donors = [source, clips.source_row(other, "other")]
     return clips.known(wanted, source, folder / "known", donors)
@@ -293,6 +293,15 @@ def test_the_high_profile_keeps_40_db_and_the_row_is_the_same_every_time_and_dif
         pass  # of a few frames, two draws may choose the same
     else:
         assert (other_seed.frames_sha256 != first.frames_sha256) == random
+
+
+def test_the_released_substitute_shows_a_second_of_any_other_clip(tmp_path: Path) -> None:
+    path = clips.write_scene(tmp_path / "clip.mp4", clean := scene(30, 48, 64))
+    row = made_row("tampering/substitute", 1, LOSSLESS, path, tmp_path, variant="released")
+    assert (row.donor_id, row.donor_similarity, row.backend) == ("other", None, "{}")
+    donor = [fitted(frame, (64, 48)) for frame in donor_frames()]  # nine frames, which are repeated
+    expected = [donor[(at - 3) % 9] if 3 <= at < 28 else clean[at] for at in range(30)]
+    assert np.array_equal(perturbations.open_clip(row), np.stack(expected))
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,33 @@ def _share(severity: int) -> dict[str, float]:
     return {"share": share}
 
 
+@pytest.mark.parametrize(("place", "start"), [("start", 0), ("middle", 3), ("end", 6)])
+def test_the_released_stretch_is_a_second_of_whole_frames_at_one_place(place: str, start: int) -> None:
+    """Of ten frames at 4.9 frames per second, four."""
+    second = {"seconds": 1.0, "place": place}
+    own, inside = list(range(10)), list(range(start, start + 4))
+    rest = [frame for frame in own if frame not in inside]
+    assert tampering.drop_released(None, 4.9, 10, **second).tolist() == rest
+    assert tampering.repeat_released(None, 4.9, 10, **second).tolist() == own[: start + 4] + own[start:]
+    for drawn, first in ((0.0, 0), (0.999, 2)):  # the last place where four of six frames are left
+        plan = tampering.substitute_released((0.5, drawn), (6, 4.9), 10, **second)
+        assert plan[inside].tolist() == [~frame for frame in range(first, first + 4)]
+        assert plan[rest].tolist() == rest
+    frames = np.random.default_rng(0).integers(1, 256, (10, 6, 8, 3), dtype=np.uint8)
+    for kernel, changed in (
+        (tampering.mask_released, np.zeros_like(frames)),
+        (tampering.rotate_released, frames[:, ::-1, ::-1]),
+    ):
+        apply = kernel(None, 4.9, 10, 6, 8, **second)
+        for index, frame in enumerate(frames):
+            assert np.array_equal(apply(frame, index), changed[index] if index in inside else frame)
+
+
+def test_a_released_second_of_a_shorter_clip() -> None:
+    assert tampering.drop_released(None, 25.0, 10, seconds=1.0, place="middle").tolist() == [0]
+    assert tampering.repeat_released(None, 25.0, 10, seconds=1.0, place="middle").tolist() == list(range(10))
+
+
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_a_clip_of_one_frame_is_kept(share: float) -> None:
     assert tampering.drop(0.3, 1, share=share).tolist() == [0]

@@ -76,7 +76,7 @@ class _Embedding(ModelAnalysis):
     model: _EmbeddingModel
 
 
-class _VideoEmbedding(_Embedding):
+class VideoEmbedding(_Embedding):
     """A clip's vector, from its frames."""
 
     analysis: Literal["embedding"] = "embedding"
@@ -95,6 +95,9 @@ class _CaptionEmbedding(_Embedding):
     captions: ObjectAnalysis
 
 
+CorpusName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
+
+
 class _DonorGuide(GuideRecipe):
     """The kernel takes frames of the nearest clip of a corpus.
 
@@ -106,8 +109,8 @@ class _DonorGuide(GuideRecipe):
     """
 
     kind: Literal["donor"] = "donor"
-    corpus: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
-    analysis: _VideoEmbedding | _CaptionEmbedding
+    corpus: CorpusName
+    analysis: VideoEmbedding | _CaptionEmbedding
     similarity: Literal["product"] | None = None
     resize: Literal["bilinear"] | None = None
 
@@ -125,9 +128,9 @@ class _DonorGuide(GuideRecipe):
         return self.resize is None
 
 
-def _settle_embedding(settings: GuideSettings) -> _VideoEmbedding:
+def settle_embedding(settings: GuideSettings) -> VideoEmbedding:
     """The recipe for embedding clips."""
-    return _VideoEmbedding(version=_VERSION, model=_model(settings))
+    return VideoEmbedding(version=_VERSION, model=_model(settings))
 
 
 def _settle_features(settings: GuideSettings) -> _VideoFeatures:
@@ -153,7 +156,7 @@ def _settle(settings: GuideSettings) -> _DonorGuide:
     by_caption = settings.variant == "released" and settings.backend("embedding") == "pretrained"
     return _DonorGuide(
         corpus=settings.donors,
-        analysis=_settle_caption_embedding(settings) if by_caption else _settle_embedding(settings),
+        analysis=_settle_caption_embedding(settings) if by_caption else settle_embedding(settings),
         similarity="product" if by_caption else None,
         resize="bilinear" if settings.variant == "released" else None,
     )
@@ -191,23 +194,23 @@ class _DonorFiles(Record):
     donor: str
 
 
-class _DonorFacts(Facts):
-    """The donor of a clip, and how similar it is."""
+class DonorFacts(Facts):
+    """The donor of a clip, and how similar it is; None where it was drawn."""
 
     donor: _Donor
-    similarity: float
+    similarity: float | None = None
     files: _DonorFiles
 
     def other_item(self) -> str:
         """The donor's item."""
         return self.donor.item_id
 
-    def other_similarity(self) -> float:
+    def other_similarity(self) -> float | None:
         """The cosine of the two clips' vectors, or their dot product: the guide's recipe says which."""
         return self.similarity
 
 
-def _find(request: FactsRequest) -> _DonorFacts:
+def _find(request: FactsRequest) -> DonorFacts:
     """The nearest clip of the corpus, without the clip itself and clips of the same file or the same frames."""
     import numpy as np
 
@@ -218,12 +221,16 @@ def _find(request: FactsRequest) -> _DonorFacts:
     number = request.parameters["donors"]
     assert isinstance(number, int)
     donors, vectors = _corpus(request.known, request.seed, number)
-    same = np.array([_is_the_same(row, query) for row in donors], bool)
+    same = np.array([is_the_same(row, query) for row in donors], bool)
     search = neighbours.largest_product if request.guide.similarity == "product" else neighbours.nearest
     nearest = search(query.vector or (), vectors, same) if len(donors) else None
     if nearest is None:
         raise MediaError(f"no other clip in the corpus `{request.guide.corpus}` to insert a segment of")
-    row = donors[nearest.position]
+    return facts_of(donors[nearest.position], round(nearest.similarity, 6))
+
+
+def facts_of(row: AnalysisRow, similarity: float | None = None) -> DonorFacts:
+    """The facts of a clip whose donor is the one of a row."""
     donor = _Donor(
         dataset=row.dataset,
         item_id=row.item_id,
@@ -233,7 +240,7 @@ def _find(request: FactsRequest) -> _DonorFacts:
         fps=row.fps,
         sha256=row.source_sha256,
     )
-    return _DonorFacts(donor=donor, similarity=round(nearest.similarity, 6), files=_DonorFiles(donor=row.source_path))
+    return DonorFacts(donor=donor, similarity=similarity, files=_DonorFiles(donor=row.source_path))
 
 
 def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], npt.NDArray[np.float64]]:
@@ -254,7 +261,8 @@ def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], np
     return known.kept[seed, number]
 
 
-def _is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
+def is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
+    """Whether two rows are of one clip, of one file, or of equal frames."""
     return (
         (row.dataset, row.item_id) == (query.dataset, query.item_id)
         or row.source_sha256 == query.source_sha256
@@ -262,11 +270,11 @@ def _is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
     )
 
 
-def _clip_of(facts: Facts) -> MediaClip:
+def clip_of(facts: Facts) -> MediaClip:
     """The clip that a segment is taken from. Raises `MediaError` when its file is missing or changed."""
     from perturbations.media.clip import MediaClip
 
-    assert isinstance(facts, _DonorFacts)
+    assert isinstance(facts, DonorFacts)
     donor, path = facts.donor, Path(facts.files.donor)
     if not path.is_file() or storage.sha256(path) != donor.sha256:
         raise MediaError(f"the donor {donor.item_id!r} is missing or changed: {path}")
@@ -275,7 +283,7 @@ def _clip_of(facts: Facts) -> MediaClip:
 
 def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> tuple[int, float]:
     """The number of the donor's frames, and how many of them pass per frame of the clip."""
-    assert isinstance(facts, _DonorFacts)
+    assert isinstance(facts, DonorFacts)
     return facts.donor.frame_count, facts.donor.fps / shape.fps
 
 
@@ -288,7 +296,7 @@ def _run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Wor
     from perturbations.base.arrays import SAMPLED, uniform_indices
     from perturbations.media import footage
 
-    assert isinstance(recipe, _VideoEmbedding | _VideoFeatures)
+    assert isinstance(recipe, VideoEmbedding | _VideoFeatures)
     footages = footage.of_each(clips, lambda num_frames, fps: uniform_indices(SAMPLED, num_frames), work.tick)
     sampled = [
         [seen.frames[place] for place in uniform_indices(SAMPLED, seen.num_frames)]
@@ -344,14 +352,12 @@ GUIDE = Guide(
     name="donor",
     summary="another clip, the most similar one: `backends.embedding`, `offline` or `pretrained`",
     recipe=_DonorGuide,
-    facts=_DonorFacts,
+    facts=DonorFacts,
     settle=_settle,
     find=_find,
     make=_make,
     analyses=(
-        Analysis(
-            name="embedding", recipe=_VideoEmbedding, settle=_settle_embedding, run=_run_embedding, memory_mb=4000
-        ),
+        Analysis(name="embedding", recipe=VideoEmbedding, settle=settle_embedding, run=_run_embedding, memory_mb=4000),
         Analysis(name="features", recipe=_VideoFeatures, settle=_settle_features, run=_run_embedding, memory_mb=4000),
         Analysis(
             name="caption_embedding",
@@ -370,5 +376,5 @@ GUIDE = Guide(
         ),
     ),
     problems=_problems,
-    other=_clip_of,
+    other=clip_of,
 )

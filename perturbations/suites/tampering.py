@@ -1,24 +1,26 @@
 """Tampering: one stretch of a clip is masked, turned, repeated, dropped, reversed, or taken from another clip.
 
-What is done is MVTamperBench's (arXiv 2412.19794), which tampers with one second in the middle of each clip, and
-REVEAL's reversal (arXiv 2602.11244). Neither has severities: the shares, and the drawn place, are ours.
+What is done is MVTamperBench's (arXiv 2412.19794) and REVEAL's reversal (arXiv 2602.11244). Neither has severities: in
+`paper`, the default, the shares, the drawn place and the most similar donor are ours. `released` does what
+MVTamperBench's code does: one second in the middle of each clip, as published; with `place` also at the start or the
+end, as it was published too.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from perturbations.base.bounds import SHARE, whole
+from perturbations.base.bounds import SHARE, Choice, Range, whole
 from perturbations.suites.kernels import Kernel
-from perturbations.suites.registry import Paper, Suite, table
+from perturbations.suites.registry import Form, Paper, Suite, table
 from perturbations.suites.strengths import Axis
 
-_PAPER = Paper(
-    suite="tampering", video_source="MVTamperBench, arXiv 2412.19794; severities and place: ours", variants=("paper",)
-)
-_REVEAL = Paper(
-    suite="tampering", video_source="REVEAL, arXiv 2602.11244; severities and place: ours", variants=("paper",)
-)
+_VARIANTS = ("paper", "released")
+_OURS = "severities and place: ours"
+_PAPER = Paper(suite="tampering", video_source=f"MVTamperBench, arXiv 2412.19794; {_OURS}", variants=_VARIANTS)
+_tampered = partial(_PAPER.video, differences="has severities, and draws the place")
+_REVEAL = Paper(suite="tampering", video_source=f"REVEAL, arXiv 2602.11244; {_OURS}", variants=_VARIANTS)
 
 _SHARES = table("share", 0.1, 0.2, 0.3, 0.5, 0.7)
 
@@ -41,28 +43,52 @@ _SUBSTITUTE = replace(
     bounds={"share": SHARE, "donors": whole(1, 1_000_000)},
 )
 
+
+def _released(kernel: Kernel, differences: str = "") -> dict[str, Form]:
+    """What MVTamperBench's code does, at its one severity."""
+    drawn = kernel.guide is not None
+    released = replace(
+        kernel,
+        kernel=f"{kernel.kernel}_released",
+        realization=kernel.realization if drawn else None,
+        guide="random_donor" if drawn else "frame_rate",
+        bounds={"seconds": Range(0.1, 3600), "place": Choice(("middle", "start", "end"))},
+        path={"seconds": Axis(0.1, 10.0)},
+    )
+    differences = f"tampers with one second in the middle of each clip{differences}"
+    return {"released": Form(kernel=released, table=table("seconds place", (1.0, "middle")), differences=differences)}
+
+
 SUITE = Suite(
     name="tampering",
     title="Tampering: one stretch of a clip, masked, turned, repeated, dropped, reversed or substituted",
     reference="Agarwal et al., MVTamperBench: Evaluating Robustness of Vision-Language Models; "
     "Sethuraman T V et al., Stress Tests REVEAL Fragile Temporal and Visual Grounding in Video-Language Models",
     perturbations=(
-        _PAPER.video("mask", "frames", _MASK, _SHARES, "a stretch of black frames"),
-        _PAPER.video("rotate", "frames", _ROTATE, _SHARES, "a stretch turned by 180 degrees"),
-        _PAPER.video(
+        _tampered("mask", "frames", _MASK, _SHARES, "a stretch of black frames", variants=_released(_MASK)),
+        _tampered("rotate", "frames", _ROTATE, _SHARES, "a stretch turned by 180 degrees", variants=_released(_ROTATE)),
+        _tampered(
             "substitute",
             "frames",
             _SUBSTITUTE,
             table("share donors", *((row["share"], 2000) for row in _SHARES)),
-            "a stretch of the most similar other clip",
+            "a stretch of another clip, the most similar one",
+            differences="has severities, draws the place, and takes the most similar clip at the clip's speed",
+            variants=_released(
+                _SUBSTITUTE,
+                "; the other clip is any one that is long enough, from any frame on, and resized: the authors' files "
+                "lack the frames of another size, which OpenCV does not write",
+            ),
         ),
         # Of the next three the whole clip shifts, or the frames of a stretch change places, and how much two frames of
         # a clip differ does not depend on the share: on six real clips in four places each, the mean absolute error of
         # 12 sampled frames (repeat 22 28 31 36 39, drop 23 30 34 40 41, reverse 2 7 9 20 31 grey levels on average)
         # fell in 8, 4 and 3 of 96 steps. Of mask, rotate and substitute it fell in none.
-        _PAPER.video("repeat", "time", _REPEAT, _SHARES, "a stretch played twice", monotonic=False),
-        _PAPER.video("drop", "time", _DROP, _SHARES, "a stretch cut out", monotonic=False),
+        _tampered(
+            "repeat", "time", _REPEAT, _SHARES, "a stretch played twice", variants=_released(_REPEAT), monotonic=False
+        ),
+        _tampered("drop", "time", _DROP, _SHARES, "a stretch cut out", variants=_released(_DROP), monotonic=False),
         _REVEAL.video("reverse", "time", _REVERSE, _SHARES, "a stretch played backwards", monotonic=False),
     ),
-    variants=("paper",),
+    variants=_VARIANTS,
 )

@@ -6,6 +6,8 @@ what the milder ones change, and more. Plans are those of `temporal`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import cv2
 import numpy as np
 
@@ -33,24 +35,27 @@ def stretch(place: float, num_frames: int, share: float, *, least: int = 1, left
 
 def mask(place: float, num_frames: int, height: int, width: int, *, share: float) -> Apply:
     """The frames of the stretch are black."""
-    start, end = stretch(place, num_frames, share)
-
-    def apply(frame: Image, index: int) -> Image:
-        return np.zeros(frame.shape, np.uint8) if start <= index < end else np.array(frame, order="C")
-
-    return apply
+    return _within(*stretch(place, num_frames, share), _blackened)
 
 
 def rotate(place: float, num_frames: int, height: int, width: int, *, share: float) -> Apply:
     """The frames of the stretch stand on their heads: turned by 180 degrees, as in the authors' code."""
-    start, end = stretch(place, num_frames, share)
+    return _within(*stretch(place, num_frames, share), _turned)
 
+
+def _within(start: int, end: int, change: Callable[[Image], Image]) -> Apply:
     def apply(frame: Image, index: int) -> Image:
-        if start <= index < end:
-            return np.asarray(cv2.rotate(frame, cv2.ROTATE_180), np.uint8)
-        return np.array(frame, order="C")
+        return change(frame) if start <= index < end else np.array(frame, order="C")
 
     return apply
+
+
+def _blackened(frame: Image) -> Image:
+    return np.zeros(frame.shape, np.uint8)
+
+
+def _turned(frame: Image) -> Image:
+    return np.asarray(cv2.rotate(frame, cv2.ROTATE_180), np.uint8)
 
 
 def repeat(place: float, num_frames: int, *, share: float) -> FrameOrder:
@@ -97,3 +102,63 @@ def substitute(
     passed = (np.arange(start, end) * step).astype(np.int64) + int(offset * donor_frames)
     plan[start:end] = ~(passed % donor_frames)
     return plan
+
+
+# --- MVTamperBench's code --------------------------------------------------------------------------------------------
+# The stretch has so many seconds of the whole frames per second, at one place of every clip.
+
+
+def stretch_released(fps: float, num_frames: int, *, seconds: float, place: str) -> tuple[int, int]:
+    """The first frame of the stretch and the first one after it; a shorter clip has neither of the two.
+
+    `place` is "start", "middle" or "end".
+    """
+    length = int(int(fps) * seconds)
+    start = {"start": 0, "middle": num_frames // 2 - length // 2, "end": num_frames - length}[place]
+    return start, start + length
+
+
+def mask_released(
+    _: None, fps: float, num_frames: int, height: int, width: int, *, seconds: float, place: str
+) -> Apply:
+    """The frames of the stretch are black."""
+    return _within(*stretch_released(fps, num_frames, seconds=seconds, place=place), _blackened)
+
+
+def rotate_released(
+    _: None, fps: float, num_frames: int, height: int, width: int, *, seconds: float, place: str
+) -> Apply:
+    """The frames of the stretch are turned by 180 degrees."""
+    return _within(*stretch_released(fps, num_frames, seconds=seconds, place=place), _turned)
+
+
+def repeat_released(_: None, fps: float, num_frames: int, *, seconds: float, place: str) -> FrameOrder:
+    """The stretch is played twice; a clip that ends within it stays as it is."""
+    start, end = stretch_released(fps, num_frames, seconds=seconds, place=place)
+    own = np.arange(num_frames, dtype=np.int64)
+    return own if end > num_frames else np.concatenate([own[:end], own[max(0, start) :]])
+
+
+def drop_released(_: None, fps: float, num_frames: int, *, seconds: float, place: str) -> FrameOrder:
+    """The stretch is cut out. Of a clip that it covers, the first frame is left: the code writes an empty file."""
+    start, end = stretch_released(fps, num_frames, seconds=seconds, place=place)
+    own = np.arange(num_frames, dtype=np.int64)
+    return own[(own < start) | (own >= end)] if start > 0 or end < num_frames else own[:1]
+
+
+def substitute_released(
+    drawn: tuple[float, float], donor: tuple[int, float], num_frames: int, *, seconds: float, place: str
+) -> FrameOrder:
+    """The stretch shows another clip, frame by frame, from a drawn frame on.
+
+    Args:
+        drawn: the second number is where the other clip starts, in [0, 1).
+        donor: how many frames the other clip has, which is repeated where these are few, and the clip's frame rate.
+        num_frames: of the clip.
+        seconds, place: of the stretch.
+    """
+    donor_frames, fps = donor
+    start, end = stretch_released(fps, num_frames, seconds=seconds, place=place)
+    first = int(drawn[1] * max(1, donor_frames - (end - start) + 1))
+    own = np.arange(num_frames, dtype=np.int64)
+    return np.where((own >= start) & (own < end), ~((own - start + first) % donor_frames), own)
