@@ -222,7 +222,7 @@ def of_methods() -> str:
         rates = " / ".join(f"{rate:.0e}".replace("e-0", "e-") for rate in entry.rates or ())
         needs = ["a bank"] * entry.needs_bank + ["all queries"] * entry.needs_all_queries
         rows.append([entry.title, f"`{name}`", entry.paper, entry.minimizes, rates, entry.gives, ", ".join(needs)])
-    return table(["method", "in config.yaml", "paper", "minimizes", "lr v2t / t2v", "gives", "needs"], rows)
+    return table(["method", "in config.yaml", "paper", "minimizes", "lr v2t / t2v", "output", "needs"], rows)
 
 
 def of_method_parameters() -> str:
@@ -248,7 +248,7 @@ def of_backbones() -> str:
     for name, entry in backbones.backbones().items():
         cells = [entry.title, f"`{name}`", entry.source, f"`{entry.model_class}`", f"`{entry.example}`"]
         rows.append([*cells, entry.tokens, entry.abilities])
-    return table(["backbone", "model type", "source", "class", "for example", "a text is read at", "it also has"], rows)
+    return table(["backbone", "model type", "source", "class", "for example", "text pooling token", "also"], rows)
 
 
 def of_models() -> str:

@@ -31,7 +31,7 @@ from perturbations.suites.registry import Perturbation
 
 _METRIC = "ssim"
 TARGETS = (0.9, 0.825, 0.75, 0.675, 0.6)
-"""The mean SSIM of severities 1 to 5: even steps, which most kernels can reach: docs/how-to/calibrate.md."""
+"""The mean SSIM of severities 1 to 5: even steps, which most kernels can reach: docs/explanation/fidelity.md."""
 
 MEASURED = StoredFrames(num_frames=MEASURED_FRAMES)
 

@@ -45,7 +45,6 @@ def _solved(path: Path, entry: Perturbation, severity: int) -> Solved:
 WING = PlanWing(
     summary="severities of even distortion",
     rules=("calibration",),
-    files=("docs/how-to/calibrate.md",),
     places=PLACES,
     declare_jobs=_jobs,
     targets=_targets,

@@ -104,7 +104,7 @@ class Captions(Strict):
 
     perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
     severities: Literal["all"] | tuple[AnySeverity, ...] = Field(
-        "all", description="all that each perturbation has, or a list, of which it takes those that it has"
+        "all", description="`all`, or a list; severities a perturbation lacks are ignored"
     )
     parameters: dict[str, dict[KeySeverity, dict[str, Any]]] = Field(
         default_factory=dict,

@@ -34,9 +34,9 @@ def read(dataset: Dataset, collector: Collector) -> None:
 
 ADAPTER = Adapter(
     name="demo",
-    title="drawn scenes",
+    title="synthetic scenes",
     reference="",
-    annotations="none: clips and captions are drawn",
+    annotations="none: clips and captions are synthetic",
     published="",
     needs=(),
     takes=("clips",),

@@ -94,7 +94,7 @@ def _processor(size: int) -> str:
     return json.dumps({"image_processor_type": "CLIPImageProcessor", **steps, **sides, **colours}, indent=2)
 
 
-_CARD = """# A small dual encoder of drawn scenes
+_CARD = """# A small dual encoder of synthetic scenes
 
 Trained by `perturb rule train-encoder` on the scenes 4000 to {last} that the adapter `demo` draws, seed {seed}. It
 knows nothing else: for trying the evaluation, not for measuring robustness.

@@ -60,7 +60,7 @@ def _of_backend(backends: Mapping[str, str]) -> Iterator[str]:
     if backends.get("retrieval") == FEATURES:
         yield "features were given: neither the model nor the frames are recorded"
     if backends.get("retrieval") == "demo_encoder":
-        yield "the model is a small encoder that the workflow trained on drawn scenes"
+        yield "the model is a small encoder that the workflow trained on synthetic scenes"
     if corpus := backends.get("corpus"):
         yield corpus
 

@@ -29,7 +29,7 @@ Modality = Literal["clips", "captions"]
 
 @dataclass(frozen=True)
 class Scenario:
-    """One retrieval: who asks whom, and what is perturbed.
+    """One retrieval: which modality is the query, and what is perturbed.
 
     Attributes:
         direction: "v2t", queries are videos, or "t2v", queries are captions.

@@ -1,4 +1,4 @@
-# The small dual encoder of drawn scenes, which evaluations take that name no model.
+# The small dual encoder of synthetic scenes, which evaluations take that name no model.
 rule demo_encoder:
     output:
         directory("<work>/demo_encoder"),
