@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from perturbations import __version__
 from perturbations.base import storage, sums
-from perturbations.manifest import files, roots
+from perturbations.manifest import cells, files, roots
 from perturbations.manifest.columns import Column, columns_of
 from perturbations.verify import run
 
@@ -148,10 +148,10 @@ def write(path: Path, table: pa.Table, *, hashed: bool) -> None:
         pq.write_table(table, path, compression="zstd")
         return
     kind, about = files.kind_of(path), files.read_metadata(path)
-    described = {**about, **files.describe(kind, table)}
+    described = {**about, **cells.describe(kind, cells.of_table(table))}
     if "metadata_sha256" in about:
         described["metadata_sha256"] = files.metadata_sha256(described)
-    files._encode(table, described, path)
+    files._encode([table], described, path)
 
 
 def cell_faults(root: Path) -> Iterator[Fault]:
@@ -200,7 +200,7 @@ def _metadata(path: Path, name: str, hashed: bool) -> Callable[[Path, np.random.
         if hashed and "metadata_sha256" in about:
             about["metadata_sha256"] = files.metadata_sha256(about)
         table = pq.read_table(root / path)
-        files._encode(table, about, root / path)
+        files._encode([table], about, root / path)
         return True
 
     return inject

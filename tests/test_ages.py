@@ -20,7 +20,7 @@ from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.engine.journal import Journal, Measured
 from perturbations.evaluation.rows import RESULTS
-from perturbations.manifest import files, sets
+from perturbations.manifest import cells, files, sets
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS
 from perturbations.verify import run
 from perturbations.verify.run import Options, Summary
@@ -61,8 +61,8 @@ def without(path: Path, name: str) -> None:
     """Take a column out of a manifest, as a version wrote it that did not have the column."""
     table, about = pq.read_table(path), files.read_metadata(path)
     table = table.drop_columns([name])
-    about |= files.describe(files.kind_of(path), table)
-    files._encode(table, about, path)
+    about |= cells.describe(files.kind_of(path), cells.of_table(table))
+    files._encode([table], about, path)
 
 
 def test_a_kept_corpus_is_whole_and_says_what_it_does_not_record(kept: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_kind_that_a_version_dropped_opens_as_a_table(
     path = kept / "manifests/tiny/composed/results.parquet"
     path.parent.mkdir()
     about = {"kind": "composed_results", "schema_version": 5, "package_version": "0.1.0", "root": "../../.."}
-    files._encode(FORMER, about | files.describe(RESULTS, FORMER), path)
+    files._encode([FORMER], about | cells.describe(RESULTS, cells.of_table(FORMER)), path)
     assert read_manifest(path)["r1"].to_list() == [50.0]
     with pytest.raises(ManifestError, match="composed_results, which no job reads any more.*run snakemake again"):
         files.kind_of(path)
@@ -156,7 +156,7 @@ def test_a_kind_that_a_version_dropped_opens_as_a_table(
     own = str(next((kept / "manifests/tiny/adaptation").rglob("results.parquet")))
     assert main(["report", "--results", own, str(path), "-o", "report.html"]) == 0, capsys.readouterr().err
     assert f"{path} is of an earlier version" in caplog.text
-    files._encode(FORMER.slice(0, 0), about | files.describe(RESULTS, FORMER), path)
+    files._encode([FORMER.slice(0, 0)], about | cells.describe(RESULTS, cells.of_table(FORMER)), path)
     assert "changed after it was written" in verified(fast=True)["composed/results.parquet"].findings[0].problem
 
 
@@ -178,7 +178,7 @@ def test_a_changed_meaning_is_refused_with_the_way_out(
 ) -> None:
     path = kept / "manifests/tiny/mlvp/videos.parquet"
     about = files.read_metadata(path)
-    files._encode(change(pq.read_table(path)), about, path)
+    files._encode([change(pq.read_table(path))], about, path)
     for read in (read_manifest, lambda path: files.read_rows(path, VIDEOS)):
         with pytest.raises(ManifestError, match=f"{named}.*open it with that version, or delete it and run snakemake"):
             read(path)

@@ -589,7 +589,7 @@ CAPTION = ("caption_id",)
 @pytest.mark.parametrize("groups", [("ca", "", "b"), ("bcdefg", "a"), ("defg", "abc"), ("g", "abcdef")])
 def test_parts_are_merged_to_the_bytes_of_the_whole(groups: Sequence[str], tmp_path: Path) -> None:
     parts = {part(tmp_path / f"part-{place}", *ids): ids for place, ids in enumerate(groups)}
-    files.write(tmp_path / "merged", CAPTIONS, sets.merge(parts, CAPTIONS, CAPTION))
+    files.write(tmp_path / "merged", CAPTIONS, sets.merge(parts.items(), CAPTIONS, CAPTION))
     whole = part(tmp_path / "whole", *sorted("".join(groups)))
     assert (tmp_path / "merged").read_bytes() == whole.read_bytes()
 
@@ -602,15 +602,15 @@ def test_two_rows_with_one_key_are_named(apart: bool, tmp_path: Path) -> None:
     expected: Mapping[Path, Any] = {tmp_path / "one": [("q7", "c")], tmp_path / "two": []}
     problem = "two holds what was not asked for:" if apart else "one holds twice"
     with pytest.raises(ManifestError, match=rf"{problem} \('q7', 'c'\)"):
-        sets.merge(expected, QRELS, QRELS.key)
+        list(sets.merge(expected.items(), QRELS, QRELS.key))
 
 
 def test_a_missing_part_is_named(tmp_path: Path) -> None:
     files.write(tmp_path / "one", QUARANTINE, [])
     with pytest.raises(ManifestError, match="no such manifest: .*two"):
-        sets.merge({tmp_path / "one": [], tmp_path / "two": []}, QUARANTINE, ("item_id",))
+        list(sets.merge({tmp_path / "one": [], tmp_path / "two": []}.items(), QUARANTINE, ("item_id",)))
     with pytest.raises(ManifestError, match="is a manifest of quarantine, not of captions"):
-        sets.merge({tmp_path / "one": []}, CAPTIONS, CAPTION)
+        list(sets.merge({tmp_path / "one": []}.items(), CAPTIONS, CAPTION))
 
 
 def edited_part(path: Path) -> None:
@@ -644,7 +644,7 @@ def test_a_part_that_cannot_be_used_is_removed_and_named(
         part(sound, "x")
         maker(bad)
         with pytest.raises(ManifestError, match=reason) as caught:
-            sets.merge({sound: ["x"], bad: ["a", "b"]}, CAPTIONS, CAPTION)
+            list(sets.merge({sound: ["x"], bad: ["a", "b"]}.items(), CAPTIONS, CAPTION))
         assert str(bad) in str(caught.value)
         assert str(sound) not in str(caught.value)
         assert ("(removed)" in str(caught.value)) == removed
@@ -657,7 +657,7 @@ def test_every_bad_part_is_removed_and_the_first_are_named(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     parts = {part(tmp_path / "work" / f"part-{number}"): ["a"] for number in range(7)}
     with pytest.raises(ManifestError) as caught:
-        sets.merge(parts, CAPTIONS, CAPTION)
+        list(sets.merge(parts.items(), CAPTIONS, CAPTION))
     assert "part-4 lacks 'a' (removed); and 2 more. Run snakemake again" in str(caught.value)
     assert not any(path.exists() for path in parts)
 

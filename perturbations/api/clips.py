@@ -11,7 +11,7 @@ from perturbations.base.readers import Reader
 from perturbations.manifest.kinds import ClipRow, CompleteSource, MultimodalRow
 from perturbations.media.clip import uniform_indices
 
-_CLEAN = "clean"
+CLEAN = "clean"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Clip:
     @property
     def perturbation(self) -> str:
         """The perturbation's name; `clean` for a clean clip."""
-        return (self.row.perturbation if isinstance(self.row, ClipRow) else None) or _CLEAN
+        return (self.row.perturbation if isinstance(self.row, ClipRow) else None) or CLEAN
 
     @property
     def severity(self) -> int:

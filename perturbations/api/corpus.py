@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from perturbations.api.clips import Clip
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from perturbations.api.clips import CLEAN, Clip
 from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
 from perturbations.manifest import files, layout, locations
@@ -25,6 +30,7 @@ from perturbations.manifest.kinds import (
     MultimodalRow,
     SourceRow,
 )
+from perturbations.manifest.streams import StoredRows
 
 if TYPE_CHECKING:
     from perturbations.api.torch_data import ClipDataset
@@ -54,9 +60,17 @@ class Corpus(Sequence[Clip]):
             names = ", ".join(known.name for known in _KINDS)
             raise ManifestError(f"{self.path} is a manifest of {kind.name}, and a corpus is one of {names}")
         root = locations.root_of(self.path, files.read_metadata(self.path))
-        rows = [locations.located(row, root) for row in files.read_rows(self.path, kind)]
-        self.incomplete: tuple[ClipRow | SourceRow, ...] = tuple(row for row in rows if row.status != COMPLETE)
-        self._rows: tuple[ClipRow | CompleteSource, ...] = tuple(row for row in rows if _is_usable(row))
+        rows = files.read_rows(self.path, kind)
+        locate = partial(locations.located, root=root)
+        self._rows: Sequence[ClipRow | CompleteSource]
+        self.incomplete: tuple[ClipRow | SourceRow, ...]
+        if isinstance(rows, StoredRows):
+            usable, others = self._usable_places()
+            self._rows, self.incomplete = rows.mapped(locate).taken(usable), tuple(rows.mapped(locate).taken(others))
+            return
+        located = [locate(row) for row in rows]
+        self.incomplete = tuple(row for row in located if row.status != COMPLETE)
+        self._rows = tuple(row for row in located if _is_usable(row))
 
     @overload
     def __getitem__(self, place: int) -> Clip: ...
@@ -109,21 +123,23 @@ class Corpus(Sequence[Clip]):
 
         `text_perturbation` is that of a pair's caption.
         """
-        perturbations, severities = _wanted(perturbation), _wanted(severity)
-        items, text_perturbations = _wanted(item), _wanted(text_perturbation)
-        chosen = [
-            clip.row
-            for clip in self
-            if (perturbations is None or clip.perturbation in perturbations)
-            and (severities is None or clip.severity in severities)
-            and (items is None or clip.row.item_id in items)
-            and (text_perturbations is None or getattr(clip.row, "text_perturbation", None) in text_perturbations)
-        ]
-        return self._of(chosen)
+        values = {
+            "perturbation": perturbation,
+            "severity": severity,
+            "item_id": item,
+            "text_perturbation": text_perturbation,
+        }
+        wanted = {name: _wanted(value) for name, value in values.items() if value is not None}
+        if isinstance(self._rows, StoredRows) and self._columns.keys() >= wanted.keys():
+            return self._of(self._rows.taken(self._places(wanted)))
+        return self.filter(lambda clip: all(_value(clip, name) in members for name, members in wanted.items()))
 
     def filter(self, wanted: Callable[[Clip], bool]) -> Corpus:
         """The clips for which `wanted` is true."""
-        return self._of([clip.row for clip in self if wanted(clip)])
+        numbers = [number for number, clip in enumerate(self) if wanted(clip)]
+        if isinstance(self._rows, StoredRows):
+            return self._of(self._rows.taken(numbers))
+        return self._of([self._rows[number] for number in numbers])
 
     @property
     def clean(self) -> Corpus:
@@ -163,7 +179,7 @@ class Corpus(Sequence[Clip]):
         return ClipDataset(self, num_frames, transform, reader)
 
     @cached_property
-    def _listed_captions(self) -> list[CaptionRow]:
+    def _listed_captions(self) -> Sequence[CaptionRow]:
         return companion(self.path, CAPTIONS)
 
     @cached_property
@@ -185,8 +201,45 @@ class Corpus(Sequence[Clip]):
 
     def _of(self, rows: Sequence[ClipRow | CompleteSource]) -> Corpus:
         part = object.__new__(Corpus)
-        part.__dict__.update(self.__dict__, _rows=tuple(rows))
+        part.__dict__.update(self.__dict__, _rows=rows if isinstance(rows, StoredRows) else tuple(rows))
         return part
+
+    # --- manifests of millions of rows, of which only some columns are in memory ---
+
+    def _usable_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of the usable rows in the file, and of those that are not complete."""
+        names = files.columns_in(self.path)
+        table = files.read_columns(self.path, *(name for name in ("status", "accepted") if name in names))
+        complete = np.asarray(pc.equal(table["status"], COMPLETE))
+        accepted = np.asarray(table["accepted"]) if "accepted" in table.column_names else True
+        return np.nonzero(complete & accepted)[0], np.nonzero(~complete)[0]
+
+    @cached_property
+    def _columns(self) -> dict[str, pa.Array]:
+        """The columns by which clips are chosen, of all rows of the file; texts that repeat take memory once."""
+        there = [name for name in _CHOSEN_BY if name in files.columns_in(self.path)]
+        table = files.read_columns(self.path, *there)
+        return {name: table[name].combine_chunks().dictionary_encode() for name in there}
+
+    def _places(self, wanted: Mapping[str, frozenset[Any]]) -> NDArray[np.int64]:
+        """The numbers of the clips whose columns have these values."""
+        places = self._rows.places if isinstance(self._rows, StoredRows) else None
+        chosen = np.ones(len(self), bool)
+        for name, values in wanted.items():
+            column = self._columns[name]
+            of_value = [(CLEAN if value is None else value) in values for value in column.dictionary.to_pylist()]
+            codes = np.asarray(pc.fill_null(column.indices, len(of_value)))
+            chosen &= np.array([*of_value, CLEAN in values])[codes if places is None else codes[places]]
+        return np.nonzero(chosen)[0]
+
+
+_CHOSEN_BY = ("perturbation", "severity", "item_id", "text_perturbation")
+
+
+def _value(clip: Clip, name: str) -> object:
+    """What clips are chosen by: clean ones by the perturbation `clean` and the severity 0."""
+    own = {"perturbation": clip.perturbation, "severity": clip.severity}
+    return own[name] if name in own else getattr(clip.row, name, None)
 
 
 def _manifest_of(path: Path) -> Path:
@@ -202,8 +255,6 @@ def _is_usable(row: ClipRow | SourceRow) -> bool:
     return row.status == COMPLETE and (not isinstance(row, MultimodalRow) or row.accepted)
 
 
-def _wanted(values: Any) -> frozenset[Any] | None:
+def _wanted(values: Any) -> frozenset[Any]:
     """One value, which may be NumPy's, or several, as a set."""
-    if values is None:
-        return None
     return frozenset([values] if isinstance(values, str) or not isinstance(values, Iterable) else values)

@@ -59,7 +59,8 @@ def _merge_videos(
     """Merge the parts of a corpus, and write its card."""
     from perturbations.base import storage
     from perturbations.engine import corpus_card, merging
-    from perturbations.engine.comparability import comparability
+    from perturbations.engine.comparability import verdict
+    from perturbations.engine.tally import Tally
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS
     from perturbations.plan import listed
@@ -67,17 +68,24 @@ def _merge_videos(
 
     clips = sets.read_part(sources, SOURCES)
     wanted = listed.read_recipes(recipes)
+    tally = Tally(corpus_card.MEASURES)
+    about: dict[str, object] = {}
+
+    def described() -> dict[str, object]:
+        about.update(provenance(output), dataset=dataset, suite=suite)
+        about["set"] = sets.of_counts(clips, tally.complete, len(wanted)).columns()
+        about.update(adapter=adapter, config_digest=digest(dict(wanted)))
+        about["comparability"] = verdict(tally, adapter=adapter)
+        about.update(sets.unrecorded(parts, VIDEOS))
+        about.update({sets.LOSSES: losses} if (losses := sets.losses_of(clips)) else {})
+        return about
+
     rows = merging.videos(clips, shards, parts, wanted)
-    members = sets.of_corpus(clips, rows, len(wanted))
-    about = {**provenance(output), "dataset": dataset, "suite": suite, "set": members.columns()}
-    about |= {"adapter": adapter, "config_digest": digest(dict(wanted))}
-    about["comparability"] = comparability(rows, adapter=adapter)
-    about |= sets.unrecorded(parts, VIDEOS)
-    about |= {sets.LOSSES: losses} if (losses := sets.losses_of(clips)) else {}
-    files.write(output, VIDEOS, rows, about)
-    text = corpus_card.card(registry.suite(suite), rows, members, about, captions=captions)
+    files.write(output, VIDEOS, tally.over(rows), described)
+    members = sets.of_counts(clips, tally.complete, len(wanted))
+    text = corpus_card.card(registry.suite(suite), tally, members, about, captions=captions)
     storage.write_text(card, text)
-    files.write(quarantine, QUARANTINE, sets.quarantine_of(clips, rows), about)
+    files.write(quarantine, QUARANTINE, sets.quarantine_of(clips, tally.failed), about)
 
 
 def _mix(videos: Path, sources: Path, severities: Path, types: Path) -> None:

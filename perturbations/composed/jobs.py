@@ -140,9 +140,8 @@ def _composed_scenarios(
 
     def asking(scenario: ComposedScenario) -> Queries:
         shift, instructions = scenario.clips, scenario.instructions
-        rows = []
-        if instructions is not None:
-            rows = sets.read_part(Path(paths.instructions_part(dataset, instructions)), TEXTS)
+        part = None if instructions is None else Path(paths.instructions_part(dataset, instructions))
+        rows = [] if part is None else [*sets.read_part(part, TEXTS)]
         return composed_runner.Queries(
             clips=None if shift is None else shifted[shift.part],
             instructions=None if instructions is None else {row.caption_id: row.text for row in rows if row.accepted},

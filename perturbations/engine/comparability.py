@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from perturbations.base import shown
 from perturbations.engine.guided import offline_roles
-from perturbations.manifest.kinds import COMPLETE, ClipRow, TextRow, VideoRow
+from perturbations.engine.tally import Tally, counted
+from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.manifest.sets import ids_sha256
 from perturbations.models import registry as models
 from perturbations.plan import recipe
@@ -24,22 +24,27 @@ _AS_STORED = {"msrvtt_p": "video/released"}
 _NOT = "not comparable with published numbers"
 
 
-def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = (), *, adapter: str) -> str:
+def comparability(videos: Iterable[ClipRow], texts: Sequence[TextRow] = (), *, adapter: str) -> str:
+    """Whether results on these rows of one corpus are comparable with published ones, in one sentence."""
+    return verdict(counted(videos), texts, adapter=adapter)
+
+
+def verdict(videos: Tally, texts: Sequence[TextRow] = (), *, adapter: str) -> str:
     """Whether results on these rows of one corpus are comparable with published ones, in one sentence.
 
     It asks whether retrieval under the suite's perturbations was published for the dataset at all, for which split, and
     how these rows differ from what was measured: variant, storage, stand-ins, calibration, parameters. The model, which
     a corpus does not know, must be the papers' too.
     """
-    rows: list[VideoRow | TextRow] = [*videos, *texts]
-    if not rows:
+    first = videos.first or next(iter(texts), None)
+    if first is None:
         return "not comparable with anything: nothing was made"
-    suite = rows[0].suite
-    modalities = [name for name, members in (("video", videos), ("text", texts)) if members]
+    suite = first.suite
+    modalities = [name for name, members in (("video", videos.rows), ("text", texts)) if members]
     reasons = [
         *(reason for modality in modalities for reason in _unpublished(suite, modality, adapter)),
-        *_split(rows, videos, adapter),
-        *differences(videos, texts),
+        *_split(videos, texts, adapter),
+        *_differences(videos, texts),
     ]
     if reasons:
         return f"{_NOT}: {'; '.join(dict.fromkeys(reasons))}"
@@ -47,11 +52,16 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = (), *, 
     return f"comparable with published numbers of {' and '.join(papers)}, of the same model and weights"
 
 
-def differences(videos: Sequence[ClipRow], texts: Sequence[TextRow] = ()) -> list[str]:
+def differences(videos: Iterable[ClipRow], texts: Sequence[TextRow] = ()) -> list[str]:
     """How perturbed rows differ from what the authors made: variant, storage, stand-ins, guides, parameters."""
-    rows: list[ClipRow | TextRow] = [*videos, *texts]
-    found = [*_variant(rows), *_storage(videos), *_stand_ins(videos, texts), *_guides(videos)]
-    return [*found, *_parameters(videos, rows)]
+    return _differences(counted(videos), texts)
+
+
+def _differences(videos: Tally, texts: Sequence[TextRow]) -> list[str]:
+    clips = list(videos.distinct.values())
+    rows: list[ClipRow | TextRow] = [*clips, *texts]
+    found = [*_variant(rows), *_storage(videos), *_stand_ins(clips, texts), *_guides(clips)]
+    return [*found, *_parameters(clips, rows)]
 
 
 def _unpublished(suite: str, modality: str, adapter: str) -> Iterator[str]:
@@ -81,11 +91,11 @@ def split_differences(adapter: str, listed: int, hashes: tables.SplitHashes) -> 
         yield f"the {listed:,} listed items are not those of the published split of {adapter}"
 
 
-def _split(rows: Sequence[VideoRow | TextRow], videos: Sequence[VideoRow], adapter: str) -> Iterator[str]:
+def _split(videos: Tally, texts: Sequence[TextRow], adapter: str) -> Iterator[str]:
     """The parts of the published split that are not complete, or that it does not have."""
-    items = {row.item_id for row in rows}
+    items = videos.items.union(row.item_id for row in texts)
     yield from split_differences(adapter, len(items), tables.SplitHashes(ids=ids_sha256(items)))
-    if adapter in tables.SPLITS and (lacking := {row.item_id for row in videos if row.status != COMPLETE}):
+    if adapter in tables.SPLITS and (lacking := {row.item_id for row in videos.failed}):
         yield f"{len(lacking):,} of {len(items):,} clips lack a perturbation"
 
 
@@ -104,20 +114,19 @@ def _variant(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
         yield f"the variant is {shown.name(variant)}; the authors' code makes these otherwise: {listed}"
 
 
-def _storage(videos: Sequence[ClipRow]) -> Iterator[str]:
-    lossy = [row for row in videos if row.storage != _AS_STORED.get(row.suite) and _loss(row) < _LEAST_DB]
+def _storage(videos: Tally) -> Iterator[str]:
+    lossy = {
+        (suite, storage): losses
+        for (suite, storage), values in videos.losses.items()
+        if storage != _AS_STORED.get(suite) and (losses := [value for value in values if value < _LEAST_DB])
+    }
     if lossy:
-        tiers = ", ".join(sorted({row.storage for row in lossy}))
-        losses = [_loss(row) for row in lossy]
+        tiers = ", ".join(sorted({storage for _, storage in lossy}))
+        losses = [value for values in lossy.values() for value in values]
         yield (
             f"stored with loss ({shown.name(tiers)}): {min(losses):.1f} to {max(losses):.1f} dB against the intended "
-            f"frames, in {len(lossy):,} of {len(videos):,} videos"
+            f"frames, in {len(losses):,} of {videos.rows:,} videos"
         )
-
-
-def _loss(row: ClipRow) -> float:
-    """The PSNR of the stored against the intended frames; infinite where nothing is lost."""
-    return math.inf if row.storage_psnr_db is None else row.storage_psnr_db
 
 
 def _stand_ins(videos: Sequence[ClipRow], texts: Sequence[TextRow]) -> Iterator[str]:

@@ -7,11 +7,14 @@ import math
 from collections.abc import Mapping, Sequence
 
 from perturbations.base import shown
-from perturbations.engine.guided import offline_roles
+from perturbations.engine.tally import Scenario, Tally, Value, stand_ins
 from perturbations.manifest import layout
-from perturbations.manifest.kinds import COMPLETE, VideoRow
+from perturbations.manifest.kinds import ClipRow
 from perturbations.manifest.sets import Listed, losses_sentence
 from perturbations.suites import registry
+
+MEASURES: dict[str, Value] = {"psnr": lambda row: row.psnr_db}
+"""What a card needs of every row."""
 
 TASKS = ("text-retrieval",)
 """The tasks of a dataset card, in the Hugging Face Hub's names: none of them is of videos and text."""
@@ -21,17 +24,18 @@ TAGS = ("robustness", "perturbation", "video-text-retrieval")
 
 def card(
     suite: registry.Suite,
-    rows: Sequence[VideoRow],
+    videos: Tally,
     listed: Listed,
     about: Mapping[str, object],
     *,
     captions: tuple[int, ...] = (0, 0),
 ) -> str:
-    """The card of a `videos` manifest, from its rows and its metadata. The same rows give the same text.
+    """The card of a `videos` manifest. The same rows give the same text.
 
-    `captions` are the numbers of the dataset's captions that can be used and that cannot.
+    `videos` are its rows, counted with `MEASURES`. `captions` are the numbers of the dataset's captions that can be
+    used and that cannot.
     """
-    complete = [row for row in rows if row.status == COMPLETE]
+    first = videos.first
     front = {
         "pretty_name": f"{suite.title} on {about.get('dataset', '')}",
         "task_categories": TASKS,
@@ -52,14 +56,13 @@ def card(
             f"- {usable:,} of {usable + rejected:,} listed captions complete; {rejected:,} quarantined: "
             f"`snakemake {shown.name(place)}` lists them"
         )
-    if rows:
-        severities = ", ".join(map(str, sorted({row.severity for row in rows})))
-        names = {row.perturbation for row in rows}
+    if first is not None:
+        severities = ", ".join(map(str, videos.severities))
         lines += [
-            f"- {len(complete):,} of {listed.listed * listed.scenarios:,} videos; perturbations: {len(names)}, "
-            f"severities: {severities}",
-            f"- variant: {shown.name(rows[0].variant)}; seed: {rows[0].seed}; storage: {shown.name(rows[0].storage)}"
-            f"{_loss(complete)}",
+            f"- {videos.number_complete:,} of {listed.listed * listed.scenarios:,} videos; "
+            f"perturbations: {len(videos.perturbations)}, severities: {severities}",
+            f"- variant: {shown.name(first.variant)}; seed: {first.seed}; storage: {shown.name(first.storage)}"
+            f"{_loss(videos, first)}",
         ]
     lines += [f"- {shown.name(lost)}"] if (lost := losses_sentence(about)) else []
     lines += [
@@ -71,33 +74,29 @@ def card(
         "|---|---|---|---|---|",
     ]
     for entry in suite.perturbations:
-        if not any(row.perturbation == entry.name for row in rows):
+        if not (scenarios := videos.of(entry.name)):
             continue
-        members = [row for row in complete if row.perturbation == entry.name]
-        roles = ", ".join(map(shown.name, stand_ins(members))) or "none"
-        lines.append(f"| {entry.name} | {entry.category} | {len(members)} | {roles} | {_psnr(members)} |")
+        complete = sum(scenario.complete for scenario in scenarios.values())
+        roles = ", ".join(map(shown.name, stand_ins(scenarios.values()))) or "none"
+        lines.append(f"| {entry.name} | {entry.category} | {complete} | {roles} | {_psnr(scenarios)} |")
     return "\n".join(lines) + "\n"
 
 
-def stand_ins(rows: Sequence[VideoRow]) -> list[str]:
-    """The roles that offline backends played in these rows, sorted."""
-    return sorted({role for row in rows for role in offline_roles(row.backend)})
-
-
-def _loss(rows: Sequence[VideoRow]) -> str:
+def _loss(videos: Tally, first: ClipRow) -> str:
     """How far stored frames are from those that the kernels made; empty where nothing is lost."""
-    lossy = [row.storage_psnr_db for row in rows if row.storage_psnr_db is not None and row.storage_psnr_db < math.inf]
+    lossy = [value for values in videos.losses.values() for value in (min(values), max(values))]
     if not lossy:
         return ""
-    by = ", as the authors of MSRVTT-P stored" if rows[0].storage == "video/released" else ""
+    by = ", as the authors of MSRVTT-P stored" if first.storage == "video/released" else ""
     return f", lossy{by}: stored against intended frames {min(lossy):.1f} to {max(lossy):.1f} dB"
 
 
-def _psnr(rows: Sequence[VideoRow]) -> str:
+def _psnr(scenarios: Mapping[int, Scenario]) -> str:
     cells = []
-    for severity in sorted({row.severity for row in rows}):
-        mean = mean_psnr([row.psnr_db for row in rows if row.severity == severity])
-        cells.append("-" if mean is None else "equal" if mean == math.inf else f"{mean:.1f}")
+    for _, scenario in sorted(scenarios.items()):
+        if scenario.complete:
+            mean = mean_psnr(scenario.values["psnr"])
+            cells.append("-" if mean is None else "equal" if mean == math.inf else f"{mean:.1f}")
     return " / ".join(cells)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from perturbations.base.errors import ManifestError
@@ -31,13 +31,14 @@ def sources(dataset: str, shards: Path, parts: Path, rejected: Path) -> list[Sou
     Raises `ManifestError` unless each listed item has exactly one row.
     """
     lists = listed.read_folder(shards, ListedClip)
-    expected = {
-        parts / layout.name("source_part", shard=shard): [
-            (clip.item_id, clip.path, clip.start_s, clip.end_s, clip.split) for clip in clips
-        ]
+    expected = (
+        (
+            parts / layout.name("source_part", shard=shard),
+            [(clip.item_id, clip.path, clip.start_s, clip.end_s, clip.split) for clip in clips],
+        )
         for shard, clips in lists.items()
-    }
-    described = sets.merge(expected, SOURCES, ("item_id", "path", "start_s", "end_s", "split"))
+    )
+    described = [*sets.merge(expected, SOURCES, ("item_id", "path", "start_s", "end_s", "split"))]
     unused = [
         clip_rows.rejected_source(dataset, item.item_id, item.split, item.error, missing=item.missing)
         for item in listed.read(rejected, RejectedItem)
@@ -48,21 +49,21 @@ def sources(dataset: str, shards: Path, parts: Path, rejected: Path) -> list[Sou
     return every
 
 
-def analyses(sources: Path, shards: Path, parts: Path, text: str) -> list[AnalysisRow]:
+def analyses(sources: Path, shards: Path, parts: Path, text: str) -> Iterator[AnalysisRow]:
     """The rows of an analysis of every complete clip. Raises `ManifestError` unless each clip has exactly one row."""
     current = parse_analysis(text)
-    expected = {}
-    for shard in listed.read_folder(shards, ListedClip):
+
+    def expected(shard: str) -> list[object]:
         described = sets.read_part(sources / layout.name("source_part", shard=shard), SOURCES)
-        expected[parts / layout.name("analysis_part", shard=shard)] = [
-            (row.item_id, clip_rows.expected_analysis(current, row, None).recipe_id)
-            for row in described
-            if isinstance(row, CompleteSource)
-        ]
-    return sets.merge(expected, ANALYSES, ("item_id", "recipe_id"))
+        complete = (row for row in described if isinstance(row, CompleteSource))
+        return [(row.item_id, clip_rows.expected_analysis(current, row, None).recipe_id) for row in complete]
+
+    members = listed.read_folder(shards, ListedClip)
+    due = ((parts / layout.name("analysis_part", shard=shard), expected(shard)) for shard in members)
+    return sets.merge(due, ANALYSES, ("item_id", "recipe_id"))
 
 
-def videos(sources: Sequence[SourceRow], shards: Path, parts: Path, recipes: Recipes) -> list[VideoRow]:
+def videos(sources: Sequence[SourceRow], shards: Path, parts: Path, recipes: Recipes) -> Iterator[VideoRow]:
     """The rows of every complete clip under every scenario.
 
     Raises `ManifestError` unless each clip has exactly one row per scenario, made by the current recipe from the
@@ -70,21 +71,21 @@ def videos(sources: Sequence[SourceRow], shards: Path, parts: Path, recipes: Rec
     """
     complete = {row.item_id: row for row in sources if isinstance(row, CompleteSource)}
     lists = listed.read_folder(shards, ListedClip)
-    expected = {
-        parts / scenario / layout.name("video_part", shard=shard): [
-            (clip.item_id, text, complete[clip.item_id].sha256) for clip in clips if clip.item_id in complete
-        ]
+    expected = (
+        (
+            parts / scenario / layout.name("video_part", shard=shard),
+            [(clip.item_id, text, complete[clip.item_id].sha256) for clip in clips if clip.item_id in complete],
+        )
         for scenario, text in recipes.items()
         for shard, clips in lists.items()
-    }
-    merged = sets.merge(expected, VIDEOS, ("item_id", "recipe", "source_sha256"))
-    for row in merged:
+    )
+    for row in sets.merge(expected, VIDEOS, ("item_id", "recipe", "source_sha256")):
         current = recipe.recipe_id(recipe.parse(row.recipe), complete[row.item_id], row.guide, row.cut)
         if row.recipe_id != current:
             raise ManifestError(
                 f"the row of {row.item_id!r} under {row.perturbation} {row.severity} is not its recipe's"
             )
-    return merged
+        yield row
 
 
 def texts(dataset: str, lists: Path, parts: Path, recipes: Path, rejected: int) -> tuple[list[TextRow], sets.Listed]:
@@ -97,13 +98,16 @@ def texts(dataset: str, lists: Path, parts: Path, recipes: Path, rejected: int) 
     """
     shards = listed.read_folder(lists, ListedCaption)
     current = listed.read_recipes(recipes)
-    expected = {}
-    for scenario, text in current.items():
+
+    def expected(text: str, members: Sequence[ListedCaption]) -> list[object]:
         parsed = recipe.parse_text(text)
-        for shard, members in shards.items():
-            expected[parts / scenario / layout.name("text_part", shard=shard)] = [
-                (caption.caption_id, caption_recipes.text_id(parsed, dataset, caption)) for caption in members
-            ]
-    merged = sets.merge(expected, TEXTS, ("caption_id", "recipe_id"))
+        return [(caption.caption_id, caption_recipes.text_id(parsed, dataset, caption)) for caption in members]
+
+    due = (
+        (parts / scenario / layout.name("text_part", shard=shard), expected(text, members))
+        for scenario, text in current.items()
+        for shard, members in shards.items()
+    )
+    merged = [*sets.merge(due, TEXTS, ("caption_id", "recipe_id"))]
     caption_ids = [caption.caption_id for members in shards.values() for caption in members]
     return merged, sets.of_captions(caption_ids, rejected, len(current))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ _LEVELS = 3
 """In how many folders they are looked for: manifests/DATASET/whole/SUITE/videos.parquet."""
 
 
-def companion(path: Path, kind: RowKind[Any]) -> list[Any]:
+def companion(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
     """The rows of a dataset's own manifest (`sources.parquet`, `captions.parquet`), beside another or above; or none.
 
     The paths of clips are absolute. Raises `ManifestError` where the manifest is damaged.

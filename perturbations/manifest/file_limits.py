@@ -6,6 +6,8 @@ in ids and hashes: those of ranks, which compress best, have 15 cells per byte, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,16 +32,26 @@ def check(path: Path, metadata: pq.FileMetaData) -> None:
     _check_bytes(path, sum(chunk.total_uncompressed_size for chunk in chunks), size)
 
 
-def read(path: Path, schema: pa.Schema) -> pa.Table:
-    """All rows of a checked file; a text that repeats takes memory once, until it is known how long all are.
-
-    Raises `ManifestError` where they are longer than those of runs, and what pyarrow raises for a damaged file.
-    """
+@contextmanager
+def opened(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
+    """A checked file, to be read by `group`. A text that repeats takes memory once, until all lengths are known."""
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
     with pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts) as file:
-        table = file.read()
+        yield file
+
+
+def group(path: Path, file: pq.ParquetFile, schema: pa.Schema, number: int | None = None) -> pa.Table:
+    """The columns of a schema in an opened file, of one row group or of all.
+
+    Raises `ManifestError` where texts are longer than those of runs, and what pyarrow raises for a damaged file.
+    """
+    names = schema.names
+    table = file.read(names) if number is None else file.read_row_group(number, names)
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
     _check_bytes(path, sum(_length(chunk) for name in texts for chunk in table[name].chunks), path.stat().st_size)
-    return table.cast(schema)
+    table = table.select(names).cast(schema)
+    table.validate(full=True)
+    return table
 
 
 def _length(column: pa.DictionaryArray) -> int:

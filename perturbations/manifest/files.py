@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from perturbations.base import jsontext, locking, storage, sums
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import file_limits, locations
+from perturbations.manifest import cells, file_limits, locations, streams
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import COMPLETE, FORMER, KINDS, SOURCE_STORAGE, SOURCES, TEXTS, RowKind, RowT
 from perturbations.manifest.schemas import column_problem, completed
@@ -31,8 +31,7 @@ METADATA_HASH = "metadata_sha256"
 UNRECORDED = "unrecorded"
 """In metadata: the columns that parts of earlier versions did not have."""
 LISTED = "listed_in"
-_STATUSES = "statuses"
-COUNTS = ("rows", _STATUSES)
+COUNTS = ("rows", cells.STATUSES)
 """In metadata: how many rows there are, in all and per status."""
 
 _About = Mapping[str, object]
@@ -41,12 +40,27 @@ _Cell = str | float | None
 """A path, or None or NaN without one."""
 
 
-def write(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About | None = None) -> None:
-    """Write rows of one kind, sorted by their key, whole or not at all.
+def write(
+    path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About | Callable[[], _About] | None = None
+) -> None:
+    """Write rows of one kind, sorted by their key, whole or not at all; also millions of them.
 
-    The metadata has the number of rows per status, and hashes of their keys and of their content.
+    The metadata has the number of rows per status, and hashes of their keys and of their content. A function `about` is
+    called once all rows were read.
     """
-    _write_table(path, kind, table_of(kind, rows), about)
+    some = iter(rows)
+    _write_tables(path, kind, (table_of(kind, part) for part in _parts(some)), about)
+
+
+_PART = 2**13
+
+
+def _parts(rows: Iterator[RowT]) -> Iterator[list[RowT]]:
+    """Rows in lists that are short, because they take more memory than tables; an empty list where there are none."""
+    part = list(islice(rows, _PART))
+    yield part
+    while part := list(islice(rows, _PART)):
+        yield part
 
 
 def write_part(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> None:
@@ -72,22 +86,50 @@ def table_as_in(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> pa.Tab
 
 def concatenate(parts: Sequence[Path], output: Path, kind: RowKind[RowT], about: _About | None = None) -> None:
     """Write the rows of parts that have no key in common as one manifest, as `write` does; for millions of them."""
-    table = pa.concat_tables([_read_table(part, kind) for part in parts])
-    # Empty keys come first, as `write` sorts them: a further column per key says which are empty.
-    filled = [pc.is_valid(table[name]) for name in kind.key]
-    keyed = pa.table([*filled, *(table[name] for name in kind.key)], [str(place) for place in range(2 * len(kind.key))])
-    pairs = [(str(place), "ascending") for at in range(len(kind.key)) for place in (at, at + len(kind.key))]
-    table = table.take(pc.sort_indices(keyed, sort_keys=pairs))
-    _write_table(output, kind, table, about)
+    _write_tables(output, kind, (_read_table(part, kind) for part in parts), about)
 
 
-def _write_table(path: Path, kind: RowKind[RowT], table: pa.Table, about: _About | None) -> None:
-    described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **(about or {}), **describe(kind, table)}
-    described.pop(LISTED, None)
+def _write_tables(
+    path: Path, kind: RowKind[RowT], tables: Iterable[pa.Table], about: _About | Callable[[], _About] | None
+) -> None:
+    with storage.scratch_directory() as folder, storage.output_errors(path):
+        ordered = streams.in_order(tables, kind.key, Path(folder))
+        first = list(islice(ordered, streams.SMALL // streams.GROUP))
+        rest = next(ordered, first[0].slice(0, 0))
+        said = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **((about() if callable(about) else about) or {})}
+        with storage.atomic_path(path) as temporary:
+            if not rest.num_rows:
+                table = pa.concat_tables(first).combine_chunks()
+                _encode([table], _signed(path, {**said, **cells.describe(kind, cells.of_table(table))}), temporary)
+                return
+            # Hashes are of whole columns, and stand in the file: the rows are written twice.
+            spooled = Path(folder) / "rows.parquet"
+            _encode(chain(first, [rest], ordered), said, spooled)
+            schema = first.pop().schema
+            first.clear()
+            with file_limits.opened(spooled, schema) as file:
+                described = _signed(path, {**said, **cells.describe(kind, _cells_of(spooled, file, schema))})
+                groups = (file_limits.group(spooled, file, schema, number) for number in range(file.num_row_groups))
+                _encode(groups, described, temporary)
+
+
+def _signed(path: Path, described: _About) -> dict[str, object]:
+    """What a manifest says of itself, with the hash of it."""
+    described = {name: value for name, value in described.items() if name != LISTED}
     if sums.is_listed(path):
         described[LISTED] = sums.NAME
-    with storage.atomic_path(path) as temporary:
-        _encode(table, {**described, METADATA_HASH: metadata_sha256(described)}, temporary)
+    return {**described, METADATA_HASH: metadata_sha256(described)}
+
+
+def _cells_of(path: Path, file: pq.ParquetFile, schema: pa.Schema) -> cells.Cells:
+    """The cells of an opened file, of one column and row group at a time."""
+
+    def chunks(name: str) -> Iterator[pa.Array]:
+        column = pa.schema([schema.field(name)])
+        for number in range(file.num_row_groups):
+            yield file_limits.group(path, file, column, number)[name].combine_chunks()
+
+    return cells.Cells(file.metadata.num_rows, schema.names, chunks)
 
 
 def metadata_sha256(about: _About) -> str:
@@ -102,19 +144,25 @@ def as_written(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _Ab
     So that a repaired manifest of an earlier version equals the file that this version wrote.
     """
     table = table_as_in(path, kind, rows)
-    described = {**about, **describe(kind, table)}
+    described = {**about, **cells.describe(kind, cells.of_table(table))}
     if METADATA_HASH in about:
         described[METADATA_HASH] = metadata_sha256(described)
-    return _encoded(table, described, empty_group=False), described
+    with _opened(path) as file:
+        size = file.metadata.row_group(0).num_rows if file.num_row_groups > 1 else len(table)
+    groups = [table.slice(start, size) for start in range(0, len(table), size)] if size else [table]
+    return _encoded(groups, described, empty_group=False), described
 
 
 def _encode(
-    table: pa.Table, described: _About, target: Path | pa.BufferOutputStream, *, empty_group: bool = False
+    tables: Iterable[pa.Table], described: _About, target: Path | pa.BufferOutputStream, *, empty_group: bool = False
 ) -> None:
-    table = table.replace_schema_metadata({"perturbations": json.dumps(described, sort_keys=True)})
-    with pq.ParquetWriter(target, table.schema, compression="zstd", write_page_checksum=True) as writer:
-        if table.num_rows or empty_group:  # Hugging Face's reader fails at a row group without rows
-            writer.write_table(table)
+    """Write at least one table, each as a row group."""
+    groups = iter(tables)
+    first = next(groups).replace_schema_metadata({"perturbations": json.dumps(described, sort_keys=True)})
+    with pq.ParquetWriter(target, first.schema, compression="zstd", write_page_checksum=True) as writer:
+        for table in chain([first], groups):
+            if table.num_rows or empty_group:  # Hugging Face's reader fails at a row group without rows
+                writer.write_table(table.replace_schema_metadata(first.schema.metadata))
 
 
 def changed_parts(path: Path, kind: RowKind[RowT], rows: Sequence[RowT], *, is_listed: bool = False) -> list[str]:
@@ -124,14 +172,34 @@ def changed_parts(path: Path, kind: RowKind[RowT], rows: Sequence[RowT], *, is_l
     changed byte may be in the statistics by which readers skip rows, where no cell shows it. Where the file `is_listed`
     with the hash that it has, its bytes are not written again to compare them.
     """
+    if _is_large(path):
+        return _changed_parts_of_large(path, kind, is_listed=is_listed)
     about, table = read_metadata(path), table_as_in(path, kind, rows)
-    names = [name for name, value in describe(kind, table).items() if about.get(name) != value]
-    if METADATA_HASH in about and not names and about[METADATA_HASH] != metadata_sha256(about):
-        names.append("metadata")
+    names = _changed_names(about, cells.describe(kind, cells.of_table(table)))
     if not names and not is_listed and is_reproducible(about):
         # Earlier versions wrote a row group where there is no row.
-        written = [_encoded(table, about, empty_group=group) for group in {False, not table.num_rows}]
+        written = [_encoded([table], about, empty_group=group) for group in {False, not table.num_rows}]
         names += [] if path.read_bytes() in written else ["bytes"]
+    return names
+
+
+def _changed_parts_of_large(path: Path, kind: RowKind[Any], *, is_listed: bool) -> list[str]:
+    """The same for a file of several row groups: its own rows are written again, group by group."""
+    about = read_metadata(path)
+    with storage.scratch_directory() as folder, _stored_file(path, kind) as (file, schema):
+        names = _changed_names(about, cells.describe(kind, _cells_of(path, file, schema)))
+        if not names and not is_listed and is_reproducible(about):
+            again = Path(folder) / path.name
+            groups = (file_limits.group(path, file, schema, number) for number in range(file.num_row_groups))
+            _encode(groups, about, again)
+            names += [] if storage.sha256(path) == storage.sha256(again) else ["bytes"]
+    return names
+
+
+def _changed_names(about: _About, described: _About) -> list[str]:
+    names = [name for name, value in described.items() if about.get(name) != value]
+    if METADATA_HASH in about and not names and about[METADATA_HASH] != metadata_sha256(about):
+        names.append("metadata")
     return names
 
 
@@ -141,49 +209,11 @@ def is_reproducible(about: _About) -> bool:
     return isinstance(tools, dict) and tools.get("pyarrow") == pa.__version__
 
 
-def _encoded(table: pa.Table, about: _About, *, empty_group: bool) -> bytes:
+def _encoded(tables: Iterable[pa.Table], about: _About, *, empty_group: bool) -> bytes:
     buffer = pa.BufferOutputStream()
-    _encode(table, about, buffer, empty_group=empty_group)
+    _encode(tables, about, buffer, empty_group=empty_group)
     content: bytes = buffer.getvalue().to_pybytes()
     return content
-
-
-def describe(kind: RowKind[RowT], table: pa.Table) -> dict[str, object]:
-    """The number of rows, in all and per status, and hashes of the keys and of every cell."""
-    names = {kind.renamed.get(name, name): name for name in table.column_names}
-    described: dict[str, object] = {
-        "rows": table.num_rows,
-        # An earlier version's key may have fewer columns.
-        "keys_sha256": _sha256_of(table, [names[name] for name in kind.key if name in names]),
-        "content_sha256": _sha256_of(table, table.column_names),
-    }
-    if "status" in table.column_names:
-        described[_STATUSES] = dict(sorted(Counter(table["status"].to_pylist()).items()))
-    return described
-
-
-def _sha256_of(table: pa.Table, names: Iterable[str]) -> str:
-    """A hash of columns' cells; the file's encoding, pages and version do not count."""
-    digest = hashlib.sha256()
-    for name in names:
-        column = table[name].combine_chunks()
-        digest.update(f"{name}:{len(column)}".encode())
-        digest.update(np.packbits(np.asarray(column.is_null())).tobytes())
-        _update(digest, column)
-    return digest.hexdigest()
-
-
-def _update(digest: hashlib._Hash, column: pa.Array) -> None:
-    if pa.types.is_list(column.type):
-        digest.update(np.asarray(pc.fill_null(pc.list_value_length(column), -1), "<i4").tobytes())
-        _update(digest, column.flatten())
-    elif pa.types.is_string(column.type):
-        digest.update(np.asarray(pc.fill_null(pc.binary_length(column), -1), "<i4").tobytes())
-        for text in column.to_pylist():
-            digest.update((text or "").encode())
-    else:
-        filled = pc.fill_null(column, False if pa.types.is_boolean(column.type) else 0)
-        digest.update(np.ascontiguousarray(filled).tobytes())
 
 
 def _sort_key(row: object, kind: RowKind[RowT]) -> tuple[tuple[bool, object], ...]:
@@ -191,14 +221,30 @@ def _sort_key(row: object, kind: RowKind[RowT]) -> tuple[tuple[bool, object], ..
     return tuple((value is not None, value) for value in values)
 
 
-def read_rows(path: Path, kind: RowKind[RowT]) -> list[RowT]:
-    """The rows of a manifest. Raises `ManifestError` when it is not a complete manifest of that kind."""
-    return _rows_of(path, kind, _checked(path, kind))
+def read_rows(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
+    """The rows of a manifest; those of a file of several row groups are read when they are needed.
+
+    Raises `ManifestError` when it is not a complete manifest of that kind.
+    """
+    if not _is_large(path):
+        return _rows_of(path, kind, _checked(path, kind))
+    check(path, kind)
+    return rows_as_stored(path, kind)
 
 
 def check(path: Path, kind: RowKind[RowT]) -> None:
     """Raise `ManifestError` when a file is not a complete manifest of that kind."""
-    _checked(path, kind)
+    if not _is_large(path):
+        _checked(path, kind)
+        return
+    with _stored_file(path, kind) as (file, schema):
+        digest = cells.sha256(_cells_of(path, file, schema), schema.names)
+    _check_content(path, schema, digest)
+
+
+def _is_large(path: Path) -> bool:
+    with _opened(path) as file:
+        return int(file.num_row_groups) > 1
 
 
 def check_unchanged(path: Path) -> None:
@@ -216,14 +262,27 @@ def check_unchanged(path: Path) -> None:
 
 def _checked(path: Path, kind: RowKind[RowT]) -> pa.Table:
     table = _stored_table(path, kind)
-    if _sha256_of(table, table.column_names) != _described(path, table.schema).get("content_sha256"):
-        raise ManifestError(f"{path} was changed after it was written: its content hash is another")
+    _check_content(path, table.schema, cells.sha256(cells.of_table(table), table.column_names))
     return completed(table, kind)
 
 
-def rows_as_stored(path: Path, kind: RowKind[RowT]) -> list[RowT]:
+def _check_content(path: Path, schema: pa.Schema, digest: str) -> None:
+    if digest != _described(path, schema).get("content_sha256"):
+        raise ManifestError(f"{path} was changed after it was written: its content hash is another")
+
+
+def rows_as_stored(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
     """The rows of a manifest, even if they were changed after it was written. Raises `ManifestError`."""
-    return _rows_of(path, kind, _read_table(path, kind))
+    if not _is_large(path):
+        return _rows_of(path, kind, _read_table(path, kind))
+    with _stored_file(path, kind) as (file, _):
+        sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+    return streams.StoredRows(partial(_rows_of_group, path, kind), sizes)
+
+
+def _rows_of_group(path: Path, kind: RowKind[RowT], number: int) -> list[RowT]:
+    with _stored_file(path, kind) as (file, schema):
+        return _rows_of(path, kind, completed(file_limits.group(path, file, schema, number), kind))
 
 
 def _rows_of(path: Path, kind: RowKind[RowT], table: pa.Table) -> list[RowT]:
@@ -295,11 +354,10 @@ def is_former(path: Path) -> bool:
 
 def check_former(path: Path) -> pa.Table:
     """The table of such a manifest. Raises `ManifestError` where it was changed after it was written."""
-    with _opened(path) as file:
-        schema = file.schema_arrow
-        table = _decoded(path, schema, file)
-    if _sha256_of(table, table.column_names) != _described(path, schema).get("content_sha256"):
-        raise ManifestError(f"{path} was changed after it was written: its content hash is another")
+    schema = _read_schema(path)
+    with _decoding(path, schema) as file:
+        table = file_limits.group(path, file, schema)
+    _check_content(path, schema, cells.sha256(cells.of_table(table), table.column_names))
     return table
 
 
@@ -434,7 +492,7 @@ def stored_rows(path: Path) -> int:
 
 def counts(path: Path) -> tuple[int, int]:
     """The number of complete and of other rows of a manifest or a part, from its metadata. Raises `ManifestError`."""
-    statuses: dict[str, int] = read_metadata(path).get(_STATUSES, {})
+    statuses: dict[str, int] = read_metadata(path).get(cells.STATUSES, {})
     complete = statuses.get(COMPLETE, 0)
     return complete, sum(statuses.values()) - complete
 
@@ -461,24 +519,29 @@ def _read_table(path: Path, kind: RowKind[RowT]) -> pa.Table:
 
 
 def _stored_table(path: Path, kind: RowKind[RowT]) -> pa.Table:
-    with _opened(path) as file:
-        schema = file.schema_arrow
-        described = _described(path, schema)
-        if described.get("kind") != kind.name:
-            raise ManifestError(f"{path} is a manifest of {described.get('kind')}, not of {kind.name}")
-        if problem := column_problem(kind, schema):
-            raise ManifestError(
-                f"{path} does not have the columns of {kind.name} manifests: {problem}; {_way(described)}"
-            )
-        return _decoded(path, schema, file)
+    with _stored_file(path, kind) as (file, schema):
+        return file_limits.group(path, file, schema)
 
 
-def _decoded(path: Path, schema: pa.Schema, file: pq.ParquetFile) -> pa.Table:
+@contextmanager
+def _stored_file(path: Path, kind: RowKind[Any]) -> Iterator[tuple[pq.ParquetFile, pa.Schema]]:
+    """A file that has the columns of a kind, and its schema. Raises `ManifestError` also for what fails inside."""
+    schema = _read_schema(path)
+    described = _described(path, schema)
+    if described.get("kind") != kind.name:
+        raise ManifestError(f"{path} is a manifest of {described.get('kind')}, not of {kind.name}")
+    if problem := column_problem(kind, schema):
+        raise ManifestError(f"{path} does not have the columns of {kind.name} manifests: {problem}; {_way(described)}")
+    with _decoding(path, schema) as file:
+        yield file, schema
+
+
+@contextmanager
+def _decoding(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
     try:
-        file_limits.check(path, file.metadata)
-        table = file_limits.read(path, schema)
-        table.validate(full=True)
-        return table
+        with file_limits.opened(path, schema) as file:
+            file_limits.check(path, file.metadata)
+            yield file
     except (OSError, ValueError, pa.ArrowException) as error:
         raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import chain
 from pathlib import Path
@@ -21,6 +21,7 @@ from perturbations.manifest.kinds import (
     COMPLETE,
     MISSING,
     QUARANTINED,
+    ClipRow,
     QuarantineRow,
     RowKind,
     RowStatus,
@@ -87,14 +88,18 @@ def ids_sha256(item_ids: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def of_sources(sources: Sequence[SourceRow]) -> Listed:
+def of_sources(sources: Iterable[SourceRow]) -> Listed:
     """The statuses of a dataset's items."""
     return _listed({row.item_id: row.status for row in sources}, 1)
 
 
-def of_corpus(sources: Sequence[SourceRow], videos: Sequence[VideoRow], scenarios: int) -> Listed:
+def of_corpus(sources: Iterable[SourceRow], videos: Iterable[VideoRow], scenarios: int) -> Listed:
     """The statuses of a dataset's items in a corpus: an item is complete when all its scenarios are."""
-    complete = Counter(row.item_id for row in videos if row.status == COMPLETE)
+    return of_counts(sources, Counter(row.item_id for row in videos if row.status == COMPLETE), scenarios)
+
+
+def of_counts(sources: Iterable[SourceRow], complete: Counter[str], scenarios: int) -> Listed:
+    """The same from the number of complete rows of each item."""
     statuses: dict[str, RowStatus] = {}
     for row in sources:
         statuses[row.item_id] = row.status
@@ -144,10 +149,10 @@ def losses_sentence(about: Mapping[str, object]) -> str:
     return f"not in the perturbed videos: {', '.join(parts)}" if parts else ""
 
 
-def quarantine_of(sources: Iterable[SourceRow], videos: Iterable[VideoRow]) -> list[QuarantineRow]:
+def quarantine_of(sources: Iterable[SourceRow], videos: Iterable[ClipRow]) -> list[QuarantineRow]:
     """The sources and videos that are not complete, and why."""
     names = [field.name for field in fields(QuarantineRow)]
-    rows: Iterable[SourceRow | VideoRow] = chain(sources, videos)
+    rows: Iterable[SourceRow | ClipRow] = chain(sources, videos)
     return [
         QuarantineRow(**{name: getattr(row, name) for name in names if hasattr(row, name)})
         for row in rows
@@ -158,7 +163,7 @@ def quarantine_of(sources: Iterable[SourceRow], videos: Iterable[VideoRow]) -> l
 # --- merging ---------------------------------------------------------------------------------------------------------
 
 
-def read_part(path: Path, kind: RowKind[RowT]) -> list[RowT]:
+def read_part(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
     """The rows of a part, which a job wrote. A damaged part is removed, so that the next run makes it again.
 
     Raises `ManifestError` when it is missing or damaged.
@@ -184,28 +189,27 @@ def unrecorded(folder: Path, kind: RowKind[RowT]) -> dict[str, object]:
     return {files.UNRECORDED: columns} if columns else {}
 
 
-def merge(parts: Mapping[Path, Collection[object]], kind: RowKind[RowT], key: Sequence[str]) -> list[RowT]:
-    """All rows of several parts; each part must hold exactly the rows of its keys.
+def merge(parts: Iterable[tuple[Path, Collection[object]]], kind: RowKind[RowT], key: Sequence[str]) -> Iterator[RowT]:
+    """All rows of several parts, one part at a time; each part must hold exactly the rows of its keys.
 
     `key` names the columns of a key: a key is the tuple of their values, or the value of a single column. A part with
-    other rows is removed, so that the next run makes it again. Raises `ManifestError` with the problem of each part.
+    other rows is removed, so that the next run makes it again. Raises `ManifestError`, after all rows, with the problem
+    of each part.
     """
-    rows: list[RowT] = []
     problems = []
-    for path, expected in parts.items():
+    for path, expected in parts:
         try:
             members = files.read_rows(path, kind)
         except ManifestError as error:
             problems.append(f"{error}{_removed(path)}")
             continue
-        problem = difference(Counter(_key(row, key) for row in members), expected)
-        if problem:
+        if problem := difference(Counter(_key(row, key) for row in members), expected):
             problems.append(f"{path} {problem}{_removed(path)}")
-        rows += members
+        else:
+            yield from members
     if problems:
         rest = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
         raise ManifestError("; ".join([*problems[:_SHOWN], *rest]) + ". Run snakemake again: it regenerates them")
-    return rows
 
 
 def _key(row: object, names: Sequence[str]) -> object:

@@ -6,8 +6,9 @@ NumPy is imported only when rows are drawn: Snakemake imports this module.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import fields
+from itertools import groupby
 from typing import TypeVar
 
 from perturbations.manifest.kinds import (
@@ -35,10 +36,7 @@ def mixed_severity(videos: Sequence[VideoRow], draw_of: str = "") -> Iterator[Mi
     """
     from perturbations.base import rng  # late: it needs NumPy, which planning must not import
 
-    choices: dict[tuple[str, str], list[VideoRow]] = defaultdict(list)
-    for row in videos:
-        choices[row.item_id, row.perturbation].append(row)
-    for (item_id, name), rows in choices.items():
+    for (item_id, name), rows in _grouped(videos, lambda row: (row.item_id, row.perturbation)):
         rows = sorted(rows, key=lambda row: row.severity)
         key = f"{rows[0].suite}/{name}/mixed_severity{draw_of}"
         draw = rng.generator(rows[0].seed, rows[0].dataset, item_id, key)
@@ -63,11 +61,8 @@ def mixed_types(
     """
     from perturbations.base import rng  # late: it needs NumPy, which planning must not import
 
-    choices: dict[str, list[VideoRow]] = defaultdict(list)
-    for row in videos:
-        choices[row.item_id].append(row)
     drawn: dict[str, tuple[float, VideoRow]] = {}
-    for item_id, rows in choices.items():
+    for item_id, rows in _grouped(videos, lambda row: row.item_id):
         rows = sorted(rows, key=lambda row: (row.perturbation, row.severity))
         draw = rng.generator(rows[0].seed, rows[0].dataset, item_id, f"{rows[0].suite}/mixed_types{draw_of}")
         drawn[item_id] = (float(draw.random()), rows[draw.integers(len(rows))])
@@ -82,6 +77,21 @@ def mixed_types(
                 yield _extended(MixRow, row, mix="mixed_types", share=share)
             else:
                 yield _clean_row(share, row, clean[item_id])
+
+
+_Group = TypeVar("_Group", bound=Hashable)
+
+
+def _grouped(
+    rows: Sequence[VideoRow], key: Callable[[VideoRow], _Group]
+) -> Iterable[tuple[_Group, Iterable[VideoRow]]]:
+    """The rows in groups of equal keys, in the order in which keys come first."""
+    if not isinstance(rows, list | tuple):  # of a large manifest, whose rows follow their keys
+        return groupby(rows, key)
+    groups: dict[_Group, list[VideoRow]] = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    return groups.items()
 
 
 def drawn(

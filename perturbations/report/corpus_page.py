@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from perturbations.base import shown, storage, templates
 from perturbations.base.errors import ManifestError
-from perturbations.engine.corpus_card import mean_psnr, stand_ins
+from perturbations.engine.corpus_card import mean_psnr
+from perturbations.engine.tally import Scenario, Tally, Value, stand_ins
 from perturbations.manifest import files, layout, locations, sets
-from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, VideoRow
+from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, ClipRow, VideoRow
 from perturbations.report import pages, previews
 from perturbations.suites import registry
 
@@ -27,33 +29,43 @@ def write(path: Path, output: Path) -> None:
 
     A clip whose file is missing or damaged has no preview, but the reason. Raises `ManifestError`.
     """
-    rows = files.read_rows(path, VIDEOS)
-    about = files.read_metadata(path)
+    rows, about = files.read_rows(path, VIDEOS), files.read_metadata(path)
+    root = locations.root_of(path, about)
     quarantine = path.with_name(layout.name(QUARANTINE.name))
     failed = files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else []
-    names = _in_order(rows)
-    complete = [row for row in rows if row.status == COMPLETE]
+    at_hand: Counter[str] = Counter()
+    videos = Tally(_MEASURES)
+    for row in videos.over(rows):
+        at_hand[row.item_id] += row.status == COMPLETE and storage.at_hand(root / row.source_path)
+    names = _in_order(videos)
+    items = previews.chosen(+at_hand, sum(scenario.complete > 0 for scenario in videos.scenarios.values()))
+    members = [row for row in rows if row.item_id in items and row.status == COMPLETE]
+    first = next((row for row in rows if row.status == COMPLETE), None)
     reasons = pages.reasons(failed)
-    root = locations.root_of(path, about)
-    strips = _previews(complete, names, root)
+    strips = _previews(items, members, names, root)
     text = templates.rendered(
         "perturbations.report",
         "corpus.html.j2",
-        title=_title(rows, about),
-        totals=_totals(path, rows, complete),
-        items=[(item, _cards(item, own, complete, root, output)) for item, own in strips.items()],
-        categories=_categories(rows, names),
-        severities=sorted({row.severity for row in complete}),
-        shape=max(((row.width, row.height) for row in complete[:1]), default=(4, 3)),
-        sample=_sample(strips, complete),
-        facts=_facts(path, rows, about),
-        perturbed=[_line(name, _of(rows, name)) for name in names],
-        tables=[table for table in _tables(complete, names) if table["rows"]],
+        title=_title(videos, about),
+        totals=_totals(path, videos),
+        items=[(item, _cards(item, own, members, root, output)) for item, own in strips.items()],
+        categories=_categories(videos, names),
+        severities=_severities(videos),
+        shape=(4, 3) if first is None else (first.width, first.height),
+        sample=_sample(strips, videos),
+        facts=_facts(path, videos, about),
+        perturbed=[_line(name, videos.of(name)) for name in names],
+        tables=[table for table in _tables(videos, names) if table["rows"]],
         reasons=reasons[:_MOST_REASONS],
         number_of_reasons=len(reasons),
         links=_links(path, quarantine, output, about),
     )
     storage.write_text(output, text)
+
+
+def _severities(videos: Tally) -> list[int]:
+    """The severities of complete clips, sorted."""
+    return sorted({severity for (_, severity), scenario in videos.scenarios.items() if scenario.complete})
 
 
 def _links(path: Path, quarantine: Path, output: Path, about: Mapping[str, object]) -> list[tuple[str, str]]:
@@ -68,36 +80,36 @@ def _links(path: Path, quarantine: Path, output: Path, about: Mapping[str, objec
     return [(name, pages.href(target, output)) for name, target in there.items()]
 
 
-def _in_order(rows: Sequence[VideoRow]) -> list[str]:
+def _in_order(videos: Tally) -> list[str]:
     """The perturbations of the rows, in their suite's order; then those of somebody else's shelf, by name."""
-    present = {row.perturbation for row in rows}
-    suites = sorted({row.suite for row in rows} & registry.suites().keys())
+    present = videos.perturbations
+    suites = sorted({row.suite for row in videos.distinct.values()} & registry.suites().keys())
     order = [entry.name for suite in suites for entry in registry.perturbations(suite, "video")]
     known = [name for name in dict.fromkeys(order) if name in present]
     return known + sorted(present.difference(known))
 
 
-def _title(rows: Sequence[VideoRow], about: Mapping[str, object]) -> str:
-    suite = str(about.get("suite") or (rows[0].suite if rows else ""))
+def _title(videos: Tally, about: Mapping[str, object]) -> str:
+    suite = str(about.get("suite") or (videos.first.suite if videos.first else ""))
     title = registry.suite(suite).title if suite in registry.suites() else suite
-    return f"{title} on {about.get('dataset') or (rows[0].dataset if rows else 'no dataset')}"
+    return f"{title} on {about.get('dataset') or (videos.first.dataset if videos.first else 'no dataset')}"
 
 
-def _facts(path: Path, rows: Sequence[VideoRow], about: Mapping[str, object]) -> list[str]:
+def _facts(path: Path, videos: Tally, about: Mapping[str, object]) -> list[str]:
     listed = sets.read_listed(path)
     facts = [f"{listed.sentence('clips')}."] if listed else []
-    complete = [row for row in rows if row.status == COMPLETE]
-    if rows:
-        total = sum(row.bytes or 0 for row in complete)
-        variants = ", ".join(sorted({row.variant for row in rows}))
-        severities = ", ".join(map(str, sorted({row.severity for row in rows})))
+    if videos.first is not None:
+        rows = videos.distinct.values()
+        variants = ", ".join(sorted({str(row.variant) for row in rows}))
+        severities = ", ".join(map(str, videos.severities))
         stored = ", ".join(sorted({row.storage for row in rows}))
         # As the card counts: a clip that failed before it was perturbed has no row here.
-        wanted = listed.listed * listed.scenarios if listed else len(rows)
+        wanted = listed.listed * listed.scenarios if listed else videos.rows
         facts.append(
-            f"{len(complete):,} of {wanted:,} videos complete, {shown.size(total)} in all; severities {severities}."
+            f"{videos.number_complete:,} of {wanted:,} videos complete, {shown.size(videos.bytes)} in all; "
+            f"severities {severities}."
         )
-        facts.append(f"Variant {variants}; seed {rows[0].seed}; storage {stored}{_loss(complete)}.")
+        facts.append(f"Variant {variants}; seed {videos.first.seed}; storage {stored}{_loss(videos)}.")
     else:
         facts.append("No clip could be perturbed.")
     if lost := sets.losses_sentence(about):
@@ -111,36 +123,48 @@ def _facts(path: Path, rows: Sequence[VideoRow], about: Mapping[str, object]) ->
     return facts
 
 
-def _loss(rows: Sequence[VideoRow]) -> str:
-    values = [row.storage_psnr_db for row in rows if row.storage_psnr_db is not None and row.storage_psnr_db < math.inf]
+def _loss(videos: Tally) -> str:
+    values = [value for losses in videos.losses.values() for value in (min(losses), max(losses))]
     return f", at {min(values):.1f} to {max(values):.1f} dB from the intended frames" if values else ""
 
 
-def _line(name: str, rows: Sequence[VideoRow]) -> dict[str, object]:
+def _line(name: str, scenarios: Mapping[int, Scenario]) -> dict[str, object]:
     """A perturbation's line: its clips at all severities together."""
-    complete = [row for row in rows if row.status == COMPLETE]
+    members = scenarios.values()
     return {
         "name": name,
-        "level": rows[0].level,
-        "complete": len(complete),
-        "quarantined": len(rows) - len(complete),
-        "size": shown.size(sum(row.bytes or 0 for row in complete)),
-        "stand_ins": ", ".join(stand_ins(complete)),
+        "level": next(iter(members)).level,
+        "complete": sum(scenario.complete for scenario in members),
+        "quarantined": sum(scenario.others for scenario in members),
+        "size": shown.size(sum(scenario.bytes for scenario in members)),
+        "stand_ins": ", ".join(stand_ins(members)),
     }
 
 
 # --- what was measured ------------------------------------------------------------------------------------------------
 
 
-def _tables(rows: Sequence[VideoRow], names: Sequence[str]) -> list[dict[str, object]]:
+def _length(row: ClipRow) -> float | None:
+    return 100 * row.frame_count / row.source_frame_count if row.source_frame_count else None
+
+
+_MEASURES: dict[str, Value] = {
+    "psnr": lambda row: row.psnr_db,
+    "ssim": lambda row: row.ssim,
+    "length": _length,
+    "kB": lambda row: None if row.bytes is None else row.bytes / 1000,
+}
+
+
+def _tables(videos: Tally, names: Sequence[str]) -> list[dict[str, object]]:
     return [
         _measured(
             "PSNR against the clean clip, dB",
             "Higher is closer to the clean clip. Means over the clips that changed. ∞: no clip did; -: frames of "
             "another size, which cannot be compared.",
-            rows,
+            videos,
             names,
-            lambda row: row.psnr_db,
+            "psnr",
             lambda value: "∞" if value == math.inf else f"{value:.1f}",
             lambda value: (40 - value) / 32,
             mean=mean_psnr,
@@ -148,43 +172,44 @@ def _tables(rows: Sequence[VideoRow], names: Sequence[str]) -> list[dict[str, ob
         _measured(
             "SSIM against the clean clip",
             "Higher is closer to the clean clip; 1 is the same. Means over clips.",
-            rows,
+            videos,
             names,
-            lambda row: row.ssim,
+            "ssim",
             lambda value: f"{value:.3f}",
             lambda value: 1 - value,
         ),
         _measured(
             "Size of the stored file, kB",
             "Means over clips.",
-            rows,
+            videos,
             names,
-            lambda row: None if row.bytes is None else row.bytes / 1000,
+            "kB",
             lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.1f}",
             None,
         ),
         _measured(
             "Length, of the clean clip's",
             "Frames, in percent of the source's; means over clips.",
-            [row for row in rows if row.source_frame_count],
-            [name for name in names if any(row.frame_count != row.source_frame_count for row in _of(rows, name))],
-            lambda row: 100 * row.frame_count / row.source_frame_count,
+            videos,
+            [name for name in names if _has_other_length(videos.of(name))],
+            "length",
             lambda value: f"{value:.0f}",
             None,
         ),
     ]
 
 
-def _of(rows: Sequence[VideoRow], name: str) -> list[VideoRow]:
-    return [row for row in rows if row.perturbation == name]
+def _has_other_length(scenarios: Mapping[int, Scenario]) -> bool:
+    """Whether a clip has another number of frames than its source."""
+    return any(length != 100 for scenario in scenarios.values() for length in scenario.values["length"])
 
 
 def _measured(
     title: str,
     note: str,
-    rows: Sequence[VideoRow],
+    videos: Tally,
     names: Sequence[str],
-    value: Callable[[VideoRow], float | None],
+    value: str,
     text: Callable[[float], str],
     share: Callable[[float], float] | None,
     *,
@@ -194,10 +219,11 @@ def _measured(
 
     `share`, from 0 to 1, is how strongly the clip is perturbed.
     """
-    severities = tuple(sorted({row.severity for row in rows}))
+    severities = tuple(_severities(videos))
     lines = []
     for name in names:
-        cells = [[value(row) for row in _of(rows, name) if row.severity == severity] for severity in severities]
+        scenarios = videos.of(name)
+        cells = [scenarios[severity].values[value] if severity in scenarios else () for severity in severities]
         lines.append((name, [(mean or _mean)(values) for values in cells]))
     if all(number is None for _, means in lines for number in means):
         lines = []
@@ -225,17 +251,12 @@ def _mean(values: Sequence[float | None]) -> float | None:
 # --- clips that play --------------------------------------------------------------------------------------------------
 
 
-def _previews(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> dict[str, list[previews.Strip]]:
-    """The previews of each shown clip, by its id."""
-    by_item: dict[str, list[VideoRow]] = {}
-    for row in rows:
-        if storage.at_hand(root / row.source_path):
-            by_item.setdefault(row.item_id, []).append(row)
-    scenarios = len({(row.perturbation, row.severity) for row in rows})
-    shown_items = previews.chosen(by_item, scenarios)
-    return previews.of_items(
-        {item: [_located(row, root) for row in by_item[item]] for item in shown_items}, names, root
-    )
+def _previews(
+    items: Sequence[str], rows: Sequence[VideoRow], names: Sequence[str], root: Path
+) -> dict[str, list[previews.Strip]]:
+    """The previews of each shown clip, by its id; `rows` are the complete ones of these."""
+    of_item = {item: [_located(row, root) for row in rows if row.item_id == item] for item in items}
+    return previews.of_items(of_item, names, root)
 
 
 def _cards(
@@ -285,36 +306,34 @@ def _numbers(row: VideoRow) -> list[str]:
     return known
 
 
-def _categories(rows: Sequence[VideoRow], names: Sequence[str]) -> dict[str, list[str]]:
+def _categories(videos: Tally, names: Sequence[str]) -> dict[str, list[str]]:
     """The perturbations by category, in their suite's order."""
-    level_of = {row.perturbation: row.level for row in rows}
     categories: dict[str, list[str]] = {}
     for name in names:
-        categories.setdefault(level_of[name], []).append(name)
+        level = next(iter(videos.of(name).values())).level
+        categories.setdefault(str(level), []).append(name)
     return categories
 
 
-def _sample(strips: Mapping[str, object], rows: Sequence[VideoRow]) -> str:
-    clips = len({row.item_id for row in rows})
+def _sample(strips: Mapping[str, object], videos: Tally) -> str:
     return (
-        f"Shown: {len(strips)} of {clips:,} clips, by small previews of two seconds: the clip's beginning, or frames "
-        "of all of it where time is perturbed or frames are stored. Enlarge opens the stored file."
+        f"Shown: {len(strips)} of {len(+videos.complete):,} clips, by small previews of two seconds: the clip's "
+        "beginning, or frames of all of it where time is perturbed or frames are stored. Enlarge opens the stored file."
     )
 
 
-def _totals(path: Path, rows: Sequence[VideoRow], complete: Sequence[VideoRow]) -> list[tuple[str, str]]:
+def _totals(path: Path, videos: Tally) -> list[tuple[str, str]]:
     """The numbers that the page opens on."""
     listed = sets.read_listed(path)
-    clips = listed.listed if listed else len({row.item_id for row in rows})
+    clips = listed.listed if listed else len(videos.items)
     # As the card counts: a clip that failed before it was perturbed has no row here.
-    wanted = listed.listed * listed.scenarios if listed else len(rows)
-    size = sum(row.bytes or 0 for row in complete)
+    wanted = listed.listed * listed.scenarios if listed else videos.rows
     return [
         ("clip" if clips == 1 else "clips", f"{clips:,}"),
-        ("perturbations", f"{len({row.perturbation for row in rows}):,}"),
-        ("severities", f"{len({row.severity for row in rows}):,}"),
-        ("videos complete", f"{len(complete):,} of {wanted:,}"),
-        *([("size", shown.size(size))] if size else []),
+        ("perturbations", f"{len(videos.perturbations):,}"),
+        ("severities", f"{len(videos.severities):,}"),
+        ("videos complete", f"{videos.number_complete:,} of {wanted:,}"),
+        *([("size", shown.size(videos.bytes))] if videos.bytes else []),
     ]
 
 

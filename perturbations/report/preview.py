@@ -156,24 +156,26 @@ def from_manifest(
     """
     about = files.read_metadata(path)
     root = locations.root_of(path, about)
-    rows = [row for row in files.read_rows(path, VIDEOS) if row.status == COMPLETE]
-    if not rows and item is None:
+    rows = files.read_rows(path, VIDEOS)
+
+    def is_shown(row: VideoRow) -> bool:
+        return (
+            row.status == COMPLETE
+            and item in (None, row.item_id)
+            and (names is None or bool({row.suite, f"{row.suite}/{row.perturbation}"} & set(names)))
+            and row.severity in severities
+            and storage.at_hand(root / row.source_path)
+        )
+
+    first = next(filter(is_shown, rows), None)
+    if first is None and item is None and all(row.status != COMPLETE for row in rows):
         write_picture(
             empty_sheet(f"{about.get('suite', 'the corpus')} on {about.get('dataset', 'no dataset')}"), output
         )
         return
-    complete = [
-        row
-        for row in rows
-        if item in (None, row.item_id)
-        and (names is None or {row.suite, f"{row.suite}/{row.perturbation}"} & set(names))
-        and row.severity in severities
-        and storage.at_hand(root / row.source_path)
-    ]
-    if not complete:
+    if first is None:
         raise ManifestError(f"{path} has no complete row{'' if item is None else f' of {item!r}'} to draw")
-    first = complete[0]
-    chosen = [locations.located(row, root) for row in complete if row.item_id == first.item_id]
+    chosen = [locations.located(row, root) for row in rows if row.item_id == first.item_id and is_shown(row)]
     by_name: dict[str, dict[int, VideoRow]] = defaultdict(dict)
     for row in chosen:
         by_name[row.perturbation][row.severity] = row

@@ -62,9 +62,12 @@ class Strip:
     perturbed: tuple[Preview, ...]
 
 
-def chosen(complete: Mapping[str, Sequence[VideoRow]], scenarios: int) -> list[str]:
-    """Up to three items to show, evenly spread: of those with every scenario, or of all where none has."""
-    candidates = sorted(item_id for item_id, rows in complete.items() if len(rows) >= scenarios) or sorted(complete)
+def chosen(complete: Mapping[str, int], scenarios: int) -> list[str]:
+    """Up to three items to show, evenly spread: of those with every scenario, or of all where none has.
+
+    `complete` are the numbers of their complete rows.
+    """
+    candidates = sorted(item_id for item_id, count in complete.items() if count >= scenarios) or sorted(complete)
     return list(dict.fromkeys(candidates[place * len(candidates) // _ITEMS] for place in range(_ITEMS) if candidates))
 
 

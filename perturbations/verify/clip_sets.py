@@ -54,25 +54,28 @@ def check_videos(task: ManifestCheck[VideoRow]) -> Iterator[Finding]:
     manifest, options, summary = task.manifest, task.options, task.summary
     corpus = VerifiedCorpus(task.tree, manifest)
     corpus.check_set()
-    clips = corpus.tasks(fast=options.fast, remake=task.remake)
-    corrected, lost = [], []
-    for clip, checked in _checked(_check_video, clips, options):
-        if checked.may_be_put_back and clip.row is not None:
-            lost.append((clip.row, Finding(manifest.path, name_of(clip.row, manifest.kind.key), checked.damage)))
-        else:
-            subject = name_of(clip.expected, manifest.kind.key)
-            summary.findings += [Finding(manifest.path, subject, problem) for problem in checked.problems]
-        if checked.remark:
-            summary.remarks[checked.remark] = summary.remarks.get(checked.remark, 0) + 1
-        row = checked.corrected or clip.row
-        if row is not None:
-            corrected.append(row)
+    expected = 0
+    corrected: list[object] = []
+    lost = []
+    for clips in corpus.tasks(fast=options.fast, remake=task.remake):
+        expected += len(clips)
+        for clip, checked in _checked(_check_video, clips, options):
+            if checked.may_be_put_back and clip.row is not None:
+                lost.append((clip.row, Finding(manifest.path, name_of(clip.row, manifest.kind.key), checked.damage)))
+            else:
+                subject = name_of(clip.expected, manifest.kind.key)
+                summary.findings += [Finding(manifest.path, subject, problem) for problem in checked.problems]
+            if checked.remark:
+                summary.remarks[checked.remark] = summary.remarks.get(checked.remark, 0) + 1
+            row = checked.corrected or clip.row
+            if row is not None and task.remake:
+                corrected.append(row)
     _put_back(task, lost)
     yield from corpus.findings
     note = machine.note(str(manifest.about.get("cpu_features", "")))
     if note and summary.findings:
-        summary.remarks[note] = len(clips)
-    is_whole = len(corrected) == len(clips) and corpus.sources is not None
+        summary.remarks[note] = expected
+    is_whole = len(corrected) == expected and corpus.sources is not None
     task.corrected = corrected if is_whole else None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from perturbations.base import storage
@@ -16,6 +18,7 @@ from perturbations.guides.registry import Known
 from perturbations.manifest import layout, locations, sets
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.manifest.machine import tool_versions
+from perturbations.manifest.streams import GROUP, StoredRows
 from perturbations.media import sound
 from perturbations.plan.recipe import VideoRecipe, parse
 from perturbations.verify.clip_checks import ClipCheck
@@ -24,6 +27,7 @@ from perturbations.verify.findings import Finding, name_of
 from perturbations.verify.tree import Manifest, Tree
 
 _Scenario = tuple[str, int]
+_Expecting = Callable[[CompleteSource, VideoRow | None], VideoRow]
 
 
 class VerifiedCorpus:
@@ -34,7 +38,7 @@ class VerifiedCorpus:
         self.manifest = manifest
         self.rows = manifest.rows
         neighbour = tree.near(manifest, SOURCES)
-        self.sources: list[SourceRow] | None = None if neighbour is None else neighbour.rows
+        self.sources: Sequence[SourceRow] | None = None if neighbour is None else neighbour.rows
         self.findings: list[Finding] = []
         self._folders: dict[str, str] = {}
         self.recipes = self._current_recipes()
@@ -76,46 +80,74 @@ class VerifiedCorpus:
         dataset, analysis = recipe.donors
         return [self.manifest.root / layout.at(ANALYSES.name, dataset=dataset, analysis=analysis)]
 
-    def tasks(self, *, fast: bool, remake: bool) -> list[ClipCheck]:
-        """Every existing or missing row, with its expected content. Unexpected rows become findings."""
-        tools, unrecorded = tool_versions(), self.manifest.unrecorded
-        same_tools = all(self.manifest.part("tools").get(name) == version for name, version in tools.items())
+    def tasks(self, *, fast: bool, remake: bool) -> Iterator[list[ClipCheck]]:
+        """Every existing or missing row, with its expected content, in lists that have room in memory.
+
+        Unexpected rows become findings.
+        """
+        tools = tool_versions()
+        make = partial(
+            ClipCheck,
+            root=self.manifest.root,
+            fast=fast,
+            remake=remake,
+            same_tools=all(self.manifest.part("tools").get(name) == version for name, version in tools.items()),
+            unrecorded=self.manifest.unrecorded,
+            with_sound=sound.is_wanted(row.audio for row in self.rows),
+        )
+        expecting = {scenario: self._expecting(recipe) for scenario, recipe in self.recipes.items()}
+        for rows, sources in self._in_pieces():
+            yield list(self._tasks_of(rows, sources, expecting, make))
+
+    def _tasks_of(
+        self,
+        rows: Sequence[VideoRow],
+        sources: Mapping[str, CompleteSource],
+        expecting: Mapping[_Scenario, _Expecting],
+        make: Callable[..., ClipCheck],
+    ) -> Iterator[ClipCheck]:
         held: dict[tuple[str, _Scenario], VideoRow] = {}
-        for stored in self.rows:
+        for stored in rows:
             held.setdefault((stored.item_id, (stored.perturbation, stored.severity)), stored)
-        sources = self._sources_of_rows()
-        with_sound = sound.is_wanted(row.audio for row in self.rows)
-        tasks = []
-        for scenario, recipe in self.recipes.items():
-            expecting = self._expecting(recipe)
+        for scenario, expected_of in expecting.items():
             for item_id, source in sources.items():
                 row = held.pop((item_id, scenario), None)
                 if row is None and self.sources is None:
                     continue
                 try:
-                    expected = expecting(source, row)
+                    expected = expected_of(source, row)
                 except (MediaError, ManifestError, ConfigError) as error:
                     subject = f"{item_id} {scenario[0]} {scenario[1]}"
                     if row is None or row.status == COMPLETE:
                         self.findings.append(Finding(self.manifest.path, subject, str(error)))
                     continue
                 refused = "" if expected.path is None else self._refused(expected.path)
-                tasks.append(
-                    ClipCheck(
-                        row,
-                        expected,
-                        self.manifest.root,
-                        fast,
-                        remake,
-                        same_tools,
-                        refused,
-                        unrecorded,
-                        with_sound,
-                    )
-                )
+                yield make(row, expected, refused=refused)
         for stranger in held.values():
             self._find(stranger, "the row is unexpected: its clip is not listed as complete")
-        return tasks
+
+    def _in_pieces(self) -> Iterator[tuple[Sequence[VideoRow], dict[str, CompleteSource]]]:
+        """The rows, and the clips that are perturbed: all at once, or of a large manifest some items after others.
+
+        The rows of a large manifest are in the order of their items.
+        """
+        if not isinstance(self.rows, StoredRows):
+            yield self.rows, self._sources_of(self.rows)
+            return
+        every = self._sources_of([])
+        listed = sorted(every)
+
+        def sources(count: int) -> dict[str, CompleteSource]:
+            return self._sources_of(held) if self.sources is None else {name: every[name] for name in listed[:count]}
+
+        held: list[VideoRow] = []
+        for row in self.rows:
+            if len(held) >= GROUP and held[-1].item_id < row.item_id:
+                count = bisect_right(listed, held[-1].item_id)
+                yield held, sources(count)
+                listed, held = listed[count:], []
+            held.append(row)
+        yield held, sources(len(listed))
 
     def _refused(self, path: str) -> str:
         """Why a stored file's path leaves the corpus; "" where it does not, as long as the file itself is no link."""
@@ -129,18 +161,18 @@ class VerifiedCorpus:
                 self._folders[place] = str(error)
         return self._folders[place]
 
-    def _sources_of_rows(self) -> dict[str, CompleteSource]:
-        """The clips that are perturbed: from the sources manifest, or, without it, from the rows."""
+    def _sources_of(self, rows: Sequence[VideoRow]) -> dict[str, CompleteSource]:
+        """The clips that are perturbed: from the sources manifest, or, without it, from rows."""
         if self.sources is not None:
             return {row.item_id: row for row in self.sources if isinstance(row, CompleteSource)}
-        return {row.item_id: _source_from(row) for row in sorted(self.rows, key=self._tells_the_source)}
+        return {row.item_id: _source_from(row) for row in sorted(rows, key=self._tells_the_source)}
 
     def _tells_the_source(self, row: VideoRow) -> int:
         """How much of its source a row describes: perturbations may change the length, or also the size."""
         recipe = self.recipes.get((row.perturbation, row.severity))
         return -4 if recipe is None else -len(recipe.entry.changed_columns)
 
-    def _expecting(self, recipe: VideoRecipe) -> Callable[[CompleteSource, VideoRow | None], VideoRow]:
+    def _expecting(self, recipe: VideoRecipe) -> _Expecting:
         known = self._known(recipe)
         cuts = self._cuts() if recipe.whole_videos else None
         collection = self.manifest.collection

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, UnknownPerturbationError
 from perturbations.engine.comparability import comparability
+from perturbations.engine.tally import counted
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import (
     SOURCES,
@@ -105,9 +106,8 @@ def metadata(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> 
     if manifest.kind.name == SOURCES.name:
         about["set"] = sets.of_sources([row for row in rows if isinstance(row, SourceRow)]).columns()
     if manifest.kind.name == VIDEOS.name and (sources := tree.near(manifest, SOURCES)) is not None:
-        videos = [row for row in rows if isinstance(row, VideoRow)]
-        scenarios = len({(row.perturbation, row.severity) for row in videos})
-        about["set"] = sets.of_corpus(sources.rows, videos, scenarios).columns()
+        videos = counted(row for row in rows if isinstance(row, VideoRow))
+        about["set"] = sets.of_counts(sources.rows, videos.complete, len(videos.scenarios)).columns()
     # Words of an earlier version may be others.
     if files.METADATA_HASH in about and about.get("package_version") == tree.version and "comparability" in about:
         verdict = _comparability(tree, manifest, rows)
@@ -126,7 +126,7 @@ def _comparability(tree: Tree, manifest: Manifest[object], rows: Sequence[object
         return None
     videos = tree.near(manifest, VIDEOS) if VIDEOS.name in made_from else None
     texts = tree.near(manifest, TEXTS) if TEXTS.name in made_from else None
-    clips = videos.rows if videos else [row for row in rows if type(row) is VideoRow]
+    clips = videos.rows if videos else (row for row in rows if type(row) is VideoRow)
     captions = texts.rows if texts else [row for row in rows if isinstance(row, TextRow)]
     if (VIDEOS.name in made_from) > bool(videos) or (TEXTS.name in made_from) > bool(texts):
         return None

@@ -6,7 +6,7 @@ A part is what a job made: evaluations read clips of suites that have no manifes
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from perturbations.base import storage
@@ -23,7 +23,8 @@ UNNAMED = "no row names this file"
 
 def of_corpora(tree: Tree) -> Iterator[Finding]:
     """The files in the folders of corpora that nothing names, also in those of suites without a manifest."""
-    named: dict[Path, set[str]] = {}
+    named: dict[str, set[str]] = {}  # by their folder
+    corpora: set[Path] = set()
     for chosen in tree.chosen:
         manifest = chosen.of(VIDEOS)
         if manifest is None or manifest.collection is None:
@@ -34,14 +35,15 @@ def of_corpora(tree: Tree) -> Iterator[Finding]:
         except ManifestError as error:
             yield Finding(manifest.path, "", str(error))
             continue
-        paths = (row.path for row in manifest.rows if row.path is not None)
+        corpora.add(folder)
         root = os.path.normpath(manifest.root)  # of the root alone: a row's own `..` names no file of the corpus
-        named.setdefault(folder, set()).update(f"{root}/{path}" for path in paths)
-    own = (_corpora_of(folder) for folder in tree.folders)
-    names = set().union(*named.values())
-    there = {path for folder in {*named, *own} if folder is not None for path in _files_below(folder)}
+        for stored in (row.path for row in manifest.rows if row.path is not None):
+            parent, name = os.path.split(f"{root}/{stored}")
+            named.setdefault(parent, set()).add(name)
+    corpora.update(filter(None, map(_corpora_of, tree.folders)))
+    strangers = {path for folder in corpora for path in _files_below(folder, named)}
     of_parts: dict[Path, set[str]] = {}
-    for path in map(Path, sorted(there - names)):
+    for path in map(Path, sorted(strangers)):
         if clip_markers.is_marker(path):
             continue
         if path.parent not in of_parts:
@@ -65,10 +67,12 @@ def _named_by_parts(folder: Path) -> Iterator[str]:
             continue  # the next run makes it again
 
 
-def _files_below(folder: Path) -> Iterator[str]:
+def _files_below(folder: Path, named: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """The files below a folder, but for those that are named."""
     for place, folders, names in os.walk(folder):
         links = (name for name in folders if os.path.islink(os.path.join(place, name)))
-        yield from (os.path.join(place, name) for name in (*names, *links))
+        own = named.get(place, ())
+        yield from (os.path.join(place, name) for name in (*names, *links) if name not in own)
 
 
 def _corpora_of(folder: Path) -> Path | None:

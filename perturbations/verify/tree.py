@@ -72,7 +72,7 @@ class Manifest(Generic[_RowType]):
         return part if isinstance(part, dict) else {}
 
     @cached_property
-    def rows(self) -> list[_RowType]:
+    def rows(self) -> Sequence[_RowType]:
         """The rows as stored. Raises `ManifestError`."""
         return files.rows_as_stored(self.path, self.kind)
 

@@ -139,7 +139,7 @@ def recipes_of(request: Request, rows: Sequence[ListedRow]) -> ExportedCorpus:
     return ExportedCorpus(path, complete[0].dataset, files.read_metadata(path), members, incomplete, (), ())
 
 
-def _sources_of(path: Path, rows: Sequence[ListedRow], *, needed: bool) -> list[SourceRow]:
+def _sources_of(path: Path, rows: Sequence[ListedRow], *, needed: bool) -> Sequence[SourceRow]:
     if files.kind_of(path) == SOURCES:
         return [row for row in rows if isinstance(row, SourceRow)]
     sources = companion(path, SOURCES)
@@ -217,7 +217,7 @@ def read_texts(request: Request, *, clean_clips: bool = False) -> ExportedTexts:
     stored_clips.check_twice(path, [(name, row.caption_id) for name, members in rows.items() for row in members])
     if request.clean:
         rows[export_layout.CLEAN] += _required(path, CAPTIONS)
-    sources: list[SourceRow] = _required(path, SOURCES) if clean_clips or request.clean else []
+    sources: Sequence[SourceRow] = _required(path, SOURCES) if clean_clips or request.clean else []
     complete = [row for row in sources if isinstance(row, CompleteSource)]
     dataset = next((row.dataset for row in listed), path.parent.name)
     about = files.read_metadata(path)
@@ -225,7 +225,7 @@ def read_texts(request: Request, *, clean_clips: bool = False) -> ExportedTexts:
     return ExportedTexts(path, dataset, about, rows, len(listed) - len(accepted), members, tuple(sources))
 
 
-def _required(path: Path, kind: RowKind[Any]) -> list[Any]:
+def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
     rows = companion(path, kind)
     if not rows:
         raise ManifestError(f"no {kind.name}.parquet of the dataset beside or above {path}, or it lists nothing")

@@ -1,0 +1,139 @@
+"""What is said of a corpus as a whole, gathered from its rows in one pass: there may be millions of them."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from perturbations.engine.guided import offline_roles
+from perturbations.manifest.kinds import COMPLETE, ClipRow
+
+_Row = TypeVar("_Row", bound=ClipRow)
+
+Value = Callable[[ClipRow], float | None]
+"""Gives what was measured of a row; None where it was not."""
+
+
+@dataclass
+class Scenario:
+    """The rows of one perturbation at one severity.
+
+    Attributes:
+        level: of the perturbation.
+        complete, others: the numbers of rows that are complete, and that are not.
+        bytes: of all stored files.
+        backends: of complete rows.
+        values: what was measured of complete rows, by the value's name.
+    """
+
+    level: str | None
+    complete: int = 0
+    others: int = 0
+    bytes: int = 0
+    backends: set[str | None] = field(default_factory=set)
+    values: defaultdict[str, array[float]] = field(default_factory=lambda: defaultdict(lambda: array("d")))
+
+
+@dataclass
+class Tally:
+    """The rows of a corpus, counted.
+
+    Attributes:
+        measures: what is gathered of complete rows, by name.
+        rows: the number of rows.
+        first: the first row.
+        items: their ids.
+        complete: the number of complete rows per item.
+        failed: the rows that are not complete.
+        distinct: a row for each way in which rows were made.
+        losses: the finite PSNRs of stored against intended frames, by suite and storage.
+        scenarios: the rows of each perturbation and severity, in the order in which these come first.
+    """
+
+    measures: Mapping[str, Value] = field(default_factory=dict)
+    rows: int = 0
+    first: ClipRow | None = None
+    items: set[str] = field(default_factory=set)
+    complete: Counter[str] = field(default_factory=Counter)
+    failed: list[ClipRow] = field(default_factory=list)
+    distinct: dict[tuple[object, ...], ClipRow] = field(default_factory=dict)
+    losses: defaultdict[tuple[str, str], array[float]] = field(default_factory=lambda: defaultdict(lambda: array("d")))
+    scenarios: dict[tuple[str, int], Scenario] = field(default_factory=dict)
+
+    def over(self, rows: Iterable[_Row]) -> Iterator[_Row]:
+        """The same rows, which are counted."""
+        for row in rows:
+            self.add(row)
+            yield row
+
+    def add(self, row: ClipRow) -> None:
+        """Count a row."""
+        self.rows += 1
+        self.first = self.first or row
+        self.items.add(row.item_id)
+        self.distinct.setdefault(_way(row), row)
+        loss = row.storage_psnr_db
+        if loss is not None and loss < math.inf:
+            self.losses[row.suite, row.storage].append(loss)
+        name = str(row.perturbation), row.severity
+        scenario = self.scenarios.get(name) or self.scenarios.setdefault(name, Scenario(row.level))
+        if row.status != COMPLETE:
+            scenario.others += 1
+            self.failed.append(row)
+            return
+        self.complete[row.item_id] += 1
+        scenario.complete += 1
+        scenario.bytes += row.bytes or 0
+        scenario.backends.add(row.backend)
+        for measure, value in self.measures.items():
+            if (number := value(row)) is not None:
+                scenario.values[measure].append(number)
+
+    def of(self, perturbation: str) -> dict[int, Scenario]:
+        """The scenarios of a perturbation by their severities."""
+        return {severity: scenario for (name, severity), scenario in self.scenarios.items() if name == perturbation}
+
+    @property
+    def perturbations(self) -> set[str]:
+        """The names of the perturbations."""
+        return {name for name, _ in self.scenarios}
+
+    @property
+    def severities(self) -> list[int]:
+        """The severities, sorted."""
+        return sorted({severity for _, severity in self.scenarios})
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all stored files."""
+        return sum(scenario.bytes for scenario in self.scenarios.values())
+
+    @property
+    def number_complete(self) -> int:
+        """The number of complete rows."""
+        return self.complete.total()
+
+
+def counted(rows: Iterable[ClipRow], measures: Mapping[str, Value] | None = None) -> Tally:
+    """The tally of rows."""
+    tally = Tally(measures or {})
+    for row in rows:
+        tally.add(row)
+    return tally
+
+
+def stand_ins(scenarios: Iterable[Scenario]) -> list[str]:
+    """The roles that offline backends played in complete rows, sorted."""
+    backends = {backend for scenario in scenarios for backend in scenario.backends}
+    return sorted({role for backend in backends for role in offline_roles(backend)})
+
+
+def _way(row: ClipRow) -> tuple[object, ...]:
+    return (
+        *(row.dataset, row.suite, row.perturbation, row.severity, row.variant, row.calibrated, row.params),
+        *(row.backend, row.recipe, bool(row.guide), row.seed, row.storage),
+    )

@@ -1,0 +1,162 @@
+"""Manifests of millions of rows: put in order on the disk, and read by row groups, as small ones are in memory."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any, Generic, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from perturbations.manifest.kinds import RowT
+
+SMALL = 2**16
+"""The most rows of a manifest of one row group."""
+
+GROUP = 2**14
+"""Rows of a row group of a larger manifest, and rows that are put in order at once: 12 MB of clips."""
+
+_BATCH = 128
+"""Rows of each run that are in memory while runs are merged."""
+
+
+def in_order(tables: Iterable[pa.Table], key: Sequence[str], scratch: Path) -> Iterator[pa.Table]:
+    """The rows of tables in the order of their key, in tables of `GROUP` rows and a last one of fewer, or without rows.
+
+    Empty keys come first. All tables are read before the first one is given. `scratch` is an empty folder.
+    """
+    runs: list[Path] = []
+    held: list[pa.Table] = []
+    for table in tables:
+        if sum(map(len, held)) + len(table) > GROUP and held:
+            runs.append(_run(held, key, scratch / str(len(runs))))
+            held = []
+        held.append(table)
+    if not runs:
+        yield from _grouped([_ordered(held, key)])
+        return
+    runs.append(_run(held, key, scratch / str(len(runs))))
+    held = []
+    yield from _grouped(_merged(runs, key))
+
+
+def _ordered(tables: Sequence[pa.Table], key: Sequence[str]) -> pa.Table:
+    table = pa.concat_tables(tables)
+    # A further column per key says which are empty.
+    filled = [pc.is_valid(table[name]) for name in key]
+    keyed = pa.table([*filled, *(table[name] for name in key)], [str(place) for place in range(2 * len(key))])
+    pairs = [(str(place), "ascending") for at in range(len(key)) for place in (at, at + len(key))]
+    return table.take(pc.sort_indices(keyed, sort_keys=pairs)).combine_chunks()
+
+
+def _run(tables: Sequence[pa.Table], key: Sequence[str], path: Path) -> Path:
+    """A file of rows in order, of which a few can be read at once."""
+    table = _ordered(tables, key)
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=_BATCH)
+    return path
+
+
+def _merged(runs: Sequence[Path], key: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of all runs in order, in tables of `GROUP` rows and a last one of fewer."""
+    rows = heapq.merge(*(_keyed(number, run, key) for number, run in enumerate(runs)))
+    while chosen := list(islice(rows, GROUP)):
+        starts: dict[int, int] = {}
+        tables: list[pa.Table] = []
+        for _, _, _, _, table in chosen:
+            if id(table) not in starts:
+                starts[id(table)] = sum(map(len, tables[-1:])) + (starts[id(tables[-1])] if tables else 0)
+                tables.append(table)
+        places = [starts[id(table)] + row for _, _, _, row, table in chosen]
+        yield pa.concat_tables(tables).take(places).combine_chunks()
+
+
+def _keyed(number: int, run: Path, names: Sequence[str]) -> Iterator[tuple[Any, int, int, int, pa.Table]]:
+    """Each row of a run: its key, the run's number, the numbers of its batch and of the row there, and the batch."""
+    with pa.OSFile(str(run)) as source, pa.ipc.open_stream(source) as batches:
+        for count, batch in enumerate(batches):
+            table = pa.Table.from_batches([batch])
+            columns = ([(value is not None, value) for value in table[name].to_pylist()] for name in names)
+            for row, values in enumerate(zip(*columns, strict=True)):
+                yield values, number, count, row, table
+
+
+def _grouped(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        if sum(map(len, held)) >= GROUP:
+            whole = pa.concat_tables(held)
+            while len(whole) >= GROUP:
+                yield whole.slice(0, GROUP).combine_chunks()
+                whole = whole.slice(GROUP)
+            held = [whole.combine_chunks()]
+    yield pa.concat_tables(held).combine_chunks()
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows(Sequence[RowT], Generic[RowT]):
+    """The rows of a file of several row groups, which are read when they are needed; one group is held.
+
+    Attributes:
+        read: gives the rows of a row group.
+        sizes: the numbers of rows of the groups.
+        places: the chosen rows, by their places in the file; None: all.
+        then: called with each row.
+    """
+
+    read: Callable[[int], list[RowT]]
+    sizes: Sequence[int]
+    places: NDArray[np.int64] | None = None
+    then: Callable[[RowT], RowT] | None = None
+    _held: dict[int, list[RowT]] = field(default_factory=dict, init=False, repr=False)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return sum(self.sizes) if self.places is None else len(self.places)
+
+    @overload
+    def __getitem__(self, number: int) -> RowT: ...
+    @overload
+    def __getitem__(self, number: slice) -> StoredRows[RowT]: ...
+    def __getitem__(self, number: int | slice) -> RowT | StoredRows[RowT]:
+        """The row of a number, or the rows of a slice."""
+        if isinstance(number, slice):
+            return self.taken(np.arange(*number.indices(len(self))))
+        place = range(len(self))[number]
+        return self._at(place if self.places is None else int(self.places[place]))
+
+    def __iter__(self) -> Iterator[RowT]:
+        """The rows in order."""
+        return map(self._at, range(len(self)) if self.places is None else map(int, self.places))
+
+    def taken(self, numbers: Sequence[int] | NDArray[np.int64]) -> StoredRows[RowT]:
+        """The rows of these numbers."""
+        places = np.asarray(numbers, np.int64)
+        return StoredRows(self.read, self.sizes, places if self.places is None else self.places[places], self.then)
+
+    def mapped(self, then: Callable[[RowT], RowT]) -> StoredRows[RowT]:
+        """The same rows, each of which is given to a function when it is read."""
+        return StoredRows(self.read, self.sizes, self.places, then)
+
+    def _at(self, place: int) -> RowT:
+        ends = self._ends
+        group = bisect_right(ends, place)
+        if group not in self._held:
+            self._held.clear()
+            self._held[group] = self.read(group)
+        row = self._held[group][place - (ends[group] - self.sizes[group])]
+        return row if self.then is None else self.then(row)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(self.sizes))
