@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
+from looping import each
 
 import perturbations
 from perturbations.base.errors import UnknownPerturbationError
@@ -27,7 +28,7 @@ def test_keys_are_unique_and_variants_differ_where_a_reason_is_given() -> None:
         assert not entry.in_variant("paper").differences, entry.key
 
 
-each_form = pytest.mark.parametrize("entry", FORMS, ids=[f"{form.key}-{form.variant}" for form in FORMS])
+each_form = each("entry", FORMS)
 
 
 @each_form
