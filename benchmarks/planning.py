@@ -1,6 +1,7 @@
 """CPU seconds of dry runs of whole corpora, before and after everything is made.
 
     python benchmarks/planning.py [--repeat 1]
+    python benchmarks/planning.py --clips 1000000 --pixels 100e6    clips that are listed, and need not exist
 
 Other code is measured with PYTHONPATH set to its folder.
 """
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 RUNS = {
@@ -26,19 +28,20 @@ RUNS = {
 }
 
 
-def write_dataset(folder: Path, videos: int) -> None:
+def write_dataset(folder: Path, videos: int, *, exist: bool = True) -> None:
     (folder / "videos").mkdir(parents=True)
     with (folder / "captions.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["item_id", "caption"])
         for number in range(videos):
             rows.writerow([f"video{number}", f"caption number {number} of a man who walks a dog on a beach"])
-            (folder / "videos" / f"video{number}.mp4").touch()
+            if exist:
+                (folder / "videos" / f"video{number}.mp4").touch()
 
 
-def dry_run(folder: Path, target: str) -> tuple[float, int]:
+def dry_run(folder: Path, target: str, program: Sequence[str] = ("-m", "snakemake")) -> tuple[float, int]:
     """CPU seconds (user and system, with child processes) of a dry run, and the number of jobs that it would start."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(Path(__file__).parents[1] / "Snakefile")]
+    command = [sys.executable, *program, "--snakefile", str(Path(__file__).parents[1] / "Snakefile")]
     command += [
         "--workflow-profile",
         str(Path(__file__).parents[1] / "workflow/profiles/default"),
@@ -51,6 +54,35 @@ def dry_run(folder: Path, target: str) -> tuple[float, int]:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     totals = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("total ")]
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, (totals or [0])[0]
+
+
+_LISTED = """
+import runpy
+from pathlib import Path
+from perturbations.plan import costs, items
+
+def locate(dataset, listing):
+    return [items._Located(item, dataset.videos / item.files[0], 1_000_000) for item in listing.items], []
+
+items.locate = locate
+costs.headers = lambda clips, *, seed=0: [costs.Header(640 * 360, {pixels} / (640 * 360), 18.0, 1_000_000)]
+runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
+"""
+
+
+def measure_listing(clips: int, pixels: float) -> None:
+    """A dry run of clips that are listed, each of `pixels` pixels in all frames, and that need not exist."""
+    print("| corpus | clips per shard, at most | jobs | planning, CPU s | peak, GB |\n|---|---|---|---|---|")
+    for suite in ("mlvp", "mm_robustness"):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            write_dataset(folder, clips, exist=False)
+            configured = {"datasets": {"d": dataset_in(folder)}, "suites": {suite: {}}}
+            (folder / "config.yaml").write_text(json.dumps(configured))
+            seconds, jobs = dry_run(folder, f"{suite}_d", ["-c", _LISTED.format(pixels=pixels)])
+            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+            lists = [path.read_bytes().count(b"\n") for path in (folder / "work/d/shards").iterdir()]
+            print(f"| {suite} of {clips:,} | {max(lists):,} | {jobs:,} | {seconds:.1f} | {peak:.2f} |", flush=True)
 
 
 def make_everything(folder: Path, suite: str) -> None:
@@ -113,8 +145,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=1, help="runs of which the quickest counts")
     parser.add_argument("--everything", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--clips", type=int, help="plan a listing of so many clips, without files")
+    parser.add_argument("--pixels", type=float, default=100e6, help="pixels of a clip, all of its frames")
     options = parser.parse_args()
-    if options.everything:
+    if options.clips:
+        measure_listing(options.clips, options.pixels)
+    elif options.everything:
         make_everything(Path(options.everything[1]), options.everything[0])
     else:
         measure_runs(options.repeat)

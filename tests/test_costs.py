@@ -13,7 +13,7 @@ from test_workflow import tiny_clip
 
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
-from perturbations.plan import costs, paths, recipe, snakemake_inside
+from perturbations.plan import costs, paths, recipe, sharding, snakemake_inside
 from perturbations.plan.costs import Footage
 from perturbations.plan.listed import ListedClip
 
@@ -31,7 +31,7 @@ def of(clips: int, pixels: int) -> Footage:
 
 @pytest.mark.parametrize(
     ("clips", "pixels", "size"),
-    [(1, MSRVTT, 100), (1000, MSRVTT, 100), (10_000, MSRVTT, 200), (30, WHOLE, 1), (100, WHOLE, 2), (0, MSRVTT, 100)],
+    [(1, MSRVTT, 100), (1000, MSRVTT, 100), (10_000, MSRVTT, 207), (30, WHOLE, 1), (100, WHOLE, 7), (0, MSRVTT, 100)],
 )
 def test_a_job_has_a_hundred_clips_unless_jobs_become_too_long_or_too_many(clips: int, pixels: int, size: int) -> None:
     assert costs.shard_size(config(), "demo", of(clips, pixels)) == size
@@ -42,10 +42,12 @@ def test_a_job_has_a_hundred_clips_unless_jobs_become_too_long_or_too_many(clips
 @pytest.mark.parametrize("pixels", [MSRVTT, 20 * MSRVTT])
 def test_a_target_has_few_jobs_and_they_are_short_where_both_can_be(clips: int, pixels: int) -> None:
     size = costs.shard_size(config(), "demo", of(clips, pixels))
-    jobs = clips / size / 0.69 * len(recipe.scenarios(config(), "mlvp"))
-    assert jobs <= 5000
-    slowest = costs.seconds(of(size, pixels), 0.2)
-    assert slowest <= 1800 or jobs > 1200, "neither is near its bound"
+    names = [str(name) for name in range(clips)] if clips <= 50_000 else []
+    shards = len(sharding.shards_of(names, size, str, str)) or clips / size
+    jobs = shards * (len(recipe.scenarios(config(), "mlvp")) + 4)
+    longest_h = costs.seconds(of(size, pixels), 0.2) / 3600
+    assert jobs <= (5000 if longest_h < 3 else 20_000)
+    assert longest_h <= 0.5 or jobs > 2500, "neither is near its bound"
 
 
 def test_a_request_grows_with_clips_and_pixels() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import preloaded
 import pytest
 from test_workflow import new_project
 
 from perturbations.base import progress
+from perturbations.cli.terminal import LogHandler
 
 _RULES = """
 rule all:
@@ -74,3 +77,24 @@ def test_a_mistake_is_its_message_without_frames(
     assert all(text in shown for text in message), shown
     assert "File " not in shown, shown
     assert "Error" not in shown, shown
+
+
+@pytest.mark.parametrize(
+    ("log", "status", "reason"),
+    [
+        ("50% 1/2\nperturb: no space left\nmore", "OUT_OF_MEMORY", "no space left"),
+        ("50% 1/2\n", "OUT_OF_MEMORY", "Slurm ended it: OUT_OF_MEMORY"),
+        ("", "TIMEOUT", "Slurm ended it: TIMEOUT"),
+        ("bash: perturb: command not found\n", "FAILED", "bash: perturb: command not found"),
+    ],
+)
+def test_the_reason_of_a_job_on_a_cluster_stands_first(
+    log: str, status: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.log").write_text(log)
+    settings = dict.fromkeys(("dryrun", "verbose", "printshellcmds", "quiet", "debug_dag", "stdout"), False)
+    handler = LogHandler(SimpleNamespace(nocolor=True, **settings), None)
+    message = f"SLURM-job '7' failed, SLURM status is: '{status}'. Detailed failure reason unavailable (status command"
+    job = {"rule_name": "videos", "log": [str(tmp_path / "a.log")], "rule_msg": message}
+    handler.emit(logging.makeLogRecord({"event": "job_error", **job}))
+    assert capsys.readouterr().err == f"a job of videos failed: {reason} ({tmp_path}/a.log)\n"

@@ -30,13 +30,14 @@ _ERROR = "perturb: "
 
 class JobLog(NamedTuple):
     """What a job's log says: the items that it passed, those of them that were finished before, its seconds, and why
-    it failed: its error, or its last line.
+    it failed: its error, which `has_error` tells from its last line.
     """
 
     done: int
     kept: int
     seconds: int
     reason: str
+    has_error: bool
 
 
 def read(path: Path) -> JobLog:
@@ -52,7 +53,7 @@ def read(path: Path) -> JobLog:
     lines = [line for line in text.splitlines() if line.strip()]
     errors = [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]
     reason = (errors or lines or ["no line in its log"])[-1]
-    return JobLog(int(done), int(kept), 3600 * int(hours or 0) + 60 * int(minutes) + int(seconds), reason)
+    return JobLog(int(done), int(kept), 3600 * int(hours or 0) + 60 * int(minutes) + int(seconds), reason, bool(errors))
 
 
 def error_line(error: object) -> str:

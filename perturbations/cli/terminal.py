@@ -141,7 +141,7 @@ class LogHandler(LogHandlerBase):
 
     def _job_error(self, record: logging.LogRecord) -> None:
         job = vars(record)
-        reason, where = _reason(job["log"]), f" ({', '.join(job['log'])})" if job["log"] else ""
+        reason, where = _reason(job["log"], job["rule_msg"] or ""), f" ({', '.join(job['log'])})" if job["log"] else ""
         self._say(f"a job of {job['rule_name']} failed{f': {reason}' if reason else ''}{where}")
 
     def _group_error(self, record: logging.LogRecord) -> None:
@@ -173,7 +173,17 @@ def _plain(message: str) -> str:
     return textwrap.dedent("\n".join(line for line in lines if not (_OURS.match(line) or _FRAME.match(line))))
 
 
-def _reason(logs: Sequence[str]) -> str:
-    """Why a job failed, from the first of its logs that is there; empty without one."""
-    there = (path for path in map(Path, logs) if path.is_file())
-    return next((shown.line(progress.read(path).reason)[:300] for path in there), "")
+_SLURM = re.compile(r"SLURM status is: '(?!FAILED)(\w+)'")
+"""How the executor reports a job that Slurm ended; of one that failed by itself, it knows no reason."""
+
+
+def _reason(logs: Sequence[str], message: str) -> str:
+    """The reason of a failed job: an error of the command `perturb`, else how Slurm ended it, else its log's last line.
+
+    Empty where there is none of them. `message` is the executor's.
+    """
+    log = next((progress.read(path) for path in map(Path, logs) if path.is_file()), None)
+    ended = _SLURM.search(message)
+    if ended and not (log and log.has_error):
+        return f"Slurm ended it: {ended[1]}"
+    return shown.line(log.reason)[:300] if log else ""

@@ -187,8 +187,11 @@ def analyses(config: configuration.Config, dataset: str) -> dict[str, guides.Ana
 
 # --- how many clips a shard has --------------------------------------------------------------------------------------
 
-_CLIPS, _SECONDS, _JOBS = 100, 1800, 5000
-"""The most clips per job, seconds of the longest job, and jobs per target; where not all hold, the last does."""
+_CLIPS, _SECONDS = 100, 1800
+"""The most clips per job, and seconds of the longest job."""
+
+_JOBS, _LONG, _MOST_JOBS = 5000, 12 * 3600, 20_000
+"""The most jobs per target, before the above; but where the longest job would take half a day, so many more."""
 
 _FILLED = 0.69
 """Shards are the leaves of a binary trie: so full is one, on average (ln 2)."""
@@ -197,17 +200,26 @@ _FILLED = 0.69
 def shard_size(config: configuration.Config, dataset: str, footage: Footage) -> int:
     """The most clips per shard: as configured, or derived from the number of jobs and the time of the longest one.
 
-    A halving or doubling of 100, so that a few clips more or less seldom change it.
+    It is 100 or a part of it; for more clips, so much that the trie has one depth, which further clips do not change.
     """
     if config.shard_size is not None:
         return config.shard_size
     needed = analyses(config, dataset)
     slowest = max([SLOWEST_VIDEOS, *(guides.analysis(name).seconds for name in needed)])
     clips = max(1, footage.clips)
+    per_clip = seconds(footage, slowest) / clips
     size = _CLIPS
-    while size > 1 and seconds(footage, slowest) * size / clips > _SECONDS:
+    while size > 1 and per_clip * size > _SECONDS:
         size //= 2
     scenarios = max((len(recipe.scenarios(config, suite)) for suite in config.suites), default=0)
-    while clips / (_FILLED * size) * (scenarios + len(needed) + 1) > _JOBS:
-        size *= 2
-    return size
+    per_shard = scenarios + len(needed) + 1
+    if clips / (_FILLED * size) * per_shard <= _JOBS:
+        return size
+    size = max(size, _of_one_depth(clips, _JOBS // per_shard))
+    return size if per_clip * size <= _LONG else _of_one_depth(clips, _MOST_JOBS // per_shard)
+
+
+def _of_one_depth(clips: int, shards: int) -> int:
+    """The size by which clips fall into at most so many shards: a power of two, as a level of the trie has."""
+    mean = clips / (1 << int(math.log2(max(1, shards))))
+    return math.ceil(mean + 4 * math.sqrt(mean))
