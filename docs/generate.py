@@ -459,14 +459,14 @@ def stale() -> list[Path]:
 
 def _catalogues() -> None:
     """Bring the catalogues up to date, which draw clips and perturb captions."""
-    for name in catalogue_pages.write(CATALOGUE):
-        print(f"{(CATALOGUE / name).relative_to(PROJECT)}: written")
     try:
         page = caption_examples.page()
     except BackendError as error:  # no WordNet: the page stays as it is
         print(f"docs/catalogue_text.md: kept, because {error}", file=sys.stderr)
     else:
         storage.write_text_if_changed(PROJECT / "docs" / "catalogue_text.md", page)
+    for name in catalogue_pages.write(CATALOGUE):  # with the first examples of that page
+        print(f"{(CATALOGUE / name).relative_to(PROJECT)}: written")
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import re
@@ -382,3 +383,20 @@ def test_the_page_s_examples_work(tree: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "torch.Size([2, 4, 3, 48, 48])" in done.stdout
     assert done.stdout.count(" fog 1 ") == len(ITEMS)
+
+
+def test_the_notebook_s_cells_run(tree: Path, tmp_path: Path) -> None:
+    shutil.copytree(tree, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "manifests/data").rename(tmp_path / "manifests/demo")
+    cells = json.loads(PAGE.parents[1].joinpath("corpus.ipynb").read_text(encoding="utf-8"))["cells"]
+    program = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    program += "\nassert len(clips) == 1 and set(recalls) == {'fog', 'gaussian_noise'}, recalls"
+    done = subprocess.run(
+        [sys.executable, "-c", program.replace("max(corpus.severities)", "1")],
+        cwd=tmp_path,
+        env={**os.environ, "MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(cells) == 10

@@ -57,7 +57,10 @@ def test_a_failed_job_is_one_line_that_names_its_log(tmp_path: Path) -> None:
 
 
 def test_p_and_a_dry_run_keep_snakemakes_own_form(tmp_path: Path) -> None:
-    assert "rule second:" in "\n".join(printed(tmp_path, "--dry-run"))
+    shown = "\n".join(printed(tmp_path, "--dry-run"))
+    assert "rule second:" in shown
+    assert "Reasons:" in shown
+    assert "check individual jobs above" not in shown
     assert "rule second:" in "\n".join(printed(tmp_path, "--printshellcmds"))
 
 

@@ -33,7 +33,7 @@ def commands() -> list[str]:
 def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What each command of the page prints, by the command."""
     project = tmp_path_factory.mktemp("project")
-    for name in ("Snakefile", "workflow"):
+    for name in ("Snakefile", "profiles", "workflow"):
         (project / name).symlink_to(REPOSITORY / name)
     installed = project / "installed"
     installed.mkdir()
@@ -52,7 +52,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         outputs[command] = done.stdout
         if "mkdir" in command:  # "Copy three short videos"
             for name in ("one", "two", "three"):
-                clips.make(project / "tutorial" / "clips" / f"{name}.mp4")
+                size = (640, 272) if name == "one" else (clips.WIDTH, clips.HEIGHT)
+                clips.make(project / "tutorial" / "clips" / f"{name}.mp4", size=size)
     return outputs
 
 

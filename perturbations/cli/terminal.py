@@ -40,6 +40,9 @@ _OURS = re.compile(r"^\s*WorkflowError in file .*, line \d+:$")
 
 _NO_RULE = re.compile(r"No rule to produce (\S+)")
 
+_ABOVE = "\n    (check individual jobs above for details)"
+"""What a dry run says of the reasons, also where it lists no job."""
+
 _QUIET_S = 60.0
 """Where no terminal shows a bar: seconds after which a line says how far the run is."""
 
@@ -77,6 +80,8 @@ class LogHandler(LogHandlerBase):
         """Print a record, or what it changes."""
         try:
             if self._own is not None:
+                if isinstance(record.msg, str):
+                    record.msg = record.msg.replace(_ABOVE, "")
                 self._own.emit(record)
                 return
             of_event = getattr(self, f"_{getattr(record, 'event', None)}", None)
