@@ -91,7 +91,7 @@ def test_every_perturbation_and_severity_plays_beside_the_clean_clip(manifest: P
     assert len(text.encode()) < 1_000_000
     assert sorted(shown_clips(text)) == sorted([(name, severity) for name in NAMES for severity in "15"] * 2)
     assert text.count("<figcaption>clean</figcaption>") == 2 * len(NAMES) + 1, "and of the enlarged one"
-    assert "Length, of the clean clip" in text
+    assert "Length, % of the clean clip" in text
     films = [base64.b64decode(data) for data in re.findall(r'src="data:video/mp4;base64,([^"]*)"', text)]
     (tmp_path / "film.mp4").write_bytes(films[0])
     about = probing.probe(tmp_path / "film.mp4")

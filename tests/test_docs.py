@@ -127,7 +127,9 @@ def is_planned(words: list[str]) -> None:
     """Snakemake takes the words, and its targets are those of a suite or an evaluation."""
     targets = get_argument_parser().parse_args(words).targets
     kinds = "|".join([*registry.suites(), "tta", "evaluate", "composed", "calibrate", "perturbed", "mine"])
-    known = re.compile(rf"(\w+_)?({kinds})_\S+|report|egocvr|all|check_model|manifests/\S+|work/\S+|TARGET")
+    known = re.compile(
+        rf"(\w+_)?({kinds})_\S+|report|egocvr|msrvtt_p|youcook2_p|all|check_model|manifests/\S+|work/\S+|TARGET"
+    )
     assert [target for target in targets if not known.fullmatch(target)] == []
 
 

@@ -38,7 +38,7 @@ from perturbations.suites.published import SPLITS
 
 METHODS = ("none", "tcr", "hatvtr")
 TITLES = ["none", "TCR", "HAT-VTR"]
-V2T, T2V = "videos ask for captions (v2t), queries perturbed", "captions ask for videos (t2v), queries perturbed"
+V2T, T2V = "video-to-text (v2t), queries perturbed", "text-to-video (t2v), queries perturbed"
 MLVP = f"R@1: demo, {V2T}, mlvp at severity 5"
 B32, B16, XPOOL = "clip4clip-b32-qs-0a", "clip4clip-b16-qs-0b", "xpool-b32-qgs_cross-0c"
 FOG = synthetic.perturbed(registry.get("mlvp/fog"), 5)
@@ -345,7 +345,7 @@ def test_robustness_is_against_the_methods_own_clean_result_in_the_same_gallery(
         for lost, about in ((0, {}), (20, jumble), (50, jumble | {"severity": 5}))
     ]
     content = page_of(tmp_path, [*rows, result("none", 40.0), result("none", 30.0, **FOG)])
-    where = "demo, msrvtt_p, captions ask for videos (t2v), gallery perturbed"
+    where = "demo, msrvtt_p, text-to-video (t2v), gallery perturbed"
     for name, scored in (("absolute robustness", gamma_a), ("relative robustness", gamma_r)):
         for line, clean in zip(content.tables[f"{where}: {name} of R@5"][2:], (80, 90), strict=True):
             cells = [scored(clean, clean - lost) for lost in (20, 50)]
@@ -369,7 +369,7 @@ def test_robustness_is_of_the_papers_metric_and_of_the_same_queries(tmp_path: Pa
     ]
     content = page_of(tmp_path, rows)
     tables = content.tables
-    gamma = tables["demo, msrvtt_p, captions ask for videos (t2v), gallery perturbed: relative robustness of R@5"]
+    gamma = tables["demo, msrvtt_p, text-to-video (t2v), gallery perturbed: relative robustness of R@5"]
     assert gamma[2][1][0] == "0.50"
     both = "demo, mm_robustness, both directions, videos perturbed: MMI of RSUM of both directions"
     assert both in tables
@@ -705,7 +705,7 @@ def test_every_choice_shows_something(tmp_path: Path) -> None:
     ]
     content = page_of(tmp_path, rows)
     assert f"R@1: plain, {V2T}, mlvp, unperturbed queries" in content.tables
-    assert "R@1: captions, captions ask for videos (t2v), unperturbed queries" in content.tables
+    assert "R@1: captions, text-to-video (t2v), unperturbed queries" in content.tables
     assert content.text.count("This dataset was not evaluated in this direction.") == 1
     shown = set(re.findall(r"\b(d\dq\d)\b", content.text.partition("<section")[2]))
     assert shown == {f"d{dataset}q{queries}" for dataset in range(3) for queries in range(2)}

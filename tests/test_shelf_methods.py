@@ -110,7 +110,7 @@ def test_the_page_has_a_row_of_it(copy: Path) -> None:
         "print(json.dumps(pages.Page(Path('page.html')).tables))"
     )
     tables = json.loads(shelves.run(copy, "-c", program))
-    unperturbed = tables["R@1: demo, videos ask for captions (v2t), unperturbed queries"]
+    unperturbed = tables["R@1: demo, video-to-text (v2t), unperturbed queries"]
     names = [line[0][0] for line in unperturbed[1:]]
     assert names == ["none", "READ", "Mean-centred <1>", "SAR"]
     costs = next(table for caption, table in tables.items() if "milliseconds" in caption)

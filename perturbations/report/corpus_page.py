@@ -188,7 +188,7 @@ def _tables(videos: Tally, names: Sequence[str]) -> list[dict[str, object]]:
             None,
         ),
         _measured(
-            "Length, of the clean clip's",
+            "Length, % of the clean clip",
             "Frames, in percent of the source's; means over clips.",
             videos,
             [name for name in names if _has_other_length(videos.of(name))],

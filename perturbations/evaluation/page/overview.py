@@ -100,7 +100,7 @@ def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list
         "retrieval",
     )
     caption = f"{dataset}, {baseline.title} (the model as it is): R@k by direction and perturbed side"
-    note = "The name of a row chooses it below. Perturbed: the mean over perturbations of each one's severities."
+    note = "Click a row's name to show its table. Perturbed: the mean over perturbations of each one's severities."
     table = PageTable(caption, data, ".1f", note, stacked=True, choices=choices, forms=tuple(FORMS))
     return [Group([table], views=views.of(dataset))]
 

@@ -15,9 +15,9 @@ from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
 
 DIRECTIONS = {
-    "v2t": "videos ask for captions (v2t)",
-    "t2v": "captions ask for videos (t2v)",
-    "composed": "clips and instructions ask for clips",
+    "v2t": "video-to-text (v2t)",
+    "t2v": "text-to-video (t2v)",
+    "composed": "clip and instruction to clip",
 }
 SIDES = {"query": "queries perturbed", "gallery": "gallery perturbed", "both": "both perturbed"}
 
