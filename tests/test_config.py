@@ -233,14 +233,15 @@ def test_a_message_is_short_whatever_the_file_holds(raw: dict[str, Any]) -> None
 
 
 def test_every_path_that_does_not_exist_is_told_by_its_key(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
+    for name in ("file", "not.txt"):
+        (tmp_path / name).touch()
     dataset = config.Dataset(adapter="msvd", annotations=tmp_path, videos=tmp_path / "file", ids=tmp_path / "no.txt")
     with pytest.raises(ConfigError) as caught:
         named_paths.check_paths("x", dataset)
     assert str(caught.value).split("\n")[1:] == [
         f"  datasets.x.annotations: no such file: {tmp_path}; it is a directory",
-        f"  datasets.x.ids: no such file: {tmp_path}/no.txt",
-        f"  datasets.x.videos: no such directory: {tmp_path}/file",
+        f"  datasets.x.ids: no such file: {tmp_path}/no.txt; did you mean not.txt?",
+        f"  datasets.x.videos: no such directory: {tmp_path}/file; it is a file",
     ]
     (tmp_path / "file").touch()
     named_paths.check_paths("x", config.Dataset(adapter="folder", annotations=tmp_path / "file", videos=tmp_path))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 
-from perturbations.base.errors import cut
+from perturbations.base.errors import cut, did_you_mean
 from perturbations.config import problems
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.problems import Problem
@@ -15,6 +16,8 @@ from perturbations.guides import registry as guides
 from perturbations.suites import registry
 
 _NOT_THERE = "config.yaml names what is not there"
+_MOST_LOOKED_AT = 1_000
+"""Of a folder's files."""
 
 
 def check_paths(name: str, dataset: Dataset, places: LinesOfKeys = NOWHERE) -> None:
@@ -23,12 +26,22 @@ def check_paths(name: str, dataset: Dataset, places: LinesOfKeys = NOWHERE) -> N
     for key in ("annotations", "ids"):
         path = getattr(dataset, key)
         if path is not None and not os.path.isfile(path):
-            kind = "; it is a directory" if os.path.isdir(path) else ""
+            kind = "; it is a directory" if os.path.isdir(path) else _near(path)
             missing.append(Problem(("datasets", name, key), f"no such file: {cut(str(path))}{kind}"))
     if dataset.videos is not None and not os.path.isdir(dataset.videos):
-        text = f"no such directory: {cut(str(dataset.videos))}"
+        kind = "; it is a file" if os.path.isfile(dataset.videos) else _near(dataset.videos)
+        text = f"no such directory: {cut(str(dataset.videos))}{kind}"
         missing.append(Problem(("datasets", name, "videos"), text))
     problems.raise_all(missing, _NOT_THERE, places)
+
+
+def _near(path: Path) -> str:
+    """The files of the same folder that a mistyped path may mean, as the end of a message."""
+    try:
+        with os.scandir(path.parent) as there:
+            return did_you_mean(path.name, [entry.name for entry in islice(there, _MOST_LOOKED_AT)])
+    except (OSError, ValueError):  # a path that no disk can hold
+        return ""
 
 
 def check_backend_files(config: Config) -> None:

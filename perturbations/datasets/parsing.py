@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 from perturbations.base import jsontext
-from perturbations.base.errors import AnnotationError, cut, short
+from perturbations.base.errors import AnnotationError, cut, did_you_mean, short
 from perturbations.datasets.listing import AnnotationPlace, Collector, raise_problems
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def check_header(path: Path, required: Iterable[str], header: Sequence[str | Non
     if missing := [column for column in required if column not in header]:
         raise AnnotationError(
             f"{path} has no column {', '.join(map(short, missing))}; its header is {short(list(header))}"
-            + _of_separator(header)
+            + (_of_separator(header) or did_you_mean(missing[0], [name for name in header if name]))
         )
     if repeated := [column for column in required if header.count(column) > 1]:
         raise AnnotationError(f"{path} has the column {short(repeated[0])} twice; its header is {short(list(header))}")
