@@ -6,7 +6,7 @@ from perturbations.base import wings
 from perturbations.cli import rules_captions, rules_clips, rules_manifests
 from perturbations.cli.arguments import Commands
 
-_TEXT = "what the workflow's rules call, one job each; nobody needs to type these"
+_TEXT = "called by the workflow's rules, one job each; not for typing"
 
 
 def add(commands: Commands) -> None:
