@@ -23,11 +23,11 @@ from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.engine import shards
 from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import QUARANTINE, VIDEOS, QuarantineRow, VideoRow
+from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS, QuarantineRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip
-from perturbations.plan import recipe
-from perturbations.report import corpus_page, index, previews
+from perturbations.plan import caption_recipes, recipe
+from perturbations.report import captions_page, corpus_page, index, previews
 from perturbations.suites import registry
 
 NAMES = ("gaussian_noise", "translate", "mpeg2", "sampling")  # translate changes the size, sampling the length
@@ -264,6 +264,42 @@ def test_a_large_corpus_is_shown_by_a_sample_that_fits(stored: Path, monkeypatch
     monkeypatch.setattr(previews, "_MOST_BYTES", size // 4)
     (few,) = previews.of_items(items, NAMES, root).values()
     assert {tuple(part.severity for part in strip.perturbed) for strip in few} == {(5,)}
+
+
+# --- perturbed captions -----------------------------------------------------------------------------------------------
+
+
+def test_captions_are_compared_word_by_word() -> None:
+    assert captions_page.compared("a red ball rolls", "a blue ball") == (
+        [("a", False), ("red", True), ("ball", False), ("rolls", True)],
+        [("a", False), ("blue", True), ("ball", False)],
+    )
+    assert captions_page.compared("", "new") == ([], [("new", True)])
+
+
+def test_the_page_of_captions_shows_a_sample_at_every_severity(tmp_path: Path) -> None:
+    path = tmp_path / "manifests" / "d" / "mm_robustness" / "captions.parquet"
+    rows = []
+    for severity in (1, 7):
+        wanted = caption_recipes.make(registry.get("mm_robustness/keyboard"), severity)
+        for number in range(60):
+            texts = {"source_text": f"ball {number}", "text": f"bsll {severity}", "changed": number % 4 == 0}
+            rows.append(clips.text_row(wanted, caption_id=f"{number:02d}", item_id="a", **texts))
+    files.write(path, TEXTS, rows, {"root": "../../..", "dataset": "d"})
+    assert main(["rule", "captions-page", str(path), "-o", str(path.with_suffix(".html"))]) == 0
+    text = path.with_suffix(".html").read_text(encoding="utf-8")
+    assert re.findall(r'data-severity="(\d)"><p[^>]*>(.*?)</p>', text) == [
+        (severity, f"severity {severity}: 25% of the captions change") for severity in "17"
+    ]
+    assert re.findall("<dt><del>ball (.*?)</del></dt>", text) == ["0", "10", "20", "30", "40", "50"] * 2
+    assert text.count("<ins>bsll 7</ins>") == 6
+    assert "mm_robustness/captions.html" in index.write(tmp_path).read_text(encoding="utf-8")
+
+
+def test_no_captions_are_a_page(tmp_path: Path) -> None:
+    files.write(tmp_path / "captions.parquet", TEXTS, [], {"root": ".", "dataset": "d"})
+    captions_page.write(tmp_path / "captions.parquet", tmp_path / "captions.html")
+    assert "<script" not in (tmp_path / "captions.html").read_text(encoding="utf-8")
 
 
 # --- in a browser ----------------------------------------------------------------------------------------------------

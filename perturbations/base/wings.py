@@ -57,6 +57,7 @@ class Wing:
         places: its kinds of files -> their paths with fields in braces, for `manifest.layout`.
         fields: the fields of these paths that are no plain names -> what they may hold, as a regular expression.
         corpus_files: those of its kinds of files that lie beside each corpus's manifests.
+        caption_files: those that lie beside each manifest of perturbed captions.
         section: the type of its section of `config.yaml`, whose key is the wing's name.
         complete: the raw configuration with what its section implies for others.
         commands: title of a section of `perturb --help` -> name of a command -> what declares it.
@@ -78,6 +79,7 @@ class Wing:
     places: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
     corpus_files: tuple[str, ...] = ()
+    caption_files: tuple[str, ...] = ()
     section: Callable[[], type[Strict]] | None = None
     complete: Callable[[object], object] = _same
     commands: Mapping[str, Mapping[str, Declare]] = field(default_factory=dict)

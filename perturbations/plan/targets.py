@@ -155,7 +155,8 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     sizes += _of_another_script(config, dataset, members)
     rejected = len(listed.read(config.at(layout.at("rejected_captions", dataset=dataset)), listed.RejectedItem))
     sizes[0] += f" ({rejected:,} listed captions cannot be used)" if rejected else ""
-    files = [layout.at(kind, dataset=dataset, suite=suite) for kind in ("texts", "text_statistics")]
+    kinds = ["texts", "text_statistics", *(kind for wing in wings.wings().values() for kind in wing.caption_files)]
+    files = [layout.at(kind, dataset=dataset, suite=suite) for kind in kinds]
     files += [layout.at(kind, dataset=dataset) for kind in ("captions_quarantine", "captions_checked")]
     return TargetWork(files, tuple(sizes))
 

@@ -26,7 +26,8 @@ _TARGETS = {"adaptation": "tta", "evaluation": "evaluate", "composed": "composed
 """The folder of a dataset's results -> what the name of their target begins with."""
 _NAMES = {
     layout.name("corpus_page"): "page",
-    layout.name("caption_page"): "page",
+    layout.name("caption_pairs"): "page",
+    layout.name("caption_page"): "statistics",
     layout.name("card"): "card",
     layout.name("preview"): "contact sheet",
     layout.name("quarantine"): "quarantined rows",

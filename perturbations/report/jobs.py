@@ -1,4 +1,4 @@
-"""The commands by which the workflow writes pages: corpus-page of a corpus, index of all that lies there."""
+"""The commands by which the workflow writes pages: of a corpus, of perturbed captions, and of all that lies there."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("videos", type=Path, help="a manifest of videos; quarantine.parquet beside it")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the page, .html")
 
+    text = "write the page of perturbed captions: before and after, by perturbation and severity"
+    parser = add_command(commands, "captions-page", _captions_page, text)
+    parser.add_argument("captions", type=Path, help="a manifest of perturbed captions")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the page, .html")
+
     text = "write manifests/index.html, which leads to every page, manifest and clip of this folder"
     add_command(commands, "index", _index, text)
 
@@ -23,6 +28,13 @@ def _corpus_page(options: argparse.Namespace) -> int:
     from perturbations.report import corpus_page
 
     corpus_page.write(options.videos, options.output)
+    return 0
+
+
+def _captions_page(options: argparse.Namespace) -> int:
+    from perturbations.report import captions_page
+
+    captions_page.write(options.captions, options.output)
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perturbations.base.wings import Wing
-from perturbations.report.layout import CORPUS_FILES, PLACES
+from perturbations.report.layout import CAPTION_FILES, CORPUS_FILES, PLACES
 
 if TYPE_CHECKING:
     from perturbations.cli.arguments import Commands
@@ -28,6 +28,7 @@ WING = Wing(
     rules=("report",),
     places=PLACES,
     corpus_files=CORPUS_FILES,
+    caption_files=CAPTION_FILES,
     commands={"use what a run made": {"preview": _preview}},
     declare_jobs=_jobs,
 )

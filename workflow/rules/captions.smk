@@ -131,7 +131,7 @@ rule texts_manifest:
         page=report(
             "<manifests>/{dataset}/{suite}/captions.md",
             category="{suite}",
-            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "captions, before and after"},
+            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "statistics of captions"},
         ),
     log:
         "<logs>/{dataset}/{suite}/captions/manifest.log",

@@ -54,6 +54,29 @@ rule corpus_page:
         command("perturb rule corpus-page {input.videos:q} --output {output:q} 2> {log:q}")
 
 
+rule captions_page:
+    input:
+        "<manifests>/{dataset}/{suite}/captions.parquet",
+    output:
+        report(
+            "<manifests>/{dataset}/{suite}/captions.html",
+            category="{suite}",
+            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "captions, before and after"},
+        ),
+    log:
+        "<logs>/{dataset}/{suite}/captions_page.log",
+    benchmark:
+        "<benchmarks>/{dataset}/{suite}/captions_page.tsv"
+    localrule: True
+    conda:
+        "../../envs/perturb.yaml"
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        command("perturb rule captions-page {input:q} --output {output:q} 2> {log:q}")
+
+
 rule main_object_preview:
     input:
         analyses="<manifests>/{dataset}/main_object.parquet",
