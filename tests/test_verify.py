@@ -25,7 +25,7 @@ from perturbations.base.errors import ManifestError, OutputError
 from perturbations.engine import render_clip
 from perturbations.engine.comparability import comparability
 from perturbations.manifest import files, layout
-from perturbations.manifest.kinds import MIXES, SOURCES, VIDEOS, VideoRow
+from perturbations.manifest.kinds import MIXES, SOURCES, TEXT_STATISTICS, VIDEOS, VideoRow
 from perturbations.plan import recipe
 from perturbations.suites import registry
 from perturbations.verify import clip_sets, derived, manifest_check, repair, run, strangers, undoing
@@ -60,8 +60,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         files.write(videos, VIDEOS, check.corrected, repair.metadata(looked_at, manifest, check.corrected))
     looked_at = verified_tree.read([root / "manifests"])
     for manifest in looked_at.chosen:
-        if manifest.kind == MIXES and (rows := derived.expected_rows(looked_at, manifest)) is not None:
-            files.write(manifest.path, MIXES, rows, manifest.about)
+        rows = derived.expected_rows(looked_at, manifest) if manifest.kind in (MIXES, TEXT_STATISTICS) else None
+        if rows is not None:
+            files.write(manifest.path, manifest.kind, rows, manifest.about)
     return root
 
 
