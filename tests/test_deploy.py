@@ -359,6 +359,7 @@ def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(
     for text in (
         *("2 clips with 3 captions", "2 left out", "'gone': missing", "'cut': clips/cut.mp4: the file ends early"),
         *("left out: 'extra.mp4'", "storage: high", "snakemake --cores 2 mlvp_my_study"),
+        "perturb preview clips/one.MP4",
     ):
         assert text in said, said
     monkeypatch.chdir("My Study")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ def look(folder: Path, videos: Path, captions: Path) -> OwnDataset:
     summary = [f"{len(usable):,} clips with {sum(usable.values()):,} captions", *_left_out(failed), cost]
     if matched.unlisted:
         summary.append(f"videos without a caption, which are left out: {_few(matched.unlisted)}")
+    summary.append(f"a first look, in seconds: perturb preview {shlex.quote(next(iter(usable)).path)}")
     section = {
         "adapter": "folder",
         "annotations": _from(folder, captions),
