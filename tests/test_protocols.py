@@ -135,8 +135,8 @@ def test_all_are_listed_by_paper(capsys: pytest.CaptureFixture[str], monkeypatch
     for command in (["list", "protocols", "hat_vtr_table_1"], ["list", "hat_vtr_table_1"]):
         assert main(command) == 0
         own = " ".join(capsys.readouterr().out.split())
-        assert own.startswith("hat_vtr_table_1 HAT-VTR (MLVP): v2t")
-        assert "needs pretrained (a CLIP model" in own
+        assert own.startswith("hat_vtr_table_1: HAT-VTR (MLVP) paper: hat_vtr")
+        assert re.search(r"needs: \{?pretrained: '?a CLIP model", own)
     assert main(["list", "protocols", "hat_vtr_table_99"]) == 1
 
 
