@@ -20,6 +20,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from perturbations.engine import clip_files
+
 RUNS = {
     # name: suite, videos; each is made at 5 severities
     "60,000 outputs: MLVP of 1,000 videos": ("mlvp", 1_000),
@@ -83,6 +85,25 @@ def measure_listing(clips: int, pixels: float) -> None:
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
             lists = [path.read_bytes().count(b"\n") for path in (folder / "work/d/shards").iterdir()]
             print(f"| {suite} of {clips:,} | {max(lists):,} | {jobs:,} | {seconds:.1f} | {peak:.2f} |", flush=True)
+
+
+_MEASURED = {
+    # of storage: CPU hours per 60,000 clips of MLVP on MSR-VTT, of 27 million pixels, and bytes per stored pixel
+    "high": (19, clip_files.BYTES_PER_PIXEL["high"]),
+    "compatible": (19, clip_files.BYTES_PER_PIXEL["compatible"]),
+    "frames": (7, clip_files.BYTES_PER_PIXEL["frames"]),
+    "recipe": (17, 0.0),
+}
+
+
+def print_sizes(clips: int, pixels: float, frame_pixels: int = 640 * 360) -> None:
+    """What MLVP of so many clips takes, by storage, from rates that were measured on MSR-VTT."""
+    made = clips * 60
+    print("\n| storage | CPU hours | TB of videos | files |\n|---|---|---|---|")
+    for name, (hours, per_pixel) in _MEASURED.items():
+        stored = 12 * frame_pixels if name == "frames" else pixels
+        cost, size = hours * made / 60_000 * pixels / 27e6, made * stored * per_pixel / 1e12
+        print(f"| {name} | {cost:,.0f} | {size:,.0f} | {made if per_pixel else 0:,} |")
 
 
 def make_everything(folder: Path, suite: str) -> None:
@@ -149,6 +170,7 @@ def main() -> None:
     parser.add_argument("--pixels", type=float, default=100e6, help="pixels of a clip, all of its frames")
     options = parser.parse_args()
     if options.clips:
+        print_sizes(options.clips, options.pixels)
         measure_listing(options.clips, options.pixels)
     elif options.everything:
         make_everything(Path(options.everything[1]), options.everything[0])

@@ -11,6 +11,8 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import kube_cluster
 import needs
@@ -25,7 +27,7 @@ from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
-from perturbations.plan import paths, recipe, sharding
+from perturbations.plan import paths, recipe, sharding, snakemake_inside
 from perturbations.plan.costs import Footage
 from perturbations.plan.listed import ListedClip
 from perturbations.store import fetching, packs
@@ -238,6 +240,59 @@ def test_lists_of_shards_that_are_no_more_are_not_merged(tmp_path: Path) -> None
         (folder / f"{shard}.jsonl").touch()
     store.remove_stale_lists(tmp_path, sharding.DatasetPlan(("s1",), {}, 1, 0), "demo")
     assert [path.name for path in folder.iterdir()] == ["s1.jsonl"]
+
+
+# --- what is known of objects -----------------------------------------------------------------------------------------
+
+
+class Stored:
+    """An object of a store that counts how often it is asked."""
+
+    asked: ClassVar[list[str]] = []
+    there: ClassVar[dict[str, float]] = {}
+
+    def __init__(self, query: str) -> None:
+        self.query = query
+
+    def exists(self) -> bool:
+        self.asked.append("exists")
+        return self.query in self.there
+
+    def mtime(self) -> float:
+        self.asked.append("mtime")
+        return self.there[self.query]
+
+    def size(self) -> int:
+        self.asked.append("size")
+        return 0
+
+    def store_object(self) -> None:
+        self.there[self.query] = self.there.get(self.query, 0.0) + 1
+
+    def remove(self) -> None:
+        del self.there[self.query]
+
+
+def test_a_store_is_asked_once_until_an_object_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = [0.0]
+    monkeypatch.setattr(snakemake_inside.time, "monotonic", lambda: moment[0])
+    registry = SimpleNamespace(default_storage_provider=SimpleNamespace(object=Stored))
+    snakemake_inside.remember_objects(SimpleNamespace(storage_registry=registry), "s3://a/b")
+    one, again, other = Stored("one"), Stored("one"), Stored("other")
+    assert not one.exists()
+    one.store_object()
+    assert [one.exists(), again.exists(), other.exists()] == [True, True, False]
+    assert [one.mtime(), again.mtime(), one.size(), again.size()] == [1, 1, 0, 0]
+    assert Stored.asked == ["exists", "exists", "exists", "mtime", "size"]
+    one.store_object()
+    assert again.mtime() == 2
+    one.remove()
+    assert not again.exists()
+    one.store_object()
+    assert one.mtime() == 1
+    Stored.there["one"] = 7  # by another machine
+    moment[0] = 11
+    assert one.mtime() == 7
 
 
 # --- fetching ---------------------------------------------------------------------------------------------------------

@@ -141,9 +141,9 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
         missing: list[Rejected] = []
     else:
         videos_found, missing = items.locate(dataset, listing)
+        here = config.at("")
         located = [
-            _clip(video.item, split, workplace.from_there(video.path, config.at("")), video.bytes)
-            for video in videos_found
+            _clip(video.item, split, workplace.from_there(video.path, here), video.bytes) for video in videos_found
         ]
     folder = config.at(root)
     survey = costs.Survey(located, seed=config.seed)

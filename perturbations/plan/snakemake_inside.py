@@ -6,7 +6,9 @@ break nothing outside of this file. `workflow` and `rules` are the names that Sn
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -119,6 +121,48 @@ def store_prefix(workflow: Any) -> str | None:
 def local_copy(workflow: Any, address: str) -> Path:
     """Where Snakemake keeps the copy of an object of the store."""
     return Path(workflow.storage_registry.default_storage_provider.object(address).local_path())
+
+
+_REMEMBERED_S = 10.0
+
+
+def remember_objects(workflow: Any, address: str) -> None:
+    """Ask the store for what is known of an object not more than once in some seconds: Snakemake asks dozens of times.
+
+    Only of objects that are there; what this process stores or removes is asked again. A job on another machine, which
+    may replace an object, takes longer to start. `address` is of any object.
+    """
+    kind = type(workflow.storage_registry.default_storage_provider.object(address))
+    known: dict[tuple[str, str], tuple[float, Any]] = {}
+
+    def remembering(name: str, ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def remembered(item: Any) -> Any:
+            moment, answer = known.get((name, item.query), (-math.inf, None))
+            if time.monotonic() - moment > _REMEMBERED_S:
+                answer = ask(item)
+                if answer is not False:
+                    known[name, item.query] = time.monotonic(), answer
+            return answer
+
+        return remembered
+
+    def changing(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def changed(item: Any) -> Any:
+            try:
+                return change(item)
+            finally:
+                for name in _ASKED:
+                    known.pop((name, item.query), None)
+
+        return changed
+
+    for name in _ASKED:
+        setattr(kind, name, remembering(name, getattr(kind, name)))
+    for name in ("store_object", "remove"):
+        setattr(kind, name, changing(getattr(kind, name)))
+
+
+_ASKED = ("exists", "mtime", "size")
 
 
 def send(workflow: Any, file: Path) -> None:

@@ -98,8 +98,10 @@ def from_there(path: Path, place: Path) -> Path:
 
     So manifests hold after the folder was moved. Other paths stay, and so do all where `place` is a link.
     """
+    if not place.parts or place.is_absolute():
+        return path
     here = Path.cwd()
-    if not place.parts or place.is_absolute() or not path.is_relative_to(here) or _leads_elsewhere(here, place):
+    if not path.is_relative_to(here) or _leads_elsewhere(here, place):
         return path
     return Path(os.path.relpath(path, place))
 

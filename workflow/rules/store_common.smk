@@ -9,6 +9,7 @@ if IN_STORE:
             "A module's `prefix` and --default-storage-provider: give the folder in the storage's prefix."
         )
     STORE_PREFIX = planned(store.prefix, snakemake_inside.store_prefix(workflow))
+    snakemake_inside.remember_objects(workflow, f"{STORE_PREFIX}/work")
     WORKPLACE = snakemake_inside.local_copy(workflow, f"{STORE_PREFIX}/work").parent
     planned(store.prepare, WORKPLACE)
     shell.prefix(COMMAND_PATH + store.shell_prefix(WORKPLACE))
