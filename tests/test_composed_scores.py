@@ -21,7 +21,7 @@ from perturbations.composed.gallery_sets import gallery
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.composed.strategies import Packed, Score, ScoredModel, evaluate, settings
 from perturbations.config import file as config_file
-from perturbations.evaluation import stored_features
+from perturbations.evaluation import evidence, stored_features
 from perturbations.plan import items
 
 POOL = tuple(PoolClip(clip_id=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
@@ -167,6 +167,23 @@ def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_
     assert "reads@local_full" in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_the_first_clips_of_each_query_are_kept(files: dict[str, str], tmp_path: Path) -> None:
+    wanted = [*settings([READS], strategies=["text"], words=["instruction"])]
+    *_, score = evaluate(SPLIT, [READS], wanted, ["local_full"], top_k=2)
+    own = evidence.read(score.first[0] or "")
+    assert own[0] == ("v_10_18", 1)
+    assert len(own) == 2
+    assert (
+        called(files, "--split", "SPLIT", "--galleries", "global_rows", "--words", "instruction", "--top-k", "3") == 0
+    )
+    ranks = read_manifest(tmp_path / "out/ranks.parquet")
+    assert len(ranks) == 3 * ranks["method"].nunique()
+    for retrieved in ranks["retrieved"]:
+        first = [score for _, score in evidence.read(retrieved)]
+        assert first == sorted(first, reverse=True)
+        assert len(first) == 3
+
+
 def test_perturbed_queries_are_scored_from_folders(files: dict[str, str], tmp_path: Path) -> None:
     for folder, name, ids, rows in (
         ("texts", "mm_robustness/ocr/2", ["000000", "000001"], EYE[[1, 2]]),
@@ -266,6 +283,7 @@ def test_webvid_covr_retrieves_from_the_targets_without_the_querys_video(
     [
         ([], "--direction composed needs --split"),
         (["--split", "SPLIT", "--relevant", "PAIRS"], "needs --split, which says what answers a query, and no --rele"),
+        (["--split", "SPLIT", "--choices", "PAIRS"], "and no --relevant or --choices"),
         (["--split", "SPLIT", "--galleries", "local"], "no gallery 'local'; choose of global_rows"),
         (["--split", "SPLIT", "--words", "tfcvr"], "--words tfcvr: some queries have none; the annotations have"),
         (["--split", "SPLIT", "--first-stage", "alone"], "give a name of its own, a file of clips, and perhaps one"),

@@ -269,7 +269,8 @@ def test_clean_queries_need_no_parts_and_mixed_ones_the_mixed_manifests() -> Non
     inputs = inputs_of(settings, ("v2t", "query", "mlvp", "mixed"))
     assert inputs["clips"] == []
     folder = "manifests/tiny/mlvp"
-    assert inputs["mixes"] == [f"{folder}/mixed_severity.parquet", f"{folder}/mixed_types.parquet"]
+    # Of `released`, a job draws each batch's share from the videos.
+    assert inputs["mixes"] == [f"{folder}/mixed_severity.parquet", f"{folder}/videos.parquet"]
     settings = evaluated(suites=["mlvp"], mixes=["mixed_types", "mixed_severity"], seeds=[7])
     of_seed = inputs_of(settings, ("v2t", "query", "mlvp", "mixed"), "none-seed7")
     assert of_seed["mixes"] == [f"{folder}/videos.parquet"]

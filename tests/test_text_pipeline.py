@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import clips
+import needs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -105,15 +106,28 @@ def test_perplexity_is_of_the_tokens_of_a_local_model(tmp_path: Path) -> None:
         ("typos", 1, 2, 365.0, 0.5, 30.0),
         ("tense", 1, 2, 650.0, 1.0, None),
     ]
+
+
+@needs.wings("evaluation")
+def test_the_command_measures_perplexity(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    folder = pytest.importorskip("tiny_models").language_model(tmp_path / "tiny")
+    model = language_model.load(str(folder))
+    recipes = [caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1) for name in ("typos", "tense")]
+    rows = [
+        clips.text_row(wanted, caption_id=f"c{number}", source_text=f"s{number}", text=text)
+        for wanted in recipes
+        for number, text in enumerate((f"{wanted.perturbation} one", "", "loud"))
+    ]
     files.write(tmp_path / "captions.parquet", TEXTS, rows)
-    command = ["perplexity", str(tmp_path / "captions.parquet"), "--pretrained", str(folder)]
-    assert main([*command, "-o", str(tmp_path / "p.csv")]) == 0
-    with (tmp_path / "p.csv").open(newline="") as file:
+    command = ["encode", str(tmp_path / "captions.parquet"), "--perplexity", "-o", str(tmp_path), "--pretrained"]
+    assert main([*command, str(folder)]) == 0
+    with (tmp_path / "perplexity.csv").open(newline="") as file:
         lines = [*csv.DictReader(file)]
     assert [line["perturbation"] for line in lines] == ["original", "tense", "typos"]
     assert lines[0]["model"] == model.source
     assert float(lines[2]["mean"]) == pytest.approx(np.mean([model.perplexity(text) for text in ("typos one", "loud")]))
-    assert main([*command[:-1], str(tmp_path / "nothing"), "-o", str(tmp_path / "q.csv")]) == 1
+    assert main([*command, str(tmp_path / "nothing")]) == 1
 
 
 # --- rows and keys ----------------------------------------------------------------------------------------------------

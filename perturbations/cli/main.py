@@ -26,10 +26,7 @@ def _sections() -> Mapping[str, Mapping[str, wings.Declare]]:
         "start": {"init": _of_module("people_init"), "list": _of_module("people_list")},
         "perturb one video": {"video": _of_module("people_clips")},
         "before, during and after a run": {},
-        "use what a run made": {
-            **dict.fromkeys(("export", "regenerate"), _of_module("people_export")),
-            "perplexity": _of_module("people_captions"),
-        },
+        "use what a run made": dict.fromkeys(("export", "regenerate"), _of_module("people_export")),
     }
     for wing in wings.wings().values():
         for title, commands in wing.commands.items():

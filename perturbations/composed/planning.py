@@ -193,6 +193,7 @@ class ComposedSettings(Record):
     scenarios: tuple[ComposedScenario, ...]
     model_key: str
     setting: str
+    top_k: int | None = None
 
 
 _WAYS = {"frames", "galleries", "deduplicate", "strategies", "words", "average", "shortlist", "first_stage"}
@@ -210,6 +211,7 @@ def settings(config: configuration.Config, dataset: str, job: ComposedJob, files
         adapter=config.datasets[dataset].adapter,
         model_key=evaluation.model_key(config),
         setting=evaluation.setting(config),
+        top_k=config.evaluation.top_k,
     ).text
 
 

@@ -114,6 +114,7 @@ def evaluate(
                 first_stage=settings.first_stage,
                 deduplicate=settings.deduplicate,
                 shortlist=settings.shortlist,
+                top_k=settings.top_k,
             ),
             keys={settings.model: settings.model_key},
             shared={
@@ -150,6 +151,7 @@ class Ways:
     first_stage: Sequence[Half] = ("visual",)
     deduplicate: bool = False
     shortlist: int = SHORTLIST
+    top_k: int | None = None
 
 
 def scenario_rows(
@@ -192,6 +194,7 @@ def scenario_rows(
         ways.galleries,
         deduplicate=ways.deduplicate,
         shortlist=ways.shortlist,
+        top_k=ways.top_k,
     )
     columns = {**shared, **_columns(scenario), "direction": "composed", "seed": 0, "order": LISTED, "continual": False}
     columns["parameters"] = canonical({name: how[name] for name in ("frames", "deduplicate", "shortlist")})
@@ -206,10 +209,12 @@ def scenario_rows(
             own["label"] = score.setting.method
             places = np.where(score.places == NOT_RETRIEVED, behind, score.places)
             rows.append(_row(score, own, how, listed, places[score.counted]))
-            ids = (query.query_id for query in split.queries)
+            ids = [query.query_id for query in split.queries]
             ranks += [
-                row_from(RANKS, {**own, "query_id": query, "rank": int(place)})
-                for query, place, counted in zip(ids, places, score.counted, strict=True)
+                row_from(RANKS, {**own, "query_id": query, "rank": int(place), "retrieved": first})
+                for query, place, first, counted in zip(
+                    ids, places, score.first or [None] * len(ids), score.counted, strict=True
+                )
                 if counted
             ]
         elif scenario.perturbed == "nothing":

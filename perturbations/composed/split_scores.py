@@ -36,8 +36,10 @@ def score(options: argparse.Namespace) -> int:
 
     Raises `AnnotationError` for features that are missing or do not fit, `ConfigError` for unknown names.
     """
-    if options.split is None or options.relevant is not None:
-        raise ConfigError("--direction composed needs --split, which says what answers a query, and no --relevant")
+    if options.split is None or options.relevant is not None or options.choices is not None:
+        raise ConfigError(
+            "--direction composed needs --split, which says what answers a query, and no --relevant or --choices"
+        )
     path: Path = options.split
     split = manifests.read(path)[0] if path.is_dir() else sources.of_file(path)
     for comparison in compared(split):
@@ -150,6 +152,7 @@ def _scored(
                 words=words,
                 deduplicate=wanted.deduplicate,
                 shortlist=wanted.shortlist,
+                top_k=wanted.top_k,
             ),
             keys={entry.name: entry.name for entry in scored},
             shared={

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from perturbations.base.errors import ConfigError
 from perturbations.composed.gallery_sets import gallery, targets_in
 from perturbations.composed.modifications import Split
+from perturbations.evaluation import evidence
 from perturbations.retrieval.composed import (
     AVERAGES,
     FEWEST,
@@ -31,6 +32,7 @@ from perturbations.retrieval.composed import (
     chance,
     composed_places,
 )
+from perturbations.retrieval.metrics import first_places
 
 _Floats = NDArray[np.float32]
 
@@ -119,6 +121,7 @@ class Score:
         mean_size: clips in the galleries of the counted queries.
         places: of each query's best target, as `composed_places` gives them; of random orders empty.
         chances: of random orders: R@k in percent by k; else empty.
+        first: what each query retrieved first, as `evidence.written` writes it; empty where nobody keeps it.
     """
 
     setting: ScoredSetting | None
@@ -127,6 +130,7 @@ class Score:
     mean_size: float
     places: NDArray[np.int64]
     chances: Mapping[int, float] = field(default_factory=dict)
+    first: Sequence[str | None] = ()
 
 
 class Packed(Sequence[NDArray[np.int64]]):
@@ -203,6 +207,7 @@ def evaluate(
     *,
     deduplicate: bool = False,
     shortlist: int = SHORTLIST,
+    top_k: int | None = None,
 ) -> Iterator[Score]:
     """The result of every setting in every gallery, beside random orders; scores are computed once per setting.
 
@@ -214,6 +219,7 @@ def evaluate(
             in those `_AS_RELEASED`, as in the authors' code, and is left out of the others.
         deduplicate: leave out distractors that show the query's or a target's moment.
         shortlist: how many clips the first of two stages keeps.
+        top_k: how many clips that a query retrieved first are kept; None: nothing is.
 
     Raises `ConfigError` for features of another number of rows, and ValueError for an unknown gallery.
     """
@@ -232,11 +238,14 @@ def evaluate(
         counted[name] = (members.sizes >= FEWEST) & ((present > 0) | (name in _AS_RELEASED))
         yield _random(name, counted[name], members.sizes, present)
     for setting in wanted:
-        places = _places(split, by_name, setting, candidates, targets, shortlist)
+        first = {name: _First(split, top_k) for name in candidates}
+        places = _places(split, by_name, setting, candidates, targets, shortlist, first if top_k else {})
         for name, members in candidates.items():
             own = counted[name]
             mean = float(members.sizes[own].mean()) if own.any() else float("nan")
-            yield Score(setting=setting, gallery=name, counted=own, mean_size=mean, places=places[name])
+            yield Score(
+                setting=setting, gallery=name, counted=own, mean_size=mean, places=places[name], first=first[name].kept
+            )
 
 
 def _random(name: str, counted: NDArray[np.bool_], sizes: NDArray[np.int64], present: NDArray[np.int64]) -> Score:
@@ -252,6 +261,22 @@ def _random(name: str, counted: NDArray[np.bool_], sizes: NDArray[np.int64], pre
     )
 
 
+class _First:
+    """What each query retrieved first in a gallery, if anything is kept."""
+
+    def __init__(self, split: Split, top_k: int | None) -> None:
+        self._split = split
+        self._top_k = top_k
+        self.kept: list[str | None] = [None] * len(split.queries) if top_k else []
+
+    def keep(self, query: int, rows: NDArray[np.int64], scores: _Floats) -> None:
+        """Keep the clips of the highest scores."""
+        assert self._top_k is not None
+        best = first_places(scores[None], self._top_k)[0]
+        names = [self._split.pool[row].clip_id for row in rows[best]]
+        (self.kept[query],) = evidence.written(scores[None, best], names, self._top_k)
+
+
 def _places(
     split: Split,
     models: Mapping[str, ScoredModel],
@@ -259,9 +284,10 @@ def _places(
     galleries: Mapping[str, Packed],
     targets: Sequence[Sequence[int]],
     shortlist: int,
+    first: Mapping[str, _First],
 ) -> dict[str, NDArray[np.int64]]:
     model = models[setting.model]
-    first = models[setting.shortlist_model or setting.model]
+    filtering = models[setting.shortlist_model or setting.model]
     return composed_places(
         setting.strategy,
         galleries,
@@ -272,10 +298,11 @@ def _places(
         similarities=model.similarities,
         average=setting.average or "released",
         shortlist=shortlist,
-        filter_gallery=first.clips,
-        filter_visual=first.visual(split) if setting.shortlist_strategy in ("visual", "average") else None,
-        filter_text=first.texts.get(setting.words),
+        filter_gallery=filtering.clips,
+        filter_visual=filtering.visual(split) if setting.shortlist_strategy in ("visual", "average") else None,
+        filter_text=filtering.texts.get(setting.words),
         filter_strategy=setting.shortlist_strategy or "visual",
+        kept=(lambda name, *retrieved: first[name].keep(*retrieved)) if first else None,
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -104,6 +106,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("--num-frames", type=positive, default=12, help="per clip, evenly spread; default: 12")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--reader", choices=READERS, default="pyav", help="what decodes clips; it changes no result")
+    parser.add_argument(
+        "--perplexity",
+        action="store_true",
+        help="of perturbed captions, instead of features: how improbable they are to a causal language model",
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, help="the folder, of `clips` and `captions`")
 
 
@@ -163,8 +170,31 @@ def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], pro
     page.write(folder / layout.name("results_page"), results=[results], ranks=[results.with_name(layout.name("ranks"))])
 
 
+def _perplexity(options: argparse.Namespace) -> int:
+    """Write `perplexity.csv`: a line per perturbation and severity, and one of the originals."""
+    from perturbations.base import storage
+    from perturbations.captions import perplexity
+    from perturbations.manifest import sets
+    from perturbations.manifest.kinds import TEXTS
+    from perturbations.models import language_model
+
+    rows = [row for path in options.manifests for row in sets.read_part(path, TEXTS)]
+    model = language_model.load(options.pretrained, revision=options.revision, device=options.device)
+    content = io.StringIO()
+    table = csv.writer(content, lineterminator="\n")
+    table.writerow(["model", *perplexity.PerplexityRow._fields])
+    for row in perplexity.of_rows(rows, model.perplexity):
+        table.writerow([model.source, *row])
+        left = "" if row.mean_below is None else f", {row.mean_below:.1f} without"
+        print(shown.line(f"{row.perturbation} {row.severity}: {row.mean:.1f}; {row.above:.1%} above 500{left}"))
+    storage.write_text(options.output / "perplexity.csv", content.getvalue())
+    return 0
+
+
 def _encode(options: argparse.Namespace) -> int:
     need_models()
+    if options.perplexity:
+        return _perplexity(options)
     from perturbations.evaluation import backbone, feature_files
 
     settings: ModelSettings = {

@@ -6,7 +6,7 @@ among those near the query, and the ways to use the two halves of a query.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, cast
 
 import numpy as np
@@ -51,6 +51,7 @@ def composed_places(
     filter_visual: Scores2D | None = None,
     filter_text: Scores2D | None = None,
     filter_strategy: Half = "visual",
+    kept: Callable[[str, int, NDArray[np.int64], NDArray[np.float32]], None] | None = None,
 ) -> dict[str, NDArray[np.int64]]:
     """The place of each query's best target among its candidates, int64 (queries,), by gallery.
 
@@ -74,6 +75,7 @@ def composed_places(
         filter_gallery, filter_visual, filter_text: the first stage's features, where another model makes the
             shortlist; default: those of the second stage.
         filter_strategy: which half of the query the first stage compares.
+        kept: is called with a gallery's name, a query's place, its ranked candidates and their scores.
 
     Scores are float32, as the released code computes them. Ties are broken against the model.
     Raises ValueError for an unknown strategy, missing features, values that are not finite, positions outside of the
@@ -116,6 +118,8 @@ def composed_places(
             if by_filter is not None:
                 positions = _shortlisted(positions, by_filter, is_target, shortlist)
             places[name][query] = _place(scores[positions], is_target[positions])
+            if kept is not None:
+                kept(name, query, positions, scores[positions])
     return places
 
 
