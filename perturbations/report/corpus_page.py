@@ -72,7 +72,7 @@ def _links(path: Path, quarantine: Path, output: Path, about: Mapping[str, objec
     """The page of all pages, and the files beside the manifest, which the same run makes."""
     there = {
         "all corpora and results": locations.root_of(path, about) / layout.at("index"),
-        "card": path.with_name(layout.name("card")),
+        "card (Markdown)": path.with_name(layout.name("card")),
         "contact sheet": path.with_name(layout.name("preview")),
         "rows (Parquet)": path,
         "quarantined rows (Parquet)": quarantine,
@@ -97,7 +97,9 @@ def _title(videos: Tally, about: Mapping[str, object]) -> str:
 
 def _facts(path: Path, videos: Tally, about: Mapping[str, object]) -> list[str]:
     listed = sets.read_listed(path)
-    facts = [f"{listed.sentence('clips')}."] if listed else []
+    suite = str(about.get("suite") or (videos.first.suite if videos.first else ""))
+    facts = [f"After {registry.suite(suite).reference}."] if suite in registry.suites() else []
+    facts += [f"{listed.sentence('clips')}."] if listed else []
     if videos.first is not None:
         rows = videos.distinct.values()
         variants = ", ".join(sorted({str(row.variant) for row in rows}))

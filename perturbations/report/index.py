@@ -28,7 +28,7 @@ _NAMES = {
     layout.name("corpus_page"): "page",
     layout.name("caption_pairs"): "page",
     layout.name("caption_page"): "statistics",
-    layout.name("card"): "card",
+    layout.name("card"): "card (Markdown)",
     layout.name("preview"): "contact sheet",
     layout.name("quarantine"): "quarantined rows",
 }
