@@ -207,7 +207,7 @@ def expected(cell: Published, rows: list[Row]) -> float:
 
 @pytest.mark.parametrize("name", [name for name, own in registry.protocols().items() if own.tables])
 def test_complete_results_reach_each_cell_once_with_the_mean_of_its_scenarios(name: str) -> None:
-    reachable = ["shown", "needs features", "needs images"]
+    reachable = ["shown", "needs features"]
     for adapter in registry.protocol(name).datasets:
         rows, table = results(name, adapter), cells(name)
         known = table[(table["dataset"] == adapter) & table["status"].isin(reachable)]
@@ -283,7 +283,7 @@ def test_every_cell_has_a_status_and_every_shown_one_a_preset() -> None:
     table = cells()
     assert len(table) == 10_275
     assert list(cells("hat_vtr_figures").columns) == list(table.columns)
-    statuses = {"shown", "needs weights", "needs features", "needs images", "needs GPU", "impossible"}
+    statuses = {"shown", "needs weights", "needs features", "needs GPU", "impossible"}
     assert {*table["status"]} == statuses
     assert table["reason"].str.len().min() > 0
     shown = table[(table["status"] == "shown") & (table["note"].str.startswith("of captions") == False)]  # noqa: E712

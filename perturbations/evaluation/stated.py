@@ -15,11 +15,11 @@ from typing import Any, Literal, NamedTuple
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
 
-CellStatus = Literal["shown", "needs weights", "needs features", "needs images", "needs GPU", "impossible"]
+CellStatus = Literal["shown", "needs weights", "needs features", "needs GPU", "impossible"]
 """Whether results of a preset reach a published cell, and what is lacking where they cannot.
 
 "needs features": the model is none that the workflow loads, and `perturb score` takes its features. "needs weights":
-no backbone loads the model, which would have to adapt. "needs images": no adapter reads the dataset.
+no backbone loads the model, which would have to adapt.
 """
 
 DATASET = "dataset"

@@ -58,6 +58,9 @@ SPLITS: Final[Mapping[str, Mapping[int, SplitHashes]]] = MappingProxyType(
         },
         "egocvr": {2_295: SplitHashes()},
         "webvid_covr": {2_556: SplitHashes()},
+        # Pictures ask in one direction, and their five captions in the other.
+        "flickr30k": {1_000: SplitHashes(), 5_000: SplitHashes()},
+        "coco": {5_000: SplitHashes(), 25_000: SplitHashes()},
     }
 )
 """The published splits, by adapter and number of queries. YouCook2-P prints 3,305; its own totals give 3,350."""

@@ -12,7 +12,7 @@ def cells(protocol: str | None = None) -> pd.DataFrame:
     """The published cells with what became of each: those of a protocol's tables, or all 10,275.
 
     The columns are those of `perturbations.suites.published.Published`, then `status` and `reason`. "shown": complete
-    results of the table's preset show the cell once on their page. "needs ...": weights, features, images or a GPU are
+    results of the table's preset show the cell once on their page. "needs ...": weights, features or a GPU are
     lacking, and `reason` says of what. "impossible": no results of this package can have it.
 
     Raises `ConfigError` for a protocol that there is not.

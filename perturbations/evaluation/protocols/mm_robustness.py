@@ -1,7 +1,8 @@
 """MM-Robustness (Qiu et al.): Sec. 5. One modality is perturbed in whole, and both directions are measured.
 
 So it is the query in one direction and the gallery in the other. RSUM is the sum of R@1, 5 and 10 of both directions,
-0 to 600; MMI is of that sum, of the plain mean over perturbations. The tables are of images; here clips stand for them.
+0 to 600; MMI is of that sum, of the plain mean over perturbations. Pictures are clips of one frame, so i2t
+is v2t, and t2i is t2v.
 """
 
 from __future__ import annotations
@@ -9,15 +10,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perturbations.evaluation.protocols.registry import EvaluationProtocol, PaperProtocols
-from perturbations.evaluation.stated import CLEAN, StatedCell, StatedKey, StatedModel, StatedPart, named, runs_of
+from perturbations.evaluation.stated import (
+    CLEAN,
+    StatedCell,
+    StatedKey,
+    StatedModel,
+    StatedPart,
+    named,
+    needs_features,
+    runs_of,
+)
 from perturbations.suites.published import Published
 
 _SEVERITIES = {"character": [3, 4, 5, 6, 7], "word": [3, 4, 5, 6, 7], "sentence": [1]}
 """The paper's five levels, 0.15 to 0.35, are severities 3 to 7 of the suite."""
 
-_NEEDS = {"pretrained": "CLIP, BLIP, ALBEF or TCL weights; a dual encoder alone can be run here"}
+_NEEDS = {"pretrained": "CLIP weights; ALBEF, BLIP and TCL enter by `perturb score`"}
 _UNSTATED = (
-    "images (Flickr30K, COCO; five captions each): the first frames of clips are no substitute",
+    "resolution, prompts, and how ALBEF, BLIP and TCL re-rank",
+    "which captions of COCO's pictures with more than five: here the first five",
     "the fidelity gate's threshold, and whether rejected captions shrink N",
 )
 
@@ -35,6 +46,7 @@ def _protocol(tables: Sequence[str], what: str, **kept: object) -> EvaluationPro
             "sides": ["query", "gallery"],
             "suites": ["mm_robustness"],
             "methods": ["none"],
+            "num_frames": 1,
             **({"severities": [1, 2, 3, 4, 5]} if what == "images" else {"severities": _SEVERITIES}),
         },
         suites={"mm_robustness": {"variant": "released", **kept}},
@@ -43,13 +55,12 @@ def _protocol(tables: Sequence[str], what: str, **kept: object) -> EvaluationPro
     )
 
 
-_IMAGES = "no adapter reads Flickr30K or COCO"
 _SETTINGS = {"zero-shot": "qgs_zero_shot", "fine-tuned": "qs"}
 _DIRECTIONS = {"i2t": ("v2t",), "t2i": ("t2v",), "i2t+t2i": ("v2t", "t2v")}
 
 
 def stated(cell: Published) -> StatedCell:
-    """What a cell states (Sec. 5.5 and 5.6): images stand where this package has videos.
+    """What a cell states (Sec. 5.5 and 5.6), with pictures as clips of one frame.
 
     The modality that is perturbed is the query in one direction and the gallery in the other.
     """
@@ -65,7 +76,7 @@ def stated(cell: Published) -> StatedCell:
     pooling = "clip4clip" if cell.model == "CLIP" else ""
     model = StatedModel(name=f"{cell.model} {cell.setting}", pooling=pooling, setting=_SETTINGS[cell.setting])
     key = StatedKey(dataset=cell.dataset, parts=parts, metric=cell.metric, of="rsum", model=model)
-    return StatedCell(status="needs images", reason=_IMAGES, key=key)
+    return StatedCell(status="shown", reason="", key=key) if pooling else needs_features(key)
 
 
 PROTOCOLS = PaperProtocols(
