@@ -75,7 +75,7 @@ def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Seq
         distribution += [*parts, described]
     if videos:
         what = "The videos, which `file_name` names; the column `sha256` has the hash of each."
-        distribution.append(_file_set("videos", what, "video/mp4", videos))
+        distribution.append(_file_set("videos", what, "image/*" if about.has_pictures else "video/mp4", videos))
     described = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",

@@ -47,7 +47,7 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
         **({"language": [about.language]} if about.language else {}),
         "size_categories": [about.size],
         "task_categories": list(TASKS),
-        "tags": list(TAGS),
+        "tags": [_in_words(tag, about) for tag in TAGS],
         **_gate(about),
         "configs": [
             {
@@ -76,7 +76,7 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
         "",
         f"# {shown.name(about.title)}",
         "",
-        *(line for paragraph in paragraphs for line in (paragraph, "")),
+        *(line for paragraph in paragraphs for line in (_in_words(paragraph, about), "")),
         f"{counted} Exported by perturbations {__version__}. {licensed}The licence of the clips is that of the dataset "
         f"that they were made from, {shown.name(about.origin)}; check it before you publish them.",
         *(
@@ -87,6 +87,16 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
         *_body(about.manifest.with_name(layout.name("card"))),
     ]
     storage.write_text_if_changed(about.request.output / layout.name("card"), "\n".join(lines) + "\n")
+
+
+_OF_PICTURES = {"Video clips": "Pictures", "video clips": "pictures", "mp4": "png", "video": "image"}
+
+
+def _in_words(text: str, about: Publication) -> str:
+    """What is said of videos, said of pictures where the clips are pictures."""
+    for of_videos, of_pictures in _OF_PICTURES.items() if about.has_pictures else ():
+        text = text.replace(of_videos, of_pictures)
+    return text
 
 
 def _license(name: str) -> dict[str, str]:

@@ -46,13 +46,15 @@ def _task(described: dict[str, Any], path: str, revision: str) -> Any:
     from mteb.abstasks.retrieval import AbsTaskRetrieval
     from mteb.abstasks.task_metadata import TaskMetadata
 
+    category = described["category"]
+    medium = "video" if "v" in category else "image"
     metadata = TaskMetadata(
         name=described["name"],
         description=described["description"],
         dataset={"path": path, "revision": revision},
         type="Any2AnyRetrieval",
-        category=described["category"],
-        modalities=["video"] if described["category"] == "v2v" else ["video", "text"],
+        category=category,
+        modalities=[medium, "text"] if "t" in category.replace("2", "") else [medium],
         prompt={"query": described["prompt"]},
         eval_splits=["test"],
         eval_langs={subset: [described["language"]] for subset in described["subsets"]},

@@ -10,7 +10,7 @@ from typing import Any
 from perturbations import __version__
 from perturbations.base import sums
 from perturbations.datasets import registry as datasets
-from perturbations.exports.writing import export_layout, export_rows
+from perturbations.exports.writing import export_layout, export_rows, videofiles
 from perturbations.exports.writing.export_rows import ExportedCorpus, ExportedTexts
 from perturbations.exports.writing.requests import Request
 from perturbations.manifest import locations, roots
@@ -33,6 +33,7 @@ class Publication:
         makers: the suites that its clips or captions were perturbed by, with their papers; none where all are clean.
         comparability: whether results on it are comparable with published ones, in one sentence; empty if not known.
         has_videos: whether clips are in it.
+        has_pictures: whether the clips are pictures.
         rows: the number of its clips, captions or pairs.
         left_out: the number of rows that are not in it, which `left_out.csv` lists.
         rejected: the number of captions that the fidelity gate rejected.
@@ -48,6 +49,7 @@ class Publication:
     makers: tuple[str, ...]
     comparability: str
     has_videos: bool
+    has_pictures: bool
     rows: int
     left_out: int
     rejected: int
@@ -127,6 +129,7 @@ def of(
 ) -> Publication:
     """What an export is: `rows` is the number of its clips, captions or pairs, `left_out` the rows not in it."""
     adapter = datasets.adapters().get(exported.dataset)
+    clips = exported.clean if isinstance(exported, ExportedTexts) else exported.clips
     reference = f" ({adapter.reference})" if adapter and adapter.reference else ""
     return Publication(
         request=request,
@@ -139,6 +142,7 @@ def of(
         ),
         comparability=_sentence(exported.about),
         has_videos=has_videos,
+        has_pictures=any(videofiles.is_picture(clip.row) for clip in clips),
         rows=rows,
         left_out=left_out if isinstance(left_out, int) else len(left_out),
         rejected=exported.rejected if isinstance(exported, ExportedTexts) else 0,

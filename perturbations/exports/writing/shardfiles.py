@@ -101,9 +101,10 @@ def stage(request: Request, clips: Sequence[ExportedClip]) -> Placed:
     staged = request.output / output_folder.DATA / _STAGED
 
     def target(clip: ExportedClip) -> Path | None:
-        return None if videofiles.is_stored(clip.row, mp4_only=True) else staged / f"{clip.scenario}-{clip.key}.mp4"
+        stored = videofiles.is_stored(clip.row, one_form=True)
+        return None if stored else staged / f"{clip.scenario}-{clip.key}{videofiles.form(clip.row)}"
 
-    return videofiles.place(request.manifest, clips, target, stall_limit_s=request.stall_limit_s, mp4_only=True)
+    return videofiles.place(request.manifest, clips, target, stall_limit_s=request.stall_limit_s, one_form=True)
 
 
 def _sample_of(placed: Placed, clip: ExportedClip, texts: Sequence[Mapping[str, Any]] = ()) -> Sample:
@@ -112,7 +113,9 @@ def _sample_of(placed: Placed, clip: ExportedClip, texts: Sequence[Mapping[str, 
     row = export_columns.of_clip(clip, file.sha256)
     described = export_columns.as_json(row) | ({_PAIRS: list(texts)} if texts else {})
     txt = row.caption.encode("utf-8", "surrogatepass")
-    return Sample(f"{clip.scenario}-{clip.key}", (("json", _json(described)), ("mp4", file.path), ("txt", txt)))
+    return Sample(
+        f"{clip.scenario}-{clip.key}", (("json", _json(described)), (file.path.suffix[1:], file.path), ("txt", txt))
+    )
 
 
 def _json(row: Mapping[str, Any]) -> bytes:
@@ -186,7 +189,7 @@ def _finish(what: Publication, shards: Sequence[Path], kind: type[Columns], left
     output_folder.prune(output, shards)
     output_folder.write_left_out(output, left_out)
     dataset_card.write(
-        what, [dataset_card.Config("default", (f"{output_folder.DATA}/*.tar",), _features(kind))], [_ABOUT[kind]]
+        what, [dataset_card.Config("default", (f"{output_folder.DATA}/*.tar",), _features(kind, what))], [_ABOUT[kind]]
     )
 
 
@@ -202,12 +205,13 @@ _ABOUT: dict[type[Columns], str] = {
 }
 
 
-def _features(kind: type[Columns]) -> list[dict[str, Any]]:
+def _features(kind: type[Columns], what: Publication) -> list[dict[str, Any]]:
     """What `datasets` would otherwise guess from the first samples, where a column may be empty."""
     struct = _struct(ClipColumns if kind is PairColumns else kind)
     if kind is PairColumns:
         struct.append({"name": _PAIRS, "list": _struct(PairedText)})
-    video = [{"name": "mp4", "dtype": "video"}] if kind is not CaptionColumns else []
+    medium = {"name": "png", "dtype": "image"} if what.has_pictures else {"name": "mp4", "dtype": "video"}
+    video = [medium] if kind is not CaptionColumns else []
     keys = [{"name": name, "dtype": "string"} for name in ("__key__", "__url__")]
     return [{"name": "json", "struct": struct}, *video, {"name": "txt", "dtype": "string"}, *keys]
 

@@ -46,10 +46,10 @@ _TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
 _QRELS = pa.schema([("query-id", pa.string()), ("corpus-id", pa.string()), ("score", pa.int32())])
 
 
-def _schema(*, has_texts: bool) -> pa.Schema:
-    """The schema of videos, with or without texts, which tells `datasets` that the cells are videos."""
-    features = {"id": {"dtype": "string", "_type": "Value"}, "video": {"_type": "Video"}}
-    columns_of = [("id", pa.string()), ("video", pa.struct([("bytes", pa.binary()), ("path", pa.string())]))]
+def _schema(medium: str, *, has_texts: bool) -> pa.Schema:
+    """The schema of videos or images, with or without texts, which tells `datasets` what the cells are."""
+    features = {"id": {"dtype": "string", "_type": "Value"}, medium: {"_type": medium.capitalize()}}
+    columns_of = [("id", pa.string()), (medium, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))]
     if has_texts:
         features["text"] = features["id"]
         columns_of.append(("text", pa.string()))
@@ -266,12 +266,14 @@ def _write_parts(
 
 
 def _video(clip: ExportedClip, placed: Placed) -> tuple[tuple[str, bytes | Path], ...]:
-    return ((f"{clip.key}.mp4", placed.files[clip].path),)
+    path = placed.files[clip].path
+    return ((f"{clip.key}{path.suffix}", path),)
 
 
 def _write_videos(path: Path, samples: Sequence[shardfiles.Sample], texts: Mapping[str, str] | None) -> None:
     """Write videos as cells, in row groups of limited size; they are compressed already."""
-    schema = _schema(has_texts=texts is not None)
+    medium = "image" if any(storage.is_picture(name) for name, _ in samples[0].members) else "video"
+    schema = _schema(medium, has_texts=texts is not None)
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False, write_statistics=["id"]) as writer:
         for group in shardfiles.split(samples, _GROUP_BYTES):
             cells = [
@@ -279,7 +281,7 @@ def _write_videos(path: Path, samples: Sequence[shardfiles.Sample], texts: Mappi
                 for sample in group
                 for name, file in sample.members
             ]
-            rows: dict[str, list[Any]] = {"id": [sample.key for sample in group], "video": cells}
+            rows: dict[str, list[Any]] = {"id": [sample.key for sample in group], medium: cells}
             if texts is not None:
                 rows["text"] = [texts[sample.key] for sample in group]
             writer.write_table(pa.Table.from_pydict(rows, schema))
@@ -299,7 +301,8 @@ def _finish(what: Publication, tasks: _Tasks, left_out: Sequence[Finding], pertu
     written: list[Path] = []
     configs: list[dataset_card.Config] = []
     described: list[dict[str, Any]] = []
-    for category, scenarios in tasks.items():
+    for of_videos, scenarios in tasks.items():
+        category = of_videos.replace("v", "i") if what.has_pictures else of_videos
         # All tasks of a folder share its configurations: those of the first one have the scenarios' plain names.
         subsets = {f"{category}-{name}" if described else name: scenario for name, scenario in scenarios.items()}
         for subset, scenario in subsets.items():
@@ -338,6 +341,13 @@ _CATEGORIES = {
     "v2t": ("Video-text retrieval", "Find the caption that describes the following video."),
     "t2v": ("Text-video retrieval", "Find the video clip that matches the given caption."),
     "v2v": ("Retrieval of the clean source", "Retrieve the video that this query is a copy of."),
+    "i2t": ("Image-text retrieval", "Find an image caption describing the following image."),
+    "t2i": ("Text-image retrieval", "Find an image that matches the given caption."),
+    "i2i": ("Retrieval of the clean source", "Retrieve the image that this query is a copy of."),
+    "it2i": (
+        "Composed image retrieval",
+        "Given the reference image and editing text, retrieve the image that matches the composed query.",
+    ),
     "vt2v": (
         "Composed video retrieval",
         "Given the reference video and editing text, retrieve the video that matches the composed query.",

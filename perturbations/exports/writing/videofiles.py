@@ -1,4 +1,7 @@
-"""The video file of each exported clip: the stored one, or one that is encoded without loss from the clip's frames."""
+"""The file of each exported clip: the stored one, or one that is encoded without loss from the clip's frames.
+
+Pictures are exported as pictures: as they are stored, or as PNG.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from perturbations.exports.writing import stored_clips
 from perturbations.exports.writing.export_rows import ExportedClip
 from perturbations.exports.writing.stored_clips import UsableRow
 from perturbations.manifest.kinds import CompleteSource, VideoRow
-from perturbations.media import encoding
+from perturbations.media import decoding, encoding
+from perturbations.media.clip import MediaClip
 from perturbations.plan.recipe import parse
 from perturbations.verify.findings import Finding
 
@@ -48,21 +52,31 @@ class _VideoFile:
     sha256: str
 
 
-def is_stored(row: UsableRow, *, mp4_only: bool = False) -> bool:
+def is_stored(row: UsableRow, *, one_form: bool = False) -> bool:
     """Whether a file holds just this clip: a stored video, or a clean clip that is no part of a longer video.
 
-    With `mp4_only`, other containers than MP4 do not count.
+    With `one_form`, other files than MP4 do not count, and other pictures than PNG.
     """
-    if isinstance(row, CompleteSource):
-        return _is_whole(row) and (not mp4_only or suffix(row) == ".mp4")
-    return row.storage.startswith("video/")
+    held = _is_whole(row) if isinstance(row, CompleteSource) else row.storage.startswith("video/")
+    return held and (not one_form or suffix(row) == form(row))
+
+
+def form(row: UsableRow) -> str:
+    """The extension of a file that is encoded for an export."""
+    return ".png" if is_picture(row) else ".mp4"
+
+
+def is_picture(row: UsableRow) -> bool:
+    """Whether a clip is a picture."""
+    return storage.is_picture(row.path or "" if isinstance(row, CompleteSource) else row.source_path)
 
 
 def suffix(row: UsableRow) -> str:
-    """The extension of the exported file: that of a clean clip's own file where it is plain, else `.mp4`."""
+    """The extension of the exported file: that of a picture's or a clean clip's own file where it is plain."""
     own = Path(row.path or "").suffix.lower()
     plain = own[1:].isascii() and own[1:].isalnum() and len(own) <= 6
-    return own if isinstance(row, CompleteSource) and _is_whole(row) and plain else ".mp4"
+    kept = _is_whole(row) if isinstance(row, CompleteSource) else storage.is_picture(own)
+    return own if kept and plain else form(row)
 
 
 def _is_whole(row: CompleteSource) -> bool:
@@ -76,7 +90,7 @@ def place(
     target: Callable[[ExportedClip], Path | None],
     *,
     stall_limit_s: float,
-    mp4_only: bool = False,
+    one_form: bool = False,
 ) -> Placed:
     """Put each clip's video to its `target`; without one, a stored file stays where it is and is only checked.
 
@@ -88,7 +102,7 @@ def place(
     """
 
     def work(clip: ExportedClip, tick: Tick) -> tuple[str, str, bool]:
-        stored = is_stored(clip.row, mp4_only=mp4_only)
+        stored = is_stored(clip.row, one_form=one_form)
         wanted = target(clip)
         if stored:
             stored_clips.check_stored(clip.row)
@@ -141,8 +155,11 @@ def _encode(row: UsableRow, target: Path, tick: Tick) -> bool:
         source = source_of(row)
         planned = rendering.planned_clip(parse(row.recipe), source)
         frames, timing = planned.frames(tick=tick), planned.timing
+        if is_stored(row):  # a JPEG, whose own loss is a part of it
+            frames = decoding.decode(MediaClip(Path(row.path or "")))
+    profile = storage.PICTURES["png"] if is_picture(row) else _LOSSLESS
     with storage.atomic_path(target) as temporary:
-        encoding.encode(frames, temporary, _LOSSLESS, timing, sample_aspect=source.sample_aspect)
+        encoding.encode(frames, temporary, profile, timing, sample_aspect=source.sample_aspect)
         hashed, _ = render_clip.frames_sha256(temporary, tick)
         if row.frames_sha256 and hashed != row.frames_sha256:
             raise MediaError("the frames are not those of the manifest's row; perturb verify tells why")
