@@ -75,7 +75,7 @@ class Profile:
 
     `pixel_bits` is the target bitrate in bits per pixel, for encoders that are given a bitrate; their frames follow
     each other at a constant rate, whatever their times. `key_frames` is the number of uniformly sampled frames that
-    are key frames, so that a reader of these frames decodes no others.
+    are key frames, so that a reader of these frames decodes no others. `extension` is of the file.
     """
 
     codec: str
@@ -84,6 +84,7 @@ class Profile:
     exact: bool
     pixel_bits: int | None = None
     key_frames: int | None = None
+    extension: str = ".mp4"
 
 
 _SAMPLED = 12
@@ -115,6 +116,25 @@ PROFILES: dict[str, Profile] = {
     # What OpenCV's VideoWriter sets for "mp4v", with which the authors of MSRVTT-P wrote their videos.
     "released": Profile("mpeg4", "yuv420p", {"g": "12", "qmin": "3"}, exact=False, pixel_bits=2),
 }
+PICTURES: dict[str, Profile] = {
+    "png": Profile("png", "rgb24", {}, exact=True, extension=".png"),
+    # As the authors of MM-Robustness stored perturbed pictures: what OpenCV's `imwrite` does.
+    "jpeg": Profile("mjpeg", "yuvj420p", {"quality": "95"}, exact=False, extension=".jpg"),
+}
+"""How a perturbed picture is stored."""
+
+
+def profile_named(name: str) -> Profile:
+    """A profile of videos or of pictures. Raises `KeyError`."""
+    return PICTURES[name] if name in PICTURES else PROFILES[name]
+
+
+PICTURE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp")
+
+
+def is_picture(path: Path | str) -> bool:
+    """Whether a file is read as a picture: a clip of one frame without a clock. Its name decides."""
+    return str(path).lower().endswith(PICTURE_EXTENSIONS)
 
 
 @contextmanager

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector, Item, at
+from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at
 from perturbations.datasets.parsing import checked, header, json_lines, parquet, seconds, table, whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
+from perturbations.datasets.registry import Adapter, Dataset, annotations_of, get
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
     """A table of captions; rows that share an id are captions of one item."""
-    columns = dataset.columns
+    columns, known = dataset.columns, get(dataset.adapter).extensions
     fields = [name for name in (columns.item_id, columns.caption, columns.video) if name]
     times = [name for name in (columns.start_s, columns.end_s) if name]
     rows = _rows(annotations_of(dataset), list(dict.fromkeys([*fields, *times])))
@@ -30,8 +30,8 @@ def read(dataset: Dataset, collector: Collector) -> None:
         if item_id and not video:
             collector.reject(where, item_id, "the video's name is empty")
         elif first is None:
-            own = columns.video or item_id.lower().endswith(VIDEO_EXTENSIONS)
-            names, extensions = (video,) if own else (), () if columns.video else VIDEO_EXTENSIONS
+            own = columns.video or item_id.lower().endswith(known)
+            names, extensions = (video,) if own else (), () if columns.video else known
             collector.add(Item(item_id, video, names, (text,), start_s, end_s, extensions, where=where))
         elif (first.source_video_id, first.start_s, first.end_s) != (video, start_s, end_s):
             reason = f"names another video or span than {at(first.where)} does for the same id"

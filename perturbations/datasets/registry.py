@@ -111,6 +111,11 @@ class Dataset(Strict):
         return adapters()[self.adapter].gender
 
     @property
+    def has_pictures(self) -> bool:
+        """Whether the items are pictures."""
+        return adapters()[self.adapter].pictures
+
+    @property
     def has_spans(self) -> bool:
         """Whether the items are parts of longer videos."""
         spans = adapters()[self.adapter].spans
@@ -156,6 +161,7 @@ class Adapter:
         spans: whether items are parts of longer videos, or a function of the dataset that returns it.
         gender: whether captions mention men and women. YouCook2's instructions do not (Schiappa et al.).
         extensions: for videos whose names are listed without an extension.
+        pictures: whether items are pictures, each a clip of one frame.
         synthetic: whether the package draws the videos itself.
         families: a function of a dataset that can have families: all their members, in order; none where it has none.
         whole: a function of the dataset: why its items are whole videos, not parts; None where they are parts.
@@ -174,6 +180,7 @@ class Adapter:
     spans: bool | Callable[[Dataset], bool] = False
     gender: bool = True
     extensions: tuple[str, ...] = VIDEO_EXTENSIONS
+    pictures: bool = False
     synthetic: bool = False
     families: Callable[[Dataset], Sequence[FamilyMember]] | None = None
     whole: Callable[[Dataset], str | None] = _needs_spans

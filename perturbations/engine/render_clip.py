@@ -82,7 +82,9 @@ def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
 
 def extension(recipe: VideoRecipe) -> str | None:
     """The extension of a stored entry; None where nothing is stored."""
-    return {"video": ".mp4", "frames": ".npy.zst", "recipe": None}[recipe.storage.tier]
+    if isinstance(recipe.storage, StoredVideo):
+        return storage.profile_named(recipe.storage.profile).extension
+    return ".npy.zst" if isinstance(recipe.storage, StoredFrames) else None
 
 
 class _Work:
@@ -97,6 +99,7 @@ class _Work:
         self._audio: str | None = None if with_sound else sound.UNWANTED
         if not self.planned.keeps_sound:
             self._audio = sound.TIMES
+        self._has_sound = isinstance(recipe.storage, StoredVideo) and recipe.storage.profile not in storage.PICTURES
         self._distortion = _Distortion(self.planned)
 
     def rendered_and_seen(self, only: Collection[int] | None = None) -> Iterator[Frame]:
@@ -109,7 +112,7 @@ class _Work:
         kept: list[Frame] | None = [] if size <= _KEPT_BYTES else None  # of a long clip they are rendered again
         with storage.atomic_path(self._target) as temporary:
             clock = self.planned.timing
-            settings = storage.PROFILES[profile]
+            settings = storage.profile_named(profile)
             keys = set(uniform_indices(settings.key_frames, self._num_frames)) if settings.key_frames else ()
             aspect = self._source.sample_aspect
             encoding.encode(
@@ -148,7 +151,7 @@ class _Work:
 
     def _add_sound(self, path: Path) -> None:
         """Copy the source's sound into a stored video, where the recipe asks for it."""
-        if self._audio is not None:
+        if self._audio is not None or not self._has_sound:
             return
         both = storage.temporary_path(self._target)
         try:
@@ -160,7 +163,7 @@ class _Work:
 
     def check_sound(self) -> None:
         """Compare the sound of the stored file with the source's. Raises `MediaError` where it is another one."""
-        if self._audio is None:
+        if self._audio is None and self._has_sound:
             with storage.scratch_directory() as folder:
                 self._audio = sound.check(self._target, self._source.clip, Path(folder) / "again.mp4")
 
@@ -217,7 +220,7 @@ class _Work:
                 "duration_s": None if planned.is_aligned else planned.full_length / self._source.fps,
                 **size,
                 "stored_frames": stored_frames,
-                "audio": self._audio if isinstance(recipe.storage, StoredVideo) else None,
+                "audio": self._audio if self._has_sound else None,
                 **self._distortion.columns,
                 **described,
             }

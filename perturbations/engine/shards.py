@@ -38,6 +38,7 @@ def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> Comple
         digest.update(last.image.data)
         count += 1
     assert last is not None
+    has_clock = not storage.is_picture(path)
     return CompleteSource(
         dataset=dataset,
         split=listed.split,
@@ -53,9 +54,9 @@ def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> Comple
         pix_fmt=info.pix_fmt,
         width=last.image.shape[1],
         height=last.image.shape[0],
-        fps=float(info.frame_rate),
+        fps=float(info.frame_rate) if has_clock else 0.0,
         frame_count=count,
-        duration_s=float(last.pts * info.time_base + 1 / info.frame_rate),
+        duration_s=float(last.pts * info.time_base + 1 / info.frame_rate) if has_clock else 0.0,
         rotation=info.rotation,
         sample_aspect_ratio=str(info.sample_aspect) if info.sample_aspect != 1 else None,
         source_losses=", ".join(info.losses) or None,

@@ -12,7 +12,8 @@ import av.error
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
-from perturbations.media import opening, pixels
+from perturbations.base.storage import is_picture
+from perturbations.media import opening, pixels, stills
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
 from perturbations.media.containers import structure
 
@@ -23,8 +24,15 @@ def decode(clip: MediaClip, *, only: Collection[int] | None = None, in_file: boo
     The frames are RGB uint8 H x W x 3. `only` selects the frames at these positions and stops after the last: the
     others are never converted.
     Times start at 0 and increase strictly; `in_file` they count from the start of the file's video. Raises `MediaError`
-    when the file is damaged, ends early, changes its frame size, or has no frame in the clip's span.
+    when the file is damaged, ends early, changes its frame size, or has no frame in the clip's span. A picture is one
+    frame.
     """
+    if is_picture(clip.path):
+        if (clip.start_s, clip.end_s) != (None, None):
+            raise MediaError("a picture has no span in seconds")
+        if only is None or 0 in only:
+            yield Frame(stills.read(clip.path), 0, 0)
+        return
     with opening.opened(clip.path) as container:
         stream = opening.video_stream(clip.path, container)
         if not clip.start_s or _seek(container, stream, clip.start_s):
@@ -114,7 +122,7 @@ def decode_stored(path: Path, only: Collection[int]) -> Iterator[Frame]:
     Frames between the wanted ones and the key frames before them are not decoded, so damage there is not noticed.
     Raises `MediaError`.
     """
-    frames = list(_from_key_frames(path, set(only)))
+    frames = [] if is_picture(path) else list(_from_key_frames(path, set(only)))
     yield from frames if len(frames) == len(set(only)) else decode(MediaClip(path), only=only)
 
 

@@ -15,8 +15,8 @@ from av.video.frame import PictureType
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
-from perturbations.base.storage import Profile, output_errors
-from perturbations.media import pixels
+from perturbations.base.storage import PICTURES, Profile, output_errors
+from perturbations.media import pixels, stills
 from perturbations.media.clip import Frame, Timing
 
 av.logging.set_level(av.logging.PANIC)  # the raised errors already say what libav would write to stderr
@@ -41,8 +41,15 @@ def encode(
     4:2:0 halves both sides, so a clip with an odd side is stored as 4:4:4 by the `compatible` profile. A profile with
     a bitrate counts frames instead of their times. The frames at the places `key_frames` become key frames, besides
     those that the encoder chooses. `sample_aspect` is a pixel's width over its height.
-    Raises `OutputError` when the disk refuses, `MediaError` when there is no frame.
+    A profile of `storage.PICTURES` writes the one frame as a picture, without an encoder of videos.
+    Raises `OutputError` when the disk refuses, `MediaError` when there is no frame, or more than a picture holds.
     """
+    if profile in PICTURES.values():
+        images = [frame.image for frame in frames]
+        if len(images) != 1:
+            raise MediaError(f"a picture has one frame, not {len(images)}")
+        with output_errors(path):
+            return stills.write(images[0], path, profile)
     if profile.pixel_bits is not None:
         timing = _decimal(timing)
         frames = (frame._replace(pts=place) for place, frame in enumerate(frames))

@@ -13,7 +13,7 @@ import numpy as np
 
 from perturbations.base import limits, storage
 from perturbations.base.errors import MediaError
-from perturbations.media import opening, pixels
+from perturbations.media import opening, pixels, stills
 from perturbations.media.clip import VideoInfo
 
 
@@ -37,8 +37,10 @@ def probe(path: Path) -> VideoInfo:
     """Read a container's header and its first frame.
 
     Raises `MediaError` when there is no video to decode, or when it is larger or longer than `limits` allows; frames
-    that the header does not declare are counted.
+    that the header does not declare are counted. A picture is decoded.
     """
+    if storage.is_picture(path):
+        return stills.describe(path)
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)
         large = path.stat().st_size > _LEAST_FRAME_BYTES * limits.current().frames
@@ -121,7 +123,9 @@ def file_bitrate(path: Path) -> int:
 
 
 def video_bitrate(path: Path) -> float:
-    """Bits per second of the video stream's packets. Raises `MediaError` when the file cannot be read."""
+    """Bits per second of the video stream's packets, NaN without a clock. Raises `MediaError` for a damaged file."""
+    if storage.is_picture(path):
+        return float("nan")
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)
         total, end = 0, Fraction(0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, short
+from perturbations.base.storage import is_picture
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.named_paths import check_paths
 from perturbations.datasets import registry
@@ -117,6 +118,10 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rej
             missing.append(Rejected(item.item_id, problem or f"missing: no {named} in {dataset.videos}"))
             continue
         path = dataset.videos / present
+        if is_picture(path) != dataset.has_pictures:
+            what = "not a picture" if dataset.has_pictures else "a picture, which the adapter `pictures` reads"
+            missing.append(Rejected(item.item_id, f"{path} is {what}"))
+            continue
         try:
             status = path.stat()
         except OSError as error:

@@ -17,7 +17,7 @@ from pydantic import Field
 from perturbations.base import wings
 from perturbations.base.errors import ConfigError, ManifestError, UnknownPerturbationError
 from perturbations.base.records import Record, canonical, digest, parse_record
-from perturbations.base.storage import PROFILES
+from perturbations.base.storage import profile_named
 from perturbations.config.extension import ConfigWing
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, GuideRecipe
@@ -35,10 +35,13 @@ _RecipeSeed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class StoredVideo(Record):
-    """A full-length file, and the encoder settings behind its profile: changing those changes the recipe."""
+    """A full-length file, and the encoder settings behind its profile: changing those changes the recipe.
+
+    The profiles "png" and "jpeg" are of pictures.
+    """
 
     tier: Literal["video"] = "video"
-    profile: Literal["lossless", "high", "compatible", "released"]
+    profile: Literal["lossless", "high", "compatible", "released", "png", "jpeg"]
     codec: str
     pix_fmt: str
     options: dict[str, str]
@@ -63,15 +66,20 @@ Storage = StoredVideo | StoredFrames | Unstored
 
 
 def stored_video(profile: str) -> StoredVideo:
-    """Full-length files in a profile: "lossless", "high", "compatible" or "released"."""
-    settings = PROFILES[profile]
+    """Full-length files in a profile: of `storage.PROFILES`, or of `storage.PICTURES`."""
+    settings = profile_named(profile)
     described = {"profile": profile, "codec": settings.codec, "pix_fmt": settings.pix_fmt}
     options = {"options": dict(settings.options), "pixel_bits": settings.pixel_bits, "key_frames": settings.key_frames}
     return StoredVideo.model_validate({**described, **options})
 
 
-def storage_of(wanted: configuration.StorageSettings) -> Storage:
-    """The configured storage tier, with the encoder settings of its profile."""
+def storage_of(wanted: configuration.StorageSettings, *, pictures: bool = False) -> Storage:
+    """The configured storage tier, with the encoder settings of its profile.
+
+    Pictures are stored as PNG; as JPEG by the profile "released"; not at all by the tier `recipe`.
+    """
+    if pictures and wanted.tier != "recipe":
+        return stored_video("jpeg" if (wanted.tier, wanted.profile) == ("video", "released") else "png")
     if wanted.tier == "video":
         return stored_video(wanted.profile)
     return StoredFrames(num_frames=wanted.num_frames) if wanted.tier == "frames" else Unstored()
@@ -277,17 +285,21 @@ def make(
 def from_config(config: configuration.Config, collection: str, suite: str, name: str, severity: int) -> VideoRecipe:
     """The recipe that `config.yaml` asks for; `collection` is a dataset's name, or `sharding.whole` of it.
 
-    Raises `ConfigError` when it asks for a calibrated severity that no table holds.
+    Raises `ConfigError` when it asks for a calibrated severity that no table holds, or for a perturbation of time of
+    a dataset of pictures.
     """
     wanted = config.suites[suite]
     dataset, _, part = collection.partition("/")
     entry = registry.get(f"{suite}/{name}", wanted.variant)
+    pictures = config.datasets[dataset].has_pictures
+    if pictures and not entry.applies_to_one_frame:
+        raise ConfigError(_needs_videos(config, suite, dataset))
     solved = _calibrated(config, dataset, entry, severity) if wanted.severity == "calibrated" else {}
     recipe = make(
         entry,
         severity,
         seed=config.seed,
-        storage=storage_of(config.storage),
+        storage=storage_of(config.storage, pictures=pictures),
         replaced={**solved, **wanted.parameters.get(name, {}).get(severity, {})},
         backends=config.backends,
         donors=config.donors_of(dataset),
@@ -296,6 +308,16 @@ def from_config(config: configuration.Config, collection: str, suite: str, name:
     )
     # Of the table, the recipe holds only its own numbers: a changed number reruns only the jobs that use it.
     return altered(recipe, calibrated=True) if solved else recipe
+
+
+def _needs_videos(config: configuration.Config, suite: str, dataset: str) -> str:
+    asked = dict.fromkeys(name for name, _ in scenarios(config, suite))
+    left = [name for name in asked if registry.get(f"{suite}/{name}").applies_to_one_frame]
+    names = [name for name in asked if name not in left]
+    key = f"suites.{suite}.perturbations"
+    instead = f"list only {', '.join(left)}" if left else "take another suite, such as mm_robustness"
+    problem = f"{', '.join(names)} need several frames, and {dataset} is a dataset of pictures: {instead}"
+    return config.places.before(key, f"{key}: {problem}")
 
 
 def altered(recipe: VideoRecipe, **fields: object) -> VideoRecipe:

@@ -41,6 +41,7 @@ class Code:
         bounds: what each parameter may be; every parameter has one.
         joint: what parameters must fulfil together.
         path: the way from mild to strong that calibration takes; None: through the published table.
+        several_frames: whether a "pixel" one makes sense of several frames alone: it is about motion or time.
     """
 
     method: KernelMethod = "pixel"
@@ -54,6 +55,12 @@ class Code:
     bounds: Bounds = field(default_factory=dict)
     joint: tuple[Joint, ...] = ()
     path: Path | None = None
+    several_frames: bool = False
+
+    @property
+    def applies_to_one_frame(self) -> bool:
+        """Whether it can be made of a picture."""
+        return self.method == "pixel" and not self.several_frames
 
     @property
     def moves_frames(self) -> bool:

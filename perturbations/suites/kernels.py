@@ -119,6 +119,7 @@ _STILL = Choice(("high", "low"))
 FLOW_BLUR = Kernel(
     kernel="flow_blur:motion_blur",
     guide="motion",
+    several_frames=True,
     bounds={"low": whole_numbers(1, 301), "high": whole_numbers(1, 301), "still": _STILL},
     joint=(Joint("low", lambda lengths: bool(lengths["low"] <= lengths["high"]), "must be at most `high`"),),
     # Odd lengths, as published: twice as long, less one, where most moves.
@@ -127,6 +128,7 @@ FLOW_BLUR = Kernel(
 FLOW_DEFOCUS = Kernel(
     kernel="flow_blur:video_defocus",
     guide="motion",
+    several_frames=True,
     bounds={"radius": whole_numbers(1, 100), "still": _STILL},
     path={"radius": whole(1, 32)},
 )

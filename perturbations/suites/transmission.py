@@ -70,6 +70,7 @@ _LOWERED_RATE = Kernel(
     kernel="temporal:lowered_rate",
     method="temporal",
     guide="clock",
+    several_frames=True,
     version=2,
     bounds={"rate": whole(1, 1_000_000)},
     path={"rate": whole_geometric(2, 256)},
@@ -78,6 +79,7 @@ _FRAME_RATE = Kernel(
     kernel="temporal:frame_rate",
     method="temporal",
     guide="clock",
+    several_frames=True,
     bounds={"fps": Range(0.001, 1000)},
     path={"fps": geometric(24.0, 0.5)},
 )

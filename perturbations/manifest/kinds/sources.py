@@ -13,7 +13,7 @@ class SourceRow:
 
     `sample_aspect_ratio` is a pixel's width over its height, "16/15", and empty where pixels are square.
     `source_losses` names what the video has and no perturbed clip, "PQ, 10 bits, subtitles"; empty where that is
-    nothing.
+    nothing. A picture is one frame without a clock: its `fps` and `duration_s` are 0.
     """
 
     dataset: str

@@ -1,0 +1,120 @@
+"""Pictures that are items: JPEG, PNG and WebP files, each a clip of one frame without a clock."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import struct
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+import cv2
+import numpy as np
+from PIL import Image as Pillow
+from PIL import ImageOps, UnidentifiedImageError
+
+from perturbations.base import limits
+from perturbations.base.arrays import Image
+from perturbations.base.errors import MediaError
+from perturbations.base.storage import Profile
+from perturbations.media.clip import VideoInfo
+
+_FORMATS = ("JPEG", "PNG", "WEBP")
+_CODECS = {"JPEG": "mjpeg", "MPO": "mjpeg", "PNG": "png", "WEBP": "webp"}
+_PNG_DEPTH = 24
+"""The byte of a PNG that holds the bits per sample (ISO/IEC 15948, 11.2.2)."""
+_ORIENTATION = 0x0112
+_TURNED = {3: 180, 6: 90, 8: 270}
+_TRANSPOSED = (5, 6, 7, 8)
+
+
+def read(path: Path) -> Image:
+    """The picture, RGB uint8, H x W x 3, upright: its EXIF orientation is applied. Grey and palettes become RGB.
+
+    An alpha channel is left out. Raises `MediaError` for a file that is no whole picture, is larger than the limits
+    allow, has 16 bits per sample, CMYK, or several frames.
+    """
+    with _opened(path) as picture:
+        return np.array(ImageOps.exif_transpose(picture).convert("RGB"), np.uint8)
+
+
+def describe(path: Path) -> VideoInfo:
+    """What its header says; one frame, and a nominal clock of 1 s. Raises `MediaError` as `read` does."""
+    with _opened(path) as picture:
+        orientation = picture.getexif().get(_ORIENTATION, 1)
+        width, height = picture.size[::-1] if orientation in _TRANSPOSED else picture.size
+        has_alpha = "A" in picture.getbands() or "transparency" in picture.info
+        return VideoInfo(
+            codec=_CODECS[picture.format or ""],
+            pix_fmt=picture.mode.lower(),
+            width=width,
+            height=height,
+            rotation=_TURNED.get(orientation, 0),
+            sample_aspect=Fraction(1),
+            primaries=1,
+            transfer=13,  # sRGB
+            losses=("alpha",) if has_alpha else (),
+            frame_rate=Fraction(1),
+            time_base=Fraction(1),
+            declared_frames=1,
+            declared_duration_s=None,
+        )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Pillow.Image]:
+    data = _bytes(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)  # ours is the limit that counts
+            with Pillow.open(io.BytesIO(data), formats=_FORMATS) as picture:
+                limits.check_size(*picture.size, "a picture")
+                _check(picture, data)
+                yield picture
+    except UnidentifiedImageError:
+        raise MediaError("not a picture: JPEG, PNG and WebP are read") from None
+    except Pillow.DecompressionBombError as error:
+        raise MediaError(f"it has too many pixels, whatever limits.frame_pixels allows: {error}") from None
+    except (OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError, OverflowError, struct.error) as error:
+        # Pillow's readers raise any of these for damaged files.
+        raise MediaError(f"the picture cannot be decoded: {error}") from error
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise MediaError("not a regular file")
+        size = os.path.getsize(path)
+        limits.check_bytes(size, "reading the file")
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise MediaError("no such file") from error
+    except OSError as error:
+        raise MediaError(f"cannot be read: {os.strerror(error.errno or 0)}") from error
+    if not data:
+        raise MediaError("the file is empty")
+    return data
+
+
+def _check(picture: Pillow.Image, data: bytes) -> None:
+    """Raise `MediaError` for what 8 bits of RGB cannot hold in one obvious way."""
+    if getattr(picture, "n_frames", 1) > 1 and picture.format != "MPO":  # of a JPEG with further views, the first
+        raise MediaError("an animated picture: the adapters of videos read animations")
+    if picture.format == "PNG" and data[_PNG_DEPTH] == 16:
+        raise MediaError("a picture of 16 bits per sample: convert it to 8")
+    if picture.mode in ("CMYK", "YCCK"):
+        raise MediaError("a CMYK picture, whose colours need a profile: convert it to RGB")
+
+
+def write(image: Image, path: Path, profile: Profile) -> str:
+    """Write a picture, RGB uint8, as a profile of `storage.PICTURES` says, and return its pixel format."""
+    quality = [cv2.IMWRITE_JPEG_QUALITY, int(profile.options["quality"])] if "quality" in profile.options else []
+    done, data = cv2.imencode(profile.extension, np.ascontiguousarray(image[:, :, ::-1]), quality)
+    if not done:
+        raise MediaError(f"a picture of {image.shape[1]}x{image.shape[0]} cannot be stored as {profile.extension}")
+    path.write_bytes(data.tobytes())
+    return profile.pix_fmt

@@ -1,0 +1,284 @@
+"""Pictures as items: what is read, refused and made of them, and the adapters that list them."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from perturbations.api.functions import open_clip
+from perturbations.base import limits
+from perturbations.base.errors import ConfigError, MediaError
+from perturbations.base.storage import PICTURES
+from perturbations.config import file as config_file
+from perturbations.datasets.registry import Dataset
+from perturbations.engine import shards
+from perturbations.exports.writing import hubfiles, shardfiles, taskfiles
+from perturbations.exports.writing.requests import Request
+from perturbations.manifest import files
+from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS, CaptionRow, CompleteSource, VideoRow
+from perturbations.media import decoding, encoding, probing, stills
+from perturbations.media.clip import MediaClip, Timing
+from perturbations.plan import items as reading
+from perturbations.plan import recipe
+from perturbations.plan.listed import ListedClip
+from perturbations.suites import registry
+
+DRAWN = np.random.default_rng(0).integers(0, 256, (24, 40, 3), np.uint8)
+
+
+def saved(path: Path, picture: Image.Image, **options: Any) -> Path:
+    picture.save(path, **options)
+    return path
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_picture_is_one_frame_and_upright(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # shown after a quarter turn clockwise
+    path = saved(tmp_path / "a name's ü.png", Image.fromarray(DRAWN), exif=exif)
+    (frame,) = decoding.decode(MediaClip(path))
+    assert np.array_equal(frame.image, np.rot90(DRAWN, -1))
+    info = probing.probe(path)
+    assert (info.width, info.height, info.rotation, info.codec) == (24, 40, 90, "png")
+    assert list(decoding.decode(MediaClip(path), only={1})) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "picture", "losses"),
+    [
+        ("grey.png", Image.fromarray(DRAWN[:, :, 0]), ()),
+        ("palette.png", Image.fromarray(DRAWN).quantize(), ()),
+        ("alpha.png", Image.fromarray(np.dstack([DRAWN, DRAWN[:, :, 0]])), ("alpha",)),
+        ("alpha.webp", Image.fromarray(np.dstack([DRAWN, DRAWN[:, :, 0]])), ("alpha",)),
+    ],
+)
+def test_what_is_converted_is_said(tmp_path: Path, name: str, picture: Image.Image, losses: tuple[str, ...]) -> None:
+    path = saved(tmp_path / name, picture, lossless=True, exact=True)
+    assert np.array_equal(stills.read(path), np.asarray(picture.convert("RGB")))
+    assert probing.probe(path).losses == losses
+
+
+def sixteen_bits(path: Path) -> None:
+    Image.fromarray(DRAWN[:, :, 0].astype(np.uint16) * 257).save(path)
+
+
+def animated(path: Path) -> None:
+    Image.fromarray(DRAWN).save(path, save_all=True, append_images=[Image.fromarray(255 - DRAWN)])
+
+
+def cut_short(path: Path) -> None:
+    Image.fromarray(DRAWN).save(path)
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "reason"),
+    [
+        ("a.png", sixteen_bits, "16 bits"),
+        ("a.png", animated, "animated"),
+        ("a.webp", animated, "animated"),
+        ("a.jpg", lambda path: Image.fromarray(DRAWN).convert("CMYK").save(path), "CMYK"),
+        ("a.jpg", cut_short, "truncated"),
+        ("a.png", cut_short, "cannot be decoded"),
+        ("a.webp", cut_short, "cannot be decoded|not a picture"),
+        ("a.jpg", lambda path: path.write_bytes(b""), "empty"),
+        ("a.jpg", lambda path: path.write_bytes(b"\0\0\0\x18ftypmp42"), "not a picture"),
+        ("a.jpg", lambda path: path.mkdir(), "not a regular file"),
+        ("a.jpg", lambda path: None, "no such file"),
+    ],
+)
+def test_what_is_no_whole_picture_of_8_bits_of_rgb_is_quarantined(
+    tmp_path: Path, name: str, make: Callable[[Path], object], reason: str
+) -> None:
+    path = tmp_path / name
+    make(path)
+    (row,) = shards.run_sources("d", [ListedClip(item_id="a", source_video_id="a", path=str(path))], stall_limit_s=60)
+    assert row.status == "quarantined"
+    with pytest.raises(MediaError, match=reason):
+        stills.read(path)
+
+
+def test_a_picture_is_held_to_the_limit_of_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path / "a.png", Image.fromarray(DRAWN))
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(frame_pixels=24 * 40 - 1))
+    with pytest.raises(MediaError, match="frame_pixels"):
+        probing.probe(path)
+
+
+# --- corpora ----------------------------------------------------------------------------------------------------------
+
+
+def made(folder: Path, storage: recipe.Storage, monkeypatch: pytest.MonkeyPatch) -> tuple[CompleteSource, VideoRow]:
+    """The rows of a picture and of what pixelation makes of it, in manifests; no encoder of videos may start."""
+    monkeypatch.setattr("av.open", lambda *_, **__: pytest.fail("PyAV was opened for a picture"))
+    path = saved(folder / "photo.jpg", Image.fromarray(DRAWN).resize((80, 48)), quality=95)
+    clip = ListedClip(item_id="photo", source_video_id="photo", path=str(path))
+    source = shards.source_row("pictures", clip)
+    job = recipe.make(registry.get("mm_robustness/pixelate"), 3, seed=0, storage=storage)
+    places = {"root": folder, "folder": folder / "corpora", "journal": folder / "work/j.jsonl"}
+    (row,) = shards.run_videos(job, [source], **places, stall_limit_s=60)
+    about = {"root": "../.."}
+    files.write(folder / "manifests/pictures/sources.parquet", SOURCES, [source], about)
+    captions = [
+        CaptionRow(dataset="pictures", caption_id=f"photo#{number}", item_id="photo", text=f"noise {number}")
+        for number in range(5)
+    ]
+    files.write(folder / "manifests/pictures/captions.parquet", CAPTIONS, captions, about)
+    files.write(folder / "manifests/pictures/mm_robustness/videos.parquet", VIDEOS, [row], {"root": "../../.."})
+    return source, row
+
+
+@pytest.mark.parametrize("name", ["png", "jpeg", "recipe"])
+def test_a_perturbed_picture_is_stored_as_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    storage = recipe.Unstored() if name == "recipe" else recipe.stored_video(name)
+    source, row = made(tmp_path, storage, monkeypatch)
+    assert (source.frame_count, source.fps, source.duration_s) == (1, 0, 0)
+    assert (row.status, row.frame_count, row.audio, row.storage.rpartition("/")[2]) == ("complete", 1, None, name)
+    frames = open_clip(row)
+    intended = open_clip(made(tmp_path, recipe.Unstored(), monkeypatch)[1])
+    if name == "jpeg":
+        assert row.path is not None
+        ours, theirs = Path(row.path).read_bytes(), io.BytesIO()
+        assert np.array_equal(frames[0], np.asarray(Image.open(io.BytesIO(ours))))
+        assert 20 < (row.storage_psnr_db or 0) < 60
+        Image.fromarray(intended[0]).save(theirs, "JPEG", quality=95)
+        assert Image.open(io.BytesIO(ours)).quantization == Image.open(theirs).quantization  # type: ignore[attr-defined]
+    else:
+        assert np.array_equal(frames, intended)
+
+
+def test_more_than_one_frame_is_no_picture(tmp_path: Path) -> None:
+    frames = list(decoding.decode(MediaClip(saved(tmp_path / "a.png", Image.fromarray(DRAWN)))))
+    with pytest.raises(MediaError, match="one frame, not 2"):
+        encoding.encode(frames * 2, tmp_path / "b.png", PICTURES["png"], Timing(Fraction(1), Fraction(1)))
+
+
+def config(adapter: str, suites: dict[str, Any], **storage: str) -> Any:
+    dataset = {"adapter": adapter, "annotations": "a.json", "videos": "v"}
+    return config_file.parse({"datasets": {"own": dataset}, "suites": suites, "storage": {"tier": "video", **storage}})
+
+
+def test_perturbations_of_time_are_refused_by_name_before_a_job() -> None:
+    wanted = config("coco", {"mlvp": {"perturbations": ["fog", "motion_blur", "h264_compression"]}})
+    with pytest.raises(ConfigError, match=r"h264_compression, motion_blur need several frames.*list only fog"):
+        recipe.from_config(wanted, "own", "mlvp", "motion_blur", 1)
+    assert recipe.from_config(wanted, "own", "mlvp", "fog", 1).storage == recipe.stored_video("png")
+    refused = {entry.name for entry in registry.perturbations("mlvp", "video") if not entry.applies_to_one_frame}
+    assert {"event_insertion", "temporal_scrambling", "video_defocus"} < refused
+    assert all(entry.applies_to_one_frame for entry in registry.perturbations("mm_robustness", "video"))
+
+
+@pytest.mark.parametrize(("profile", "stored"), [("high", "png"), ("lossless", "png"), ("released", "jpeg")])
+def test_the_released_code_stores_jpeg(profile: str, stored: str) -> None:
+    wanted = config("flickr30k", {"mm_robustness": {}}, profile=profile)
+    made = recipe.from_config(wanted, "own", "mm_robustness", "fog", 1)
+    assert made.storage == recipe.stored_video(stored)
+    assert recipe.parse(made.text) == made
+
+
+# --- adapters ---------------------------------------------------------------------------------------------------------
+
+
+def karpathy(name: str, split: str = "test", captions: int = 5, **more: str) -> dict[str, Any]:
+    sentences = [{"raw": f" caption {number} of {name} ", "tokens": []} for number in range(captions)]
+    return {"filename": name, "split": split, "sentences": sentences, **more}
+
+
+def listing_of(folder: Path, adapter: str, document: object, **keys: Any) -> tuple[Dataset, Any]:
+    path = folder / "annotations.json"
+    path.write_text(json.dumps(document))
+    (folder / "videos").mkdir(exist_ok=True)
+    dataset = Dataset(adapter=adapter, annotations=path, videos=folder / "videos", **keys)
+    return dataset, reading.read("d", dataset)
+
+
+def test_karpathys_files_list_the_split_with_five_captions_each(tmp_path: Path) -> None:
+    images = [
+        karpathy("1.jpg", filepath="val2014", captions=6),
+        karpathy("2.jpg", split="train"),
+        karpathy("3.jpg", captions=0),
+        karpathy("1.jpg"),
+        "text",
+        {"split": "test", "filename": 7, "sentences": []},
+        karpathy("../4.jpg"),
+    ]
+    dataset, listing = listing_of(tmp_path, "coco", {"images": images})
+    (item,) = listing.items
+    assert item.texts == tuple(f"caption {number} of 1.jpg" for number in range(5))
+    assert item.files == ("val2014/1.jpg", "1.jpg")
+    reasons = " ".join(entry.reason for entry in listing.rejected)
+    assert len(listing.rejected) == 5
+    assert all(part in reasons for part in ("no list of captions", "duplicate id", "no object", "not a text", "leaves"))
+    (tmp_path / "videos/1.jpg").touch()
+    assert [found.path.name for found in reading.locate(dataset, listing)[0]] == ["1.jpg"]
+    _, train = listing_of(tmp_path, "flickr30k", {"images": images}, split="train")
+    assert [item.item_id for item in train.items] == ["2"]
+
+
+def test_cocos_own_file_joins_captions_by_the_ids_of_their_pictures(tmp_path: Path) -> None:
+    captions = [{"image_id": 9, "id": number, "caption": f"c{number}"} for number in (5, 3, 4, 1, 2, 6)]
+    document = {
+        "images": [{"id": 9, "file_name": "000000000009.jpg"}, {"id": 10, "file_name": "000000000010.jpg"}, {}],
+        "annotations": [*captions, {"image_id": 9}],
+    }
+    _, listing = listing_of(tmp_path, "coco", document)
+    assert [(item.item_id, item.texts) for item in listing.items] == [("000000000009", ("c1", "c2", "c3", "c4", "c5"))]
+    assert len(listing.rejected) == 3
+
+
+def test_a_picture_is_no_clip_of_a_dataset_of_videos(tmp_path: Path) -> None:
+    rows = [{"item_id": name, "caption": "a cat"} for name in ("a", "b")]
+    dataset, listing = listing_of(tmp_path, "pictures", rows)
+    for name in ("a.jpg", "b.webp"):
+        (tmp_path / "videos" / name).touch()
+    assert [found.path.name for found in reading.locate(dataset, listing)[0]] == ["a.jpg", "b.webp"]
+    named = {"columns": {"video": "item_id"}}
+    dataset, listing = listing_of(tmp_path, "folder", [{"item_id": "a.jpg", "caption": "a cat"}], **named)
+    found, (missing,) = reading.locate(dataset, listing)
+    assert found == []
+    assert "a picture, which the adapter `pictures` reads" in missing.reason
+
+
+# --- exports ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["png", "jpeg"])
+def test_exports_carry_pictures_as_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: str) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    monkeypatch.chdir(tree)
+    _, row = made(tree, recipe.stored_video(profile), monkeypatch)
+    hub, tars, tasks = (tmp_path / name for name in ("hub", "tars", "tasks"))
+    manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
+    hubfiles.write_clips(Request(manifest=manifest, output=hub, clean=True), "hub")
+    (exported,) = (hub / "data").glob("pixelate_3/videos/*")
+    assert exported.suffix == Path(row.path or "").suffix
+    assert "`image`" in (hub / "README.md").read_text()
+    shardfiles.write_clips(Request(manifest=manifest, output=tars, clean=True))
+    frames = open_clip(row)[0]
+    for path in sorted(tars.rglob("*.tar")):
+        with tarfile.open(path) as shard:
+            (member,) = (name for name in shard.getnames() if name.endswith(".png"))
+            held = shard.extractfile(member)
+            assert held is not None
+            if "pixelate" in path.name:
+                assert np.array_equal(np.asarray(Image.open(held)), frames)
+    taskfiles.write_clips(Request(manifest=manifest, output=tasks, clean=True))
+    described = json.loads((tasks / "tasks.json").read_text())
+    assert [task["category"] for task in described["tasks"]] == ["i2t", "t2i", "i2i"]
+    (held_file,) = (tasks / "data").glob("pixelate_3-videos-*.parquet")
+    cell = pq.read_table(held_file).to_pylist()[0]["image"]
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(cell["bytes"]))), frames)
