@@ -558,7 +558,7 @@ def test_results_and_ranks_of_an_earlier_version_open(tmp_path: Path) -> None:
         earlier = {today: name for name, today in kind.renamed.items()}
         table = table.rename_columns([earlier.get(name, name) for name in table.column_names])
         then = replace(kind, key=tuple(name for name in kind.key if name not in new))
-        manifests._write_table(tmp_path / f"{kind.name}.parquet", then, table, {})
+        manifests._write_tables(tmp_path / f"{kind.name}.parquet", then, [table], {})
     assert manifests.read_rows(tmp_path / "results.parquet", RESULTS) == rows
     frame = manifests.read_manifest(tmp_path / "results.parquet")
     assert frame[["side", "recall_at_1"]].values.tolist() == [["none", 40.0]]
