@@ -69,15 +69,24 @@ def _run(tables: Sequence[pa.Table], key: Sequence[str], path: Path) -> Path:
 def _merged(runs: Sequence[Path], key: Sequence[str]) -> Iterator[pa.Table]:
     """The rows of all runs in order, in tables of `GROUP` rows and a last one of fewer."""
     rows = heapq.merge(*(_keyed(number, run, key) for number, run in enumerate(runs)))
-    while chosen := list(islice(rows, GROUP)):
-        starts: dict[int, int] = {}
-        tables: list[pa.Table] = []
-        for _, _, _, _, table in chosen:
-            if id(table) not in starts:
-                starts[id(table)] = sum(map(len, tables[-1:])) + (starts[id(tables[-1])] if tables else 0)
-                tables.append(table)
-        places = [starts[id(table)] + row for _, _, _, row, table in chosen]
-        yield pa.concat_tables(tables).take(places).combine_chunks()
+    while (table := _gathered(islice(rows, GROUP))) is not None:
+        yield table
+        del table  # before the next rows are read
+
+
+def _gathered(rows: Iterable[tuple[Any, int, int, int, pa.Table]]) -> pa.Table | None:
+    """The chosen rows of several batches as one table; None without any."""
+    starts: dict[int, int] = {}
+    tables: list[pa.Table] = []
+    places: list[int] = []
+    count = 0
+    for _, _, _, row, table in rows:
+        if id(table) not in starts:
+            starts[id(table)] = count
+            tables.append(table)
+            count += len(table)
+        places.append(starts[id(table)] + row)
+    return pa.concat_tables(tables).take(places).combine_chunks() if tables else None
 
 
 def _keyed(number: int, run: Path, names: Sequence[str]) -> Iterator[tuple[Any, int, int, int, pa.Table]]:
