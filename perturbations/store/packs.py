@@ -104,8 +104,9 @@ def _place(root: Path, member: tarfile.TarInfo) -> bool:
         if path.exists():
             raise ManifestError(f"{path} is another file than the clip of that name in the store")
         hidden = any(part.startswith(".") for part in plain.parts)
-        if hidden or (not storage.in_store() and plain.suffix.lower() not in VIDEO_EXTENSIONS):
-            raise ManifestError(f"{short(member.name)} has not the name of a video: it is not unpacked")
+        known = (*VIDEO_EXTENSIONS, *storage.PICTURE_EXTENSIONS)
+        if hidden or (not storage.in_store() and plain.suffix.lower() not in known):
+            raise ManifestError(f"{short(member.name)} has not the name of a video or a picture: it is not unpacked")
     path = locations.confined(root, member.name)
     status = path.stat() if path.is_file() else None
     return status is None or (status.st_size, int(status.st_mtime)) != (member.size, member.mtime)
