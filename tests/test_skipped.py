@@ -12,6 +12,7 @@ from looping import each
 
 import perturbations
 from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.captions.pipeline import perturb_captions
 from perturbations.config.file import parse
 from perturbations.config.sections import Config
 from perturbations.evaluation import paths as evaluation_paths
@@ -20,6 +21,7 @@ from perturbations.manifest import skipped
 from perturbations.manifest.skipped import Skipped
 from perturbations.models import registry as models
 from perturbations.plan import caption_recipes, paths, targets
+from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
 from perturbations.text import scripts
 
@@ -163,6 +165,30 @@ def test_perturbations_in_any_language_change_it() -> None:
 
 
 ARABIC, CHINESE, ENGLISH = "رجل يعزف على الجيتار", "男人在弹吉他", "a man plays a guitar"
+
+
+@pytest.mark.parametrize(
+    ("caption", "is_english"),
+    [
+        ("a man plays", True),
+        ("guys making fun videos", True),
+        ("two boys kungfu sparring", True),
+        ("A man says hola", True),
+        ("123", True),
+        ("un hombre toca la guitarra en la playa", False),
+        ("eine Frau schneidet Zwiebeln in der Küche", False),
+        ("мужчина режет лук", False),
+    ],
+)
+def test_a_caption_in_another_language_is_left_alone_by_what_is_made_for_english(
+    caption: str, is_english: bool
+) -> None:
+    assert scripts.is_written_for("English", caption) == is_english
+    assert scripts.is_written_for("words between spaces", caption)
+    (result,) = perturb_captions(
+        [ListedCaption(caption_id="c", item_id="i", text=caption)], "msrvtt_p/append_irr", 1, seed=0, dataset="d"
+    )
+    assert result.changed == is_english
 
 
 def test_captions_in_another_script_are_noticed() -> None:

@@ -15,6 +15,7 @@ from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import RecipeParameters
 from perturbations.suites import registry
+from perturbations.text import scripts
 from perturbations.text.fluency import fluency_change
 from perturbations.text.tokens import differs
 
@@ -115,6 +116,8 @@ def perturb_captions(
         generators = [rng.generator(seed, dataset, caption.caption_id, entry.key) for caption in chunk]
         draws = [
             partial(kernel, text, generator, **values, **roles)
+            if scripts.is_written_for(entry.languages, text)
+            else partial(str, text)
             for text, generator in zip(texts, generators, strict=True)
         ]
         if similarities is None:

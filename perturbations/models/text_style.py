@@ -34,14 +34,14 @@ _ADEQUATE = 0.95
 def rules() -> Styler:
     """Grammar rules and word lists. They edit less than a model: a sentence without a clear match stays as it is."""
     from perturbations.models.registry import load
-    from perturbations.text import grammar, register
+    from perturbations.text import register, voice
 
     tagger, inflector = load("tagger", "offline"), load("inflector", "offline")
     rewrite = {
         "formal": register.formal,
         "casual": register.casual,
-        "passive": grammar.passive,
-        "active": grammar.active,
+        "passive": voice.passive,
+        "active": voice.active,
     }
 
     def restyle(text: str, style: str, rng: Generator) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perturbations.text.grammar import BE, DO, Generator, Inflector, Tagger
+from perturbations.text.grammar import BE, DO, HAVE, Generator, Inflector, Tagger
 from perturbations.text.tokens import core, parts, put, rebuild
 
-_HAVE = frozenset(("has", "have", "had"))
 _MODALS = frozenset(["can", "could", "may", "might", "must", "shall", "should", "will", "would"])
 _HELPERS = {"VBZ": "does", "VBP": "do", "VBD": "did"}
 
-_AFFIRMED = {f"{verb}nt": verb for verb in BE | DO | _HAVE | _MODALS}
+_AFFIRMED = {f"{verb}nt": verb for verb in BE | DO | HAVE | _MODALS}
 _AFFIRMED |= {"aint": "is", "cannot": "can", "cant": "can", "shant": "shall", "wont": "will"}
 # "No" where a noun follows, "neither" with its "nor".
 _SOME = {"no": "some", "none": "some", "nobody": "somebody", "noone": "someone", "nothing": "something"}
@@ -25,11 +24,13 @@ def reverse_negation(text: str, rng: Generator, *, tagger: Tagger, inflector: In
     """A negated caption loses its first denial; another gets a "not" at its first verb (Schiappa et al., App. A.2).
 
     Denials are "not" and "never", "no" before a noun, "nobody" and its like, and auxiliaries with "n't" however they
-    are spelled: "doesn't", "doesnt", "doesn t", "does n't". The reference writes "does not jumps"; here the verb is
-    reduced to its base form.
+    are spelled: "doesn't", "doesnt", "doesn t", "does n't". Exclamations and questions of "what" and "how" stay. The
+    reference writes "does not jumps"; here the verb is reduced to its base form.
     """
     words = text.split()
     cores = [core(word).translate(_APOSTROPHES) for word in words]
+    if cores[:1] in (["what"], ["how"]) and (text.rstrip()[-1:] in ("!", "?") or cores[1:2] in (["a"], ["an"])):
+        return text  # "what a goal!" claims nothing that could be denied
     tags = tagger(words)
     for at in range(len(words)):
         end, affirmed = _affirmed(words, cores, tags, at)
@@ -39,12 +40,14 @@ def reverse_negation(text: str, rng: Generator, *, tagger: Tagger, inflector: In
                 rest[0] = rest[0][:1].upper() + rest[0][1:]
             return rebuild(text, [*words[:at], *affirmed, *rest])
     for at, (word, tag) in enumerate(zip(cores, tags, strict=True)):
-        helps = word in BE | _MODALS or (word in DO | _HAVE and _verb_follows(tags, at))
+        helps = word in BE | _MODALS or (word in DO | HAVE and _verb_follows(tags, at))
         if helps:
             return rebuild(text, [*words[: at + 1], "not", *words[at + 1 :]])
         if tag in _HELPERS:
             verb = put(words[at].lower(), inflector.lemma(word, tag))
-            return rebuild(text, [*words[:at], put(words[at], _HELPERS[tag]), "not", verb, *words[at + 1 :]])
+            before = at - (at > 1 and tags[at - 1] == "RB")  # "constantly scratches"
+            denied = [put(words[at], _HELPERS[tag]), "not", *words[before:at], verb]
+            return rebuild(text, [*words[:before], *denied, *words[at + 1 :]])
         if tag == "VB" and at == 0:
             return rebuild(text, [put(words[0], "do"), "not", words[0].lower(), *words[1:]])
     for at, tag in enumerate(tags):

@@ -16,6 +16,8 @@ from perturbations.text.tokens import core, parts, put, rebuild
 
 _PLAIN_VERBS = frozenset(("is", "am", "are", "was", "were", "has", "have", "had", "do", "does", "did"))
 _SPEAK = frozenset(("talk", "speak"))
+_SPELLED_OUT = {f"{verb}n't": f"{verb} not" for verb in _PLAIN_VERBS | {"could", "should", "would"}}
+_SPELLED_OUT |= {"can't": "cannot", "won't": "will not"}
 _PREPOSITIONS = frozenset(("in", "on", "to", "into", "onto", "from"))
 _PUT = frozenset(("add", "pour", "put", "place", "crack", "break", "drop", "throw"))
 
@@ -45,8 +47,8 @@ def post_edited(original: str, translated: str, *, tagger: Tagger, inflector: In
     """The original with those of the round trip's changes that keep its meaning.
 
     Taken are the exchanges of words that `data/round_trip.txt` allows, inflected as the original's words, articles
-    before nouns, some prepositions, and relative clauses ("a man playing" -> "a man that plays"). Pronouns, and so
-    their gender, negations, names, numbers and the order of the words stay the original's.
+    before nouns, "is not" for "isn't", some prepositions, and relative clauses ("a man playing" -> "a man that plays").
+    Pronouns, and so their gender, negations, names, numbers and the order of the words stay the original's.
     """
     words = original.split()
     tags = tagger(words)
@@ -57,6 +59,11 @@ def post_edited(original: str, translated: str, *, tagger: Tagger, inflector: In
     for at, place in places.items():
         if back[place] not in present:
             result[at] = _exchanged(words[at], tags[at], back[place], inflector)
+            if at and result[at] != words[at] and core(words[at - 1]) in ("a", "an"):
+                result[at - 1] = put(words[at - 1], "an" if core(result[at])[:1] in "aeio" else "a")
+    for at, word in enumerate(words):
+        if core(word) in _SPELLED_OUT and "not" in back:
+            result[at] = put(word, _SPELLED_OUT[core(word)])
     anchors = [at for at, word in enumerate(words) if core(word) and core(word) not in tables.stop_words()]
     gaps: dict[int, list[str]] = {}
     for before, after in zip([-1, *anchors], anchors, strict=False):
@@ -163,7 +170,7 @@ def _assembled(
     assembled: list[str] = []
     begin = 0
     for at in anchors:
-        assembled += gaps.get(at, words[begin:at])
+        assembled += gaps.get(at, list(result[begin:at]))
         assembled.append(result[at])
         begin = at + 1
-    return [*assembled, *words[begin:]]
+    return [*assembled, *result[begin:]]

@@ -7,6 +7,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
+from perturbations.text import tables
+from perturbations.text.fluency import known
+from perturbations.text.tokens import core
+
 Languages = Literal["English", "Latin letters", "words between spaces", "any language"]
 """What a perturbation of captions is made for, from the narrowest to the widest."""
 
@@ -58,6 +62,28 @@ def problem_of(made_for: Languages, language: str) -> str | None:
         "any language": True,
     }
     return None if fits[made_for] else f"made for {made_for}"
+
+
+_NUMBERS = frozenset(("one", "two", "three", "four", "five"))
+
+
+def is_written_for(made_for: Languages, caption: str) -> bool:
+    """Whether a caption looks like one that a perturbation is made for; of short ones, only the letters tell.
+
+    An English caption of four words or more has enough that the list of English words knows: more than a quarter, or
+    where none of them is a function word more than a half, and of five at the most, which may be names, two.
+    """
+    if made_for != "English":
+        return True
+    if _script(caption) not in (None, "LATIN"):
+        return False
+    words = [bare for word in caption.split() if (bare := core(word)).isalpha()]
+    if len(words) < 4:
+        return True
+    share = sum(known(word) or known(word.removesuffix("s")) for word in words) / len(words)
+    if (tables.stop_words() | _NUMBERS) & set(words):
+        return share > 0.25
+    return share > 0.5 if len(words) > 5 else share >= 0.4
 
 
 def other_script(captions: Iterable[str], language: str) -> tuple[str, float] | None:

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from perturbations.text import tables
-from perturbations.text.grammar import Generator, Inflector, Tagger
+from perturbations.text.grammar import DO, HAVE, Generator, Inflector, Tagger
 from perturbations.text.tokens import core, put, rebuild
 
 _Synonyms = Callable[[str, str | None], Sequence[str]]
@@ -67,13 +67,15 @@ def word_swap(text: str, rng: Generator, *, ratio: float) -> str:
 
 
 def word_delete(text: str, rng: Generator, *, ratio: float) -> str:
-    """Each word is left out with the probability `ratio`; at least one stays (Qiu et al., Tab. 8)."""
+    """Each word is left out with the probability `ratio`; at least one is, and one stays (Qiu et al., Tab. 8)."""
     words = _letters_only(text).split()
     if len(words) < 2:
         return text
     luck, survivor = rng.random(len(words)), int(rng.integers(len(words)))
-    kept = [word for word, chance in zip(words, luck, strict=True) if chance > ratio] or [words[survivor]]
-    return _as_was(text, kept, len(kept) < len(words))
+    # The word that a higher ratio would leave out first: so that severities stay nested.
+    least = max(ratio, float(luck.min()))
+    kept = [word for word, chance in zip(words, luck, strict=True) if chance > least] or [words[survivor]]
+    return _as_was(text, kept, True)
 
 
 def insert_punctuation(text: str, rng: Generator, *, ratio: float) -> str:
@@ -118,7 +120,7 @@ def synonym_swap(text: str, rng: Generator, *, share: float, tagger: Tagger, wor
     def candidates(at: int) -> list[str]:
         return [synonym for synonym in wordnet(core(words[at]), tags[at]) if " " not in synonym]
 
-    return _substitute(text, rng, _share(share, words), candidates)
+    return _substitute(text, rng, _share(share, words), _of_content(words, tags, candidates))
 
 
 def neighbour_swap(
@@ -137,13 +139,14 @@ def neighbour_swap(
         others = [word for word in neighbours(core(words[at])) if inflector.lemma(word, tags[at]) != lemma]
         return [word for word in others if tagger([*words[:at], word, *words[at + 1 :]])[at] == tags[at]][:10]
 
-    return _substitute(text, rng, _share(share, words), candidates)
+    return _substitute(text, rng, _share(share, words), _of_content(words, tags, candidates))
 
 
 def masked_suggestion(text: str, rng: Generator, *, share: float, tagger: Tagger, masked_lm: _Fill) -> str:
     """A share of the words becomes words of the same part of speech that fit the gaps (Schiappa et al., App. A.2)."""
     words, tags = text.split(), tagger(text.split())
-    return _substitute(text, rng, _share(share, words), lambda at: masked_lm(words, at, tags[at]))
+    candidates = _of_content(words, tags, lambda at: masked_lm(words, at, tags[at]))
+    return _substitute(text, rng, _share(share, words), candidates)
 
 
 def multi_pos_swap(text: str, rng: Generator, *, tag: str, tagger: Tagger, ambiguous: _Ambiguous) -> str:
@@ -161,6 +164,28 @@ def prefix_swap(text: str, rng: Generator, *, tagger: Tagger) -> str:
     words, tags = text.split(), tagger(text.split())
     table = tables.morphs()
     return _substitute(text, rng, _few(words), lambda at: table.get((tags[at], core(words[at])), ()))
+
+
+_UNLIKE_OTHERS = frozenset(("been", "being", "ever", "nobody", "none", "nothing", "never", "really"))
+"""Words with a grammatical meaning that no word list of function words has: "never" is no adverb like "constantly"."""
+
+
+def _of_content(
+    words: Sequence[str], tags: Sequence[str], candidates: Callable[[int], Sequence[str]]
+) -> Callable[[int], Sequence[str]]:
+    """The candidates of content words alone: none of auxiliaries, denials, and contractions such as "isn't".
+
+    "does gymnastics" has a verb of its own: "manage gymnastics" (Tab. 5).
+    """
+    left = tables.stop_words() | _UNLIKE_OTHERS
+
+    def of_content(at: int) -> Sequence[str]:
+        bare = core(words[at])
+        alone = bare in DO | HAVE and tags[at + 1 : at + 2] and not tags[at + 1].startswith(("VB", "RB", "PRP"))
+        is_content = alone or (bare not in left and bare.replace("-", "").isalnum())
+        return candidates(at) if is_content else ()
+
+    return of_content
 
 
 def _few(words: Sequence[str]) -> int:
