@@ -14,7 +14,7 @@ from test_workflow import tiny_clip
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
 from perturbations.plan import costs, paths, recipe, sharding, snakemake_inside
-from perturbations.plan.costs import Footage
+from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip
 
 MSRVTT, WHOLE = 27_000_000, 7_000_000_000
@@ -25,8 +25,8 @@ def config(**settings: Any) -> configuration.Config:
     return config_file.parse({"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}, **settings})
 
 
-def of(clips: int, pixels: int) -> Footage:
-    return Footage(clips, clips * pixels, 320 * 240)
+def of(clips: int, pixels: int) -> Workload:
+    return Workload(clips, clips * pixels, 320 * 240)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_target_has_few_jobs_and_they_are_short_where_both_can_be(clips: int, 
 
 
 def test_a_request_grows_with_clips_and_pixels() -> None:
-    few, many, large = of(100, MSRVTT), of(5000, MSRVTT), Footage(100, 100 * MSRVTT, 3840 * 2160)
+    few, many, large = of(100, MSRVTT), of(5000, MSRVTT), Workload(100, 100 * MSRVTT, 3840 * 2160)
     motion = [paths.analysis_minutes(config(), "motion", clips) for clips in (few, many)]
     assert motion[0] < 7.2 * 60 < motion[1]
     fog = recipe.from_config(config(), "demo", "mlvp", "fog", 1)
@@ -80,7 +80,7 @@ def test_of_unreadable_and_undrawn_clips_a_size_is_assumed(tmp_path: Path) -> No
     (tmp_path / "a.mp4").write_bytes(b"no video")
     for size in (8, None):
         listed = [ListedClip(item_id="a", source_video_id="a", path=str(tmp_path / "a.mp4"), bytes=size)]
-        assert costs.Survey(listed).of(listed) == Footage(1, 30_000_000, 640 * 360)
+        assert costs.Survey(listed).of(listed) == Workload(1, 30_000_000, 640 * 360)
     assert costs.together([]) == costs.NOTHING
 
 

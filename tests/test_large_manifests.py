@@ -14,7 +14,7 @@ import pytest
 from perturbations import Corpus
 from perturbations.base.errors import ManifestError
 from perturbations.engine.comparability import comparability
-from perturbations.manifest import files, streams
+from perturbations.manifest import files, row_groups
 from perturbations.manifest.kinds import QRELS, SOURCES, VIDEOS, QrelRow
 from perturbations.plan import mixes
 from perturbations.report import corpus_page
@@ -29,7 +29,7 @@ def small_groups(small: Path) -> Iterator[None]:
     """From here on, manifests of more than four rows are large ones; `small` was written before."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SIZES.items():
-            patch.setattr(streams, name, value)
+            patch.setattr(row_groups, name, value)
         patch.setattr(files, "_PART", 1)
         yield
 
@@ -68,7 +68,7 @@ def test_a_large_manifest_has_the_cells_and_hashes_of_one_that_is_written_at_onc
         assert files.read_metadata(several) == files.read_metadata(one)
         assert list(files.read_rows(several, kind)) == list(files.read_rows(one, kind))
         assert files.changed_parts(several, kind, files.rows_as_stored(several, kind)) == []
-    assert isinstance(files.read_rows(large / VIDEOS_FILE, VIDEOS), streams.StoredRows)
+    assert isinstance(files.read_rows(large / VIDEOS_FILE, VIDEOS), row_groups.StoredRows)
 
 
 def test_other_libraries_read_it_as_one_table(plain: Path, large: Path) -> None:
@@ -127,7 +127,7 @@ def test_what_is_wrong_with_it_is_found_piece_by_piece(plain: Path, large: Path,
         path = tmp_path / str(size) / VIDEOS_FILE
         rows = files.rows_as_stored(path, VIDEOS)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(streams, "SMALL", size)
+            patch.setattr(row_groups, "SMALL", size)
             kept = [row for row in rows if (row.item_id, row.severity) != ("video1", 3)]
             files.write(path, VIDEOS, kept, files.read_metadata(path))
         (tmp_path / str(size) / (kept[1].path or "")).unlink()

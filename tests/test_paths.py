@@ -22,7 +22,7 @@ from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import section
 from perturbations.plan import listed, paths, recipe, sharding, targets
-from perturbations.plan.costs import Footage
+from perturbations.plan.costs import Workload
 from perturbations.plan.sharding import DatasetPlan
 
 FOLDER = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}
@@ -145,7 +145,7 @@ def test_recipes_are_written_when_a_manifest_is_planned(tmp_path: Path, monkeypa
 # --- sizes -----------------------------------------------------------------------------------------------------------
 
 
-SMALL = Footage(clips=1000, pixels=27_000_000_000, frame_pixels=320 * 240)
+SMALL = Workload(clips=1000, pixels=27_000_000_000, frame_pixels=320 * 240)
 """A thousand clips of MSR-VTT."""
 
 STYLES = {

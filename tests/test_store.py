@@ -28,7 +28,7 @@ from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.plan import paths, recipe, sharding, snakemake_inside
-from perturbations.plan.costs import Footage
+from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip
 from perturbations.store import fetching, packs
 from perturbations.store import planning as store
@@ -169,7 +169,7 @@ def parsed(**datasets: object) -> config.Config:
 def test_a_plan_survives_its_way_to_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     plan = sharding.DatasetPlan(
-        ("s0", "s1"), {"s0": frozenset({"a", "ü\n"}), "s1": frozenset()}, 3, 1, 5, 2, 100, {"s0": Footage(1, 2, 3)}
+        ("s0", "s1"), {"s0": frozenset({"a", "ü\n"}), "s1": frozenset()}, 3, 1, 5, 2, 100, {"s0": Workload(1, 2, 3)}
     )
     store.write_plan(plan, "tiny/whole")
     assert store.read_plan("tiny/whole") == plan

@@ -23,7 +23,7 @@ from text_support import ENTRIES, GIRL, KEYS, PERSON, generator, kernel, msrvtt,
 import perturbations
 from perturbations.base.errors import BackendError, UnknownPerturbationError
 from perturbations.base.rng import seeded_globals
-from perturbations.captions import caption_page, caption_rows, perplexity, pipeline, similarities
+from perturbations.captions import caption_page, caption_rows, pipeline, similarities
 from perturbations.captions.similarities import Similarities
 from perturbations.cli.main import main
 from perturbations.manifest import files, sets
@@ -84,7 +84,10 @@ def test_the_page_has_every_published_distance_of_its_dataset_beside_ours(adapte
     }
 
 
+@needs.wings("evaluation")
 def test_perplexity_is_of_the_tokens_of_a_local_model(tmp_path: Path) -> None:
+    from perturbations.evaluation import perplexity
+
     torch = pytest.importorskip("torch")
     folder = pytest.importorskip("tiny_models").language_model(tmp_path / "tiny")
     model = language_model.load(str(folder))

@@ -30,7 +30,7 @@ from perturbations.manifest.kinds import (
     MultimodalRow,
     SourceRow,
 )
-from perturbations.manifest.streams import StoredRows
+from perturbations.manifest.row_groups import StoredRows
 
 if TYPE_CHECKING:
     from perturbations.api.torch_data import ClipDataset

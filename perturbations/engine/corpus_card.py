@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from perturbations.base import shown
-from perturbations.engine.tally import Scenario, Tally, Value, stand_ins
+from perturbations.engine.tally import ScenarioTally, Tally, Value, stand_ins
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import ClipRow
 from perturbations.manifest.sets import Listed, losses_sentence
@@ -91,7 +91,7 @@ def _loss(videos: Tally, first: ClipRow) -> str:
     return f", lossy{by}: stored against intended frames {min(lossy):.1f} to {max(lossy):.1f} dB"
 
 
-def _psnr(scenarios: Mapping[int, Scenario]) -> str:
+def _psnr(scenarios: Mapping[int, ScenarioTally]) -> str:
     cells = []
     for _, scenario in sorted(scenarios.items()):
         if scenario.complete:

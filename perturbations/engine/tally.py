@@ -19,7 +19,7 @@ Value = Callable[[ClipRow], float | None]
 
 
 @dataclass
-class Scenario:
+class ScenarioTally:
     """The rows of one perturbation at one severity.
 
     Attributes:
@@ -62,7 +62,7 @@ class Tally:
     failed: list[ClipRow] = field(default_factory=list)
     distinct: dict[tuple[object, ...], ClipRow] = field(default_factory=dict)
     losses: defaultdict[tuple[str, str], array[float]] = field(default_factory=lambda: defaultdict(lambda: array("d")))
-    scenarios: dict[tuple[str, int], Scenario] = field(default_factory=dict)
+    scenarios: dict[tuple[str, int], ScenarioTally] = field(default_factory=dict)
 
     def over(self, rows: Iterable[_Row]) -> Iterator[_Row]:
         """The same rows, which are counted."""
@@ -80,7 +80,7 @@ class Tally:
         if loss is not None and loss < math.inf:
             self.losses[row.suite, row.storage].append(loss)
         name = str(row.perturbation), row.severity
-        scenario = self.scenarios.get(name) or self.scenarios.setdefault(name, Scenario(row.level))
+        scenario = self.scenarios.get(name) or self.scenarios.setdefault(name, ScenarioTally(row.level))
         if row.status != COMPLETE:
             scenario.others += 1
             self.failed.append(row)
@@ -93,7 +93,7 @@ class Tally:
             if (number := value(row)) is not None:
                 scenario.values[measure].append(number)
 
-    def of(self, perturbation: str) -> dict[int, Scenario]:
+    def of(self, perturbation: str) -> dict[int, ScenarioTally]:
         """The scenarios of a perturbation by their severities."""
         return {severity: scenario for (name, severity), scenario in self.scenarios.items() if name == perturbation}
 
@@ -126,7 +126,7 @@ def counted(rows: Iterable[ClipRow], measures: Mapping[str, Value] | None = None
     return tally
 
 
-def stand_ins(scenarios: Iterable[Scenario]) -> list[str]:
+def stand_ins(scenarios: Iterable[ScenarioTally]) -> list[str]:
     """The roles that offline backends played in complete rows, sorted."""
     backends = {backend for scenario in scenarios for backend in scenario.backends}
     return sorted({role for backend in backends for role in offline_roles(backend)})

@@ -173,7 +173,7 @@ def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], pro
 def _perplexity(options: argparse.Namespace) -> int:
     """Write `perplexity.csv`: a line per perturbation and severity, and one of the originals."""
     from perturbations.base import storage
-    from perturbations.captions import perplexity
+    from perturbations.evaluation import perplexity
     from perturbations.manifest import sets
     from perturbations.manifest.kinds import TEXTS
     from perturbations.models import language_model

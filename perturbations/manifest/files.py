@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from perturbations.base import jsontext, locking, storage, sums
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import cells, file_limits, locations, streams
+from perturbations.manifest import cells, file_limits, locations, row_groups
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import COMPLETE, FORMER, KINDS, SOURCE_STORAGE, SOURCES, TEXTS, RowKind, RowT
 from perturbations.manifest.schemas import column_problem, completed
@@ -93,8 +93,8 @@ def _write_tables(
     path: Path, kind: RowKind[RowT], tables: Iterable[pa.Table], about: _About | Callable[[], _About] | None
 ) -> None:
     with storage.scratch_directory() as folder, storage.output_errors(path):
-        ordered = streams.in_order(tables, kind.key, Path(folder))
-        first = list(islice(ordered, streams.SMALL // streams.GROUP))
+        ordered = row_groups.in_order(tables, kind.key, Path(folder))
+        first = list(islice(ordered, row_groups.SMALL // row_groups.GROUP))
         rest = next(ordered, first[0].slice(0, 0))
         said = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **((about() if callable(about) else about) or {})}
         with storage.atomic_path(path) as temporary:
@@ -277,7 +277,7 @@ def rows_as_stored(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
         return _rows_of(path, kind, _read_table(path, kind))
     with _stored_file(path, kind) as (file, _):
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-    return streams.StoredRows(partial(_rows_of_group, path, kind), sizes)
+    return row_groups.StoredRows(partial(_rows_of_group, path, kind), sizes)
 
 
 def _rows_of_group(path: Path, kind: RowKind[RowT], number: int) -> list[RowT]:

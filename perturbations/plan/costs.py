@@ -46,7 +46,7 @@ class Header(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Footage:
+class Workload:
     """The size of clips: their number, the pixels of all of their frames, and those of the largest frame."""
 
     clips: int
@@ -59,13 +59,13 @@ class Footage:
         return self.pixels / 1e6
 
 
-NOTHING = Footage(0, 0, 0)
+NOTHING = Workload(0, 0, 0)
 
 
-def together(sizes: Iterable[Footage]) -> Footage:
+def together(sizes: Iterable[Workload]) -> Workload:
     """The size of the clips of several shards."""
     every = [NOTHING, *sizes]
-    return Footage(
+    return Workload(
         sum(size.clips for size in every),
         sum(size.pixels for size in every),
         max(size.frame_pixels for size in every),
@@ -128,9 +128,9 @@ class Survey:
         self._per_s = pixels / (sum(header.seconds for header in read) or 1.0)
         self._frame = max((header.frame_pixels for header in read), default=_UNKNOWN_FRAME)
 
-    def of(self, clips: Sequence[ListedClip]) -> Footage:
+    def of(self, clips: Sequence[ListedClip]) -> Workload:
         """The size of some clips of the collection."""
-        return Footage(len(clips), round(sum(map(self._pixels, clips))), self._frame)
+        return Workload(len(clips), round(sum(map(self._pixels, clips))), self._frame)
 
     def _pixels(self, clip: ListedClip) -> float:
         if clip.end_s is not None and self._per_s:
@@ -153,15 +153,15 @@ _MARGIN = 2
 """Between an estimate and a request: other machines, other clips."""
 
 
-def seconds(footage: Footage, rate: float, *, models: bool = False) -> float:
+def seconds(work: Workload, rate: float, *, models: bool = False) -> float:
     """CPU seconds of a job that takes `rate` seconds per million pixels of its clips; `models`: pretrained ones run."""
     per_clip = _PER_CLIP_OF_MODELS if models else _PER_CLIP
-    return _PER_JOB + footage.clips * per_clip + footage.megapixels * rate
+    return _PER_JOB + work.clips * per_clip + work.megapixels * rate
 
 
-def minutes(footage: Footage, rate: float, *, models: bool = False) -> int:
+def minutes(work: Workload, rate: float, *, models: bool = False) -> int:
     """What a job requests as `runtime`: twice its estimate, in half hours, and at least one hour."""
-    return max(60, 30 * math.ceil(_MARGIN * seconds(footage, rate, models=models) / 1800))
+    return max(60, 30 * math.ceil(_MARGIN * seconds(work, rate, models=models) / 1800))
 
 
 def merge_minutes(rows: int) -> int:
@@ -169,9 +169,9 @@ def merge_minutes(rows: int) -> int:
     return 30 + rows // 100_000
 
 
-def memory_mb(footage: Footage, least: int) -> int:
+def memory_mb(work: Workload, least: int) -> int:
     """What a job requests as `mem_mb`: `least`, and more where frames are large."""
-    return max(least, 400 + round(footage.frame_pixels * _BYTES_PER_PIXEL / 1e6))
+    return max(least, 400 + round(work.frame_pixels * _BYTES_PER_PIXEL / 1e6))
 
 
 def analyses(config: configuration.Config, dataset: str) -> dict[str, guides.AnalysisRecipe]:
@@ -197,7 +197,7 @@ _FILLED = 0.69
 """Shards are the leaves of a binary trie: so full is one, on average (ln 2)."""
 
 
-def shard_size(config: configuration.Config, dataset: str, footage: Footage) -> int:
+def shard_size(config: configuration.Config, dataset: str, work: Workload) -> int:
     """The most clips per shard: as configured, or derived from the number of jobs and the time of the longest one.
 
     It is 100 or a part of it; for more clips, so much that the trie has one depth, which further clips do not change.
@@ -206,8 +206,8 @@ def shard_size(config: configuration.Config, dataset: str, footage: Footage) -> 
         return config.shard_size
     needed = analyses(config, dataset)
     slowest = max([SLOWEST_VIDEOS, *(guides.analysis(name).seconds for name in needed)])
-    clips = max(1, footage.clips)
-    per_clip = seconds(footage, slowest) / clips
+    clips = max(1, work.clips)
+    per_clip = seconds(work, slowest) / clips
     size = _CLIPS
     while size > 1 and per_clip * size > _SECONDS:
         size //= 2

@@ -20,7 +20,7 @@ from perturbations.guides import registry as guides
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import caption_recipes, costs, listed, recipe, sharding
-from perturbations.plan.costs import Footage
+from perturbations.plan.costs import Workload
 from perturbations.plan.extension import Plans, PlanWing
 from perturbations.suites import registry
 
@@ -174,12 +174,12 @@ def _is_offline(wanted: recipe.VideoRecipe) -> bool:
     return wanted.guide is None or wanted.guide.is_offline()
 
 
-def video_memory_mb(wanted: recipe.VideoRecipe, clips: Footage) -> int:
+def video_memory_mb(wanted: recipe.VideoRecipe, clips: Workload) -> int:
     """The memory of a job that makes videos of some clips, in MB: large where weights are loaded, or frames are."""
     return costs.memory_mb(clips, guides.OFFLINE_MB if _is_offline(wanted) else _WEIGHTS_MB)
 
 
-def video_minutes(wanted: recipe.VideoRecipe, clips: Footage) -> int:
+def video_minutes(wanted: recipe.VideoRecipe, clips: Workload) -> int:
     """The time that a job requests that makes videos of some clips."""
     return costs.minutes(clips, costs.SLOWEST_VIDEOS, models=not _is_offline(wanted))
 
@@ -206,13 +206,13 @@ def analysis_captions(collection: str, analysis: str, shard: str) -> str | list[
     return layout.at("analysis_part", dataset=collection, analysis=before, shard=shard) if before else []
 
 
-def analysis_memory_mb(config: configuration.Config, analysis: str, clips: Footage) -> int:
+def analysis_memory_mb(config: configuration.Config, analysis: str, clips: Workload) -> int:
     """The memory of an analysis's job in MB: large for pretrained models, small for offline ones and small frames."""
     declared, is_offline = guides.analysis(analysis), analysis_recipe(config, analysis).is_offline
     return costs.memory_mb(clips, guides.OFFLINE_MB if is_offline else declared.memory_mb)
 
 
-def analysis_minutes(config: configuration.Config, analysis: str, clips: Footage) -> int:
+def analysis_minutes(config: configuration.Config, analysis: str, clips: Workload) -> int:
     """The time that an analysis's job requests for some clips."""
     is_offline = analysis_recipe(config, analysis).is_offline
     return costs.minutes(clips, guides.analysis(analysis).seconds, models=not is_offline)

@@ -23,7 +23,7 @@ from perturbations.datasets import registry as datasets
 from perturbations.datasets.listing import Item, Listing, Rejected
 from perturbations.manifest import layout
 from perturbations.plan import costs, items, listed, workplace
-from perturbations.plan.costs import Footage
+from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip, RejectedItem
 
 _T = TypeVar("_T")
@@ -40,16 +40,16 @@ class DatasetPlan:
     captions: int = 0  # that can be used
     rejected_captions: int = 0
     shard_size: int = 0  # the most items per shard
-    footage: Mapping[str, Footage] = field(default_factory=dict)  # per shard, the size of its clips
+    work: Mapping[str, Workload] = field(default_factory=dict)  # per shard, the size of its clips
 
-    def size_of(self, shard: str) -> Footage:
+    def size_of(self, shard: str) -> Workload:
         """The size of a shard's clips; of one that an earlier plan had, none."""
-        return self.footage.get(shard, costs.NOTHING)
+        return self.work.get(shard, costs.NOTHING)
 
     @property
-    def size(self) -> Footage:
+    def size(self) -> Workload:
         """The size of all clips."""
-        return costs.together(self.footage.values())
+        return costs.together(self.work.values())
 
 
 def shards_of(

@@ -13,7 +13,7 @@ from perturbations.engine import clip_files
 from perturbations.guides import registry as guides
 from perturbations.manifest import layout
 from perturbations.plan import costs, listed, recipe
-from perturbations.plan.costs import Footage
+from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip
 from perturbations.preflight.wanted import WantedWork
 
@@ -82,7 +82,7 @@ def stored(
 
 def work(config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection]) -> str:
     """The longest job of a run and all of its jobs, in CPU time, and the numbers that say so; for the end of a line."""
-    sizes: dict[tuple[str, str], Footage] = {}
+    sizes: dict[tuple[str, str], Workload] = {}
     for name, collection in surveyed.items():
         sample = costs.Survey(collection.clips, seed=config.seed)
         sizes |= {(name, shard): sample.of(clips) for shard, clips in collection.shards.items()}

@@ -15,7 +15,7 @@ from pathlib import Path
 from perturbations.base import shown, storage, templates
 from perturbations.base.errors import ManifestError
 from perturbations.engine.corpus_card import mean_psnr
-from perturbations.engine.tally import Scenario, Tally, Value, stand_ins
+from perturbations.engine.tally import ScenarioTally, Tally, Value, stand_ins
 from perturbations.manifest import files, layout, locations, sets
 from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, ClipRow, VideoRow
 from perturbations.report import pages, previews
@@ -130,7 +130,7 @@ def _loss(videos: Tally) -> str:
     return f", at {min(values):.1f} to {max(values):.1f} dB from the intended frames" if values else ""
 
 
-def _line(name: str, scenarios: Mapping[int, Scenario]) -> dict[str, object]:
+def _line(name: str, scenarios: Mapping[int, ScenarioTally]) -> dict[str, object]:
     """A perturbation's line: its clips at all severities together."""
     members = scenarios.values()
     return {
@@ -201,7 +201,7 @@ def _tables(videos: Tally, names: Sequence[str]) -> list[dict[str, object]]:
     ]
 
 
-def _has_other_length(scenarios: Mapping[int, Scenario]) -> bool:
+def _has_other_length(scenarios: Mapping[int, ScenarioTally]) -> bool:
     """Whether a clip has another number of frames than its source."""
     return any(length != 100 for scenario in scenarios.values() for length in scenario.values["length"])
 

@@ -21,7 +21,7 @@ from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.manifest import layout
 from perturbations.plan import listed, paths, recipe, sharding, workplace
-from perturbations.plan.costs import Footage
+from perturbations.plan.costs import Workload
 from perturbations.plan.extension import Plans
 from perturbations.plan.paths import Inputs
 from perturbations.plan.workflow import SharedFolder
@@ -201,8 +201,8 @@ def read_plan(collection: str) -> sharding.DatasetPlan:
     """The plan that the machine wrote that planned. Raises `ConfigError` where it is not here."""
     fields = _read("plan", collection)
     videos = {shard: frozenset(ids) for shard, ids in fields.pop("videos").items()}
-    footage = {shard: Footage(**size) for shard, size in fields.pop("footage").items()}
-    return sharding.DatasetPlan(shards=tuple(fields.pop("shards")), videos=videos, footage=footage, **fields)
+    work = {shard: Workload(**size) for shard, size in fields.pop("work").items()}
+    return sharding.DatasetPlan(shards=tuple(fields.pop("shards")), videos=videos, work=work, **fields)
 
 
 def write_captions(shards: Sequence[str], dataset: str) -> Path:

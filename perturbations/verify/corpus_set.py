@@ -18,7 +18,7 @@ from perturbations.guides.registry import Known
 from perturbations.manifest import layout, locations, sets
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.manifest.machine import tool_versions
-from perturbations.manifest.streams import GROUP, StoredRows
+from perturbations.manifest.row_groups import GROUP, StoredRows
 from perturbations.media import sound
 from perturbations.plan.recipe import VideoRecipe, parse
 from perturbations.verify.clip_checks import ClipCheck

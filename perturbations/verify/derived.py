@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from perturbations.manifest.kinds import KIND_OF, TEXT_STATISTICS, TextStatisticsRow
-from perturbations.manifest.streams import StoredRows
+from perturbations.manifest.row_groups import StoredRows
 from perturbations.verify.findings import Finding, compared, values
 from perturbations.verify.manifest_check import ManifestCheck
 from perturbations.verify.tree import Manifest, Tree

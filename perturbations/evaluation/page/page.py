@@ -16,8 +16,8 @@ from perturbations.base import storage, templates
 from perturbations.evaluation import layout
 from perturbations.evaluation.page import (
     figure_files,
-    findings,
     hubness_tables,
+    in_words,
     lost_queries,
     overview,
     page_sections,
@@ -68,7 +68,7 @@ def write(
     for of_directions in estimates.of(frame, read_ranks(ranks)):
         recall += overview.summary(of_directions, page_views)
         for models in of_directions.values():
-            found += findings.of_direction(models, page_views)
+            found += in_words.of_direction(models, page_views)
             recall += [*overview.tables(models, page_views), *scores.recall(models, page_views)]
             severity += severity_plots.of_methods(models, page_views)
         robustness += robustness_tables.tables(of_directions, page_views)
