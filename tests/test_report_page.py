@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import clips
 import needs
 import numpy as np
 import pandas as pd
@@ -21,15 +22,16 @@ import pyarrow.parquet as pq
 import pytest
 import synthetic_results as synthetic
 
+from perturbations.base import templates
 from perturbations.base.errors import AnnotationError, ManifestError
 from perturbations.evaluation import pictures, stored_features
-from perturbations.evaluation.page import figure_files, page, page_tables, parts
+from perturbations.evaluation.page import figure_files, lost_queries, page, page_tables, parts, views
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files as manifests
 from perturbations.manifest import sets, skipped
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import QUARANTINE, TEXT_STATISTICS, QuarantineRow
+from perturbations.manifest.kinds import QUARANTINE, SOURCES, TEXT_STATISTICS, QuarantineRow
 from perturbations.manifest.skipped import Skipped
 from perturbations.retrieval import gamma_a, gamma_r, mmi
 from perturbations.retrieval.bootstrap import share_interval
@@ -890,3 +892,34 @@ def test_it_fits_desktop_and_phone_and_choices_work_without_a_script(
     assert ["a<b>" in caption for caption in captions[:2]] == [True, False]
     assert [f"{V2T}, mlvp" in captions[2], f"{V2T}, mm_" in captions[3], f"{T2V}, mm_" in captions[4]] == [True] * 3
     assert [caption.split(":")[0] for caption in captions[5:]] == list(METRICS)
+
+
+# --- lost queries ----------------------------------------------------------------------------------------------------
+
+
+def test_lost_queries_show_the_clips_that_they_retrieved(tmp_path: Path) -> None:
+    """Pictures are of the clips that are there; a dataset's name leads nowhere else."""
+    made = clips.source_row(clips.make(tmp_path / "a.mp4", *clips.X264), "a")
+    sources = [made, clips.made_up_source("b")]
+    manifests.write(tmp_path / "manifests/demo/sources.parquet", SOURCES, sources, {"root": "../.."})
+    names = [name for name in RankRow.__dataclass_fields__ if name not in ("query_id", "rank", "retrieved")]
+    ranks = []
+    for dataset in ("demo", "../demo"):
+        for about, rank, first in (({}, 1, "ab"), (FOG, 2, "ba")):
+            row = result("none", 1.0, dataset=dataset, direction="t2v", **about)
+            retrieved = json.dumps([[name, 1.0] for name in first])
+            columns = {name: getattr(row, name) for name in names}
+            ranks.append(RankRow(**columns, query_id="a#0", rank=rank, retrieved=retrieved))
+    manifests.write(tmp_path / "ranks.parquet", RANKS, ranks)
+    (section,) = lost_queries.sections([tmp_path / "ranks.parquet"], tmp_path / "manifests/report.html")
+    (shown,) = [part for part in section.parts if isinstance(part, parts.RankedList)]
+    assert (shown.title, shown.query, [*shown.sides]) == ("a#0, t2v query mlvp/fog 5", "", ["clean", "perturbed"])
+    assert [name for name, _ in shown.sides["perturbed"]] == ["b", "a"]
+    assert [picture[:16] for _, picture in shown.sides["clean"]] == ["data:image/webp;", ""]
+    text = templates.rendered(
+        "perturbations.evaluation.page",
+        "page.html.j2",
+        **{"title": "t", "summary": "", "banner": [], "views": views.of(page._read([])), "metrics": {}, "folder": ""},
+        sections=[section],
+    )
+    assert text.count('<img src="data:image/webp;') == 2

@@ -83,7 +83,7 @@ def write(
         Section("robustness", "Robustness scores", robustness if any(tables_in(robustness)) else []),
         Section("published", "Published values", published and [published_section.READ, *published]),
         hubness_tables.hubs(frame, drawn, page_views),
-        *lost_queries.sections(ranks),
+        *lost_queries.sections(ranks, output),
         page_sections.costs(frame, page_views),
         page_sections.corpora(statistics, quarantine, results),
         page_sections.provenance(frame, results),

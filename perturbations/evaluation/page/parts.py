@@ -33,6 +33,19 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class RankedList:
+    """What a query retrieved first: the query's own picture, and per side each item's name and picture.
+
+    A picture is the address of its data, "" where there is none.
+    """
+
+    title: str
+    query: str
+    sides: Mapping[str, Sequence[tuple[str, str]]]
+    kind: str = "ranked"
+
+
+@dataclass(frozen=True)
 class Group:
     """Parts that are drawn together.
 
@@ -50,7 +63,7 @@ class Group:
     kind: str = "group"
 
 
-PagePart = PageTable | Figure | Group | str
+PagePart = PageTable | Figure | RankedList | Group | str
 
 
 @dataclass(frozen=True)
