@@ -12,6 +12,7 @@ import cv2
 import pandas as pd
 import pyarrow.parquet as pq
 
+from perturbations.api.functions import open_clip
 from perturbations.base.errors import ManifestError, MediaError
 from perturbations.evaluation import evidence
 from perturbations.evaluation.page.page_tables import PageTable
@@ -30,8 +31,6 @@ from perturbations.evaluation.result_sets import scenario_name
 from perturbations.manifest import layout, locations
 from perturbations.manifest.companions import companion
 from perturbations.manifest.kinds import SOURCES, CompleteSource
-from perturbations.media import decoding
-from perturbations.media.clip import MediaClip
 
 _MOST = 10
 """Queries per dataset, model and direction: those that fell furthest."""
@@ -117,9 +116,8 @@ def _lists(rows: Sequence[Mapping[Any, Any]], clips: Mapping[str, CompleteSource
 def _picture(row: CompleteSource) -> str:
     """The middle frame of a clip as the address of its data; empty where it cannot be read."""
     try:
-        clip = MediaClip(Path(row.path), row.start_s, row.end_s)
-        image = next(iter(decoding.decode(clip, only={row.frame_count // 2}))).image
-    except (MediaError, StopIteration):
+        image = open_clip(row, [row.frame_count // 2])[0]
+    except (MediaError, IndexError):
         return ""
     size = max(1, round(image.shape[1] * _HEIGHT / image.shape[0])), _HEIGHT
     small = cv2.cvtColor(cv2.resize(image, size, interpolation=cv2.INTER_AREA), cv2.COLOR_RGB2BGR)
