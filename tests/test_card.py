@@ -53,6 +53,9 @@ def test_a_whole_published_split_compares_as_far_as_a_corpus_can() -> None:
     released = text("mm_robustness/ocr", variant="released")
     rows = [replace(released, item_id=f"video{place}", caption_id=str(place)) for place in range(1_000)]
     assert comparability([], rows, adapter="msrvtt") == of_hat_vtr
+    pictures = a_split("mm_robustness/contrast", variant="released", storage="video/jpeg", storage_psnr_db=33.0)
+    of_pictures = comparability(pictures, adapter="flickr30k")
+    assert of_pictures.startswith("comparable with published numbers of Qiu et al."), of_pictures
 
 
 @each(

@@ -19,8 +19,8 @@ _LEAST_DB = 40.0
 
 _TABLES_OF = "released"
 """The variant that made the published tables: the authors' code."""
-_AS_STORED = {"msrvtt_p": "video/released"}
-"""How the authors stored their videos, where they did so with loss."""
+_AS_STORED = {"msrvtt_p": "video/released", "mm_robustness": "video/jpeg"}
+"""How the authors stored their videos or pictures, where they did so with loss."""
 _NOT = "not comparable with published numbers"
 
 
@@ -40,7 +40,8 @@ def verdict(videos: Tally, texts: Sequence[TextRow] = (), *, adapter: str) -> st
     if first is None:
         return "not comparable with anything: nothing was made"
     suite = first.suite
-    modalities = [name for name, members in (("video", videos.rows), ("text", texts)) if members]
+    medium = "image" if tables.papers_of(suite, adapter, "image") else "video"  # a dataset has one of both
+    modalities = [name for name, members in ((medium, videos.rows), ("text", texts)) if members]
     reasons = [
         *(reason for modality in modalities for reason in _unpublished(suite, modality, adapter)),
         *_split(videos, texts, adapter),
@@ -68,7 +69,7 @@ def _unpublished(suite: str, modality: str, adapter: str) -> Iterator[str]:
     if tables.papers_of(suite, adapter, modality):
         return
     measured = tables.datasets_of(suite, modality)
-    what = {"video": "videos", "text": "captions"}[modality]
+    what = {"image": "images", "video": "videos", "text": "captions"}[modality]
     if not measured:
         of_images = modality == "video" and tables.datasets_of(suite, "image")
         yield f"no retrieval with {what} of {suite} was published" + (", only with images" if of_images else "")
