@@ -40,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.pop("COLUMNS", None)  # pytest-xdist's: what a command prints is not wrapped
     if hasattr(config, "workerinput"):
         return  # workers inherit the environment
     folder = Path(tempfile.mkdtemp(prefix="perturbations-"))

@@ -45,7 +45,12 @@ LINES: list[tuple[str, ...]] = [
         r"is not defined: \$NONE",
     ),
     ("    videos: x", "    videos: ${NONE}/${NOR}", "datasets.other.videos", r"are not defined: \$NONE, \$NOR"),
-    ("    split: x", "    columns: {item_id: id}", "datasets.other.columns", "for the adapters folder, not 'msrvtt'"),
+    (
+        "    split: x",
+        "    columns: {item_id: id}",
+        "datasets.other.columns",
+        "for the adapters folder, pictures, not 'msrvtt'",
+    ),
     ("  more: {adapter: demo}", "  logs: {adapter: demo}", "datasets.logs", "taken by a folder"),
     ("suites:",),
     ("  mlvp:",),

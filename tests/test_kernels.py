@@ -198,7 +198,7 @@ def test_the_severities_differ(entry: Perturbation) -> None:
             entry.severities
         )
 
-    assert len(entry.severities) > 1
+    assert len(entry.severities) > 1 or entry.variant == "released"  # MVTamperBench has no severities
     assert on_some_clip(all_differ, 48, 64)
 
 
