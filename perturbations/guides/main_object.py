@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from perturbations.media.footage import CleanClip, Footage
     from perturbations.models import captioner, nouns, owlv2, yolo_world
 
-_VERSION = 3
+_VERSION = 2
 _CAPTIONED_FRAMES = 16
 
 # --- configuration and recipe ----------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ _Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in pixels."""
 
 _Source = Literal["motion", "contrast", "centre", "detector"]
-"""A box rests on an object that moves as a whole, one that stands out, neither (a central region), or a detector."""
+"""What a box rests on: an object that moves, one that stands out, neither (a central region), or a trained detector."""
 
 _Position = Annotated[int, Field(ge=0, lt=2**31)]
 

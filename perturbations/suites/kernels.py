@@ -290,11 +290,10 @@ MAIN_OBJECT_OCCLUSION = Kernel(
     kernel="occlusion:main_object_occlusion",
     realization="occlusion:draw_places",
     guide="main_object",
-    version=2,
     bounds={"ratio": SHARE},
     path={"ratio": Axis(0.02, 1.0)},
 )
-MAIN_OBJECT_OCCLUSION_RELEASED = replace(MAIN_OBJECT_OCCLUSION, kernel="occlusion:occlusion_released", version=3)
+MAIN_OBJECT_OCCLUSION_RELEASED = replace(MAIN_OBJECT_OCCLUSION, kernel="occlusion:occlusion_released", version=2)
 STYLE_TRANSFER = Kernel(
     kernel="style:style_transfer",
     guide="style",
