@@ -98,12 +98,12 @@ _MEASURED = {
 
 def print_sizes(clips: int, pixels: float, frame_pixels: int = 640 * 360) -> None:
     """What MLVP of so many clips takes, by storage, from rates that were measured on MSR-VTT."""
-    made = clips * 60
+    videos = clips * 60
     print("\n| storage | CPU hours | TB of videos | files |\n|---|---|---|---|")
     for name, (hours, per_pixel) in _MEASURED.items():
         stored = 12 * frame_pixels if name == "frames" else pixels
-        cost, size = hours * made / 60_000 * pixels / 27e6, made * stored * per_pixel / 1e12
-        print(f"| {name} | {cost:,.0f} | {size:,.0f} | {made if per_pixel else 0:,} |")
+        cost, size = hours * videos / 60_000 * pixels / 27e6, videos * stored * per_pixel / 1e12
+        print(f"| {name} | {cost:,.0f} | {size:,.0f} | {videos if per_pixel else 0:,} |")
 
 
 def make_everything(folder: Path, suite: str) -> None:

@@ -32,9 +32,9 @@ def _official(described: Mapping[str, Any], collector: Collector) -> None:
         else:
             collector.reject_malformed(f"annotation {number}", "", f"it has no {', '.join(kinds)} of a caption")
     for number, image in enumerate(images if isinstance(images, list) else ()):
-        found = image if isinstance(image, dict) else {}
-        own = texts.get(found["id"], []) if type(found.get("id")) is int else []
-        flickr30k.add(collector, f"image {number}", found.get("file_name"), [text for _, text in sorted(own)])
+        description = image if isinstance(image, dict) else {}
+        own = texts.get(description["id"], []) if type(description.get("id")) is int else []
+        flickr30k.add(collector, f"image {number}", description.get("file_name"), [text for _, text in sorted(own)])
 
 
 ADAPTER = Adapter(

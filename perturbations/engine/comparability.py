@@ -61,8 +61,8 @@ def differences(videos: Iterable[ClipRow], texts: Sequence[TextRow] = ()) -> lis
 def _differences(videos: Tally, texts: Sequence[TextRow]) -> list[str]:
     clips = list(videos.distinct.values())
     rows: list[ClipRow | TextRow] = [*clips, *texts]
-    found = [*_variant(rows), *_storage(videos), *_stand_ins(clips, texts), *_guides(clips)]
-    return [*found, *_parameters(clips, rows)]
+    reasons = [*_variant(rows), *_storage(videos), *_stand_ins(clips, texts), *_guides(clips)]
+    return [*reasons, *_parameters(clips, rows)]
 
 
 def _unpublished(suite: str, modality: str, adapter: str) -> Iterator[str]:
@@ -149,13 +149,13 @@ def _stand_ins(videos: Sequence[ClipRow], texts: Sequence[TextRow]) -> Iterator[
 def _guides(videos: Sequence[ClipRow]) -> Iterator[str]:
     """What guides took that the authors' did not: donors out of the dataset itself, styles that are drawn."""
     recipes = {(row.dataset, row.recipe) for row in videos if row.recipe and row.guide}
-    told = {
+    differing = {
         text
         for dataset, stored in recipes
         if (guide := recipe.parse(stored).guide) is not None
         for text in guide.differences(dataset)
     }
-    yield from sorted(told)
+    yield from sorted(differing)
 
 
 def _parameters(videos: Sequence[ClipRow], rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:

@@ -21,16 +21,16 @@ def lines(protocol: str | None) -> list[tuple[str, dict[str, object]]]:
     plain = [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
     counts = {str(status): int(number) for status, number in table["status"].value_counts().items()}
     named = ", ".join(f"{number:,} {status}" for status, number in counts.items())
-    found: list[tuple[str, dict[str, object]]] = [
+    lines: list[tuple[str, dict[str, object]]] = [
         (f"{len(table):,} published cells: {named}", {"counts": counts, "cells": plain})
     ]
     for (paper, number, *where, status, reason), group in groupby(sorted(plain, key=_TABLE), _TABLE):
         members, shared = list(group), ", ".join(filter(None, map(str, where)))
-        found.append((f"{paper}, Table {number}: {shared}: {len(members):,} {status} ({reason})", {}))
+        lines.append((f"{paper}, Table {number}: {shared}: {len(members):,} {status} ({reason})", {}))
         for (method, metric, note), own in groupby(members, _LINE):
             values = ", ".join(f"{_name(row)} {row['printed']}" for row in own)
-            found.append((f"    {', '.join(filter(None, (method, metric, note)))}: {values}", {}))
-    return found
+            lines.append((f"    {', '.join(filter(None, (method, metric, note)))}: {values}", {}))
+    return lines
 
 
 def _name(row: dict[str, object]) -> str:

@@ -26,19 +26,19 @@ def departures(
     `replaced` are the preset's keys for which the configuration had other values. Whether the weights are the paper's
     is not recorded: the reader knows.
     """
-    found = [f"the configuration has other values for {', '.join(replaced)}"] if replaced else []
+    reasons = [f"the configuration has other values for {', '.join(replaced)}"] if replaced else []
     stated = {
         (key.method, key.changed, key.seed)
         for cell in values(protocol)
         if (key := protocols.papers()[protocol.paper].stated(cell).key) is not None
     }
     for row in rows:
-        found += _of_dataset(protocol, row)
-        found += _of_backend(json.loads(row["backend"] or "{}"))
+        reasons += _of_dataset(protocol, row)
+        reasons += _of_backend(json.loads(row["backend"] or "{}"))
         if row["setting"] != FEATURES:
-            found += _of_run(protocol, row)
-            found += _of_method(row, stated)
-    return list(dict.fromkeys(found))
+            reasons += _of_run(protocol, row)
+            reasons += _of_method(row, stated)
+    return list(dict.fromkeys(reasons))
 
 
 def _of_dataset(protocol: EvaluationProtocol, row: Mapping[str, Any]) -> Iterator[str]:

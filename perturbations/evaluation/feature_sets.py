@@ -112,8 +112,8 @@ def combined(
             continue
         for video in declared.video:
             clip = FeatureScenario(name, video, declared.severity)
-            found = [highest[name, text] for text in declared.text if (name, text) in highest]
-            pairs += [(clip, text) for text in found if clip in of_clips]
+            held = [highest[name, text] for text in declared.text if (name, text) in highest]
+            pairs += [(clip, text) for text in held if clip in of_clips]
     return pairs
 
 

@@ -96,19 +96,25 @@ def _write_tables(
         ordered = row_groups.in_order(tables, kind.key, Path(folder))
         first = list(islice(ordered, row_groups.SMALL // row_groups.GROUP))
         rest = next(ordered, first[0].slice(0, 0))
-        said = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **((about() if callable(about) else about) or {})}
+        description = {
+            "kind": kind.name,
+            "schema_version": SCHEMA_VERSION,
+            **((about() if callable(about) else about) or {}),
+        }
         with storage.atomic_path(path) as temporary:
             if not rest.num_rows:
                 table = pa.concat_tables(first).combine_chunks()
-                _encode([table], _signed(path, {**said, **cells.describe(kind, cells.of_table(table))}), temporary)
+                _encode(
+                    [table], _signed(path, {**description, **cells.describe(kind, cells.of_table(table))}), temporary
+                )
                 return
             # Hashes are of whole columns, and stand in the file: the rows are written twice.
             spooled = Path(folder) / "rows.parquet"
-            _encode(chain(first, [rest], ordered), said, spooled)
+            _encode(chain(first, [rest], ordered), description, spooled)
             schema = first.pop().schema
             first.clear()
             with file_limits.opened(spooled, schema) as file:
-                described = _signed(path, {**said, **cells.describe(kind, _cells_of(spooled, file, schema))})
+                described = _signed(path, {**description, **cells.describe(kind, _cells_of(spooled, file, schema))})
                 groups = (file_limits.group(spooled, file, schema, number) for number in range(file.num_row_groups))
                 _encode(groups, described, temporary)
 

@@ -176,13 +176,13 @@ def memory_mb(work: Workload, least: int) -> int:
 
 def analyses(config: configuration.Config, dataset: str) -> dict[str, guides.AnalysisRecipe]:
     """The analyses that the configured suites need of a dataset's clips, by name."""
-    found = {}
+    wanted_by_name = {}
     for suite in config.suites:
         for name, severity in recipe.scenarios(config, suite):
             with suppress(ConfigError):  # a calibrated severity without its table: reported where it is made
                 wanted = recipe.from_config(config, dataset, suite, name, severity).analysis
-                found.update({wanted.analysis: wanted} if wanted else {})
-    return found
+                wanted_by_name.update({wanted.analysis: wanted} if wanted else {})
+    return wanted_by_name
 
 
 # --- how many clips a shard has --------------------------------------------------------------------------------------

@@ -61,8 +61,8 @@ def _passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     patient = words[verb + 1 : end]
     be = _be(patient, tags[verb + 1 : end], past=form.startswith("past"))
     helpers = _passive_helpers(form, be, words[subject:verb], tags[subject:verb])
-    said = [*_as_subject(patient), *helpers, inflector.inflect(lemma, "VBN"), *words[end:given], "by"]
-    return rebuild(text, _recapitalized(words, tags, [*said, *_as_object(words[:subject]), *words[given:]]))
+    clause = [*_as_subject(patient), *helpers, inflector.inflect(lemma, "VBN"), *words[end:given], "by"]
+    return rebuild(text, _recapitalized(words, tags, [*clause, *_as_object(words[:subject]), *words[given:]]))
 
 
 _GIVE = frozenset(("give", "hand", "offer", "send", "show", "teach", "tell"))
@@ -199,8 +199,8 @@ def _active(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
         verbs = [inflector.inflect(lemma, "VBG")]
     else:
         verbs = [inflector.inflect(lemma, "VBD" if past else "VBP" if _plural(agent, agent_tags) else "VBZ")]
-    said = [*words[:start], *_as_subject(agent), *verbs, *_as_object(words[start:subject]), *words[at + 1 : by]]
-    return rebuild(text, _recapitalized(words, tags, [*said, *words[end:]]))
+    clause = [*words[:start], *_as_subject(agent), *verbs, *_as_object(words[start:subject]), *words[at + 1 : by]]
+    return rebuild(text, _recapitalized(words, tags, [*clause, *words[end:]]))
 
 
 def _as_subject(phrase: list[str]) -> list[str]:

@@ -89,13 +89,13 @@ def _estimates(scores: Scores, retrieval: RetrievalChoice) -> tuple[Estimate, Es
 def _in_full(scores: Scores, retrieval: RetrievalChoice) -> list[str]:
     """What the only model loses, under what, and what each method changes about it."""
     clean, perturbed, column = _estimates(scores, retrieval)
-    found = f"{scores.model} as it is finds the right item first for {clean[0]:.1f} % of clean queries"
+    clean_sentence = f"{scores.model} as it is finds the right item first for {clean[0]:.1f} % of clean queries"
     if column is None:
-        return [f"{found}."]
+        return [f"{clean_sentence}."]
     scenarios = _scenarios(scores, retrieval)
     less = clean - perturbed
     lost = f"{_points(less, '.1f')} less" if less[0] > 0 else _points(-less)
-    sentences = [f"{found}, and for {perturbed[0]:.1f} % under {retrieval.suite} ({_at(scenarios)}): {lost}."]
+    sentences = [f"{clean_sentence}, and for {perturbed[0]:.1f} % under {retrieval.suite} ({_at(scenarios)}): {lost}."]
     by_name: dict[str, list[ScenarioKey]] = {}
     for key in scenarios:
         by_name.setdefault(titled(key.perturbation, key.text_perturbation or ""), []).append(key)

@@ -59,7 +59,7 @@ def write(
     drawn = [picture for path in pictures for picture in read_pictures(path)]
     page_views = views.of(frame)
     replaced = _replaced(results)
-    found: list[PagePart] = []
+    summaries: list[PagePart] = []
     recall: list[PagePart] = []
     severity: list[PagePart] = []
     robustness: list[PagePart] = []
@@ -68,7 +68,7 @@ def write(
     for of_directions in estimates.of(frame, read_ranks(ranks)):
         recall += overview.summary(of_directions, page_views)
         for models in of_directions.values():
-            found += in_words.of_direction(models, page_views)
+            summaries += in_words.of_direction(models, page_views)
             recall += [*overview.tables(models, page_views), *scores.recall(models, page_views)]
             severity += severity_plots.of_methods(models, page_views)
         robustness += robustness_tables.tables(of_directions, page_views)
@@ -78,7 +78,7 @@ def write(
     if page_views.empty:
         recall.append(Group(["This dataset was not evaluated in this direction."], views=page_views.empty))
     sections = [
-        Section("results", "Results", recall and [*found, *recall]),
+        Section("results", "Results", recall and [*summaries, *recall]),
         Section("severity", "R@1 in figures", severity),
         Section("robustness", "Robustness scores", robustness if any(tables_in(robustness)) else []),
         Section("published", "Published values", published and [published_section.READ, *published]),
