@@ -27,6 +27,9 @@ REFERENCE = "the reference data, which hold datasets' clips: not published; PERT
 ROOT = "root, to mount a disk: run pytest as root"
 NO_ROOT = "a user whom permissions bind: run pytest as another user than root"
 DECORD = "decord, which has no wheel for this machine: pip install 'decord>=0.6,<0.7'"
+DECODER = (
+    "torchcodec and FFmpeg's libraries: apt-get install ffmpeg && .venv/bin/pip install --no-deps torchcodec==0.13.0"
+)
 READERS = "sh envs/install.sh dev,exports"
 LIBRARIES = {"torchvision": "pip install torchvision", "ultralytics": "pip install --no-deps ultralytics"}
 
@@ -73,6 +76,11 @@ def ultralytics(patch: pytest.MonkeyPatch) -> ModuleType:
         patch.setitem(sys.modules, "torchvision", torchvision)
         return module
     return library("ultralytics")
+
+
+def decoder() -> None:
+    """Skip where torchcodec, with which mteb decodes videos, is not installed or finds no libraries of FFmpeg."""
+    pytest.importorskip("torchcodec", reason=REASON + DECODER, exc_type=Exception)
 
 
 def reader(name: str) -> ModuleType:

@@ -297,6 +297,18 @@ def test_mteb_s_loader_gives_the_queries_the_corpus_and_the_videos(
             }
 
 
+def test_mteb_decodes_the_videos(outputs: Path, small: Path, datasets: ModuleType) -> None:
+    """As a user's model gets them: by torchcodec, with the pixels of the corpus."""
+    needs.reader("mteb")
+    needs.decoder()
+    task, *_ = loaded_tasks(outputs / "mteb/videos")
+    task.load_data()
+    expected = expected_frames(small)
+    for row in task.dataset["fog_1"]["test"]["queries"]:
+        frames = row["video"].get_frames_in_range(0, len(row["video"])).data.permute(0, 2, 3, 1).numpy()
+        np.testing.assert_array_equal(frames, expected[row["id"], "fog", 1])
+
+
 @pytest.mark.parametrize("kind", PLACES)
 def test_every_video_is_stored_once(outputs: Path, kind: str) -> None:
     hashes = []
