@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from perturbations import Corpus
 from perturbations.base.errors import ManifestError
 from perturbations.engine.comparability import comparability
+from perturbations.exports import registry as exports
+from perturbations.exports.writing.requests import Request
 from perturbations.manifest import files, row_groups
 from perturbations.manifest.kinds import QRELS, SOURCES, VIDEOS, QrelRow
 from perturbations.plan import mixes
@@ -108,6 +111,29 @@ def test_what_is_made_of_it_is_the_same(plain: Path, large: Path) -> None:
         page.unlink()
     assert "gaussian_noise" in pages[0]
     assert pages[0] == pages[1]
+
+
+@pytest.mark.parametrize("form", ["webdataset", "hub", "recipe", "vtr_tta"])
+def test_an_export_of_it_is_the_same(plain: Path, large: Path, tmp_path: Path, form: str) -> None:
+    if exports.get(form).needs_models:
+        pytest.importorskip("torch")
+    contents = []
+    for tree in (plain, large):
+        output = tmp_path / tree.name
+        request = Request(manifest=tree / VIDEOS_FILE, output=output, num_frames=2, size=16, clean=form != "recipe")
+        exported = exports.get(form).write("videos", request)
+        held = {path.relative_to(output): content_of(path) for path in sorted(output.rglob("*.*"))}
+        contents.append((held, str(exported)))
+    assert len(contents[0][0]) > 4
+    assert contents[0] == contents[1]
+
+
+def content_of(path: Path) -> object:
+    """What a file holds, less the hashes of manifests, which are other files."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pydict()
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    return [line for line in lines if not re.search(rb"root|sha256|version", line)] if path.suffix != ".tar" else lines
 
 
 def found(tree: Path) -> list[tuple[str, str, str]]:

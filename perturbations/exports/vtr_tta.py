@@ -10,8 +10,8 @@ import io
 import json
 import math
 import zipfile
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,10 @@ from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.exports.registry import Export
 from perturbations.exports.writing.filenames import check_folders, files_in, scenario
 from perturbations.exports.writing.requests import Exported, Request
-from perturbations.manifest.kinds import ClipRow
 
 if TYPE_CHECKING:
     from perturbations.exports.writing.stored_clips import ListedRow, UsableRow
+    from perturbations.verify.findings import Finding
 
 _NAMES = {"mlvp/gaussian_noise": "gaussian", "mlvp/impulse_noise": "impulse"}
 """The perturbations that have another name in this format."""
@@ -46,30 +46,45 @@ def write_videos(request: Request) -> Exported:
     """
     from perturbations.exports.writing import stored_clips
 
-    rows = stored_clips.read(request.manifest)
-    complete = stored_clips.complete(rows)
-    stored_clips.check_rows(request.manifest, complete, request.num_frames, _NAMES)
-    stored = [Path(row.path) for row in complete if isinstance(row, ClipRow) and row.path]
-    check_folders(request.output, {scenario(row, _NAMES) for row in rows}, stored)
-    files = _files(rows, request.output)
+    def name_of(row: ListedRow) -> str:
+        return scenario(row, _NAMES)
 
-    def write(row: UsableRow) -> bool:
-        return _write(files[scenario(row, _NAMES), row.item_id], row, request.num_frames, request.size)
+    clips = stored_clips.ClipsByScenario()
+    clips.add(request.manifest, stored_clips.read(request.manifest), name_of)
+    _check_frames(request, clips.storages)
+    item_ids = {name: {row.item_id for row in rows} for name, rows in clips.scenarios.items()}
+    for row in clips.incomplete:
+        item_ids.setdefault(name_of(row), set()).add(row.item_id)
+    check_folders(request.output, item_ids, clips.folders if clips.storages else ())
+    written = 0
+    failed: list[Finding] = []
+    for name, members in item_ids.items():
+        write = partial(_write_row, files=_files(members, request.output / name), request=request)
+        rows = clips.scenarios.get(name, ())
+        number, problems = stored_clips.write_each(request.manifest, rows, write, stall_limit_s=request.stall_limit_s)
+        written += number
+        failed += problems
+    kept = sum(map(len, clips.scenarios.values())) - written - len(failed)
+    return Exported(written, kept, tuple(failed), stored_clips.incomplete_findings(request.manifest, clips.incomplete))
 
-    return stored_clips.write_each(request.manifest, rows, write, stall_limit_s=request.stall_limit_s)
+
+def _check_frames(request: Request, storages: Iterable[str]) -> None:
+    """Raise `ManifestError` where clips are stored as another number of frames than is requested."""
+    stored = {name for name in storages if name.startswith("frames/")}
+    if other := stored - {f"frames/{request.num_frames}"}:
+        raise ManifestError(
+            f"{request.manifest} stores {', '.join(sorted(other))} only, not {request.num_frames} frames"
+        )
 
 
-def _files(rows: Iterable[ListedRow], output: Path) -> dict[tuple[str, str], Path]:
-    """The file per scenario and id, with the name that the loader looks for."""
-    ids = defaultdict(set)
-    for row in rows:
-        ids[scenario(row, _NAMES)].add(row.item_id)
-    files = {}
-    for name, members in ids.items():
-        looked_for = {item_id: item_id.replace("/", "_").replace("\\", "_") for item_id in members}
-        for item_id, file in files_in(output / name, looked_for, ".pt").items():
-            files[name, item_id] = file
-    return files
+def _files(item_ids: Iterable[str], folder: Path) -> dict[str, Path]:
+    """The file per id of a scenario, with the name that the loader looks for."""
+    looked_for = {item_id: item_id.replace("/", "_").replace("\\", "_") for item_id in item_ids}
+    return files_in(folder, looked_for, ".pt")
+
+
+def _write_row(row: UsableRow, *, files: Mapping[str, Path], request: Request) -> bool:
+    return _write(files[row.item_id], row, request.num_frames, request.size)
 
 
 def _write(file: Path, row: UsableRow, num_frames: int, size: int) -> bool:

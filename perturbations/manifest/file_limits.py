@@ -33,10 +33,13 @@ def check(path: Path, metadata: pq.FileMetaData) -> None:
 
 
 @contextmanager
-def opened(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
-    """A checked file, to be read by `group`. A text that repeats takes memory once, until all lengths are known."""
+def opened(path: Path, schema: pa.Schema, about: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:
+    """A checked file, to be read by `group`. A text that repeats takes memory once, until all lengths are known.
+
+    `about` is the file's end, where that was read before.
+    """
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
-    with pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts) as file:
+    with pq.ParquetFile(path, metadata=about, page_checksum_verification=True, read_dictionary=texts) as file:
         yield file
 
 

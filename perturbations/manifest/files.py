@@ -23,7 +23,9 @@ from perturbations.manifest.schemas import column_problem, completed
 from perturbations.manifest.schemas import schema_of as schema_of
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
 SCHEMA_VERSION = 5
 
@@ -282,13 +284,19 @@ def rows_as_stored(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
     if not _is_large(path):
         return _rows_of(path, kind, _read_table(path, kind))
     with _stored_file(path, kind) as (file, _):
-        sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-    return row_groups.StoredRows(partial(_rows_of_group, path, kind), sizes)
+        about = file.metadata
+    sizes = [about.row_group(number).num_rows for number in range(about.num_row_groups)]
+    return row_groups.StoredRows(partial(_rows_of_group, path, kind, about), sizes)
 
 
-def _rows_of_group(path: Path, kind: RowKind[RowT], number: int) -> list[RowT]:
-    with _stored_file(path, kind) as (file, schema):
-        return _rows_of(path, kind, completed(file_limits.group(path, file, schema, number), kind))
+def _rows_of_group(
+    path: Path, kind: RowKind[RowT], about: pq.FileMetaData, number: int, places: NDArray[np.int64] | None
+) -> list[RowT]:
+    """Rows of a group of a checked file, whose end was read: of a large file that takes longer than a group."""
+    schema = about.schema.to_arrow_schema()
+    with _unreadable(path), file_limits.opened(path, schema, about) as file:
+        table = file_limits.group(path, file, schema, number)
+    return _rows_of(path, kind, completed(table if places is None else table.take(places), kind))
 
 
 def _rows_of(path: Path, kind: RowKind[RowT], table: pa.Table) -> list[RowT]:
@@ -544,10 +552,16 @@ def _stored_file(path: Path, kind: RowKind[Any]) -> Iterator[tuple[pq.ParquetFil
 
 @contextmanager
 def _decoding(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
+    with _unreadable(path), file_limits.opened(path, schema) as file:
+        file_limits.check(path, file.metadata)
+        yield file
+
+
+@contextmanager
+def _unreadable(path: Path) -> Iterator[None]:
+    """Raise `ManifestError` for what fails inside."""
     try:
-        with file_limits.opened(path, schema) as file:
-            file_limits.check(path, file.metadata)
-            yield file
+        yield
     except (OSError, ValueError, pa.ArrowException) as error:
         raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,10 @@ from perturbations.base.errors import ManifestError
 from perturbations.exports.writing import export_layout, output_folder, stored_clips
 from perturbations.exports.writing.requests import Request
 from perturbations.exports.writing.stored_clips import ListedRow, UsableRow
-from perturbations.manifest import files
+from perturbations.manifest import files, row_groups
 from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.kinds import (
     CAPTIONS,
-    COMPLETE,
     MIXES,
     SOURCES,
     TEXTS,
@@ -26,7 +26,6 @@ from perturbations.manifest.kinds import (
     CaptionRow,
     ClipRow,
     CompleteSource,
-    MixRow,
     RowKind,
     SourceRow,
     TextRow,
@@ -68,8 +67,8 @@ class ExportedCorpus:
         manifest: the exported manifest.
         dataset: the dataset's name.
         about: the manifest's metadata.
-        clips: the complete clips, scenario by scenario, clean ones last, sorted by item.
-        incomplete: the rows without a clip.
+        scenarios: the complete clips of each by its name, clean ones last, sorted by item.
+        listed: what one pass over the rows tells of them.
         captions: the dataset's clean captions.
         sources: the dataset's clips.
     """
@@ -77,24 +76,25 @@ class ExportedCorpus:
     manifest: Path
     dataset: str
     about: Mapping[str, Any]
-    clips: tuple[ExportedClip, ...]
-    incomplete: tuple[ListedRow, ...]
+    scenarios: Mapping[str, Sequence[ExportedClip]]
+    listed: stored_clips.ClipsByScenario
     captions: tuple[CaptionRow, ...]
     sources: tuple[SourceRow, ...]
 
     @property
-    def scenarios(self) -> tuple[str, ...]:
-        """The names of the scenarios, in the order of the clips."""
-        return tuple(dict.fromkeys(clip.scenario for clip in self.clips))
+    def clips(self) -> Iterator[ExportedClip]:
+        """The clips of all scenarios, which are read from the manifest."""
+        return chain.from_iterable(self.scenarios.values())
+
+    @property
+    def number(self) -> int:
+        """The number of the clips."""
+        return sum(map(len, self.scenarios.values()))
 
     @property
     def quarantined(self) -> tuple[Finding, ...]:
         """The rows without a clip, with the reasons."""
-        return stored_clips.incomplete_findings(self.manifest, self.incomplete)
-
-    def of(self, scenario: str) -> list[ExportedClip]:
-        """The clips of a scenario."""
-        return [clip for clip in self.clips if clip.scenario == scenario]
+        return stored_clips.incomplete_findings(self.manifest, self.listed.incomplete)
 
 
 def read(request: Request) -> ExportedCorpus:
@@ -105,38 +105,30 @@ def read(request: Request) -> ExportedCorpus:
     is beside or above this one.
     """
     exported = of_rows(request, stored_clips.read(request.manifest, (VIDEOS, MIXES, SOURCES)))
-    if not exported.clips:
-        raise ManifestError(f"{request.manifest} has no complete row to export")
+    _check_any(exported)
     return exported
+
+
+def _check_any(exported: ExportedCorpus) -> None:
+    if not exported.scenarios:
+        raise ManifestError(f"{exported.manifest} has no complete row to export")
 
 
 def of_rows(request: Request, rows: Sequence[ListedRow]) -> ExportedCorpus:
     """The corpus of a manifest's rows of clips. Errors as of `read`."""
     path = request.manifest
-    about = files.read_metadata(path)
     sources = _sources_of(path, rows, needed=request.clean)
-    listed: list[ListedRow] = list(rows)
-    if request.clean and files.kind_of(path) != SOURCES:
-        listed += sources
-    captions = companion(path, CAPTIONS)
-    complete = stored_clips.complete(listed)
-    _check_tiers(path, complete)
-    dataset = next((row.dataset for row in listed), str(about.get("dataset") or path.parent.name))
-    incomplete = tuple(row for row in listed if row.status != COMPLETE)
-    return ExportedCorpus(
-        path, dataset, about, _clips(path, complete, captions), incomplete, tuple(captions), tuple(sources)
-    )
+    clean = sources if request.clean and files.kind_of(path) != SOURCES else ()
+    exported = _corpus(path, rows, clean, companion(path, CAPTIONS), sources)
+    _check_tiers(path, exported.listed.storages)
+    return exported
 
 
-def recipes_of(request: Request, rows: Sequence[ListedRow]) -> ExportedCorpus:
-    """The same of clips in any storage, frames too. Raises `ManifestError` where none is complete."""
-    path = request.manifest
-    complete = stored_clips.complete(rows)
-    if not complete:
-        raise ManifestError(f"{path} has no complete row to export")
-    incomplete = tuple(row for row in rows if row.status != COMPLETE)
-    members = _clips(path, complete, ())
-    return ExportedCorpus(path, complete[0].dataset, files.read_metadata(path), members, incomplete, (), ())
+def recipes_of(request: Request) -> ExportedCorpus:
+    """The corpus of a manifest of videos in any storage, frames too. Raises `ManifestError` where none is complete."""
+    exported = _corpus(request.manifest, stored_clips.read(request.manifest, (VIDEOS,)))
+    _check_any(exported)
+    return exported
 
 
 def _sources_of(path: Path, rows: Sequence[ListedRow], *, needed: bool) -> Sequence[SourceRow]:
@@ -148,9 +140,9 @@ def _sources_of(path: Path, rows: Sequence[ListedRow], *, needed: bool) -> Seque
     return sources
 
 
-def _check_tiers(path: Path, rows: Iterable[UsableRow]) -> None:
+def _check_tiers(path: Path, storages: Iterable[str]) -> None:
     """Raise `ManifestError` for clips of which only sampled frames are stored: no video can be made of those."""
-    stored = {row.storage for row in rows if isinstance(row, ClipRow) and row.storage.startswith("frames/")}
+    stored = {name for name in storages if name.startswith("frames/")}
     if stored:
         raise ManifestError(
             f"{path} stores {', '.join(sorted(stored))}, and this layout is of videos: set `storage` of config.yaml to "
@@ -158,22 +150,36 @@ def _check_tiers(path: Path, rows: Iterable[UsableRow]) -> None:
         )
 
 
-def _clips(path: Path, rows: Sequence[UsableRow], captions: Sequence[CaptionRow]) -> tuple[ExportedClip, ...]:
-    several = len({row.suite for row in rows if isinstance(row, ClipRow)} - {export_layout.CLEAN}) > 1
-    names = export_layout.keys(row.item_id for row in rows)
+def _corpus(
+    path: Path,
+    rows: Sequence[ListedRow],
+    clean: Sequence[SourceRow] = (),
+    captions: Sequence[CaptionRow] = (),
+    sources: Sequence[SourceRow] = (),
+) -> ExportedCorpus:
+    listed = stored_clips.ClipsByScenario()
+    for part in (rows, clean):
+        listed.add(path, row_groups.stored(part), partial(export_layout.scenario, with_suite=True))
+    several = len(listed.suites) > 1
+    keys = export_layout.keys(row.item_id for members in listed.scenarios.values() for row in members)
     texts = texts_of(captions)
-    members = []
-    for row in rows:
-        opened = typed_row(row)
-        assert isinstance(opened, ClipRow | CompleteSource)
-        scenario = export_layout.scenario(row, with_suite=several)
-        members.append(ExportedClip(row, opened, scenario, names[row.item_id], texts.get(row.item_id, ())))
-    stored_clips.check_twice(path, [(clip.scenario, clip.row.item_id) for clip in members])
-    return tuple(sorted(members, key=_place))
+    scenarios = {}
+    for members in listed.scenarios.values():
+        name = export_layout.scenario(members[0], with_suite=several)
+        scenarios[name] = members.mapped(partial(_exported, scenario=name, keys=keys, texts=texts))
+    in_order = sorted(scenarios, key=lambda name: (name == export_layout.CLEAN, name))
+    about = files.read_metadata(path)
+    dataset = next((row.dataset for row in chain(rows, clean)), str(about.get("dataset") or path.parent.name))
+    of_scenarios = {name: scenarios[name] for name in in_order}
+    return ExportedCorpus(path, dataset, about, of_scenarios, listed, tuple(captions), tuple(sources))
 
 
-def _place(clip: ExportedClip) -> tuple[bool, str, str]:
-    return clip.scenario == export_layout.CLEAN, clip.scenario, clip.row.item_id
+def _exported(
+    row: UsableRow, *, scenario: str, keys: Mapping[str, str], texts: Mapping[str, tuple[str, ...]]
+) -> ExportedClip:
+    opened = typed_row(row)
+    assert isinstance(opened, ClipRow | CompleteSource)
+    return ExportedClip(row, opened, scenario, keys[row.item_id], texts.get(row.item_id, ()))
 
 
 @dataclass(frozen=True)
@@ -185,6 +191,7 @@ class ExportedTexts:
         rows: the accepted rows per scenario; with clean captions, those as `clean`.
         rejected: the number of rows that the fidelity gate rejected, which are left out.
         clean: the clips that the captions are of, where they were requested.
+        listed: what one pass over the rows of these tells.
         sources: the dataset's clips.
     """
 
@@ -194,6 +201,7 @@ class ExportedTexts:
     rows: Mapping[str, Sequence[TextRow | CaptionRow]]
     rejected: int
     clean: tuple[ExportedClip, ...]
+    listed: stored_clips.ClipsByScenario
     sources: tuple[SourceRow, ...]
 
 
@@ -214,15 +222,16 @@ def read_texts(request: Request, *, clean_clips: bool = False) -> ExportedTexts:
     rows: dict[str, list[TextRow | CaptionRow]] = defaultdict(list)
     for row in accepted:
         rows[export_layout.scenario(row, with_suite=several)].append(row)
-    stored_clips.check_twice(path, [(name, row.caption_id) for name, members in rows.items() for row in members])
+    names = ((name, row.caption_id) for name, members in rows.items() for row in members)
+    stored_clips.check_twice(path, sorted(names))
     if request.clean:
         rows[export_layout.CLEAN] += _required(path, CAPTIONS)
     sources: Sequence[SourceRow] = _required(path, SOURCES) if clean_clips or request.clean else []
-    complete = [row for row in sources if isinstance(row, CompleteSource)]
+    clean = _corpus(path, sources, captions=companion(path, CAPTIONS))
     dataset = next((row.dataset for row in listed), path.parent.name)
     about = files.read_metadata(path)
-    members = _clips(path, complete, companion(path, CAPTIONS))
-    return ExportedTexts(path, dataset, about, rows, len(listed) - len(accepted), members, tuple(sources))
+    rejected = len(listed) - len(accepted)
+    return ExportedTexts(path, dataset, about, rows, rejected, tuple(clean.clips), clean.listed, tuple(sources))
 
 
 def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
@@ -239,22 +248,14 @@ def title(exported: ExportedCorpus | ExportedTexts) -> str:
 
 def identity(exported: ExportedCorpus | ExportedTexts) -> list[str]:
     """What tells an export from others: the dataset, the kind of manifest or of mix, the suites."""
-    rows: Iterable[object] = (
-        (clip.row for clip in exported.clips)
-        if isinstance(exported, ExportedCorpus)
-        else chain(*exported.rows.values())
-    )
-    suites = {str(suite) for row in rows if (suite := getattr(row, "suite", None))}
+    captions = () if isinstance(exported, ExportedCorpus) else chain(*exported.rows.values())
+    suites = {suite for row in captions if (suite := getattr(row, "suite", None))} | exported.listed.suites
     if not suites and exported.about.get("suite"):  # of a suite's manifest, only clean clips are exported
         suites = {str(exported.about["suite"])}
-    listed = [clip.listed for clip in exported.clips] if isinstance(exported, ExportedCorpus) else []
-    mixes = {row.mix for row in listed if isinstance(row, MixRow)}
-    kind = ",".join(sorted(mixes)) or str(exported.about.get("kind", ""))
+    kind = ",".join(sorted(exported.listed.mixes)) or str(exported.about.get("kind", ""))
     return [exported.dataset, kind, ",".join(sorted(suites)) or export_layout.CLEAN]
 
 
 def claim(output: Path, form: str, exported: ExportedCorpus | ExportedTexts) -> None:
     """Take the folder for this export. Raises `OutputError`."""
-    members = exported.clips if isinstance(exported, ExportedCorpus) else exported.clean
-    folders = {Path(clip.row.path).parent for clip in members if clip.row.path}
-    output_folder.claim(output, form, exported.manifest, identity(exported), folders)
+    output_folder.claim(output, form, exported.manifest, identity(exported), exported.listed.folders)

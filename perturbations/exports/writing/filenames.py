@@ -87,9 +87,9 @@ def _remove_leftovers(folder: Path, suffix: str) -> None:
                 file.unlink(missing_ok=True)
 
 
-def check_folders(output: Path, scenarios: Iterable[str], paths: Iterable[Path]) -> None:
-    """Raise `OutputError` when a scenario's folder is a link, or is inside the corpus whose files are `paths`."""
-    corpus = {path.parent.resolve() for path in paths}
+def check_folders(output: Path, scenarios: Iterable[str], corpus: Iterable[Path]) -> None:
+    """Raise `OutputError` when a scenario's folder is a link, or is inside one of the folders of the corpus' files."""
+    corpus = {folder.resolve() for folder in corpus}
     for name in sorted(scenarios):
         folder = output / name
         if folder.is_symlink():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -60,8 +59,7 @@ def write_pairs(request: Request, form: str) -> Written:
     Raises `ManifestError` and `OutputError` as `pairs.read` and `folder.claim` do.
     """
     paired = pairs.read(request)
-    with_captions = tuple(clip for clip in paired.corpus.clips if paired.of(clip))
-    return _write(request, form, replace(paired.corpus, clips=with_captions), paired.rows, _PAIR_TABLES)
+    return _write(request, form, paired.with_captions, paired.rows, _PAIR_TABLES)
 
 
 @dataclass(frozen=True)
@@ -86,19 +84,19 @@ def _write(
     described: _Tables,
 ) -> Written:
     """Write the videos, and per scenario a table of the rows that `rows_of` gives of a clip and its file's hash."""
-    counts = Counter(clip.scenario for clip in exported.clips)
+    counts = {scenario: len(clips) for scenario, clips in exported.scenarios.items()}
     export_layout.check_counts(counts, others=4)
     export_rows.claim(request.output, form, exported)
-    targets = _targets(request.output, exported, counts)
+    targets = _targets(request.output, exported)
     placed = videofiles.place(
         request.manifest,
-        exported.clips,
+        list(targets),
         targets.__getitem__,
         stall_limit_s=request.stall_limit_s,
     )
     tables, count = [], 0
-    for scenario in exported.scenarios:
-        members = [clip for clip in exported.of(scenario) if clip in placed.files]
+    for scenario, clips in exported.scenarios.items():
+        members = [clip for clip in clips if clip in placed.files]
         if members:
             path = request.output / output_folder.DATA / scenario / _METADATA
             rows = [(clip, row) for clip in members for row in rows_of(clip, placed.files[clip].sha256)]
@@ -151,14 +149,12 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _targets(output: Path, exported: ExportedCorpus, counts: Counter[str]) -> dict[ExportedClip, Path]:
-    seen: Counter[str] = Counter()
+def _targets(output: Path, exported: ExportedCorpus) -> dict[ExportedClip, Path]:
     targets = {}
-    for clip in exported.clips:
-        part = export_layout.folder_of(seen[clip.scenario], counts[clip.scenario])
-        name = f"{part}{clip.key}{videofiles.suffix(clip.row)}"
-        targets[clip] = output / output_folder.DATA / clip.scenario / _VIDEOS / name
-        seen[clip.scenario] += 1
+    for scenario, clips in exported.scenarios.items():
+        for place, clip in enumerate(clips):
+            name = f"{export_layout.folder_of(place, len(clips))}{clip.key}{videofiles.suffix(clip.row)}"
+            targets[clip] = output / output_folder.DATA / scenario / _VIDEOS / name
     return targets
 
 

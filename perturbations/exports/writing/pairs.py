@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from perturbations.base.errors import ManifestError, UnknownPerturbationError
 from perturbations.exports.writing import export_columns, export_layout, export_rows, stored_clips
@@ -29,6 +29,12 @@ class _Pairs:
 
     corpus: ExportedCorpus
     captions: Mapping[tuple[str, ...], Sequence[PairedText]]
+
+    @property
+    def with_captions(self) -> ExportedCorpus:
+        """The corpus of the videos that are paired with a caption."""
+        members = {name: [clip for clip in clips if self.of(clip)] for name, clips in self.corpus.scenarios.items()}
+        return replace(self.corpus, scenarios={name: clips for name, clips in members.items() if clips})
 
     def of(self, clip: ExportedClip) -> Sequence[PairedText]:
         """The captions that a video is paired with, by perturbation and id."""
@@ -75,7 +81,7 @@ def _captions(
         if caption.item_id in complete:
             texts[complete[caption.item_id]].append(_clean(caption.caption_id, caption.text))
     titled = [(f"{' '.join(identity)} with {scenario(text)}", text) for identity in texts for text in texts[identity]]
-    stored_clips.check_twice(request.manifest, [(name, text.caption_id) for name, text in titled])
+    stored_clips.check_twice(request.manifest, sorted((name, text.caption_id) for name, text in titled))
     for members in texts.values():
         members.sort(key=lambda text: (scenario(text), numbered(text.caption_id)))
     return dict(texts)

@@ -10,7 +10,7 @@ from typing import Any
 from perturbations import __version__
 from perturbations.base import sums
 from perturbations.datasets import registry as datasets
-from perturbations.exports.writing import export_layout, export_rows, videofiles
+from perturbations.exports.writing import export_layout, export_rows
 from perturbations.exports.writing.export_rows import ExportedCorpus, ExportedTexts
 from perturbations.exports.writing.requests import Request
 from perturbations.manifest import locations, roots
@@ -129,7 +129,6 @@ def of(
 ) -> Publication:
     """What an export is: `rows` is the number of its clips, captions or pairs, `left_out` the rows not in it."""
     adapter = datasets.adapters().get(exported.dataset)
-    clips = exported.clean if isinstance(exported, ExportedTexts) else exported.clips
     reference = f" ({adapter.reference})" if adapter and adapter.reference else ""
     return Publication(
         request=request,
@@ -142,7 +141,7 @@ def of(
         ),
         comparability=_sentence(exported.about),
         has_videos=has_videos,
-        has_pictures=any(videofiles.is_picture(clip.row) for clip in clips),
+        has_pictures=exported.listed.has_pictures,
         rows=rows,
         left_out=left_out if isinstance(left_out, int) else len(left_out),
         rejected=exported.rejected if isinstance(exported, ExportedTexts) else 0,

@@ -41,7 +41,7 @@ class Table:
     rows: Sequence[Any]
     about: Mapping[str, Any]
 
-    def write(self, path: Path, rows_of: Sequence[Any], root: str) -> None:
+    def write(self, path: Path, rows_of: Iterable[Any], root: str) -> None:
         """Write other rows with the same metadata; their paths are relative to `root`."""
         kept = {name: value for name, value in self.about.items() if name not in files.COUNTS}
         if files.METADATA_HASH not in kept:  # of an earlier version, whose words may be others than today's
@@ -76,7 +76,7 @@ def near(videos: Path, root: Path, donors: Iterable[tuple[str, str]]) -> dict[st
     return {
         name: table
         for name, table in tables.items()
-        if not any(isinstance(row, AnalysisRow) and row.path for row in table.rows)
+        if table.kind != ANALYSES or not any(row.path for row in table.rows)
     }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from perturbations.base import project
@@ -18,11 +19,10 @@ from perturbations.exports.writing import (
     output_folder,
     publication,
     recipe_tables,
-    stored_clips,
 )
 from perturbations.exports.writing.requests import Exported, Request
 from perturbations.manifest import files, layout, locations
-from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS, ClipRow
+from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS
 from perturbations.plan.recipe import parse
 
 _log = logging.getLogger("perturbations")
@@ -49,23 +49,23 @@ def write(request: Request) -> Exported:
     place = layout.manifest_at(request.manifest)
     if place is not None and "/" in place.fields["dataset"]:
         raise ManifestError(f"{request.manifest} is of whole videos: export the manifest of the clips cut from them")
-    listed = stored_clips.read(request.manifest, (VIDEOS,))
-    exported = export_rows.recipes_of(request, listed)
+    exported = export_rows.recipes_of(request)
     root = locations.root_of(request.manifest, files.read_metadata(request.manifest))
-    recipes = [parse(text) for text in {row.recipe for row in listed if isinstance(row, ClipRow) and row.recipe}]
+    recipes = [parse(text) for text in exported.listed.recipes]
     donors = sorted({recipe.donors for recipe in recipes if recipe.donors is not None})
     tables = recipe_tables.near(locations.lying(request.manifest).absolute(), root, donors)
     output_folder.claim(request.output, recipe_tables.FORMAT, request.manifest, export_rows.identity(exported), ())
-    every = [path for table in tables.values() for row in table.rows for path in recipe_tables.sources(row)]
+    every = {path for table in tables.values() for row in table.rows for path in recipe_tables.sources(row)}
     top = os.path.commonpath([os.path.dirname(os.path.normpath(root / path)) for path in every]) if every else root
 
+    @cache
     def named(path: str) -> str:
         return PurePosixPath(os.path.relpath(os.path.normpath(root / path), top)).as_posix()
 
     records: dict[str, list[Path]] = {}
     for name, table in tables.items():
         path = request.output / output_folder.DATA / name
-        table.write(path, [recipe_tables.renamed(row, named) for row in table.rows], ".")
+        table.write(path, (recipe_tables.renamed(row, named) for row in table.rows), ".")
         records[PurePosixPath(name).with_suffix("").as_posix().replace("/", "_")] = [path]
     for lacking in {layout.name(SOURCES.name), layout.name(CAPTIONS.name)} - {*tables}:
         _log.warning("%s will lack %s: there is none near %s", request.output, lacking, request.manifest)
@@ -74,7 +74,7 @@ def write(request: Request) -> Exported:
     digest = recipe_tables.write_list(request.output, written)
     quarantined = exported.quarantined
     output_folder.write_left_out(request.output, quarantined)
-    described = publication.of(exported, request, len(exported.clips), quarantined, has_videos=False)
+    described = publication.of(exported, request, exported.number, quarantined, has_videos=False)
     configs = [
         dataset_card.Config(
             name, (path.relative_to(request.output).as_posix(),), is_default=path.name == layout.name(VIDEOS.name)
@@ -84,4 +84,4 @@ def write(request: Request) -> Exported:
     dataset_card.write(described, configs, [_ABOUT.format(release=project.release(), command=_COMMAND, root=digest)])
     croissantfile.write(described, records)
     _log.info("%s: its root is %s", request.output, digest)
-    return Exported(0, 0, (), quarantined, recipes=len(exported.clips))
+    return Exported(0, 0, (), quarantined, recipes=exported.number)

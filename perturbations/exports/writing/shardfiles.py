@@ -58,8 +58,7 @@ class Sample:
 
 def write_clips(request: Request) -> Exported:
     """Write the shards of a corpus of clips. Raises as `corpus.read` and `folder.claim` do."""
-    exported = export_rows.read(request)
-    return _write(request, exported, exported.clips, lambda clip: (), ClipColumns)
+    return _write(request, export_rows.read(request), lambda clip: (), ClipColumns)
 
 
 def write_pairs(request: Request) -> Exported:
@@ -68,32 +67,34 @@ def write_pairs(request: Request) -> Exported:
     Raises as `pairs.read` and `folder.claim` do.
     """
     paired = pairs.read(request)
-    clips = [clip for clip in paired.corpus.clips if paired.of(clip)]
-    return _write(request, paired.corpus, clips, paired.of, PairColumns)
+    return _write(request, paired.with_captions, paired.of, PairColumns)
 
 
 def _write(
     request: Request,
     exported: ExportedCorpus,
-    clips: Sequence[ExportedClip],
-    texts_of: Callable[[ExportedClip], Iterable[PairedText]],
+    texts_of: Callable[[ExportedClip], Sequence[PairedText]],
     kind: type[Columns],
 ) -> Exported:
-    export_layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
+    """Write the shards of one scenario after another, so that the clips of one are in memory."""
+    export_layout.check_shards([exported.listed.bytes], request.shard_bytes)
     export_rows.claim(request.output, "webdataset", exported)
-    placed = stage(request, clips)
     shards: list[Path] = []
-    for scenario in exported.scenarios:
-        members = [clip for clip in clips if clip.scenario == scenario and clip in placed.files]
+    failed: list[Finding] = []
+    written = rows = 0
+    for scenario, clips in exported.scenarios.items():
+        placed = stage(request, clips)
         samples = (
-            _sample_of(placed, clip, [export_columns.as_json(text) for text in texts_of(clip)]) for clip in members
+            _sample_of(placed, clip, [export_columns.as_json(text) for text in texts_of(clip)]) for clip in placed.files
         )
         shards += _write_shards(request.output, scenario, samples, request.shard_bytes)
+        failed += placed.failed
+        written += len(placed.files)
+        rows += sum(max(1, len(texts_of(clip))) for clip in placed.files)
     quarantined = exported.quarantined
-    left_out = (*placed.failed, *quarantined)
-    rows = sum(max(1, len(list(texts_of(clip)))) for clip in placed.files)
+    left_out = (*failed, *quarantined)
     _finish(publication.of(exported, request, rows, left_out), shards, kind, left_out)
-    return Exported(len(placed.files), 0, placed.failed, quarantined)
+    return Exported(written, 0, tuple(failed), quarantined)
 
 
 def stage(request: Request, clips: Sequence[ExportedClip]) -> Placed:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +20,9 @@ from perturbations.base import storage
 from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
 from perturbations.engine import supervise
-from perturbations.exports.writing.filenames import scenario
-from perturbations.exports.writing.requests import Exported
 from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, ClipRow, CompleteSource, RowKind, SourceRow
+from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, ClipRow, CompleteSource, MixRow, RowKind, SourceRow
+from perturbations.manifest.row_groups import StoredRows, stored
 from perturbations.media.clip import uniform_indices
 from perturbations.verify.findings import Finding, name_of
 
@@ -26,8 +30,8 @@ ListedRow = ClipRow | SourceRow
 UsableRow = ClipRow | CompleteSource
 
 
-def read(path: Path, kinds: Sequence[RowKind[Any]] = (VIDEOS, SOURCES)) -> list[ListedRow]:
-    """The rows of a manifest of clips, with the current paths of their files.
+def read(path: Path, kinds: Sequence[RowKind[Any]] = (VIDEOS, SOURCES)) -> StoredRows[ListedRow]:
+    """The rows of a manifest of clips, with the current paths of their files; those of a large one stay on the disk.
 
     Raises `ManifestError` for another kind of manifest than `kinds`.
     """
@@ -36,7 +40,65 @@ def read(path: Path, kinds: Sequence[RowKind[Any]] = (VIDEOS, SOURCES)) -> list[
         names = " or ".join(known.name for known in kinds)
         raise ManifestError(f"{path} is a manifest of {kind.name}; frames are exported from {names}")
     root = locations.root_of(path, files.read_metadata(path))
-    return [locations.located(row, root) for row in files.read_rows(path, kind)]
+    return stored(files.read_rows(path, kind)).mapped(partial(locations.located, root=root))
+
+
+@dataclass
+class ClipsByScenario:
+    """The rows of a manifest of clips by their scenarios, and what one pass over them tells.
+
+    Attributes:
+        scenarios: the complete rows of each, sorted by item.
+        incomplete: the rows without a clip.
+        recipes: the different ones of all rows.
+        suites, mixes, storages: the different ones of complete rows.
+        folders: those of their files.
+        bytes: of their files.
+        has_pictures: whether one is a picture.
+    """
+
+    scenarios: dict[str, StoredRows[UsableRow]] = field(default_factory=dict)
+    incomplete: list[ListedRow] = field(default_factory=list)
+    recipes: set[str] = field(default_factory=set)
+    suites: set[str] = field(default_factory=set)
+    mixes: set[str] = field(default_factory=set)
+    storages: set[str] = field(default_factory=set)
+    folders: set[Path] = field(default_factory=set)
+    bytes: int = 0
+    has_pictures: bool = False
+
+    def add(self, path: Path, rows: StoredRows[ListedRow], name: Callable[[UsableRow], str]) -> None:
+        """Add rows, whose scenario is their `name`. Raises `ManifestError` where a scenario has one id twice."""
+        places: dict[str, array[int]] = defaultdict(lambda: array("q"))
+        ids: dict[str, list[str]] = defaultdict(list)
+        folders: set[str] = set()
+        for place, row in enumerate(rows):
+            if isinstance(row, ClipRow) and row.recipe:
+                self.recipes.add(row.recipe)
+            if row.status != COMPLETE or not isinstance(row, ClipRow | CompleteSource):
+                self.incomplete.append(row)
+                continue
+            scenario_of = name(row)
+            places[scenario_of].append(place)
+            ids[scenario_of].append(row.item_id)
+            folders.add(os.path.dirname(row.path or ""))
+            self.bytes += row.bytes or 0
+            self.has_pictures = self.has_pictures or is_picture(row)
+            if isinstance(row, ClipRow):
+                self.suites.add(row.suite)
+                self.storages.add(row.storage)
+                self.mixes |= {row.mix} if isinstance(row, MixRow) else set()
+        check_twice(path, ((scenario_of, item_id) for scenario_of in ids for item_id in sorted(ids[scenario_of])))
+        self.folders |= {Path(folder) for folder in folders if folder}
+        for scenario_of, members in ids.items():
+            in_order = sorted(range(len(members)), key=members.__getitem__)
+            usable = cast("StoredRows[UsableRow]", rows)
+            self.scenarios[scenario_of] = usable.taken(np.array(places[scenario_of], np.int64)[in_order])
+
+
+def is_picture(row: UsableRow) -> bool:
+    """Whether a clip is a picture."""
+    return storage.is_picture(row.path or "" if isinstance(row, CompleteSource) else row.source_path)
 
 
 def complete(rows: Iterable[ListedRow]) -> list[UsableRow]:
@@ -45,42 +107,31 @@ def complete(rows: Iterable[ListedRow]) -> list[UsableRow]:
 
 
 def check_twice(path: Path, names: Iterable[tuple[str, str]]) -> None:
-    """Raise `ManifestError` where a scenario has one id more than once; `names` are scenarios and ids."""
-    twice = [f"{short(item_id)} in {name}" for (name, item_id), count in Counter(names).items() if count > 1]
+    """Raise `ManifestError` where a scenario has one id more than once; `names` are scenarios and ids, in order."""
+    twice = [f"{short(item_id)} in {name}" for (name, item_id), same in groupby(names) if len([*same]) > 1]
     if twice:
         raise ManifestError(f"{path} has complete rows more than once: {', '.join(twice[:5])}")
 
 
-def check_rows(path: Path, rows: Sequence[UsableRow], num_frames: int, names: Mapping[str, str]) -> None:
-    """Raise `ManifestError` for two rows of one id and scenario, and for another number of stored frames."""
-    check_twice(path, [(scenario(row, names), row.item_id) for row in rows])
-    stored = {row.storage for row in rows if isinstance(row, ClipRow) and row.storage.startswith("frames/")}
-    if other := stored - {f"frames/{num_frames}"}:
-        raise ManifestError(f"{path} stores {', '.join(sorted(other))} only, not {num_frames} frames")
-
-
 def write_each(
-    path: Path, rows: Iterable[ListedRow], write: Callable[[UsableRow], bool], *, stall_limit_s: float
-) -> Exported:
-    """Call `write` for every complete row, in a supervised process; it returns False when the file exists already.
+    path: Path, rows: Sequence[UsableRow], write: Callable[[UsableRow], bool], *, stall_limit_s: float
+) -> tuple[int, list[Finding]]:
+    """Call `write` for every row, in a supervised process; it returns False when the file exists already.
 
-    A clip that cannot be read, or makes no progress for `stall_limit_s` seconds, becomes a finding, and the others
-    continue.
+    Returns the number of files that it wrote. A clip that cannot be read, or makes no progress for `stall_limit_s`
+    seconds, becomes a finding, and the others continue.
     """
-    rows = list(rows)
-    tasks = complete(rows)
 
     def work(row: UsableRow, tick: Tick) -> bool:
         return write(row)
 
     written, failed = 0, []
-    outcomes = supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=lambda row: repr(row.item_id))
-    for outcome in logged(outcomes, len(tasks), "videos exported"):
+    outcomes = supervise.run(work, rows, stall_limit_s=stall_limit_s, name=lambda row: repr(row.item_id))
+    for outcome in logged(outcomes, len(rows), "videos exported"):
         written += bool(outcome.result)
         if outcome.error is not None:
             failed.append(finding(path, outcome.task, outcome.error))
-    quarantined = incomplete_findings(path, (row for row in rows if row.status != COMPLETE))
-    return Exported(written, len(tasks) - written - len(failed), tuple(failed), quarantined)
+    return written, failed
 
 
 def finding(path: Path, row: ListedRow, problem: str) -> Finding:

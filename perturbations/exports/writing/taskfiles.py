@@ -77,7 +77,7 @@ def write_clips(request: Request) -> Exported:
     request without clean clips.
     """
     exported = export_rows.read(request)
-    export_layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
+    export_layout.check_shards([exported.listed.bytes], request.shard_bytes)
     usable = {row.item_id for row in exported.sources if row.status == COMPLETE}
     texts = sorted((row for row in exported.captions if row.item_id in usable), key=lambda row: row.caption_id)
     captioned = {row.item_id for row in texts}
@@ -144,10 +144,10 @@ def write_pairs(request: Request) -> Exported:
     """
     paired = pairs.read(request)
     exported = paired.corpus
-    export_layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
+    export_layout.check_shards([exported.listed.bytes], request.shard_bytes)
     export_rows.claim(request.output, "mteb", exported)
-    placed = shardfiles.stage(request, exported.clips)
-    gallery = [clip for clip in exported.clips if clip in placed.files]
+    placed = shardfiles.stage(request, list(exported.clips))
+    gallery = list(placed.files)
     scenarios: dict[str, _Scenario] = {}
     for video, parts in _video_parts(request, gallery, placed).items():
         relevant: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
@@ -177,8 +177,8 @@ def write_splits(request: Request) -> list[Path]:
     pool = request.manifest.with_name(layout.name("composed_pool"))
     names = {row.clip_id for row in files.read_rows(pool, files.kind_of(pool))}
     whole = export_rows.of_rows(replace(request, clean=True), [])
-    clips = tuple(clip for clip in whole.clips if clip.row.item_id in names)
-    exported = replace(whole, clips=clips, incomplete=())
+    clips = [clip for clip in whole.clips if clip.row.item_id in names]
+    exported = replace(whole, scenarios={export_layout.CLEAN: clips}, listed=replace(whole.listed, incomplete=[]))
     export_layout.check_shards((clip.row.bytes for clip in clips), request.shard_bytes)
     export_rows.claim(request.output, "mteb", exported)
     placed = shardfiles.stage(request, clips)

@@ -19,7 +19,7 @@ from perturbations.engine import render_clip, rendering, supervise
 from perturbations.engine.source import source_of
 from perturbations.exports.writing import stored_clips
 from perturbations.exports.writing.export_rows import ExportedClip
-from perturbations.exports.writing.stored_clips import UsableRow
+from perturbations.exports.writing.stored_clips import UsableRow, is_picture
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import MediaClip
@@ -64,11 +64,6 @@ def is_stored(row: UsableRow, *, one_form: bool = False) -> bool:
 def form(row: UsableRow) -> str:
     """The extension of a file that is encoded for an export."""
     return ".png" if is_picture(row) else ".mp4"
-
-
-def is_picture(row: UsableRow) -> bool:
-    """Whether a clip is a picture."""
-    return storage.is_picture(row.path or "" if isinstance(row, CompleteSource) else row.source_path)
 
 
 def suffix(row: UsableRow) -> str:
