@@ -24,7 +24,7 @@ from perturbations.base import storage, sums
 from perturbations.base.errors import ManifestError, OutputError
 from perturbations.engine import render_clip
 from perturbations.engine.comparability import comparability
-from perturbations.manifest import files, layout
+from perturbations.manifest import files, layout, row_groups
 from perturbations.manifest.kinds import MIXES, SOURCES, TEXT_STATISTICS, VIDEOS, VideoRow
 from perturbations.plan import recipe
 from perturbations.suites import registry
@@ -248,6 +248,20 @@ def test_a_missing_source_leaves_every_manifest_as_it_is(tree: Path) -> None:
     assert faults.contents(tree) == before, "what can be put back is, whatever else is wrong"
 
 
+@pytest.mark.parametrize("name", ["videos", "mixed_severity", "mixed_types"])
+def test_a_manifest_of_row_groups_is_put_back(tree: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for setting, value in {"GROUP": 2, "SMALL": 4, "_BATCH": 1}.items():
+        monkeypatch.setattr(row_groups, setting, value)
+    path = Path(f"manifests/tiny/mlvp/{name}.parquet")
+    rows = list(files.read_rows(path, files.kind_of(path)))
+    listed(path, rows)
+    whole = path.read_bytes()
+    assert pq.read_metadata(path).num_row_groups > 1
+    rewrite(path, [replace(rows[0], variant="paper"), *rows[2:]])
+    assert left_by_repair() == []
+    assert path.read_bytes() == whole
+
+
 # --- a repair as a transaction ---------------------------------------------------------------------------------------
 
 
@@ -465,7 +479,7 @@ def test_a_manifest_that_cannot_be_written_does_not_hide_what_was_found(
     _halve(tree / "manifests/tiny/mlvp/mixed_types.parquet")
     written = files.as_written
 
-    def refused(path: Path, *arguments: Any) -> bytes:
+    def refused(path: Path, *arguments: Any) -> dict[str, object]:
         if path.name == "videos.parquet":
             raise OutputError(f"cannot write {path}: Read-only file system")
         return written(path, *arguments)

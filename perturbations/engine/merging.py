@@ -71,13 +71,15 @@ def videos(sources: Sequence[SourceRow], shards: Path, parts: Path, recipes: Rec
     """
     complete = {row.item_id: row for row in sources if isinstance(row, CompleteSource)}
     lists = listed.read_folder(shards, ListedClip)
+    members = {shard: [clip.item_id for clip in clips if clip.item_id in complete] for shard, clips in lists.items()}
+    del lists  # which takes much memory
     expected = (
         (
             parts / scenario / layout.name("video_part", shard=shard),
-            [(clip.item_id, text, complete[clip.item_id].sha256) for clip in clips if clip.item_id in complete],
+            [(item_id, text, complete[item_id].sha256) for item_id in item_ids],
         )
         for scenario, text in recipes.items()
-        for shard, clips in lists.items()
+        for shard, item_ids in members.items()
     )
     for row in sets.merge(expected, VIDEOS, ("item_id", "recipe", "source_sha256")):
         current = recipe.recipe_id(recipe.parse(row.recipe), complete[row.item_id], row.guide, row.cut)

@@ -38,6 +38,7 @@ COUNTS = ("rows", cells.STATUSES)
 
 _About = Mapping[str, object]
 """The metadata of a manifest's file."""
+_Described = dict[str, object]
 _Cell = str | float | None
 """A path, or None or NaN without one."""
 
@@ -82,8 +83,12 @@ def table_of(kind: RowKind[RowT], rows: Iterable[RowT]) -> pa.Table:
 
 def table_as_in(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> pa.Table:
     """Rows as a table of the columns that a manifest's file has, under the names that its version gave them."""
-    stored = columns_in(path)
-    return table_of(kind, rows).select([kind.renamed.get(name, name) for name in stored]).rename_columns(stored)
+    return _renamed(table_of(kind, rows), kind, columns_in(path))
+
+
+def _renamed(table: pa.Table, kind: RowKind[Any], stored: Sequence[str]) -> pa.Table:
+    """A table with the columns of an earlier version, under the names that it gave them."""
+    return table.select([kind.renamed.get(name, name) for name in stored]).rename_columns(stored)
 
 
 def concatenate(parts: Sequence[Path], output: Path, kind: RowKind[RowT], about: _About | None = None) -> None:
@@ -94,34 +99,42 @@ def concatenate(parts: Sequence[Path], output: Path, kind: RowKind[RowT], about:
 def _write_tables(
     path: Path, kind: RowKind[RowT], tables: Iterable[pa.Table], about: _About | Callable[[], _About] | None
 ) -> None:
+    def described(cells_of: cells.Cells) -> _Described:
+        own = (about() if callable(about) else about) or {}
+        common = {"kind": kind.name, "schema_version": SCHEMA_VERSION}
+        return _signed(path, {**common, **own, **cells.describe(kind, cells_of)})
+
     with storage.scratch_directory() as folder, storage.output_errors(path):
         ordered = row_groups.in_order(tables, kind.key, Path(folder))
-        first = list(islice(ordered, row_groups.SMALL // row_groups.GROUP))
-        rest = next(ordered, first[0].slice(0, 0))
-        description = {
-            "kind": kind.name,
-            "schema_version": SCHEMA_VERSION,
-            **((about() if callable(about) else about) or {}),
-        }
+        first = next(ordered)  # before anything is written: all tables are read
         with storage.atomic_path(path) as temporary:
-            if not rest.num_rows:
-                table = pa.concat_tables(first).combine_chunks()
-                _encode(
-                    [table], _signed(path, {**description, **cells.describe(kind, cells.of_table(table))}), temporary
-                )
-                return
-            # Hashes are of whole columns, and stand in the file: the rows are written twice.
-            spooled = Path(folder) / "rows.parquet"
-            _encode(chain(first, [rest], ordered), description, spooled)
-            schema = first.pop().schema
-            first.clear()
-            with file_limits.opened(spooled, schema) as file:
-                described = _signed(path, {**description, **cells.describe(kind, _cells_of(spooled, file, schema))})
-                groups = (file_limits.group(spooled, file, schema, number) for number in range(file.num_row_groups))
-                _encode(groups, described, temporary)
+            _encode_described(chain([first], ordered), described, Path(folder), temporary)
 
 
-def _signed(path: Path, described: _About) -> dict[str, object]:
+def _encode_described(
+    ordered: Iterator[pa.Table], described: Callable[[cells.Cells], _Described], folder: Path, target: Path
+) -> _Described:
+    """Write tables in order with the metadata of their cells, which is returned; many as row groups."""
+    first = list(islice(ordered, row_groups.SMALL // row_groups.GROUP))
+    rest = next(ordered, first[0].slice(0, 0))
+    if not rest.num_rows:
+        table = pa.concat_tables(first).combine_chunks()
+        about = described(cells.of_table(table))
+        _encode([table], about, target)
+        return about
+    # Hashes are of whole columns, and stand in the file: the rows are written twice.
+    spooled = folder / "rows.parquet"
+    _encode(chain(first, [rest], ordered), {}, spooled)
+    schema = first.pop().schema
+    first.clear()
+    with file_limits.opened(spooled, schema) as file:
+        about = described(_cells_of(spooled, file, schema))
+        groups = (file_limits.group(spooled, file, schema, number) for number in range(file.num_row_groups))
+        _encode(groups, about, target)
+    return about
+
+
+def _signed(path: Path, described: _About) -> _Described:
     """What a manifest says of itself, with the hash of it."""
     described = {name: value for name, value in described.items() if name != LISTED}
     if sums.is_listed(path):
@@ -146,19 +159,20 @@ def metadata_sha256(about: _About) -> str:
     return storage.sha256_of(json.dumps(rest, sort_keys=True).encode())
 
 
-def as_written(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About) -> tuple[bytes, dict[str, object]]:
-    """The file and the metadata of other rows, in the form that the stored file has: its columns and its hashes.
+def as_written(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About, target: Path) -> _Described:
+    """Write other rows to `target` in the form of a stored file: with its columns and hashes; returns the metadata.
 
     So that a repaired manifest of an earlier version equals the file that this version wrote.
     """
-    table = table_as_in(path, kind, rows)
-    described = {**about, **cells.describe(kind, cells.of_table(table))}
-    if METADATA_HASH in about:
-        described[METADATA_HASH] = metadata_sha256(described)
-    with _opened(path) as file:
-        size = file.metadata.row_group(0).num_rows if file.num_row_groups > 1 else len(table)
-    groups = [table.slice(start, size) for start in range(0, len(table), size)] if size else [table]
-    return _encoded(groups, described, empty_group=False), described
+    stored = columns_in(path)
+
+    def described(cells_of: cells.Cells) -> _Described:
+        own = {**about, **cells.describe(kind, cells_of)}
+        return {**own, METADATA_HASH: metadata_sha256(own)} if METADATA_HASH in about else own
+
+    with storage.scratch_directory() as folder:
+        ordered = row_groups.in_order((table_of(kind, part) for part in _parts(iter(rows))), kind.key, Path(folder))
+        return _encode_described((_renamed(table, kind, stored) for table in ordered), described, Path(folder), target)
 
 
 def _encode(
@@ -284,15 +298,40 @@ def rows_as_stored(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
     if not _is_large(path):
         return _rows_of(path, kind, _read_table(path, kind))
     with _stored_file(path, kind) as (file, _):
-        about = file.metadata
+        return _stored_rows(path, kind, file.metadata)
+
+
+def in_order(kind: RowKind[RowT], rows: Iterable[RowT]) -> Sequence[RowT]:
+    """Rows in the order of their key: in memory, or many of them in a file that goes with the last user of the rows."""
+    some = iter(rows)
+    first = list(islice(some, row_groups.SMALL + 1))
+    if len(first) <= row_groups.SMALL:
+        return sorted(first, key=lambda row: _sort_key(row, kind))
+    folder = storage.scratch_directory()
+    path = Path(folder.name) / "in_order.parquet"
+    tables = (table_of(kind, part) for part in _parts(chain(first, some)))
+    _encode(row_groups.in_order(tables, kind.key, Path(folder.name)), {}, path)
+    return _stored_rows(path, kind, pq.read_metadata(path), kept=folder)
+
+
+def _stored_rows(path: Path, kind: RowKind[RowT], about: pq.FileMetaData, kept: object = None) -> Sequence[RowT]:
     sizes = [about.row_group(number).num_rows for number in range(about.num_row_groups)]
-    return row_groups.StoredRows(partial(_rows_of_group, path, kind, about), sizes)
+    return row_groups.StoredRows(partial(_rows_of_group, path, kind, about, kept=kept), sizes)
 
 
 def _rows_of_group(
-    path: Path, kind: RowKind[RowT], about: pq.FileMetaData, number: int, places: NDArray[np.int64] | None
+    path: Path,
+    kind: RowKind[RowT],
+    about: pq.FileMetaData,
+    number: int,
+    places: NDArray[np.int64] | None,
+    *,
+    kept: object = None,
 ) -> list[RowT]:
-    """Rows of a group of a checked file, whose end was read: of a large file that takes longer than a group."""
+    """Rows of a group of a checked file, whose end was read: of a large file that takes longer than a group.
+
+    `kept` is what the file goes with.
+    """
     schema = about.schema.to_arrow_schema()
     with _unreadable(path), file_limits.opened(path, schema, about) as file:
         table = file_limits.group(path, file, schema, number)

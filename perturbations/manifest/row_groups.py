@@ -22,9 +22,12 @@ SMALL = 2**16
 """The most rows of a manifest of one row group."""
 
 GROUP = 2**14
-"""Rows of a row group of a larger manifest, and rows that are put in order at once: 12 MB of clips."""
+"""Rows of a row group of a larger manifest: 12 MB of clips."""
 
-_BATCH = 128
+_RUN = 2
+"""Groups that are put in order at once: six million rows are merged from 183 runs, each of which takes memory."""
+
+_BATCH = 64
 """Rows of each run that are in memory while runs are merged."""
 
 
@@ -36,7 +39,7 @@ def in_order(tables: Iterable[pa.Table], key: Sequence[str], scratch: Path) -> I
     runs: list[Path] = []
     held: list[pa.Table] = []
     for table in tables:
-        if sum(map(len, held)) + len(table) > GROUP and held:
+        if sum(map(len, held)) + len(table) > _RUN * GROUP and held:
             runs.append(_run(held, key, scratch / str(len(runs))))
             held = []
         held.append(table)

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from perturbations.base.progress import Tick, no_tick
 from perturbations.engine import supervise
-from perturbations.manifest import machine, sets
+from perturbations.manifest import files, machine, sets
 from perturbations.manifest.kinds import SourceRow, VideoRow
 from perturbations.media import sound
 from perturbations.verify import clip_checks, clip_repair, repair
@@ -55,28 +55,32 @@ def check_videos(task: ManifestCheck[VideoRow]) -> Iterator[Finding]:
     corpus = VerifiedCorpus(task.tree, manifest)
     corpus.check_set()
     expected = 0
-    corrected: list[object] = []
     lost = []
-    for clips in corpus.tasks(fast=options.fast, remake=task.remake):
-        expected += len(clips)
-        for clip, checked in _checked(_check_video, clips, options):
-            if checked.may_be_put_back and clip.row is not None:
-                lost.append((clip.row, Finding(manifest.path, name_of(clip.row, manifest.kind.key), checked.damage)))
-            else:
+
+    def corrected() -> Iterator[VideoRow]:
+        nonlocal expected
+        for clips in corpus.tasks(fast=options.fast, remake=task.remake):
+            expected += len(clips)
+            for clip, checked in _checked(_check_video, clips, options):
                 subject = name_of(clip.expected, manifest.kind.key)
-                summary.findings += [Finding(manifest.path, subject, problem) for problem in checked.problems]
-            if checked.remark:
-                summary.remarks[checked.remark] = summary.remarks.get(checked.remark, 0) + 1
-            row = checked.corrected or clip.row
-            if row is not None and task.remake:
-                corrected.append(row)
+                if checked.may_be_put_back and clip.row is not None:
+                    lost.append((clip.row, Finding(manifest.path, subject, checked.damage)))
+                else:
+                    summary.findings += [Finding(manifest.path, subject, problem) for problem in checked.problems]
+                if checked.remark:
+                    summary.remarks[checked.remark] = summary.remarks.get(checked.remark, 0) + 1
+                row = checked.corrected or clip.row
+                if isinstance(row, VideoRow) and task.remake:
+                    yield row
+
+    rows = files.in_order(manifest.kind, corrected())
     _put_back(task, lost)
     yield from corpus.findings
     note = machine.note(str(manifest.about.get("cpu_features", "")))
     if note and summary.findings:
         summary.remarks[note] = expected
-    is_whole = len(corrected) == expected and corpus.sources is not None
-    task.corrected = corrected if is_whole else None
+    is_whole = len(rows) == expected and corpus.sources is not None
+    task.corrected = rows if is_whole else None
 
 
 def _check_source(row: SourceRow, tick: Tick, hashes: bool, *, root: Path, unrecorded: Sequence[str]) -> Checked:

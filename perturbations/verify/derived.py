@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from perturbations.manifest import files
 from perturbations.manifest.kinds import KIND_OF, TEXT_STATISTICS, TextStatisticsRow
 from perturbations.manifest.row_groups import StoredRows
 from perturbations.verify.findings import Finding, compared, values
@@ -40,7 +41,7 @@ def expected_rows(tree: Tree, manifest: Manifest[object]) -> Sequence[object] | 
         return None
     parents = [tree.near(manifest, KIND_OF[parent], parent) for parent in declared.made_from]
     rows = [parent.rows for parent in parents if parent is not None]
-    return list(load(declared.rows)(*rows)) if len(rows) == len(parents) else None
+    return files.in_order(manifest.kind, load(declared.rows)(*rows)) if len(rows) == len(parents) else None
 
 
 def _differences(manifest: Manifest[object], expected: Sequence[object]) -> list[Finding]:

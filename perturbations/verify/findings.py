@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
+from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import RowKind, RowT
 
@@ -96,22 +98,36 @@ def _short(value: object) -> str:
 
 
 def compared(
-    place: Path, kind: RowKind[RowT], rows: Iterable[RowT], expected: Iterable[RowT], unrecorded: Collection[str] = ()
+    place: Path, kind: RowKind[RowT], rows: Sequence[RowT], expected: Sequence[RowT], unrecorded: Collection[str] = ()
 ) -> list[Finding]:
-    """The differences between a manifest's rows and the expected rows: missing, duplicate, unexpected, changed rows."""
-    held: dict[tuple[object, ...], list[RowT]] = defaultdict(list)
-    for row in rows:
-        held[values(row, kind.key)].append(row)
-    findings = []
-    for wanted in expected:
-        members = held.pop(values(wanted, kind.key), [])
-        subject = name_of(wanted, kind.key)
+    """The differences between a manifest's rows and the expected rows: missing, duplicate, unexpected, changed rows.
+
+    The expected rows are in the order of their key.
+    """
+    findings, unexpected = [], []
+    for key, members, wanted in _side_by_side(kind, files.in_order(kind, rows), expected):
+        subject = " ".join(map(_plain, key))
         if not members:
             findings.append(Finding(place, subject, "the row is missing"))
-            continue
-        recorded = as_recorded(wanted, members[0], unrecorded)
-        findings += [Finding(place, subject, problem) for problem in differences(members[0], recorded)]
-        findings += [Finding(place, subject, "the row is there twice")] * (len(members) > 1)
-    return findings + [
-        Finding(place, name_of(members[0], kind.key), "the row is unexpected") for members in held.values()
-    ]
+        elif not wanted:
+            unexpected.append(Finding(place, subject, "the row is unexpected"))
+        else:
+            recorded = as_recorded(wanted[0], members[0], unrecorded)
+            findings += [Finding(place, subject, problem) for problem in differences(members[0], recorded)]
+            findings += [Finding(place, subject, "the row is there twice")] * (len(members) > 1)
+    return findings + unexpected
+
+
+def _side_by_side(
+    kind: RowKind[RowT], rows: Iterable[RowT], expected: Iterable[RowT]
+) -> Iterator[tuple[tuple[object, ...], list[RowT], list[RowT]]]:
+    """Each key of rows in order with the rows that have it, of both."""
+
+    def order(pair: tuple[bool, RowT]) -> list[tuple[bool, Any]]:
+        return [(value is not None, value) for value in values(pair[1], kind.key)]
+
+    sides = heapq.merge(((False, row) for row in rows), ((True, row) for row in expected), key=order)
+    for _, same in groupby(sides, order):
+        pairs = list(same)
+        members, wanted = ([row for side, row in pairs if side == of_expected] for of_expected in (False, True))
+        yield values(pairs[0][1], kind.key), members, wanted

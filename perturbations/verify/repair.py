@@ -7,8 +7,10 @@ it is and is a finding, with the command that makes it again.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, UnknownPerturbationError
@@ -69,24 +71,27 @@ def restored(
     if manifest.misplaced:
         return None, f"it is not repaired, because it is a manifest of another folder: {remedies.way(manifest.path)}"
     rows = manifest.rows if rows is None else rows
-    data, about = files.as_written(manifest.path, manifest.kind, rows, metadata(tree, manifest, rows))
-    if not _is_recorded(manifest, data, about):
-        return None, f"it is not repaired, because what it was is not known: {remedies.way(manifest.path)}"
-    if not dry_run:
-        with storage.output_errors(manifest.path):
-            temporary = storage.temporary_path(manifest.path)
-            try:
-                temporary.write_bytes(data)
-                undoing.put(manifest.root, manifest.path, temporary, storage.sha256_of(data))
-            finally:
-                temporary.unlink(missing_ok=True)
+    with storage.scratch_directory() as folder:
+        made = Path(folder) / manifest.path.name
+        about = files.as_written(manifest.path, manifest.kind, rows, metadata(tree, manifest, rows), made)
+        digest = storage.sha256(made)
+        if not _is_recorded(manifest, digest, about):
+            return None, f"it is not repaired, because what it was is not known: {remedies.way(manifest.path)}"
+        if not dry_run:
+            with storage.output_errors(manifest.path):
+                temporary = storage.temporary_path(manifest.path)
+                try:
+                    shutil.copyfile(made, temporary)
+                    undoing.put(manifest.root, manifest.path, temporary, digest)
+                finally:
+                    temporary.unlink(missing_ok=True)
     return manifest.restored(rows, about), ""
 
 
-def _is_recorded(manifest: Manifest[object], data: bytes, about: Mapping[str, object]) -> bool:
+def _is_recorded(manifest: Manifest[object], digest: str, about: Mapping[str, object]) -> bool:
     """Whether a manifest's expected content is what it was: its list says so, or without a list its own hashes do."""
     if not manifest.precedes_lists:
-        return manifest.listed == storage.sha256_of(data)
+        return manifest.listed == digest
     return all(manifest.about.get(name) == about.get(name) for name in ("content_sha256", files.METADATA_HASH))
 
 
