@@ -86,7 +86,10 @@ def test_a_corpus_of_it_is_the_same(plain: Path, large: Path) -> None:
 
     assert named(several) == named(one)
     assert len(several.incomplete) == len(one.incomplete)
-    assert (several.items, several.severities) == (one.items, one.severities)
+    part = several.where(perturbation="fog")
+    assert (part.perturbations, part.severities) == (["fog"], one.where(perturbation="fog").severities)
+    for name in ("items", "severities", "perturbations", "text_perturbations"):
+        assert getattr(several, name) == getattr(one, name)
     for wanted in ({"perturbation": "fog"}, {"severity": [1, 3], "item": "clip_7"}, {"item": "none"}):
         assert named(several.where(**wanted)) == named(one.where(**wanted))
     part = several.where(perturbation="gaussian_noise")[1:]

@@ -24,7 +24,6 @@ from perturbations.manifest.kinds import (
     MULTIMODAL,
     SOURCES,
     VIDEOS,
-    CaptionRow,
     ClipRow,
     CompleteSource,
     MultimodalRow,
@@ -94,12 +93,12 @@ class Corpus(Sequence[Clip]):
     @property
     def perturbations(self) -> list[str]:
         """The names of its perturbations, sorted; `clean` where it has clean clips."""
-        return sorted({clip.perturbation for clip in self})
+        return sorted(self._values("perturbation"))
 
     @property
     def severities(self) -> list[int]:
         """Its severities, sorted; 0 where it has clean clips."""
-        return sorted({clip.severity for clip in self})
+        return sorted(self._values("severity"))
 
     @property
     def text_perturbations(self) -> list[str]:
@@ -109,7 +108,7 @@ class Corpus(Sequence[Clip]):
     @property
     def items(self) -> list[str]:
         """The ids of its items, sorted."""
-        return sorted({row.item_id for row in self._rows})
+        return sorted(self._values("item_id"))
 
     def where(
         self,
@@ -179,16 +178,12 @@ class Corpus(Sequence[Clip]):
         return ClipDataset(self, num_frames, transform, reader)
 
     @cached_property
-    def _listed_captions(self) -> Sequence[CaptionRow]:
-        return companion(self.path, CAPTIONS)
-
-    @cached_property
     def _captions(self) -> dict[str, tuple[str, ...]]:
-        return texts_of(self._listed_captions)
+        return texts_of(companion(self.path, CAPTIONS))
 
     @cached_property
     def _caption_of_id(self) -> dict[str, str]:
-        return {row.caption_id: row.text for row in self._listed_captions}
+        return {row.caption_id: row.text for row in companion(self.path, CAPTIONS)}
 
     @cached_property
     def _sources(self) -> dict[str, CompleteSource]:
@@ -221,16 +216,28 @@ class Corpus(Sequence[Clip]):
         table = files.read_columns(self.path, *there)
         return {name: table[name].combine_chunks().dictionary_encode() for name in there}
 
+    def _values(self, name: str) -> set[Any]:
+        """The different values of the clips by which they are chosen."""
+        if not isinstance(self._rows, StoredRows) or name not in self._columns:
+            return {_value(clip, name) for clip in self}
+        values, codes = self._coded(name)
+        return {values[code] for code in np.unique(codes)}
+
     def _places(self, wanted: Mapping[str, frozenset[Any]]) -> NDArray[np.int64]:
         """The numbers of the clips whose columns have these values."""
-        places = self._rows.places if isinstance(self._rows, StoredRows) else None
         chosen = np.ones(len(self), bool)
-        for name, values in wanted.items():
-            column = self._columns[name]
-            of_value = [(CLEAN if value is None else value) in values for value in column.dictionary.to_pylist()]
-            codes = np.asarray(pc.fill_null(column.indices, len(of_value)))
-            chosen &= np.array([*of_value, CLEAN in values])[codes if places is None else codes[places]]
+        for name, members in wanted.items():
+            values, codes = self._coded(name)
+            chosen &= np.array([value in members for value in values])[codes]
         return np.nonzero(chosen)[0]
+
+    def _coded(self, name: str) -> tuple[list[Any], NDArray[np.int64]]:
+        """The values of a column, and the place in these of each clip's value."""
+        column = self._columns[name]
+        values = [*column.dictionary.to_pylist(), CLEAN]
+        codes = np.asarray(pc.fill_null(column.indices, len(values) - 1))
+        places = self._rows.places if isinstance(self._rows, StoredRows) else None
+        return values, codes if places is None else codes[places]
 
 
 _CHOSEN_BY = ("perturbation", "severity", "item_id", "text_perturbation")

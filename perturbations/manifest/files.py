@@ -511,12 +511,17 @@ def read_columns(path: Path, *names: str) -> pa.Table:
 
     Raises `ManifestError`.
     """
-    with _opened(path) as file:
-        try:
-            file_limits.check(path, file.metadata)
-            return file.read(columns=list(names)).select(list(names))
-        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-            raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error
+    with _opened(path) as file, _unreadable(path):
+        file_limits.check(path, file.metadata)
+        return file.read(columns=list(names)).select(list(names))
+
+
+def column_groups(path: Path, *names: str) -> Iterator[pa.Table]:
+    """The same columns, of one row group after the other. Raises `ManifestError`."""
+    with _opened(path) as file, _unreadable(path):
+        file_limits.check(path, file.metadata)
+        for number in range(file.num_row_groups):
+            yield file.read_row_group(number, list(names)).select(list(names))
 
 
 def stored_bytes(path: Path) -> int:
@@ -524,17 +529,17 @@ def stored_bytes(path: Path) -> int:
     return pc.sum(read_columns(path, "bytes")["bytes"]).as_py() or 0
 
 
-def stored(path: Path) -> list[tuple[str, int]]:
+def stored(path: Path) -> Iterator[tuple[str, int]]:
     """The path and the bytes of each file that a manifest or a part of clips lists. Raises `ManifestError`."""
-    columns = read_columns(path, "path", "bytes").to_pydict()
-    return [(name, size) for name, size in zip(columns["path"], columns["bytes"], strict=True) if name is not None]
+    for group in column_groups(path, "path", "bytes"):
+        columns = group.filter(pc.is_valid(group["path"])).to_pydict()
+        yield from zip(columns["path"], columns["bytes"], strict=True)
 
 
 def failed_rows(path: Path) -> list[dict[str, str | None]]:
     """The items of a manifest or a part that are not complete: `item_id`, `stage`, `error`. Raises `ManifestError`."""
-    table = read_columns(path, "item_id", "stage", "error", "status")
-    rows: list[dict[str, str | None]] = table.filter(pc.not_equal(table["status"], COMPLETE)).to_pylist()
-    return rows
+    groups = column_groups(path, "item_id", "stage", "error", "status")
+    return [row for group in groups for row in group.filter(pc.not_equal(group["status"], COMPLETE)).to_pylist()]
 
 
 def stored_rows(path: Path) -> int:
@@ -601,7 +606,7 @@ def _unreadable(path: Path) -> Iterator[None]:
     """Raise `ManifestError` for what fails inside."""
     try:
         yield
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error
 
 

@@ -118,7 +118,7 @@ def _adopt(marker: Path, part: Path, there: Sizes) -> None:
     from perturbations.manifest import files
 
     try:
-        clips = files.stored(part)
+        clips = list(files.stored(part))
     except ManifestError:
         return  # it is made again by who reads it
     if all(there.get(Path(path).name) == size for path, size in clips):

@@ -138,10 +138,13 @@ def _named(manifests: Iterator[Path]) -> Iterator[str]:
             columns = [name for name in _COLUMNS if name in pq.read_schema(path).names]
             with pq.ParquetFile(path, read_dictionary=columns) as file:
                 file_limits.check(path, file.metadata)
-                table = file.read(columns)
+                for number in range(file.num_row_groups):
+                    yield from _texts(file.read_row_group(number, columns))
         except (pa.ArrowException, ValueError) as error:
             raise ManifestError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
-        for column in table.columns:
-            for chunk in column.chunks:
-                values = chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk.unique()
-                yield from (value for value in values.to_pylist() if isinstance(value, str))
+
+
+def _texts(table: pa.Table) -> Iterator[str]:
+    for chunk in (chunk for column in table.columns for chunk in column.chunks):
+        values = chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk.unique()
+        yield from (value for value in values.to_pylist() if isinstance(value, str))
