@@ -246,9 +246,7 @@ def test_what_a_job_reads() -> None:
     config = planned(both=["mm_robustness/ocr"])
     clean = composed_paths.inputs(config, "mine", ("clean", "clean"))
     assert "queries" not in clean
-    assert clean["texts"] == [
-        f"work/mine/composed/mm_robustness/captions/{name}/2/s0.parquet" for name in ("keyboard", "ocr")
-    ]
+    assert clean["texts"] == ["work/mine/composed/mm_robustness/captions/s0.json"]
     fog = composed_paths.inputs(config, "mine", ("mlvp", "low"))
     assert fog["queries"] == "work/mine/composed/features/mlvp/low.safetensors"
     plan = DatasetPlan(("s1", "s2"), {}, 2, 0)

@@ -22,10 +22,11 @@ from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.engine import clip_rows as manifest_rows
 from perturbations.evaluation import keys
+from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
-from perturbations.manifest import files
+from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import SOURCES, CaptionRow, CompleteSource, SourceRow, TextRow
 from perturbations.plan import caption_recipes as caption_recipes
 from perturbations.plan import mixes, recipe
@@ -559,6 +560,23 @@ def test_another_setting_of_a_method_runs_alone(evaluated: Project) -> None:
     counts = results[results["method"] == "tcr"].groupby("label")["parameters"].agg(["count", "first"])
     assert counts["count"].loc["TCR"] == counts["count"].loc["share <0.5>"] == len(results) / 4
     assert [json.loads(values)["share"] for values in counts["first"].loc[["TCR", "share <0.5>"]]] == [0.3, 0.5]
+
+
+def test_after_a_changed_caption_its_runs_are_made_again(evaluated: Project, tmp_path: Path) -> None:
+    """One job makes all captions of a suite, so all of its jobs on captions run; their journals keep the other runs."""
+    project = copy_of(evaluated, tmp_path / "project")
+    project.config["suites"]["mm_robustness"]["captions"]["perturbations"] += ["ocr"]
+    project.snakemake("tta_tiny")
+    project.config["suites"]["mm_robustness"]["captions"]["parameters"] = {"ocr": {5: {"ratio": 0.9}}}
+    parts = evaluation_paths.result_parts(config_file.parse(project.config), "tiny", "adaptation")
+    asked = [part for part in parts if "/mm_robustness/character/" in part]
+    journals = [project.root / layout.journal_of(Path(part)) for part in asked]
+    before = [len(path.read_text().splitlines()) for path in journals]
+    times = {part: (project.root / part).stat().st_mtime_ns for part in parts}
+    project.snakemake("tta_tiny")
+    assert [part for part in parts if (project.root / part).stat().st_mtime_ns != times[part]] == asked
+    added = [len(path.read_text().splitlines()) - lines for path, lines in zip(journals, before, strict=True)]
+    assert added == [lines // 2 for lines in before], "half of the runs are of keyboard"
 
 
 def test_another_seed_draws_its_order_and_its_mixture(evaluated: Project) -> None:

@@ -120,7 +120,7 @@ LITERAL = re.compile(r'"(<?(?:work|manifests|corpora)>?/[^"]*)"')
 LOGS = re.compile(r'"<(logs|benchmarks)>/[^"]*"')
 VALUES = {"dataset": "d", "severity": "1", "shard": "s0", "level": "l", "list": "d/captions"}
 # What planning writes; of logs and benchmarks, rules name each one's.
-WRITTEN_BESIDE = {"log", "benchmark", "run", "plan", "caption_plan", "model_files"}
+WRITTEN_BESIDE = {"log", "benchmark", "run", "plan", "caption_plan", "model_files", "text_part"}
 
 
 def literals(text: str) -> list[str]:

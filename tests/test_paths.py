@@ -137,9 +137,7 @@ def test_recipes_are_written_when_a_manifest_is_planned(tmp_path: Path, monkeypa
     texts = listed.read_recipes(Path(path))
     assert list(texts)
     assert all(recipe.parse_text(text).text == text for text in texts.values())
-    assert [f"work/tiny/msrvtt_p/captions/{name}/s1.parquet" for name in texts] == paths.text_parts(
-        settings, "tiny", "msrvtt_p", ["s1"]
-    )
+    assert texts == paths.texts_of_recipes(settings, "tiny", "msrvtt_p")
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------
@@ -294,16 +292,11 @@ def test_what_is_perturbed_are_the_parts_of_its_corpus_and_the_rest_is_encoded(
     for job, scenarios in jobs.items():
         inputs = inputs_of(settings, job)
         clips = dict.fromkeys(f"{scenario.perturbation}/{scenario.severity}" for scenario in scenarios)
-        texts = clips
-        if side == "both":
-            texts = dict.fromkeys(f"{scenario.text_perturbation}/{scenario.text_severity}" for scenario in scenarios)
         shards = [(part, shard) for part in clips for shard in ("s1", "s2")]
         parts = {
             "clips": [f"work/tiny/msrvtt_p/{part}/{shard}.parquet" for part, shard in shards]
             + [f"corpora/tiny/msrvtt_p/{part}/.{shard}.json" for part, shard in shards],
-            "texts": [
-                f"work/tiny/msrvtt_p/captions/{part}/{shard}.parquet" for part in texts for shard in ("tiny_c1", "c2")
-            ],
+            "texts": [f"work/tiny/msrvtt_p/captions/{shard}.json" for shard in ("tiny_c1", "c2")],
         }
         assert inputs["clips"] == (parts["clips"] if side == "both" or modality == "clips" else [])
         assert inputs["texts"] == (parts["texts"] if side == "both" or modality == "captions" else [])
@@ -357,7 +350,7 @@ def test_the_places_of_rows_are_options_of_the_command() -> None:
             ("clips", options.parts, options.shards, "shards"),
             ("texts", options.text_parts, options.text_shards, "captions"),
         ):
-            parts = [part for part in inputs[name] if part.endswith(".parquet")]  # besides markers of clips
+            parts = [part for part in inputs[name] if Path(part).name[0] != "."]  # besides markers of clips
             assert all(Path(part).is_relative_to(folder) for part in parts)
             assert shards == (Path(f"work/tiny/{lists}") if inputs[name] else None)
             assert (folder is None) == (not inputs[name])

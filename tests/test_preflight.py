@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from collections import namedtuple
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from perturbations.config import file as config_file
 from perturbations.config import line_numbers
 from perturbations.config import sections as configuration
 from perturbations.engine import clip_files, needs
-from perturbations.plan import costs, listed, paths, recipe
+from perturbations.plan import clip_markers, costs, listed, paths, recipe
 from perturbations.preflight import check as preflight
 from perturbations.preflight import readiness, survey
 from perturbations.preflight import wanted as planning
@@ -240,17 +239,16 @@ def test_the_check_counts_the_jobs_of_captions_and_evaluations_until_they_exist(
     project.config["suites"] = {"mm_robustness": {"captions": captions}}
     project.config["evaluation"] = {"severities": [1], "directions": ["t2v"]}
     config, wanted = wanted_of(project, "evaluate_tiny")
-    assert {job.severity for job in wanted.captions} == {1}
+    assert {(dataset, suite) for dataset, suite, _ in wanted.captions} == {("tiny", "mm_robustness")}
     jobs = wanted.rules.count("evaluate")
     assert jobs > 1
     assert f"to evaluate: {jobs} jobs of retrieval" in preflight.check(config, wanted).lines
     config, wanted = wanted_of(project, "text_mm_robustness_tiny")
-    assert {(job.perturbation, job.severity) for job in wanted.captions} == set(product(("keyboard", "ocr"), (1, 2)))
-    assert preflight.check(config, wanted).lines == ["to make: perturbed captions in 4 jobs"]
-    for job in wanted.captions:
-        part = project.root / f"work/tiny/{job.suite}/captions/{job.perturbation}/{job.severity}/{job.shard}.parquet"
-        part.parent.mkdir(parents=True, exist_ok=True)
-        part.touch()
+    ((_, _, shard),) = wanted.captions
+    assert preflight.check(config, wanted).lines == ["to make: perturbed captions in 1 job"]
+    marker = project.root / f"work/tiny/mm_robustness/captions/{shard}.json"
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    clip_markers.write_texts(marker, [])
     assert summary_of(project, "text_mm_robustness_tiny").lines == [
         "to make: no clips, captions or evaluations; what these targets need of them exists"
     ]

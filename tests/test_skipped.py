@@ -62,13 +62,11 @@ def test_what_lacks_its_backend_is_skipped_and_the_rest_is_made() -> None:
 
 def test_installing_it_later_adds_exactly_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = configured()
-    complete = paths.text_parts(settings, "tiny", "msrvtt_p", ["s1", "s2"])
+    complete = paths.texts_of_recipes(settings, "tiny", "msrvtt_p")
     monkeypatch.setattr(models, "missing", lambda role, backend: REASON if role == "translator" else None)
-    before = paths.text_parts(settings, "tiny", "msrvtt_p", ["s1", "s2"])
-    assert set(complete) - set(before) == {
-        f"work/tiny/msrvtt_p/captions/back_trans/1/{shard}.parquet" for shard in ("s1", "s2")
-    }
-    assert set(before) < set(complete)
+    before = paths.texts_of_recipes(settings, "tiny", "msrvtt_p")
+    assert complete.keys() - before.keys() == {"back_trans/1"}
+    assert before.items() < complete.items()
 
 
 @pytest.mark.usefixtures("without_translator")

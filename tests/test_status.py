@@ -28,7 +28,7 @@ from perturbations.engine import journal
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, VideoRow
-from perturbations.plan import listed, recipe, runs
+from perturbations.plan import clip_markers, listed, recipe, runs
 from perturbations.status import status
 from perturbations.status import text as status_text
 from perturbations.suites import registry
@@ -353,18 +353,23 @@ def test_captions_that_cannot_be_used_are_counted_once(root: Path) -> None:
 def test_the_time_left_for_parts_is_that_of_finished_ones(running: Path) -> None:
     listed.write_recipes(place(running, "text_recipes"), {"typos/1": "{}", "typos/2": "{}"})
     for number in range(4):
-        listed.write_captions(place(running, "caption_list", shard=f"s{number}"), [CAPTION])
-        written = place(running, "text_part", perturbation="typos", severity=1, shard=f"s{number}")
-        write_log(running, written)  # all four were begun, and two have ended
+        shard = f"s{number}"
+        listed.write_captions(place(running, "caption_list", shard=shard), [CAPTION])
+        marker = place(running, "text_marker", shard=shard)
+        # All four were begun: two have ended, one has made its first part in a minute.
+        write_log(running, marker, done=int(number == 2), seconds=60)
+        written = [place(running, "text_part", perturbation="typos", severity=n, shard=shard) for n in (1, 2)]
+        for path in written[: (2, 2, 1, 0)[number]]:
+            files.write_part(path, TEXTS, [])
         if number < 2:
-            files.write_part(written, TEXTS, [])
-            write_benchmark(running, written, 20 + 20 * number)
+            clip_markers.write_texts(marker, written)
+            write_benchmark(running, marker, 40 + 40 * number)
     collected = status.collect(running)
     parts = stage(collected, "captions")
-    assert (parts.done, parts.total, parts.jobs) == (2, 8, 2)
+    assert (parts.done, parts.total, parts.jobs) == (5, 8, 2)
     jobs = sum(each.jobs for each in collected.stages)
-    assert parts.seconds_left == pytest.approx(6 * 30 / jobs, abs=0.1)
-    assert parts.per_minute == 4  # two jobs of half a minute
+    assert parts.seconds_left == pytest.approx(3 * 36 / jobs, abs=0.1)  # five parts took 180 seconds
+    assert parts.per_minute == pytest.approx(2 * 60 / 36, abs=0.01)
     assert collected.jobs == jobs - 2, "jobs on clips are counted alone"
     for lock in runs.locks(running):
         lock.unlink()

@@ -27,7 +27,8 @@ from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
-from perturbations.plan import paths, recipe, sharding, snakemake_inside
+from perturbations.manifest import layout
+from perturbations.plan import clip_markers, paths, recipe, sharding, snakemake_inside
 from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip
 from perturbations.store import fetching, packs
@@ -305,10 +306,21 @@ def test_fetching_brings_what_manifests_name(small: Path, tmp_path: Path, monkey
     assert stored
     (bucket / "corpora" / "unnamed.mp4").write_bytes(b"of an earlier run")
     packs.write(bucket / "work" / "demo" / "s0.tar", [*stored, "corpora/unnamed.mp4"], bucket)
+    # No manifest names the parts of captions, and evaluations read them.
+    fields = {"dataset": "data", "suite": "msrvtt_p", "shard": "s0"}
+    part = layout.at("text_part", perturbation="ocr", severity=1, **fields)
+    marker = bucket / layout.at("text_marker", **fields)
+    (bucket / part).parent.mkdir(parents=True)
+    (bucket / part).write_bytes(b"rows")
+    clip_markers.write_texts(marker, [bucket / part])
+    packs.write(marker.with_suffix(".tar"), [part], bucket)
+    (bucket / part).unlink()
     here.mkdir()
     monkeypatch.chdir(here)
     assert main(["fetch", str(bucket)]) == 0
     brought = {name: content for name, content in files_of(here).items() if not name.endswith("SHA256SUMS")}
+    assert brought.pop(part) == b"rows"
+    assert marker.relative_to(bucket).as_posix() in brought
     assert {name: files_of(bucket)[name] for name in brought} == brought
     assert "corpora/unnamed.mp4" not in brought
     named = read_manifest(here / "manifests/data/mlvp/videos.parquet")["path"].dropna()

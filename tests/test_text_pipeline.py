@@ -315,7 +315,7 @@ def test_any_caption_can_be_perturbed(entry: Perturbation, text: str, seed: int)
 # --- the gate ---------------------------------------------------------------------------------------------------------
 
 
-def fake_encoder(identity: str | None = None, asked: list[list[str]] | None = None) -> SentenceEncoder:
+def fake_encoder(asked: list[list[str]] | None = None) -> SentenceEncoder:
     """Texts as unit vectors in the plane: "0.9" is at cosine 0.9 to everything that is no number."""
 
     def embed(texts: Sequence[str]) -> Any:
@@ -324,7 +324,7 @@ def fake_encoder(identity: str | None = None, asked: list[list[str]] | None = No
         cosines = [float(text) if text[0].isdigit() else 1.0 for text in texts]
         return np.array([[cosine, np.sqrt(1 - cosine**2)] for cosine in cosines])
 
-    return SentenceEncoder(embed, 0.9, identity)
+    return SentenceEncoder(embed, 0.9)
 
 
 def draws(*texts: str) -> Any:
@@ -344,7 +344,7 @@ def test_the_gate_takes_the_first_that_is_similar_enough_or_the_last_try() -> No
     assert [(outcome.similarity, outcome.accepted) for outcome in outcomes] == [(0.9, True), (0.8999, False)]
     asked: list[list[str]] = []
     drawn = [draws("0.1", "0.1", "1.0"), draws("0.2", "0.95"), draws("c")]
-    first_accepted(["a", "b", "c"], drawn, 100, fake_encoder(asked=asked))
+    first_accepted(["a", "b", "c"], drawn, 100, fake_encoder(asked))
     assert asked == [["a", "0.1", "b", "0.2"], ["0.95"], ["1.0"]]
 
 
@@ -354,61 +354,23 @@ PAIRS = [("a", "0.5"), ("a", "0.25"), ("b", "0.5"), ("\x00", "0.75"), ("\ud800",
 COSINES = [0.5, 0.25, 0.5, 0.75, 0.5]
 
 
-@pytest.fixture
-def known(tmp_path: Path) -> Path:
-    """A folder that holds the similarities of `PAIRS`."""
-    first = Similarities(fake_encoder("v1"), tmp_path)
-    assert first.of(PAIRS) == COSINES
-    first.save()
-    return tmp_path
-
-
-def test_jobs_leave_each_other_what_they_computed(known: Path) -> None:
+def test_a_similarity_is_computed_once() -> None:
     asked: list[list[str]] = []
-    second = Similarities(fake_encoder("v1", asked), known)
-    assert second.of(PAIRS) == COSINES
-    assert asked == []
-    assert second.of([("a", "0.125")]) == [0.125]
-    assert asked == [["0.125"]]  # the original is known
-    second.save()
-    assert len(list(known.rglob("*.npz"))) == 2
-
-
-@pytest.mark.parametrize("identity", ["v2", None])
-def test_an_encoder_takes_nothing_of_another(known: Path, identity: str | None) -> None:
-    asked: list[list[str]] = []
-    Similarities(fake_encoder(identity, asked), known).of(PAIRS)
+    known = Similarities(fake_encoder(asked))
+    assert known.of(PAIRS) == COSINES
     assert len(asked) == 1
+    assert known.of(PAIRS) == COSINES
+    assert len(asked) == 1
+    assert known.of([("a", "0.125")]) == [0.125]
+    assert asked[1:] == [["0.125"]]  # the original is known
 
 
-def damaged(data: bytes) -> list[bytes]:
-    middle = len(data) // 2
-    return [b"", data[:middle], data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :], b"PK" + bytes(50)]
-
-
-@pytest.mark.parametrize("damage", range(4))
-def test_a_damaged_file_of_similarities_is_as_good_as_none(known: Path, damage: int) -> None:
-    (path,) = known.rglob("*.npz")
-    path.write_bytes(damaged(path.read_bytes())[damage])
-    again = Similarities(fake_encoder("v1"), known)
-    assert again.of(PAIRS) == COSINES
-    again.save()
-    assert Similarities(fake_encoder("v1"), known).of(PAIRS) == COSINES
-
-
-def test_a_full_or_forbidden_folder_of_similarities_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("no folder")
-    forbidden = Similarities(fake_encoder("v1"), tmp_path / "file")
+def test_a_full_memory_of_similarities_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(similarities, "_MOST_BYTES", 100)
-    full = Similarities(fake_encoder("v1"), tmp_path / "full")
-    for known in (forbidden, full):
-        assert known.of(PAIRS) == COSINES
-        assert known.of(PAIRS) == COSINES
-        known.save()
-    held = sum(path.stat().st_size for path in (tmp_path / "full").rglob("*") if path.is_file())
-    assert held < 2000
+    full = Similarities(fake_encoder())
+    assert full.of(PAIRS) == COSINES
+    assert full.of(PAIRS) == COSINES
+    assert full._held_bytes <= 100
 
 
 def test_a_hundred_tries_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

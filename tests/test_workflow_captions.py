@@ -19,7 +19,7 @@ from text_support import PACKAGES, role
 from perturbations import perturb_text, read_captions, read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import BackendError, ManifestError
-from perturbations.captions import caption_rows, distance
+from perturbations.captions import caption_rows, distance, text_parts
 from perturbations.config import file as config_file
 from perturbations.evaluation.page import page_sections
 from perturbations.manifest import skipped
@@ -28,6 +28,7 @@ from perturbations.manifest.kinds import TextStatisticsRow
 from perturbations.manifest.skipped import Skipped
 from perturbations.models import registry as models
 from perturbations.plan import caption_recipes, listed, sharding
+from perturbations.plan.recipe import TextRecipe
 from perturbations.suites import registry
 
 TEXTS = {
@@ -162,6 +163,68 @@ def test_one_changed_value_reruns_its_own_jobs(project: Project) -> None:
     assert folders(project.rerun("text_mm_robustness_tiny")) == set()
 
 
+def test_one_job_makes_all_parts_and_only_lost_ones_again(project: Project) -> None:
+    folder = project.root / "work/tiny/msrvtt_p/captions"
+    (log,) = (project.root / "work/logs/tiny/msrvtt_p/captions").glob("s*.log")
+    (marker,) = folder.glob("s*.json")
+    assert f"{len(OFFLINE)}/{len(OFFLINE)}" in log.read_text()
+    lost, damaged = (folder / name / "1" / f"{marker.stem}.parquet" for name in OFFLINE[:2])
+    before = texts(project)
+    lost.unlink()
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    (project.root / "manifests/tiny/msrvtt_p/captions.parquet").unlink()
+    again = folders(project.rerun("text_msrvtt_p_tiny"))
+    assert again == {f"tiny/msrvtt_p/captions/{name}/1" for name in OFFLINE[:2]}
+    assert f"{len(OFFLINE) - 2} of {len(OFFLINE)} were finished before and are kept" in log.read_text()
+    pd.testing.assert_frame_equal(texts(project), before)
+
+
+def recipes_of(folder: Path, *names: str) -> dict[Path, TextRecipe]:
+    return {
+        folder / f"{name}.parquet": caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1, seed=0) for name in names
+    }
+
+
+LISTED = [listed.ListedCaption(caption_id=name, item_id=name, text=text) for name, text in USABLE.items()]
+
+
+def test_a_killed_job_goes_on_after_its_last_finished_part(tmp_path: Path) -> None:
+    wanted = recipes_of(tmp_path, "keyboard", "drop_first", "append_irr")
+    first, *_ = rest = list(wanted)
+    killed = text_parts.run("tiny", LISTED, wanted)
+    assert next(killed) == first
+    killed.close()
+    assert [path for path in rest if path.exists()] == [first]
+    finished = first.stat().st_mtime_ns
+    assert list(text_parts.run("tiny", LISTED, wanted)) == rest
+    assert first.stat().st_mtime_ns == finished
+    # Other captions, and another number, are other rows.
+    written = {path: path.stat().st_mtime_ns for path in rest}
+    wanted[rest[1]] = caption_recipes.make(registry.get("msrvtt_p/drop_first"), 1, seed=1)
+    list(text_parts.run("tiny", LISTED, wanted))
+    assert [path for path in rest if path.stat().st_mtime_ns != written[path]] == [rest[1]]
+    list(text_parts.run("tiny", LISTED[:-1], wanted))
+    assert all(len(read_manifest(path)) == len(LISTED) - 1 for path in rest)
+
+
+def test_what_cannot_be_made_stops_a_job_after_everything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = recipes_of(tmp_path, "gender_swap", "keyboard")
+    broken, other = wanted
+    load = models.load
+
+    def without_tagger(name: str, backend: str) -> Any:
+        if name == "tagger":
+            raise BackendError("no tagger")
+        return load(name, backend)
+
+    monkeypatch.setattr(models, "load", without_tagger)
+    parts = text_parts.run("tiny", LISTED, wanted)
+    assert next(parts) == other
+    with pytest.raises(BackendError, match="no tagger"):
+        next(parts)
+    assert not broken.exists()
+
+
 def test_a_new_caption_and_a_new_perturbation(project: Project) -> None:
     project.config["suites"]["msrvtt_p"]["captions"]["perturbations"] = [*OFFLINE, "drop_last"]
     assert folders(project.rerun("text_msrvtt_p_tiny")) == {"tiny/msrvtt_p/captions/drop_last/1"}
@@ -220,8 +283,9 @@ def test_what_all_asks_for_and_cannot_be_made_is_skipped_and_said(
     planned = run.stdout + run.stderr
     names = "multi_pos_swap_JJ, multi_pos_swap_NN, swap_syn_wordnet"
     assert f"captions of msrvtt_p on tiny: skipped: 3 perturbations, {names} (wordnet-3.0" in planned
-    assert "/captions/keyboard/1/" in planned
-    assert not any(f"/captions/{name}/" in planned for name in names.split(", "))
+    scenarios = listed.read_recipes(tmp_path / "work/tiny/msrvtt_p/captions/recipes.jsonl")
+    assert "keyboard/1" in scenarios
+    assert not {f"{name}/1" for name in names.split(", ")} & set(scenarios)
 
 
 def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(project: Project) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from perturbations.base.records import canonical
 from perturbations.captions.pipeline import perturb_captions
+from perturbations.captions.similarities import Similarities
 from perturbations.manifest.kinds import TextRow, TextStatisticsRow
 from perturbations.plan.caption_recipes import text_id
 from perturbations.plan.listed import ListedCaption
@@ -17,9 +17,9 @@ from perturbations.suites import registry
 
 
 def run(
-    recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption], known_similarities: Path | None = None
+    recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption], judge: Similarities | None = None
 ) -> Iterator[TextRow]:
-    """Yield the row of every caption; `known_similarities` is as in `perturb_captions`.
+    """Yield the row of every caption; `judge` is as in `perturb_captions`.
 
     Raises `BackendError` when a library, program or file that the backend needs is missing.
     """
@@ -32,7 +32,7 @@ def run(
         variant=recipe.variant,
         backend=recipe.backend,
         parameters=recipe.params,
-        known_similarities=known_similarities,
+        judge=judge,
     )
     for caption, result in zip(captions, results, strict=True):
         columns = {"dataset": dataset, "caption_id": caption.caption_id, "item_id": caption.item_id, **vars(result)}

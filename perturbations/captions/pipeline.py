@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from perturbations.base import rng
 from perturbations.base.errors import UnknownPerturbationError
@@ -71,7 +70,7 @@ def perturb_captions(
     variant: str | None = None,
     backend: str | None = None,
     parameters: RecipeParameters | None = None,
-    known_similarities: Path | None = None,
+    judge: Similarities | None = None,
 ) -> Iterator[PerturbedText]:
     """Perturb captions; the result of a caption does not depend on the others.
 
@@ -83,8 +82,8 @@ def perturb_captions(
         variant: which of the suite's variants; None: its first.
         backend: "offline" (the default) or "pretrained".
         parameters: the kernel's, in place of the published ones.
-        known_similarities: a folder in which jobs on the same captions leave similarities to each other. It may be
-            empty or missing, and changes no result.
+        judge: the similarities of the backend's encoder, which remembers what it computed for calls on the same
+            captions; None: a new one. It changes no result.
 
     Yields:
         One result per caption, in order.
@@ -99,8 +98,9 @@ def perturb_captions(
         yield from (_result(caption.text, caption.text, untouched, "none") for caption in captions)
         return
     backend = backend or "offline"
-    encoder = models.load("similarity", backend) if "similarity" in entry.used_roles else None
-    similarities = Similarities(encoder, known_similarities) if encoder else None
+    similarities = None
+    if "similarity" in entry.used_roles:
+        similarities = judge or Similarities(models.load("similarity", backend))
     values: RecipeParameters = entry.parameters(severity) if parameters is None else parameters
     kernel = registry.resolve(entry.kernel)
     roles = {role: models.load(role, backend) for role in entry.roles}
@@ -128,8 +128,6 @@ def perturb_captions(
             outcomes = [replace(outcome, accepted=True) for outcome in outcomes]
         for old, outcome in zip(texts, outcomes, strict=True):
             yield _result(old, outcome.text, outcome, made_by)
-    if similarities is not None:
-        similarities.save()
 
 
 def first_accepted(

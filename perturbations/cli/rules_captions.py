@@ -6,7 +6,7 @@ from pathlib import Path
 
 from perturbations.base.records import digest
 from perturbations.cli.arguments import Commands, add_job
-from perturbations.cli.common import provenance
+from perturbations.cli.common import pack, provenance
 
 
 def add(commands: Commands) -> None:
@@ -49,18 +49,22 @@ def _reject_captions(dataset: str, captions: Path, rejected: Path, output: Path)
     files.write(output, QUARANTINE, rows, about)
 
 
-def _texts(dataset: str, recipe: str, captions: Path, output: Path, similarities: Path | None = None) -> None:
-    """Perturb the captions of a shard by one recipe."""
+def _texts(dataset: str, recipes: Path, captions: Path, output: Path) -> None:
+    """Perturb the captions of a shard by every recipe of a suite."""
     from perturbations.base.progress import logged
-    from perturbations.captions import caption_rows
-    from perturbations.manifest import files
-    from perturbations.manifest.kinds import TEXTS
-    from perturbations.plan import listed
+    from perturbations.captions import text_parts
+    from perturbations.manifest import layout
+    from perturbations.plan import clip_markers, listed
     from perturbations.plan.recipe import parse_text
 
-    lines = listed.read(captions, listed.ListedCaption)
-    rows = caption_rows.run(parse_text(recipe), dataset, lines, similarities)
-    files.write_part(output, TEXTS, list(logged(rows, len(lines), "captions")))
+    wanted = {
+        output.parent / scenario / layout.name("text_part", shard=output.stem): parse_text(text)
+        for scenario, text in listed.read_recipes(recipes).items()
+    }
+    parts = text_parts.run(dataset, listed.read(captions, listed.ListedCaption), wanted)
+    written = list(logged(parts, len(wanted), "perturbations"))
+    clip_markers.write_texts(output, written)
+    pack(output, map(str, written))
 
 
 def _merge_texts(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.base import job_environment, wings
 from perturbations.cli.arguments import Commands, add_job
-from perturbations.cli.common import complete_sources
+from perturbations.cli.common import complete_sources, pack
 from perturbations.manifest import layout
 from perturbations.plan.extension import PlanWing
 
@@ -20,12 +19,6 @@ def add(commands: Commands) -> None:
     """Declare the commands of this file."""
     for job in (_sources, _videos, _analyse):
         add_job(commands, job)
-
-
-def _pack(part: Path, files: Iterable[str | None]) -> None:
-    """Pack the files of a part, in an object store."""
-    for wing in wings.wings().values():
-        wing.pack(part, files)
 
 
 def _sources(dataset: str, listed: Path, output: Path, demo: bool = False) -> None:
@@ -40,7 +33,7 @@ def _sources(dataset: str, listed: Path, output: Path, demo: bool = False) -> No
     draw = wings.only(wing.draw for wing in wings.of(PlanWing)) if demo else None
     rows = shards.run_sources(dataset, clips, stall_limit_s=job_environment.current().timeout_s, prepare=draw)
     files.write_part(output, SOURCES, list(logged(rows, len(clips), "clips")))
-    _pack(output, [clip.path for clip in clips] if demo else [])
+    pack(output, [clip.path for clip in clips] if demo else [])
 
 
 def _videos(
@@ -82,7 +75,7 @@ def _videos(
     if wanted.storage.tier != "recipe":
         marker = corpus / layout.name("clip_marker", shard=output.stem)
         clip_markers.write(marker, [(row.path, row.bytes) for row in finished])
-    _pack(output, [row.path for row in finished])
+    pack(output, [row.path for row in finished])
 
 
 def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
@@ -112,4 +105,4 @@ def _analyse(recipe: str, sources: Path, folder: Path, output: Path, captions: P
     )
     finished = list(logged(rows, len(clips), "clips"))
     files.write_part(output, ANALYSES, finished)
-    _pack(output, [row.path for row in finished])
+    pack(output, [row.path for row in finished])

@@ -105,9 +105,12 @@ def inputs(config: configuration.Config, dataset: str, job: composed.ComposedJob
     }
     if job != composed.CLEAN:
         named["queries"] = features(dataset, *job)
-    texts = [scenario.instructions for scenario in scenarios if scenario.instructions is not None]
-    if texts:
-        named["texts"] = list(dict.fromkeys(instructions_part(dataset, shift) for shift in texts))
+    suites = [scenario.instructions.suite for scenario in scenarios if scenario.instructions is not None]
+    if suites:
+        own = sharding.composed(dataset)
+        named["texts"] = [
+            layout.at("text_marker", dataset=own, suite=suite, shard=COMPOSED_SHARD) for suite in dict.fromkeys(suites)
+        ]
     return named
 
 

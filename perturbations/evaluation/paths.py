@@ -21,7 +21,7 @@ from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import caption_recipes, listed
 from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
-from perturbations.plan.paths import Inputs, clip_inputs, options, without_braces
+from perturbations.plan.paths import Inputs, clip_inputs, of_shards, options, without_braces
 from perturbations.plan.sharding import DatasetPlan
 from perturbations.plan.targets import skipped_lines
 from perturbations.tta.methods import registry as methods
@@ -133,15 +133,7 @@ def inputs(
         shards = plans(dataset).shards if parts else ()
         named["clips"] = clip_inputs(config, dataset, suite, parts, shards)
     if evaluation.perturbs("captions", direction, side):
-        parts = dict.fromkeys(
-            (scenario.text_perturbation or scenario.perturbation, scenario.text_severity or scenario.severity)
-            for scenario in plain
-        )
-        named["texts"] = [
-            layout.at("text_part", dataset=dataset, suite=suite, perturbation=name, severity=severity, shard=shard)
-            for name, severity in parts
-            for shard in caption_shards(dataset)
-        ]
+        named["texts"] = of_shards("text_marker", dataset, caption_shards(dataset), suite=suite)
     clean = [name for name in evaluation.MODALITIES if not evaluation.perturbs(name, direction, side)]
     asks: evaluation.Modality = "clips" if direction == "v2t" else "captions"
     if side == "none":  # clean queries are encoded as perturbed ones are, so that their time is measured

@@ -34,8 +34,8 @@ _PATTERNS = {
     "analysis_part": "work/{dataset}/analyses/{analysis}/{shard}.parquet",
     "video_part": "work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
     "text_part": "work/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.parquet",
+    "text_marker": "work/{dataset}/{suite}/captions/{shard}.json",
     "analysis_files": "work/{dataset}/analyses/{analysis}/files",
-    "similarities": "work/{dataset}/similarities/{shard}",
     "videos_checked": "work/{dataset}/{suite}/checked.txt",
     "captions_checked": "work/{dataset}/captions_checked.txt",
     # pages beside manifests, which `manifest.kinds` declares

@@ -114,6 +114,11 @@ def load(role: str, backend: str) -> Any:
     return loaded
 
 
+def forget() -> None:
+    """Let go of the loaded models: pretrained ones of many perturbations would fill the memory of a job."""
+    load.cache_clear()
+
+
 def _check(model: Model, canary: Canary, loaded: object) -> None:
     try:
         answer = canary.answer(loaded, canary.given)

@@ -40,13 +40,10 @@ class SentenceEncoder:
         embed: texts to embeddings of unit length, N x D, float32.
         threshold: the lowest cosine to the original at which the gate accepts a text: 0.9 for the papers' model. Other
             models give the same pairs other cosines.
-        identity: of the weights and of the library that computes with them: equal identities give equal embeddings.
-            None where they are not known.
     """
 
     embed: Embed
     threshold: float
-    identity: str | None = None
 
 
 def minilm() -> SentenceEncoder:
@@ -79,8 +76,7 @@ def minilm() -> SentenceEncoder:
             vectors[rows] = pooled / np.linalg.norm(pooled, axis=-1, keepdims=True)
         return vectors
 
-    identity = f"{_MINILM_FILES['model.safetensors']} onnxruntime {onnxruntime.__version__}"
-    return SentenceEncoder(embed, _MINILM_THRESHOLD, identity)
+    return SentenceEncoder(embed, _MINILM_THRESHOLD)
 
 
 # Chosen on the offline rules' own rewrites. docs/measurements/captions.md says what passes it, and other thresholds.

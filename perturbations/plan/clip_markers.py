@@ -68,7 +68,7 @@ def lost(root: Path, files: Iterable[tuple[str, int]]) -> list[str]:
 
 
 def refresh(config: configuration.Config, collection: str, shards: Iterable[str]) -> None:
-    """Make the markers of a collection true: one is there if and only if all clips of its shard are.
+    """Make the markers of a collection's clips true: one is there if and only if all clips of its shard are.
 
     Where there is none, the rows of the shard's part say what its clips are. Raises `OutputError`.
     """
@@ -79,6 +79,20 @@ def refresh(config: configuration.Config, collection: str, shards: Iterable[str]
         for name, severity in recipe.scenarios(config, suite):
             fields = {"dataset": collection, "suite": suite, "perturbation": name, "severity": severity}
             _refresh_folder(config, fields, known)
+
+
+def write_texts(path: Path, parts: Iterable[Path]) -> None:
+    """Write the marker of a shard of captions: the bytes of its parts by their paths from the marker's folder."""
+    sizes = {part.relative_to(path.parent).as_posix(): part.stat().st_size for part in parts}
+    storage.write_text(path, json.dumps(sizes, sort_keys=True) + "\n")
+
+
+def refresh_texts(config: configuration.Config, dataset: str) -> None:
+    """Remove the markers of captions of which a part is missing or has another size. Raises `OutputError`."""
+    for marker in config.at("").glob(layout.any_of("text_marker", dataset=dataset)):
+        sizes = read(marker)
+        if sizes is None or lost(marker.parent, sizes.items()):
+            _remove(marker)
 
 
 def _refresh_folder(config: configuration.Config, fields: Mapping[str, object], shards: set[str]) -> None:

@@ -238,25 +238,20 @@ def analysis_gpus(config: configuration.Config, analysis: str) -> int:
 # --- captions --------------------------------------------------------------------------------------------------------
 
 
-def text_parts(config: configuration.Config, dataset: str, suite: str, shards: Sequence[str]) -> list[str]:
-    """The parts of perturbed captions: one per perturbation, severity and shard."""
-    return [
-        layout.at("text_part", dataset=dataset, suite=suite, perturbation=name, severity=severity, shard=shard)
-        for name, severity in _text_scenarios(config, dataset, suite)
-        for shard in shards
-    ]
-
-
-def text_recipes(config: configuration.Config, dataset: str, suite: str) -> str:
-    """Write the file of the recipes of perturbed captions and return its path. The parts must follow these recipes."""
-    texts = {
+def texts_of_recipes(config: configuration.Config, dataset: str, suite: str) -> dict[str, str]:
+    """The recipes that the jobs of perturbed captions follow, by scenario."""
+    return {
         f"{name}/{severity}": caption_recipes.from_config(
             config, sharding.dataset_of(dataset), suite, name, severity
         ).text
         for name, severity in _text_scenarios(config, dataset, suite)
     }
+
+
+def text_recipes(config: configuration.Config, dataset: str, suite: str) -> str:
+    """Write the file of the recipes of perturbed captions and return its path. The parts must follow these recipes."""
     path = layout.at("text_recipes", dataset=dataset, suite=suite)
-    listed.write_recipes(config.at(path), texts)
+    listed.write_recipes(config.at(path), texts_of_recipes(config, dataset, suite))
     return path
 
 
@@ -285,12 +280,15 @@ def _has_pretrained_captions(config: configuration.Config) -> bool:
 
 def text_memory_mb(config: configuration.Config) -> int:
     """The memory of a job that perturbs captions, in MB."""
-    return 6000 if _has_pretrained_captions(config) else 1500
+    return 8000 if _has_pretrained_captions(config) else 3000
 
 
 def text_minutes(config: configuration.Config) -> int:
-    """The time that a job requests that perturbs captions, of which it has at most a thousand."""
-    return 240 if _has_pretrained_captions(config) else 60
+    """The time that a job requests that perturbs captions, of which it has at most a thousand.
+
+    Finished parts are kept, so pretrained models, which may take longer, go on at the next attempt.
+    """
+    return 1440 if _has_pretrained_captions(config) else 120
 
 
 # --- calibration -----------------------------------------------------------------------------------------------------

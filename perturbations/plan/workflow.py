@@ -45,6 +45,10 @@ class SharedFolder:
         """Further inputs of an analysis."""
         return []
 
+    def text_packs(self, dataset: str, suite: str, shards: Iterable[str]) -> list[str]:
+        """Further inputs of a job that merges perturbed captions."""
+        return []
+
     def shown_packs(self, config: configuration.Config, collection: str, suite: str | None, plans: Plans) -> list[str]:
         """Further inputs of pictures and pages."""
         return []
@@ -64,7 +68,10 @@ class SharedFolder:
 
     def caption_shards(self, config: configuration.Config, dataset: str) -> tuple[str, ...]:
         """The shards of a dataset's captions. Raises `ConfigError` and `AnnotationError`."""
-        return paths.caption_shards(config, dataset)
+        shards = paths.caption_shards(config, dataset)
+        if self.plans():
+            clip_markers.refresh_texts(config, dataset)
+        return shards
 
 
 @dataclass

@@ -11,7 +11,7 @@ from perturbations.manifest import layout
 
 
 class _ScenarioJob(NamedTuple):
-    """One job of the rule `videos` or `texts`."""
+    """One job of the rule `videos`."""
 
     collection: str
     suite: str
@@ -27,7 +27,7 @@ class WantedWork:
     videos: set[_ScenarioJob] = field(default_factory=set)
     sources: set[tuple[str, str]] = field(default_factory=set)  # (collection, shard) whose clips are read
     analyses: set[tuple[str, str, str]] = field(default_factory=set)  # (collection, analysis, shard)
-    captions: set[_ScenarioJob] = field(default_factory=set)
+    captions: set[tuple[str, str, str]] = field(default_factory=set)  # (collection, suite, shard)
     checked: set[str] = field(default_factory=set)  # collections whose quarantine is compared with `max_failed_items`
     checked_captions: set[str] = field(default_factory=set)  # datasets whose captions are
     rules: list[str] = field(default_factory=list)  # of every job
@@ -49,7 +49,7 @@ class WantedWork:
     @property
     def caption_datasets(self) -> set[str]:
         """The datasets whose lists of captions this check reads."""
-        return {job.collection for job in self.captions} | self.checked_captions
+        return {collection for collection, _, _ in self.captions} | self.checked_captions
 
     @property
     def folders(self) -> list[Path]:
@@ -62,9 +62,11 @@ def of_jobs(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> WantedWork:
     """What Snakemake plans: the rule and the wildcards of each job that it will run."""
     wanted = WantedWork()
     for rule, names in jobs:
-        if rule in ("videos", "texts"):
+        if rule == "videos":
             place = names["dataset"], names["suite"], names["perturbation"], int(names["severity"]), names["shard"]
-            (wanted.videos if rule == "videos" else wanted.captions).add(_ScenarioJob(*place))
+            wanted.videos.add(_ScenarioJob(*place))
+        elif rule == "texts":
+            wanted.captions.add((names["dataset"], names["suite"], names["shard"]))
         elif rule == "sources":
             wanted.sources.add((names["dataset"], names["shard"]))
         elif rule == "analyses":

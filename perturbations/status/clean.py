@@ -113,7 +113,7 @@ def _has_shard(root: Path, place: layout.Place) -> bool:
     shard, kind = place.fields.get("shard"), place.kind
     if shard is None or kind in ("shard_list", "caption_list"):
         return True
-    listed = "caption_list" if kind in ("text_part", "similarities") else "shard_list"
+    listed = "caption_list" if kind in ("text_part", "text_marker") else "shard_list"
     lists = layout.at(listed, dataset=place.fields["dataset"], shard=shard)
     return (root / lists).exists() or not (root / lists).parent.is_dir()
 

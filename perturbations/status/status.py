@@ -237,29 +237,40 @@ class _Collection:
         shards = listed.shards(self._path("caption_list", shard="s0").parent)
         if scenarios:
             stage = Counted(self._name, suite, "captions", "parts", planned=planned)
-            for fields in scenarios:
-                self._add_parts(stage, [self._path("text_part", shard=shard, **fields) for shard in shards])
+            jobs = {
+                self._path("text_marker", suite=suite, shard=shard): [
+                    self._path("text_part", shard=shard, **fields) for fields in scenarios
+                ]
+                for shard in shards
+            }
+            self._add_parts(stage, jobs)
             yield stage
 
     def _planned(self, kind: str, fields: _Fields) -> Counted:
         """The stage of a list of parts, which a wing planned."""
         stage = Counted(self._name, fields.get("model"), fields.get("kind", kind.partition("_")[0]), "parts")
         try:
-            self._add_parts(stage, [self._root / part for part in listed.read_parts(self._path(kind, **fields))])
+            parts = [self._root / part for part in listed.read_parts(self._path(kind, **fields))]
+            self._add_parts(stage, {part: [part] for part in parts})
         except ManifestError as error:
             stage.add_failure("", str(error))
         return stage
 
-    def _add_parts(self, stage: Counted, parts: Sequence[Path]) -> None:
+    def _add_parts(self, stage: Counted, jobs: Mapping[Path, Sequence[Path]]) -> None:
+        """Count the parts of jobs, each by the file that it writes last."""
         count = stage.new_count()
-        count.total = len(parts)
-        for part in parts:
-            log, benchmark = self._files_of_job(part)
-            if part.is_file():
-                count.done += 1
-                count.add_time(runs.benchmark_seconds(benchmark), 1)
+        for last, parts in jobs.items():
+            log, benchmark = self._files_of_job(last)
+            done = sum(part.is_file() for part in parts)
+            count.total += len(parts)
+            count.done += done
+            if last.is_file():
+                count.add_time(runs.benchmark_seconds(benchmark), done)
             elif self._is_at_work(log):
                 count.jobs += 1
+                if len(parts) > 1:  # the log of a job of one part counts something else
+                    job = progress.read(log)
+                    count.add_time(job.seconds, job.done - job.kept)
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ def fetch(store: str, root: Path) -> _Fetched:
             raise ConfigError(f"{short(store)} has no manifests: is it the prefix that the run was given?")
         work = _files(system, base, _WORK)
         parts = {name: time for name, time in work.items() if name.endswith(_KEPT) and not name.startswith(_ABOUT)}
+        parts |= {name: time for name, time in work.items() if _is(name, "text_marker")}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             copies = [pool.submit(_copy, system, base, name, root, time) for name, time in (manifests | parts).items()]
             for copy in copies:
@@ -70,11 +71,16 @@ def fetch(store: str, root: Path) -> _Fetched:
         tars = [name for name in work if name.endswith(".tar")]
         for name in logged(tars, len(tars), "packs"):
             with system.open_input_stream(f"{base}/{name}", buffer_size=_BUFFER) as stream:
-                files += packs.unpack(stream, root, name, named.__contains__)
+                files += packs.unpack(stream, root, name, lambda path: path in named or _is(path, "text_part"))
     except (OSError, pa.ArrowException) as error:
         raise ConfigError(f"{short(store)}: {' '.join(str(error).split())[:300]}") from None
     missing = frozenset(path for path in named if not (root / path).exists())
     return _Fetched(len(manifests), len(parts), files, missing)
+
+
+def _is(path: str, kind: str) -> bool:
+    place = layout.place_of(path)
+    return place is not None and place.kind == kind
 
 
 def _open(store: str) -> tuple[Any, str]:

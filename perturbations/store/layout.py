@@ -7,6 +7,7 @@ PLACES = {
     "source_pack": "work/{dataset}/sources/{shard}.tar",
     "analysis_pack": "work/{dataset}/analyses/{analysis}/{shard}.tar",
     "video_pack": "work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar",
+    "text_pack": "work/{dataset}/{suite}/captions/{shard}.tar",
     "plan": "work/{dataset}/plan.json",
     "caption_plan": "work/{dataset}/captions.json",
 }

@@ -120,6 +120,10 @@ class Store(SharedFolder):
         before = paths.analysis_captions(collection, analysis, shard)
         return clean_packs(config, collection, [shard]) + packs([before] if isinstance(before, str) else before)
 
+    def text_packs(self, dataset: str, suite: str, shards: Iterable[str]) -> list[str]:
+        """The packs of the parts of perturbed captions."""
+        return packs(paths.of_shards("text_marker", dataset, shards, suite=suite))
+
     def shown_packs(self, config: configuration.Config, collection: str, suite: str | None, plans: Plans) -> list[str]:
         """The packs of the clips that a contact sheet may show: clean ones, and of all scenarios of a suite."""
         shards = plans(collection).shards[:_SHOWN_SHARDS]

@@ -75,16 +75,21 @@ rule check_captions:
         )
 
 
-# Perturbed captions: one shard under one perturbation at one severity. No video is needed.
+# Perturbed captions: one shard under every perturbation at every severity, because a start takes longer than a
+# perturbation. The job writes a part per scenario and keeps those that follow their recipe. No video is needed.
 rule texts:
     input:
-        "<work>/{dataset}/captions/{shard}.jsonl",
+        captions="<work>/{dataset}/captions/{shard}.jsonl",
+        recipes=lambda wildcards: planned(
+            paths.text_recipes, CONFIG, wildcards.dataset, wildcards.suite
+        ),
     output:
-        "<work>/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.parquet",
+        **RUN.jobs.pack("<work>/{dataset}/{suite}/captions/{shard}.tar"),
+        marker="<work>/{dataset}/{suite}/captions/{shard}.json",
     log:
-        "<logs>/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.log",
+        "<logs>/{dataset}/{suite}/captions/{shard}.log",
     benchmark:
-        "<benchmarks>/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.tsv"
+        "<benchmarks>/{dataset}/{suite}/captions/{shard}.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*(/composed)?",
     # A target of captions alone takes minutes: it does not wait for the videos of another.
@@ -95,30 +100,23 @@ rule texts:
         mem_mb=lambda wildcards: paths.text_memory_mb(CONFIG),
         runtime=lambda wildcards: paths.text_minutes(CONFIG),
     params:
-        similarities="work/{dataset}/similarities/{shard}",
-        recipe=lambda wildcards: caption_recipes.from_config(
-            CONFIG,
-            dataset_of(wildcards),
-            wildcards.suite,
-            wildcards.perturbation,
-            int(wildcards.severity),
-        ).text,
+        # Only for Snakemake, which compares it: the command reads the file, because all recipes are long for a line.
+        recipes=lambda wildcards: recipe.canonical(
+            texts_of_recipes(wildcards.dataset, wildcards.suite)
+        ),
         dataset=dataset_of,
     shell:
         command(
-            "perturb rule texts --dataset {params.dataset:q} --recipe {params.recipe:q} --captions {input:q} --output {output:q}"
-            " --similarities {params.similarities:q} 2> {log:q}"
+            "perturb rule texts --dataset {params.dataset:q} --recipes {input.recipes:q} --captions {input.captions:q}"
+            " --output {output.marker:q} 2> {log:q}"
         )
 
 
 rule texts_manifest:
     input:
-        parts=lambda wildcards: planned(
-            paths.text_parts,
-            CONFIG,
-            wildcards.dataset,
-            wildcards.suite,
-            caption_shards(wildcards.dataset),
+        parts=lambda wildcards: text_markers(wildcards.dataset, wildcards.suite),
+        packs=lambda wildcards: RUN.jobs.text_packs(
+            wildcards.dataset, wildcards.suite, caption_shards(wildcards.dataset)
         ),
         recipes=lambda wildcards: planned(
             paths.text_recipes, CONFIG, wildcards.dataset, wildcards.suite

@@ -96,6 +96,15 @@ def caption_shards(dataset):
 
 
 @cache
+def texts_of_recipes(dataset, suite):
+    return planned(paths.texts_of_recipes, CONFIG, dataset, suite)
+
+
+def text_markers(dataset, suite):
+    return paths.of_shards("text_marker", dataset, caption_shards(dataset), suite=suite)
+
+
+@cache
 def scenario_recipe(collection, suite, perturbation, severity):
     return planned(recipe.from_config, CONFIG, collection, suite, perturbation, int(severity))
 
