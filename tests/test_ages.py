@@ -5,23 +5,32 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
+import clips
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from perturbations import open_clip, read_manifest
 from perturbations.base.errors import ManifestError
+from perturbations.base.records import canonical
 from perturbations.cli.main import main
+from perturbations.config import file as config_file
 from perturbations.engine.journal import Journal, Measured
 from perturbations.evaluation.rows import RESULTS
+from perturbations.guides import registry as guides
 from perturbations.manifest import cells, files, sets
-from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS
+from perturbations.manifest.kinds import ANALYSES, CAPTIONS, SOURCES, VIDEOS, TextRow, VideoRow
+from perturbations.plan import caption_recipes, paths, recipe
+from perturbations.plan.listed import ListedCaption
+from perturbations.suites import registry
 from perturbations.verify import run
 from perturbations.verify.run import Options, Summary
 
@@ -84,6 +93,97 @@ def test_a_corpus_with_dropped_rows_of_composed_retrieval_is_whole_and_published
     assert main(["export", manifest, "--format", "recipe", "-o", "published"]) == 0
     assert main(["regenerate", "published", "--clips", "videos/u", "-o", "again"]) == 0
     assert main(["verify", "again/manifests"]) == 0
+
+
+ANALYSIS, FILMS, TEXT = "main_object.parquet", "mlvp/videos.parquet", "mm_robustness/captions.parquet"
+
+
+def claim_version(name: str, version: int, perturbation: str, *, of_analysis: bool = False) -> int:
+    """Write rows of a manifest as of another version, identities and hashes and all; returns how many."""
+    path = Path("manifests/tiny") / name
+    kind, sources = files.kind_of(path), files.read_rows(Path("manifests/tiny/sources.parquet"), SOURCES)
+    items = {row.item_id: row for row in sources}
+
+    def claimed(row: Any) -> Any:
+        if getattr(row, "perturbation", perturbation) != perturbation:
+            return row
+        described = json.loads(row.recipe)
+        part = described["guide"]["analysis"] if of_analysis and "guide" in described else described
+        part["version"] = version
+        text = canonical(described)
+        if isinstance(row, TextRow):
+            caption = ListedCaption(caption_id=row.caption_id, item_id=row.item_id, text=row.source_text)
+            identity = caption_recipes.text_id(recipe.recorded_text(text), row.dataset, caption)
+        elif isinstance(row, VideoRow):
+            identity = recipe.recipe_id(recipe.recorded(text), items[row.item_id], row.guide)
+        else:
+            identity = recipe.recipe_id(guides.parse_analysis(text), items[row.item_id])
+        return replace(row, recipe=text, recipe_id=identity)
+
+    rows = files.read_rows(path, kind)
+    other = [claimed(row) for row in rows]
+    files.write(path, kind, other, files.read_metadata(path))
+    return sum(old != new for old, new in zip(rows, other, strict=True))
+
+
+def change_cell(name: str, row: int, **cells: Any) -> None:
+    path = Path("manifests/tiny") / name
+    rows = files.read_rows(path, files.kind_of(path))
+    rows[row] = replace(rows[row], **cells)
+    files.write(path, files.kind_of(path), rows, files.read_metadata(path))
+
+
+def problems(name: str) -> tuple[list[str], dict[str, int]]:
+    """What verifying says of the rows of one manifest, beside its place in lists, which the kept corpus has none of."""
+    (summary,) = [*run.verify([Path("manifests/tiny") / name], Options(stall_limit_s=60))][:1]
+    return [finding.problem for finding in summary.findings if finding.subject], dict(summary.remarks)
+
+
+def test_an_analysis_of_another_version_is_not_recomputed_and_all_else_is(kept: Path) -> None:
+    now = guides.analysis("main_object").recipe.model_fields["version"].default
+    remark = f"not recomputed: made by main_object version 9, this is {now}"
+    clips = claim_version(FILMS, 9, "main_object_occlusion", of_analysis=True)
+    assert problems(FILMS) == ([], {remark: clips}), "the manifest beside it is of another version than its clips"
+    rows = claim_version(ANALYSIS, 9, "")
+    assert problems(ANALYSIS) == ([], {remark: rows})
+    assert problems(FILMS) == ([], {}), "its facts are those of the analysis that made it"
+    analysed = files.read_rows(Path("manifests/tiny") / ANALYSIS, ANALYSES)
+    objects = json.loads(analysed[0].result or "")
+    objects["boxes"] = [[0.0, 0.0, 2.0, 2.0] for _ in objects["boxes"]]
+    change_cell(ANALYSIS, 0, result=canonical(objects), width=3)
+    assert problems(ANALYSIS)[0] == [f"width is 3, and should be {analysed[0].width}"]
+    differences, _ = problems(FILMS)
+    assert {problem.partition(" is ")[0] for problem in differences} >= {"guide", "recipe_id"}
+
+
+@pytest.mark.parametrize(("name", "key"), [(FILMS, "mlvp/fog"), (TEXT, "mm_robustness/keyboard")])
+def test_rows_of_another_version_are_not_recomputed_and_all_else_is(name: str, key: str, kept: Path) -> None:
+    perturbation = key.partition("/")[2]
+    rows = claim_version(name, 9, perturbation)
+    now = registry.get(key).version
+    assert problems(name) == ([], {f"not recomputed: made by {key} version 9, this is {now}": rows})
+    every = files.read_rows(Path("manifests/tiny") / name, files.kind_of(Path("manifests/tiny") / name))
+    place = next(place for place, row in enumerate(every) if row.perturbation == perturbation)
+    change_cell(name, place, seed=every[place].seed + 1)
+    assert problems(name)[0] == ["seed is 1, and should be 0"]
+    if name == FILMS:
+        Path(every[place].path).write_bytes(b"")
+        assert any("the file is not the one that the row describes" in problem for problem in problems(name)[0])
+
+
+def test_another_version_of_an_analysis_regenerates_what_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = config_file.parse({"datasets": {"d": clips.DATASET}, "suites": {"mlvp": {}}})
+
+    def recipes() -> dict[str, str]:
+        pairs = recipe.scenarios(config, "mlvp")
+        texts = {name: recipe.from_config(config, "d", "mlvp", name, severity).text for name, severity in pairs}
+        return texts | {name: paths.analysis_recipe(config, name).text for name in paths.ANALYSES}
+
+    before = recipes()
+    kind = guides.analysis("main_object").recipe
+    monkeypatch.setattr(kind, "__init__", partialmethod(kind.__init__, version=9))
+    changed = {name for name, text in recipes().items() if text != before[name]}
+    assert changed == {"main_object", "main_object_occlusion", "caption_embedding"}
 
 
 def test_a_kept_corpus_is_read_and_exported(kept: Path) -> None:

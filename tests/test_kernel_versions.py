@@ -35,6 +35,7 @@ from perturbations.captions import pipeline, similarities
 from perturbations.config import file as config_file
 from perturbations.engine import rendering, shards
 from perturbations.guides import registry as guides
+from perturbations.guides.registry import AnalysisRecipe
 from perturbations.manifest import machine
 from perturbations.models import language_model
 from perturbations.models import registry as models
@@ -91,10 +92,11 @@ def versioned() -> dict[str, Versioned]:
         for analysis in guide.analyses:
             version = paths.analysis_recipe(CONFIG, analysis.name).version
             result = None if analysis.after else partial(result_of_analysis, analysis.name)
-            entries[analysis.name] = Versioned(version, where, (analysis.run, *code), result)
-        if "version" in guide.recipe.model_fields:
+            drawing = code if guide.on_the_fly else ()
+            entries[analysis.name] = Versioned(version, where, (analysis.run, *drawing), result)
+        if (own := guide.recipe.model_fields.get("version")) is not None:
             pictures = style_pictures if guide.name == "style" else None
-            entries[f"{guide.name} guide"] = Versioned(vars(module)["_VERSION"], where, code, pictures)
+            entries[f"{guide.name} guide"] = Versioned(own.default, where, code, pictures)
     return {**entries, **of_composed()}
 
 
@@ -106,7 +108,17 @@ def of_form(form: Perturbation) -> Versioned:
     if "similarity" in form.used_roles:
         code += [pipeline.perturb_captions, pipeline.first_accepted, similarities.Similarities]
     where = f"perturbations/suites/{'kernels' if form.kind == 'video' else form.suite}.py"
-    return Versioned(form.version, where, tuple(code), partial(result_of, form))
+    version: int | str = form.version
+    if analysis := analysis_of(form):
+        version = f"{version} with {analysis.analysis} {analysis.version}"
+        guide = guides.get(form.guide or "")
+        code += [] if guide.on_the_fly else [guide.find, guide.make]
+    return Versioned(version, where, tuple(code), partial(result_of, form))
+
+
+def analysis_of(form: Perturbation) -> AnalysisRecipe | None:
+    """The analysis that a form needs: its version is part of the form's recipe, and raises none of its own."""
+    return None if form.guide is None else make(form, min(form.severities), seed=0, storage=Unstored()).analysis
 
 
 def of_composed() -> dict[str, Versioned]:
@@ -195,7 +207,7 @@ def problem_of(name: str, version: int | str, hashed: Mapping[str, str], data: M
         return f"{name} has version {version}, {TABLE.name} has {recorded['version']}: {UPDATE}"
     if hashed.items() <= recorded.items():
         return ""
-    following = re.sub(r"\d+", lambda number: str(int(number[0]) + 1), str(version))
+    following = re.sub(r"\d+", lambda number: str(int(number[0]) + 1), str(version), count=1)
     changed = ", ".join(key for key, sha256 in (data or {}).items() if table()["data"].get(key) != sha256)
     return (
         f"{name} {f'draws from {changed}, which changed, and so ' if changed else ''}gives other results than its "

@@ -60,7 +60,7 @@ class Brightest(Facts):
 
 def settle_analysis(settings: GuideSettings) -> Brightness:
     """There is nothing to choose."""
-    return Brightness(version=1)
+    return Brightness()
 
 
 def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:

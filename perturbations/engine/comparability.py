@@ -133,7 +133,7 @@ def _storage(videos: Tally) -> Iterator[str]:
 def _stand_ins(videos: Sequence[ClipRow], texts: Sequence[TextRow]) -> Iterator[str]:
     pairs = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
     for text in {row.recipe for row in texts}:
-        parsed = recipe.parse_text(text)
+        parsed = recipe.recorded_text(text)
         offline = (role for role in registry.get(parsed.key).makers if parsed.players.get(role) in models.stand_ins())
         pairs |= {(parsed.perturbation, role) for role in offline}
     if pairs:
@@ -152,7 +152,7 @@ def _guides(videos: Sequence[ClipRow]) -> Iterator[str]:
     differing = {
         text
         for dataset, stored in recipes
-        if (guide := recipe.parse(stored).guide) is not None
+        if (guide := recipe.recorded(stored).guide) is not None
         for text in guide.differences(dataset)
     }
     yield from sorted(differing)

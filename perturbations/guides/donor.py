@@ -44,10 +44,6 @@ if TYPE_CHECKING:
     from perturbations.media.footage import CleanClip
     from perturbations.models import clip_model as clip_model
 
-_VERSION = 2
-_FEATURES_VERSION = 1
-_CAPTION_VERSION = 2
-
 # --- configuration and recipe ----------------------------------------------------------------------------------------
 
 
@@ -80,6 +76,7 @@ class VideoEmbedding(_Embedding):
     """A clip's vector, from its frames."""
 
     analysis: Literal["embedding"] = "embedding"
+    version: int = 2
 
 
 class _VideoFeatures(_Embedding):
@@ -92,6 +89,7 @@ class _CaptionEmbedding(_Embedding):
     """The features of the caption that the search for a clip's main object generated; their length counts."""
 
     analysis: Literal["caption_embedding"] = "caption_embedding"
+    version: int = 2
     captions: ObjectAnalysis
 
 
@@ -130,17 +128,17 @@ class _DonorGuide(GuideRecipe):
 
 def settle_embedding(settings: GuideSettings) -> VideoEmbedding:
     """The recipe for embedding clips."""
-    return VideoEmbedding(version=_VERSION, model=_model(settings))
+    return VideoEmbedding(model=_model(settings))
 
 
 def _settle_features(settings: GuideSettings) -> _VideoFeatures:
     """The recipe for the features of clips, which captions are compared with."""
-    return _VideoFeatures(version=_FEATURES_VERSION, model=_model(settings))
+    return _VideoFeatures(model=_model(settings))
 
 
 def _settle_caption_embedding(settings: GuideSettings) -> _CaptionEmbedding:
     """The recipe for embedding the captions of the search for main objects."""
-    return _CaptionEmbedding(version=_CAPTION_VERSION, model=_model(settings), captions=settle_objects(settings))
+    return _CaptionEmbedding(model=_model(settings), captions=settle_objects(settings))
 
 
 def _model(settings: GuideSettings) -> _EmbeddingModel:

@@ -17,7 +17,6 @@ from perturbations.manifest.kinds import AnalysisRow
 if TYPE_CHECKING:
     from perturbations.base.arrays import Image
 
-_VERSION = 1
 _FIRST = 5
 """The photographs, in the order of their names, that MM-Robustness' code chooses from."""
 
@@ -41,7 +40,7 @@ class FrostGuide(GuideRecipe):
     """
 
     kind: Literal["frost"] = "frost"
-    version: int
+    version: int = 1
     choice: Literal["first_five"] | None = None
     files: _FrostFiles
 
@@ -71,7 +70,7 @@ def settle(settings: GuideSettings) -> FrostGuide:
     """The photographs that the configuration names."""
     model = settings.roles["frost"].model_dump(mode="json")
     choice: Literal["first_five"] | None = "first_five" if settings.variant == "released" else None
-    return FrostGuide(version=_VERSION, choice=choice, files=_FrostFiles.model_validate(model))
+    return FrostGuide(choice=choice, files=_FrostFiles.model_validate(model))
 
 
 def find(request: FactsRequest) -> FrostFacts:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from perturbations.media.footage import CleanClip, Footage
     from perturbations.models import captioner, nouns, owlv2, yolo_world
 
-_VERSION = 2
 _CAPTIONED_FRAMES = 16
 
 # --- configuration and recipe ----------------------------------------------------------------------------------------
@@ -92,6 +91,7 @@ class ObjectAnalysis(ModelAnalysis):
     """The search for main objects."""
 
     analysis: Literal["main_object"] = "main_object"
+    version: int = 2
     model: ObjectModel
 
 
@@ -105,7 +105,7 @@ class _MainObjectGuide(GuideRecipe):
 def settle_analysis(settings: GuideSettings) -> ObjectAnalysis:
     """The recipe for finding the main object."""
     model = ObjectModel.model_validate(settings.model("main_object"))
-    return ObjectAnalysis(version=_VERSION, model=model)
+    return ObjectAnalysis(model=model)
 
 
 def _settle(settings: GuideSettings) -> _MainObjectGuide:

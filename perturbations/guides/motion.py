@@ -26,13 +26,12 @@ if TYPE_CHECKING:
     from perturbations.analysis.motion import FrameMotion
     from perturbations.media.footage import CleanClip
 
-_VERSION = 2
-
 
 class _MotionAnalysis(AnalysisRecipe):
     """The motion of `num_frames` sampled frames; None: of all frames."""
 
     analysis: Literal["motion"] = "motion"
+    version: int = 2
     num_frames: int | None = None
 
 
@@ -45,7 +44,7 @@ class _MotionGuide(GuideRecipe):
 
 def _settle_analysis(settings: GuideSettings) -> _MotionAnalysis:
     """The recipe for the motion of the stored frames: all, or the sampled ones."""
-    return _MotionAnalysis(version=_VERSION, num_frames=settings.sampled)
+    return _MotionAnalysis(num_frames=settings.sampled)
 
 
 def _settle(settings: GuideSettings) -> _MotionGuide:

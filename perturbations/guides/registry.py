@@ -91,10 +91,13 @@ class GuideSettings:
 
 
 class AnalysisRecipe(Record):
-    """All that determines the result of an analysis beside the clip. `version` is raised when its results change."""
+    """All that determines the result of an analysis beside the clip.
+
+    The default of `version` is the present one: an analysis declares a higher one when its results change.
+    """
 
     analysis: str
-    version: int
+    version: int = 1
 
     @property
     def clips_at_once(self) -> int:
@@ -194,7 +197,10 @@ class Analysis:
 
 
 class GuideRecipe(Record):
-    """All that determines a kernel's guide beside the clip; `files` only holds places, which change no result."""
+    """All that determines a kernel's guide beside the clip; `files` only holds places, which change no result.
+
+    A guide without an analysis declares `version` as an analysis does.
+    """
 
     kind: str
 
@@ -411,6 +417,21 @@ def parse_analysis(text: str) -> AnalysisRecipe:
     if name not in analyses():
         raise ManifestError(f"not an analysis that there is: {name[:60]!r}; known: {', '.join(analyses())}")
     return parse_record(analyses()[name].recipe, text, "an analysis")
+
+
+def version_difference(name: str, version: int, now: int) -> str:
+    """Which version of a thing made a result, in words; "" where the package has the same version."""
+    return "" if version == now else f"made by {name} version {version}, this is {now}"
+
+
+def other_version(recipe: GuideRecipe | AnalysisRecipe) -> str:
+    """Which other version than today's a guide or an analysis has, itself or below it, in words; "" where none has."""
+    declared = type(recipe).model_fields
+    name, version = getattr(recipe, "analysis" if isinstance(recipe, AnalysisRecipe) else "kind"), "version"
+    own = version_difference(name, getattr(recipe, version), declared[version].default) if version in declared else ""
+    parts = (getattr(recipe, field) for field in declared)
+    below = (other_version(part) for part in parts if isinstance(part, AnalysisRecipe))
+    return own or next(filter(None, below), "")
 
 
 def any_recipe() -> object:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from perturbations.models import adain
     from perturbations.video.style import Painter
 
-_VERSION = 1
 
 # --- configuration and recipe ----------------------------------------------------------------------------------------
 
@@ -55,7 +54,7 @@ class StyleGuide(GuideRecipe):
     """The kernel paints in a style."""
 
     kind: Literal["style"] = "style"
-    version: int
+    version: int = 1
     backend: Literal["offline", "pretrained"]
     encoder_sha256: str | None = None
     decoder_sha256: str | None = None
@@ -82,7 +81,7 @@ def _settle(settings: GuideSettings) -> StyleGuide:
     model = settings.roles["style"].model_dump(mode="json")
     files = {name: model.pop(name) for name in ("images", "encoder", "decoder") if name in model}
     where = {"device": settings.device, "dtype": settings.dtype} if model["backend"] == "pretrained" else {}
-    return StyleGuide.model_validate({"version": _VERSION, **model, **where, "files": files})
+    return StyleGuide.model_validate({**model, **where, "files": files})
 
 
 # --- facts -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import Field
 
@@ -175,7 +175,13 @@ class TextRecipe(Record):
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> VideoRecipe:
-    """A recipe from the JSON of a row or of a job, checked against the declarations.
+    """A recipe by which a clip can be made, from the JSON of a row or of a job. Raises `ManifestError`."""
+    return _of_this_version(recorded(text))
+
+
+@lru_cache(maxsize=1024)
+def recorded(text: str) -> VideoRecipe:
+    """A recipe of any version of its kernel, from its JSON, checked against the declarations.
 
     Raises `ManifestError` for anything that no declaration allows: a name, severity, draw or parameter that does not
     exist, a number out of its bounds, storage settings that are not a profile's.
@@ -196,7 +202,13 @@ def parse(text: str) -> VideoRecipe:
 
 @lru_cache(maxsize=1024)
 def parse_text(text: str) -> TextRecipe:
-    """A caption recipe from its JSON, checked against the declarations. Raises `ManifestError`."""
+    """A recipe by which a caption can be made, from its JSON. Raises `ManifestError`."""
+    return _of_this_version(recorded_text(text))
+
+
+@lru_cache(maxsize=1024)
+def recorded_text(text: str) -> TextRecipe:
+    """A caption recipe of any version, from its JSON, checked against the declarations. Raises `ManifestError`."""
     recipe = parse_record(TextRecipe, text, "a recipe")
     _check_parameters(recipe.params, _declared(recipe, "text"))
     return recipe
@@ -210,12 +222,33 @@ def _declared(recipe: VideoRecipe | TextRecipe, kind: registry.Medium) -> regist
         raise ManifestError(f"a recipe asks for what there is not: {error}") from None
     if entry.kind != kind:
         raise ManifestError(f"a recipe of {kind}s asks for {entry.key}, which is of the kind {entry.kind}")
-    if recipe.version != entry.version:
-        raise ManifestError(
-            f"made by version {recipe.version} of {entry.key}, this package has version {entry.version}: make it "
-            "again, or open it with the package that made it"
-        )
     return entry
+
+
+def _kernel_version(recipe: VideoRecipe | TextRecipe) -> str:
+    """Which other version of its perturbation a recipe is of, in words; "" where it is today's."""
+    return guides.version_difference(recipe.key, recipe.version, registry.get(recipe.key, recipe.variant).version)
+
+
+_RecipeT = TypeVar("_RecipeT", VideoRecipe, TextRecipe)
+
+
+def _of_this_version(recipe: _RecipeT) -> _RecipeT:
+    if other := _kernel_version(recipe):
+        raise ManifestError(f"{other}: make it again, or open it with the package that made it")
+    return recipe
+
+
+def other_version(recipe: VideoRecipe | TextRecipe) -> str:
+    """Which other version made the results of a recipe, so that this one makes others; "" where none did.
+
+    An analysis counts where the kernel sees more of it than the facts that a row holds.
+    """
+    other, guide = _kernel_version(recipe), recipe.guide if isinstance(recipe, VideoRecipe) else None
+    if guide is None or other:
+        return other
+    is_in_facts = guide.needed_analysis() is not None and not guides.get(guide.kind).on_the_fly
+    return "" if is_in_facts else guides.other_version(guide)
 
 
 def _check_parameters(params: RecipeParameters, entry: registry.Perturbation) -> None:

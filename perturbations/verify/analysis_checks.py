@@ -40,6 +40,9 @@ def check_analyses(task: ManifestCheck[AnalysisRow]) -> Iterator[Finding]:
         yield Finding(manifest.path, "", f"it holds the analysis {recipe.analysis}")
     declared = guides.analysis(recipe.analysis)
     is_repeatable = declared.extension is None and declared.after is None and recipe.is_offline
+    if other := guides.other_version(recipe):
+        is_repeatable = False
+        task.summary.remarks[f"not recomputed: {other}"] = len(manifest.rows)
     for row in manifest.rows:
         source = complete.get(row.item_id)
         if source is None:

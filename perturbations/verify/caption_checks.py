@@ -11,7 +11,7 @@ from perturbations.captions import caption_rows
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, CaptionRow, QuarantineRow, TextRow
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import TextRecipe, parse_text
+from perturbations.plan.recipe import TextRecipe, other_version, recorded_text
 from perturbations.suites import registry
 from perturbations.text.fluency import fluency_change
 from perturbations.text.tokens import differs
@@ -41,7 +41,7 @@ def check_captions(task: ManifestCheck[CaptionRow]) -> Iterator[Finding]:
 def check_texts(task: ManifestCheck[TextRow]) -> Iterator[Finding]:
     """Perturbed captions: one row per listed caption and scenario, with correct cells; made again unless fast.
 
-    The remarks are the numbers of rows that cannot be made again on this machine, by reason.
+    The remarks are the numbers of rows that cannot be made again on this machine or by this version, by reason.
     """
     manifest, remarks = task.manifest, task.summary.remarks
     rows = manifest.rows
@@ -54,7 +54,7 @@ def check_texts(task: ManifestCheck[TextRow]) -> Iterator[Finding]:
     keys = {(row.perturbation, row.severity, row.caption_id) for row in rows}
     for (name, severity), texts in scenarios.items():
         try:
-            recipe = parse_text(texts.most_common(1)[0][0])
+            recipe = recorded_text(texts.most_common(1)[0][0])
         except ManifestError as error:
             yield Finding(place, f"{name} {severity}", str(error))
             continue
@@ -63,11 +63,13 @@ def check_texts(task: ManifestCheck[TextRow]) -> Iterator[Finding]:
             if (name, severity, caption_id) not in keys:
                 yield Finding(place, f"{name} {severity} {caption_id}", "the row is missing")
         again: dict[str, TextRow] = {}
+        other = other_version(recipe)
         try:
-            again = {} if task.options.fast else _again(recipe, members)
+            again = {} if task.options.fast or other else _again(recipe, members)
         except (BackendError, ToolError) as error:
-            reason = f"not made again: {error}"
-            remarks[reason] = remarks.get(reason, 0) + len(members)
+            remarks[f"not made again: {error}"] += len(members)
+        if other:
+            remarks[f"not recomputed: {other}"] += len(members)
         for row in members:
             problems = _text_problems(row, recipe, listed)
             if row.caption_id in again:

@@ -21,7 +21,7 @@ from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import COMPLETE, CompleteSource, SourceRow, VideoRow
 from perturbations.media import sound
 from perturbations.plan.listed import ListedClip
-from perturbations.plan.recipe import parse
+from perturbations.plan.recipe import recorded
 from perturbations.verify.findings import as_recorded, differences
 
 _MEASURED = {*Measured.model_fields, "status"} - {"frame_count", "duration_s", "width", "height"}
@@ -42,6 +42,7 @@ class ClipCheck:
         refused: why the file's folder leaves the corpus; "" where it does not.
         unrecorded: columns that the version which made the row did not have.
         with_sound: whether the corpus was made to have sound.
+        remark: what of the row is not compared, and why; "" where all is.
     """
 
     row: VideoRow | None
@@ -53,6 +54,7 @@ class ClipCheck:
     refused: str = ""
     unrecorded: Collection[str] = ()
     with_sound: bool = True
+    remark: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def check_video(task: ClipCheck, tick: Tick) -> Checked:
     problems = [] if row is not None else ["the row is missing"]
     damage = _file_damage(task, row)
     corrected = None if row is None else _with_measured(expected, row)
-    source, remark = None, ""
+    source, remark = None, task.remark
     is_damaged = bool(damage) or row is None
     is_rendered = task.remake or not task.fast
     if is_rendered:
@@ -110,7 +112,7 @@ def check_video(task: ClipCheck, tick: Tick) -> Checked:
 
 def _with_measured(expected: VideoRow, row: VideoRow) -> VideoRow:
     """The expected row with the measured columns of the manifest's row."""
-    names = _MEASURED | parse(expected.recipe).entry.changed_columns
+    names = _MEASURED | recorded(expected.recipe).entry.changed_columns
     return replace(expected, **{name: getattr(row, name) for name in names}, stage=None, error=None)
 
 
@@ -153,7 +155,7 @@ def _measured_again(task: ClipCheck, source: Source, tick: Tick, *, is_damaged: 
     Where other tools made an intact file, or its sound as earlier versions did, its frames are compared with rendered
     ones. Raises `MediaError`.
     """
-    recipe, target = parse(task.expected.recipe), _target(task)
+    recipe, target = recorded(task.expected.recipe), _target(task)
     if not is_damaged and task.row is not None and sound.is_earlier(task.row.audio):
         measured = render_clip.measure(recipe, source, target, tick, with_sound=False)
         return measured.model_copy(update={"audio": task.row.audio})
@@ -189,7 +191,7 @@ def _check_incomplete(task: ClipCheck, row: VideoRow, tick: Tick) -> Checked:
     try:
         source = source_of(locations.located(task.expected, task.root))
         with storage.scratch_directory() as folder:
-            recipe = parse(task.expected.recipe)
+            recipe = recorded(task.expected.recipe)
             render_clip.produce(recipe, source, Path(folder) / f"again{render_clip.extension(recipe) or ''}", tick)
     except MediaError:
         return Checked(tuple(problems), None)

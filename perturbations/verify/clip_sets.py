@@ -68,7 +68,7 @@ def check_videos(task: ManifestCheck[VideoRow]) -> Iterator[Finding]:
                 else:
                     summary.findings += [Finding(manifest.path, subject, problem) for problem in checked.problems]
                 if checked.remark:
-                    summary.remarks[checked.remark] = summary.remarks.get(checked.remark, 0) + 1
+                    summary.remarks[checked.remark] += 1
                 row = checked.corrected or clip.row
                 if isinstance(row, VideoRow) and task.remake:
                     yield row

@@ -20,7 +20,7 @@ from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRo
 from perturbations.manifest.machine import tool_versions
 from perturbations.manifest.row_groups import GROUP, StoredRows
 from perturbations.media import sound
-from perturbations.plan.recipe import VideoRecipe, parse
+from perturbations.plan.recipe import VideoRecipe, other_version, recorded
 from perturbations.verify.clip_checks import ClipCheck
 from perturbations.verify.derived import doubled
 from perturbations.verify.findings import Finding, name_of
@@ -28,6 +28,7 @@ from perturbations.verify.tree import Manifest, Tree
 
 _Scenario = tuple[str, int]
 _Expecting = Callable[[CompleteSource, VideoRow | None], VideoRow]
+_Making = Callable[..., ClipCheck]
 
 
 class VerifiedCorpus:
@@ -48,12 +49,12 @@ class VerifiedCorpus:
         counted: dict[_Scenario, Counter[str]] = defaultdict(Counter)
         for row in self.rows:
             try:
-                recipe = parse(row.recipe)
+                recipe = recorded(row.recipe)
             except ManifestError as error:
                 self._find(row, str(error))
                 continue
             counted[recipe.perturbation, recipe.severity][row.recipe] += 1
-        return {scenario: parse(texts.most_common(1)[0][0]) for scenario, texts in counted.items()}
+        return {scenario: recorded(texts.most_common(1)[0][0]) for scenario, texts in counted.items()}
 
     def _find(self, row: object, problem: str) -> None:
         self.findings.append(Finding(self.manifest.path, name_of(row, self.manifest.kind.key), problem))
@@ -95,21 +96,20 @@ class VerifiedCorpus:
             unrecorded=self.manifest.unrecorded,
             with_sound=sound.is_wanted(row.audio for row in self.rows),
         )
-        expecting = {scenario: self._expecting(recipe) for scenario, recipe in self.recipes.items()}
+        expecting = {scenario: self._expecting(recipe, make) for scenario, recipe in self.recipes.items()}
         for rows, sources in self._in_pieces():
-            yield list(self._tasks_of(rows, sources, expecting, make))
+            yield list(self._tasks_of(rows, sources, expecting))
 
     def _tasks_of(
         self,
         rows: Sequence[VideoRow],
         sources: Mapping[str, CompleteSource],
-        expecting: Mapping[_Scenario, _Expecting],
-        make: Callable[..., ClipCheck],
+        expecting: Mapping[_Scenario, tuple[_Expecting, _Making]],
     ) -> Iterator[ClipCheck]:
         held: dict[tuple[str, _Scenario], VideoRow] = {}
         for stored in rows:
             held.setdefault((stored.item_id, (stored.perturbation, stored.severity)), stored)
-        for scenario, expected_of in expecting.items():
+        for scenario, (expected_of, make) in expecting.items():
             for item_id, source in sources.items():
                 row = held.pop((item_id, scenario), None)
                 if row is None and self.sources is None:
@@ -172,8 +172,13 @@ class VerifiedCorpus:
         recipe = self.recipes.get((row.perturbation, row.severity))
         return -4 if recipe is None else -len(recipe.entry.changed_columns)
 
-    def _expecting(self, recipe: VideoRecipe) -> _Expecting:
+    def _expecting(self, recipe: VideoRecipe, make: _Making) -> tuple[_Expecting, _Making]:
+        """How the expected row of a recipe's clip is computed, and its check made."""
         known = self._known(recipe)
+        if other := other_version(recipe):
+            make = partial(make, fast=True, remake=False, remark=f"not recomputed: {other}")
+        elif known is None and recipe.analysis is not None and (other := guides.other_version(recipe.analysis)):
+            make = partial(make, remark=f"not recomputed: {other}")
         cuts = self._cuts() if recipe.whole_videos else None
         collection = self.manifest.collection
         kind = guides.get(recipe.guide.kind) if recipe.guide else None
@@ -196,19 +201,22 @@ class VerifiedCorpus:
             is_analysed = recipe.analysis is not None and not (kind and kind.on_the_fly)
             return replace(described, backend=row.backend) if row is not None and is_analysed else described
 
-        return expected
+        return expected, make
 
     def _known(self, recipe: VideoRecipe) -> Known | None:
         """The results of the analyses, from their manifests; None where they are not available."""
         if recipe.guide is None:
             return clip_rows.NOTHING_KNOWN
+        if other_version(recipe):
+            return None
         if guides.get(recipe.guide.kind).on_the_fly:
             return None
         if recipe.analysis is None:
             # A folder of images may have changed since; the row's own facts name the image that was used.
             return None if recipe.guide.chooses_files() else clip_rows.NOTHING_KNOWN
         own = self._analysis(self.manifest.beside(ANALYSES.name, analysis=recipe.analysis.analysis))
-        if own is None:
+        is_other = bool(guides.other_version(recipe.analysis))
+        if own is None or (is_other and any(row.recipe != recipe.analysis.text for row in own.values())):
             return None
         if recipe.donors is None:
             return Known(own)

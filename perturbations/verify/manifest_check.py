@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,7 +56,7 @@ class Summary:
     incomplete: int = 0
     findings: list[Finding] = field(default_factory=list)
     repaired: list[Finding] = field(default_factory=list)
-    remarks: dict[str, int] = field(default_factory=dict)
+    remarks: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     is_manifest: bool = True
 
