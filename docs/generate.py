@@ -8,7 +8,6 @@ of another version of a kernel than today's. `--measured NAME`, after measuring 
 from __future__ import annotations
 
 import argparse
-import ast
 import csv
 import datetime
 import json
@@ -212,7 +211,7 @@ def _argument(action: argparse.Action) -> list[str]:
     return [f"`{shown}`", "required" if is_required else f"`{default}`" if default else "", action.help or ""]
 
 
-# --- methods and examples --------------------------------------------------------------------------------------------
+# --- methods ---------------------------------------------------------------------------------------------------------
 
 
 def of_methods() -> str:
@@ -269,20 +268,6 @@ def of_names(package: Any) -> Callable[[], str]:
             home = getattr(getattr(package, name), "__module__", "")  # constants have none, and stand in the package
             lines.append(f"::: {home if home.startswith(package.__name__) else package.__name__}.{name}\n")
         return "\n".join(lines)
-
-    return block
-
-
-def example(shelf: str, constant: str) -> Callable[[], str]:
-    """The block of the file that tests/test_shelf_<shelf>.py puts on a shelf: its first text that declares it."""
-
-    def block() -> str:
-        path = PROJECT / "tests" / f"test_shelf_{shelf}.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            value = node.value if isinstance(node, ast.Constant) else None
-            if isinstance(value, str) and re.search(rf"^{constant} = ", value, re.MULTILINE):
-                return f"```python\n{value.strip()}\n```\n"
-        raise ValueError(f"{path} adds no file that declares {constant}")
 
     return block
 
@@ -398,17 +383,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "caption perturbations": of_caption_perturbations,
     **{f"measured {name}": of_measured(name) for name in measured()},
     **{
-        f"example {name}": example(f"{name}s", constant)
-        for name, constant in (
-            ("suite", "SUITE"),
-            ("dataset", "ADAPTER"),
-            ("guide", "GUIDE"),
-            ("method", "METHOD"),
-            ("backbone", "BACKBONE"),
-            ("export", "EXPORT"),
-        )
-    },
-    **{
         f"keys {name}": keys_of(definition)
         for name, definition in (
             ("top", "Config"),
@@ -446,7 +420,7 @@ def files() -> Iterator[tuple[Path, str]]:
 
 
 def _filled(block: re.Match[str]) -> str:
-    """A block with its text; as it is, where no test or shelf has a text for it yet."""
+    """A block with its text; as it is, where no shelf has a text for it yet."""
     name = block["name"]
     text = BLOCKS[name]()
     return f"<!-- {name} -->\n\n{text}\n<!-- /{name} -->" if text else block[0]

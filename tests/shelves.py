@@ -26,6 +26,12 @@ def copy_with(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
+def example(thing: str) -> str:
+    """The file that a page of docs/how-to shows: that of `add-a-suite` adds one."""
+    page = (ROOT / f"docs/how-to/{thing}.md").read_text(encoding="utf-8")
+    return page.partition("```python\n")[2].partition("```")[0]
+
+
 def run(root: Path, *arguments: str, folder: Path | None = None) -> str:
     """What a Python program prints that finds the copy, and the tests' helpers. `folder` is where it runs."""
     environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{ROOT / 'tests'}"}

@@ -14,32 +14,12 @@ from perturbations.base.errors import ConfigError, ShelfError
 from perturbations.evaluation.backbones import registry
 from perturbations.evaluation.backbones.registry import Backbone
 
-GROUPVIT = '''
-"""GroupViT: an image transformer that groups its patches, and CLIP's text transformer."""
-
-from __future__ import annotations
-
-from perturbations.evaluation.backbones.registry import Backbone
-
-BACKBONE = Backbone(
-    name="groupvit",
-    title="GroupViT",
-    source="Xu et al., CVPR 2022",
-    place=50,
-    model_class="GroupViTModel",
-    image_processor="CLIPImageProcessor",
-    example="nvidia/groupvit-gcc-yfcc",
-    reads="end",
-)
-'''
-
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository with one more file on the shelf."""
-    return shelves.copy_with(
-        tmp_path_factory.mktemp("copy"), {"perturbations/evaluation/backbones/groupvit.py": GROUPVIT}
-    )
+    files = {"perturbations/evaluation/backbones/groupvit.py": shelves.example("add-a-backbone")}
+    return shelves.copy_with(tmp_path_factory.mktemp("copy"), files)
 
 
 def test_a_folder_of_it_is_checked_and_encodes(copy: Path) -> None:

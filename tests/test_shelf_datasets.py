@@ -8,54 +8,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from shelves import copy_with, run
-
-LINES = '''
-"""A text file of lines: the name of a video, a tab, and what it shows."""
-
-from __future__ import annotations
-
-from pydantic import Field
-
-from perturbations.datasets.listing import Collector, Item
-from perturbations.datasets.parsing import lines
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
-
-
-class Lines(Dataset):
-    """The keys of `config.yaml`, with one of its own."""
-
-    separator: str = Field("\\t", min_length=1, description="lines: what stands between the name and the caption")
-
-
-def read(dataset: Dataset, collector: Collector) -> None:
-    """List every line."""
-    assert isinstance(dataset, Lines)
-    for number, line in lines(annotations_of(dataset)):
-        name, separator, caption = line.partition(dataset.separator)
-        if separator:
-            collector.add(Item(name, name, (f"{name}.mp4",), (caption.strip(),), where=number))
-        else:
-            collector.reject_malformed(number, name, "no separator")
-
-
-ADAPTER = Adapter(
-    name="lines",
-    title="Lines",
-    reference="Nobody, A Dataset of Lines",
-    annotations="a text file",
-    published="as many as it has lines",
-    split="all",
-    settings=Lines,
-    read=read,
-)
-'''
+from shelves import copy_with, example, run
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository with one more adapter, and its annotations of two videos."""
-    root = copy_with(tmp_path_factory.mktemp("copy"), {"perturbations/datasets/lines.py": LINES})
+    root = copy_with(tmp_path_factory.mktemp("copy"), {"perturbations/datasets/lines.py": example("add-a-dataset")})
     (root / "lines.txt").write_text("a;a man walks\nb;a dog runs\nno separator\n")
     (root / "videos").mkdir()
     (root / "videos/a.mp4").write_bytes(b"not a video")

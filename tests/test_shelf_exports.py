@@ -12,6 +12,7 @@ from pathlib import Path
 import clips
 import needs
 import pytest
+import shelves
 
 import perturbations
 from perturbations.base import wings
@@ -26,36 +27,13 @@ from perturbations.suites import registry as suites
 
 PACKAGE = Path(perturbations.__file__).parent
 
-FORMAT = '''
-"""A list of the rows' files."""
-
-import json
-
-from perturbations.exports.registry import Export
-from perturbations.exports.writing.requests import Exported, Request
-
-
-def write(request: Request) -> Exported:
-    """Write the list."""
-    from perturbations.exports.writing import stored_clips
-
-    rows = stored_clips.complete(stored_clips.read(request.manifest))
-    request.output.mkdir(parents=True, exist_ok=True)
-    paths = {row.item_id: row.path for row in rows}
-    (request.output / "files.json").write_text(json.dumps(paths), encoding="utf-8")
-    return Exported(len(rows), 0)
-
-
-EXPORT = Export(name="file_list", summary="the rows' files, JSON", refuses="nothing at 100 %", videos=write)
-'''
-
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a copy of the package that has one file more, and a corpus of two clips and a caption."""
     folder = tmp_path_factory.mktemp("house")
     shutil.copytree(PACKAGE, folder / "perturbations", ignore=shutil.ignore_patterns("*.pyc.*"))
-    (folder / "perturbations/exports/file_list.py").write_text(FORMAT, encoding="utf-8")
+    (folder / "perturbations/exports/file_list.py").write_text(shelves.example("add-an-export"), encoding="utf-8")
     rows = [clips.source_row(clips.make(folder / f"{name}.mp4", frames=2), name) for name in ("a", "b")]
     files.write(folder / "sources.parquet", SOURCES, rows, {"root": "."})
     recipe = caption_recipes.make(suites.get("mm_robustness/word_swap"), 3)

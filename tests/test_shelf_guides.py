@@ -8,92 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from shelves import copy_with, run
+from shelves import copy_with, example, run
 from test_workflow import tiny_clip
-
-BRIGHTEST = '''
-"""The brightest channel of a clip, looked for once, for all severities."""
-
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Literal
-
-from perturbations.guides.registry import (
-    Analysed,
-    Analysis,
-    AnalysisRecipe,
-    ClipShape,
-    Facts,
-    FactsRequest,
-    Guide,
-    GuideRecipe,
-    GuideSettings,
-    Results,
-    Work,
-)
-from perturbations.media.footage import CleanClip
-
-
-class Brightness(AnalysisRecipe):
-    """Of the first frame."""
-
-    analysis: Literal["brightness"] = "brightness"
-
-
-class BrightestGuide(GuideRecipe):
-    """The kernel takes the number of the brightest channel."""
-
-    kind: Literal["brightest"] = "brightest"
-    analysis: Brightness
-
-    def needed_analysis(self) -> Brightness:
-        """The brightness of the clip."""
-        return self.analysis
-
-
-class Brightest(Facts):
-    """The channel: 0, 1 or 2."""
-
-    channel: int
-
-
-def settle_analysis(settings: GuideSettings) -> Brightness:
-    """There is nothing to choose."""
-    return Brightness()
-
-
-def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
-    """The mean of each channel."""
-    results = []
-    for clip in clips:
-        (frame,) = clip.frames({0})
-        results.append(Analysed(backend="{}", result=str(int(frame.image.mean((0, 1)).argmax()))))
-    return results
-
-
-def find(request: FactsRequest) -> Brightest:
-    """The channel, from the row of the analysis."""
-    return Brightest(channel=int(request.analysed_row().result or "0"))
-
-
-def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> int:
-    """The channel."""
-    assert isinstance(facts, Brightest)
-    return facts.channel
-
-
-GUIDE = Guide(
-    name="brightest",
-    summary="the brightest channel",
-    recipe=BrightestGuide,
-    facts=Brightest,
-    settle=lambda settings: BrightestGuide(analysis=settle_analysis(settings)),
-    find=find,
-    make=make,
-    analyses=(Analysis(name="brightness", recipe=Brightness, settle=settle_analysis, run=run),),
-)
-'''
 
 SUITE = '''
 """A kernel that puts the brightest channel out."""
@@ -130,7 +46,7 @@ SUITE = Suite(
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository with one more guide, a suite that uses it, and a clip."""
-    files = {"perturbations/guides/brightest.py": BRIGHTEST, "perturbations/suites/lamp.py": SUITE}
+    files = {"perturbations/guides/brightest.py": example("add-a-guide"), "perturbations/suites/lamp.py": SUITE}
     root = copy_with(tmp_path_factory.mktemp("copy"), files)
     tiny_clip(root / "videos/a.mp4", seed=1)
     (root / "captions.json").write_text(json.dumps([{"item_id": "a", "caption": "a clip"}]))

@@ -17,47 +17,12 @@ from perturbations.tta.methods import registry
 
 pytestmark = needs.wings("composed", "evaluation")
 
-CENTRED = '''
-"""Similarities less each gallery item's mean over the batch."""
-
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
-
-from perturbations.tta.methods.registry import Method
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Task
-
-
-def centred(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
-    """Each item's similarities less their mean over the batch."""
-    compare = task.comparison()
-    for batch in batches:
-        similarities = task.score(batch, compare)
-        yield task.finish(similarities - similarities.mean(0))
-
-
-METHOD = Method(
-    name="centred",
-    title="Mean-centred <1>",
-    paper="none",
-    place=25,
-    run=centred,
-    minimizes="nothing",
-    gives="cosines less their mean",
-)
-'''
-
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository with one more file on the shelf, and a configuration that asks for it."""
-    root = shelves.copy_with(tmp_path_factory.mktemp("copy"), {"perturbations/tta/methods/centred.py": CENTRED})
+    files = {"perturbations/tta/methods/centred.py": shelves.example("add-a-method")}
+    root = shelves.copy_with(tmp_path_factory.mktemp("copy"), files)
     config = yaml.safe_load((root / "config.yaml").read_text())
     config["evaluation"]["methods"] = ["tent", "centred"]
     (root / "config.yaml").write_text(yaml.safe_dump(config))
