@@ -95,7 +95,7 @@ def test_where_nothing_moves_what_stands_out_counts_or_the_centre() -> None:
 
 
 @pytest.mark.parametrize(("speed", "source"), [(2, "motion"), (None, "centre")])
-def test_a_moving_square_is_what_the_frames_agree_on_and_a_panned_scene_is_not(speed: int | None, source: str) -> None:
+def test_a_square_that_moves_is_an_object_by_itself_and_a_panned_scene_is_not(speed: int | None, source: str) -> None:
     assert {sighting.source for sighting in sightings(panned(3, speed, offset=0), 4)} == {source}
 
 

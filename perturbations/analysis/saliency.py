@@ -1,16 +1,17 @@
 """Finds the main object of a clip without a trained model.
 
-Three answers, the first that is trusted, and each frame says which one it has (`Sighting.source`):
+Each place of a frame has a probability of belonging to the object: a prior for the middle, times evidence. The box is
+the one whose expected overlap with the object is largest. Each frame says what its box rests on (`Sighting.source`):
 
-- *motion*: one object that the frames agree on moves against the camera (`candidates`).
+- *motion*: an object that moves as a whole against the camera: what moves fills a box.
 - *contrast*: nothing moves, and what differs from the frame's border fills a box.
-- *centre*: a central region, drawn aside by what moves. Each place has a probability of belonging to the
-  object: a prior for the middle, times evidence plus a constant. The box is the one whose expected overlap with the
-  object is largest.
+- *centre*: neither, as with people, of whom only parts move: a constant is added to what moves, so that the box is a
+  central region, drawn aside by motion.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple, cast
@@ -19,8 +20,6 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from perturbations.analysis import candidates
-from perturbations.analysis.candidates import Candidate, ChosenObject
 from perturbations.analysis.tracking import Detection
 from perturbations.base.arrays import Image
 
@@ -34,14 +33,16 @@ _SMALLEST = 16  # pixels; in smaller frames nothing moves
 _DISTANCES = (1, 2, 5)  # in frames, between two frames that are compared: short for fast objects, long for slow ones
 _STILL = 0.5  # pixels of motion that are noise
 _EDGE = 20.0  # gradient, in grey levels per pixel times Sobel's 8, at which the flow counts half
-_FASTEST, _SOMETHING = 98, 99.5  # the percentiles of motion that count as whole, and as something that moves
+_FASTEST, _SOMETHING = 98, 99.5  # the percentiles of motion that are an object's fastest part, and something that moves
+_FAST = 0.6  # of the fastest part's motion: from here on, a place certainly moves
 _GRAIN = 60.0  # variance of colour, in squared levels of OpenCV's CIELAB, that every border has
 
 _COLUMNS, _ROWS = 32, 24  # cells of a map; boxes begin and end between cells
 _SPREAD = 0.35, 0.4  # standard deviations of the prior, in widths and heights
 _ALONE = 0.1  # the probability in the middle where there is no evidence
-_SCATTERED, _WHOLE = 0.45, 0.6  # parts of a box: motion that fills less is no object; contrast that fills more is one
-_EVERY = 2  # every second analysed frame is searched first; where these disagree, the others are not
+_NARROWER = 1.5  # a power of trusted evidence: the window of the optical flow widens an object's outline
+_WHOLE = 0.67  # of a box: evidence that fills more of it, in the median of a clip's frames, is an object by itself
+_LEVELS = 8  # of each colour in a histogram
 
 
 class Sighting(NamedTuple):
@@ -52,10 +53,9 @@ class Sighting(NamedTuple):
 
 
 class _Evidence(NamedTuple):
-    """Of one frame: maps of speed against the camera, and per cell how much it moves or stands out, 0 to 1."""
+    """Of one frame: per cell, how much it moves, or stands out if nothing moves, 0 to 1."""
 
-    moves: list[_Floats]
-    source: _Source
+    source: Literal["motion", "contrast"]
     cells: _Floats
 
 
@@ -83,60 +83,24 @@ def detect(frames: Mapping[int, Image], positions: Sequence[int], size: tuple[in
         size: (height, width) of the clip.
     """
     evidence = {position: _evidence(frames, position) for position in set(positions)}
-    fills = {position: _fill(seen.cells) for position, seen in evidence.items()}
-    still = [fills[position] for position in positions if evidence[position].source == "contrast"]
-    stands_out = bool(still) and float(np.median(still)) >= _WHOLE
-    regions = {position: _region(*_trusted(seen, stands_out)) for position, seen in evidence.items()}
+    fills: dict[_Source, list[float]] = defaultdict(list)
+    for position in positions:
+        fills[evidence[position].source].append(_fill(evidence[position].cells))
+    trusted = {source for source, parts in fills.items() if np.median(parts) >= _WHOLE}
+    regions = {position: _region(seen, seen.source in trusted) for position, seen in evidence.items()}
     colours = {position: _colours(frames[position], box) for position, (box, _) in regions.items()}
     # The colours of all frames are in every detection, so that changes of light and pose keep one track.
     usual = np.mean([colours[position] for position in positions], axis=0)
     sightings = []
-    for position, choice in zip(positions, _one_object(frames, evidence, fills, positions), strict=True):
+    for position in positions:
         box, overlap = regions[position]
-        source: _Source = "contrast" if stands_out and evidence[position].source == "contrast" else "centre"
+        source = evidence[position].source
         mixed = 2 * usual + colours[position]
-        if choice is not None:
-            source, box, overlap = "motion", _in_parts(choice, frames[position]), choice.score
-            mixed = 2 * choice.colours + choice.candidate.colours
         embedding = (mixed / np.linalg.norm(mixed)).astype(np.float32)
         in_pixels = (box[0] * size[1], box[1] * size[0], box[2] * size[1], box[3] * size[0])
-        sightings.append(Sighting(Detection(in_pixels, overlap, "", embedding), source))
+        detection = Detection(in_pixels, overlap, "", embedding)
+        sightings.append(Sighting(detection, source if source in trusted else "centre"))
     return sightings
-
-
-def _one_object(
-    frames: Mapping[int, Image],
-    evidence: Mapping[int, _Evidence],
-    fills: Mapping[int, float],
-    positions: Sequence[int],
-) -> Sequence[ChosenObject | None]:
-    """The parts of the one object that moves in the clip; None in every frame without one."""
-    moving = [fills[position] for position in positions if evidence[position].source == "motion"]
-    # Few clips with scattered motion show one object, and cutting candidates out takes longer than all the rest.
-    if len(moving) < len(positions) / 2 or np.median(moving) < _SCATTERED:
-        return [None] * len(positions)
-    by_position: dict[int, list[Candidate]] = {}
-    choices: list[ChosenObject | None] = []
-    for tried in (positions[::_EVERY], positions):
-        for position in set(tried) - set(by_position):
-            by_position[position] = list(candidates.find(frames[position], evidence[position].moves))
-        choices = candidates.choose([by_position[position] for position in tried])
-        if not candidates.is_one_object(choices):
-            return [None] * len(positions)
-    return choices
-
-
-def _trusted(evidence: _Evidence, stands_out: bool) -> tuple[_Floats, float]:
-    """The evidence for a region, and the probability of the middle without evidence."""
-    if evidence.source == "motion":
-        return evidence.cells, _ALONE
-    return (evidence.cells, 0.0) if stands_out else (np.zeros_like(evidence.cells), _ALONE)
-
-
-def _in_parts(choice: ChosenObject, frame: Image) -> _Region:
-    height, width = frame.shape[:2]
-    x0, y0, x1, y1 = choice.candidate.box
-    return x0 / width, y0 / height, x1 / width, y1 / height
 
 
 # --- evidence --------------------------------------------------------------------------------------------------------
@@ -147,9 +111,10 @@ def _evidence(frames: Mapping[int, Image], position: int) -> _Evidence:
     frame = frames[position]
     moves = _moves(frames, position) if min(frame.shape[:2]) >= _SMALLEST else []
     if any(float(np.percentile(move, _SOMETHING)) >= _STILL for move in moves):
-        most = [np.clip(move / max(float(np.percentile(move, _FASTEST)), _STILL), 0, 1) for move in moves]
-        return _Evidence(moves, "motion", _cells(np.asarray(np.mean(most, axis=0), np.float32)))
-    return _Evidence(moves, "contrast", _contrast(frame))
+        most = [np.clip(move / max(_FAST * float(np.percentile(move, _FASTEST)), _STILL), 0, 1) for move in moves]
+        # Between the arithmetic and the geometric mean: what moves at one distance alone counts little.
+        return _Evidence("motion", _cells(np.asarray(np.mean(np.sqrt(most), axis=0) ** 2, np.float32)))
+    return _Evidence("contrast", _contrast(frame))
 
 
 def _moves(frames: Mapping[int, Image], position: int) -> list[_Floats]:
@@ -161,7 +126,9 @@ def _moves(frames: Mapping[int, Image], position: int) -> list[_Floats]:
     }
     texture = _texture(grey[position])
     speeds = (_own_motion(grey, position, distance) for distance in _DISTANCES)
-    return [np.asarray(speed * texture, np.float32) for speed in speeds if speed is not None]
+    moves = [np.asarray(speed * texture, np.float32) for speed in speeds if speed is not None]
+    # Where most of the picture moves against the camera, the camera's motion was not found.
+    return [move for move in moves if np.median(move) < _STILL] or moves
 
 
 def _texture(grey: Image) -> _Floats:
@@ -253,7 +220,7 @@ def _boxes() -> tuple[npt.NDArray[Any], ...]:
     return x0, y0, x1, y1, np.outer(x1 - x0, y1 - y0) / (_COLUMNS * _ROWS)
 
 
-def _best(probability: _Floats) -> tuple[candidates.Rectangle, float]:
+def _best(probability: _Floats) -> tuple[tuple[int, int, int, int], float]:
     """The box that is expected to overlap the object most, and by how much: about the mean intersection over union."""
     x0, y0, x1, y1, area = _boxes()
     sums = np.pad(probability.astype(np.float64).cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0))) / probability.size
@@ -276,15 +243,26 @@ def _fill(cells: _Floats) -> float:
     return float(cells[y0:y1, x0:x1].mean())
 
 
-def _region(cells: _Floats, alone: float) -> tuple[_Region, float]:
-    """The box in parts of the frame, and its expected overlap; `alone` is the prior's probability in the middle."""
-    (x0, y0, x1, y1), overlap = _best(np.asarray(_prior() * np.minimum(cells + alone, 1), np.float32))
+def _region(evidence: _Evidence, trusted: bool) -> tuple[_Region, float]:
+    """The box in parts of the frame, and its expected overlap."""
+    if trusted:
+        probability = evidence.cells**_NARROWER
+    else:
+        moves = evidence.cells if evidence.source == "motion" else np.zeros_like(evidence.cells)
+        probability = np.minimum(moves + _ALONE, 1)
+    (x0, y0, x1, y1), overlap = _best(np.asarray(_prior() * probability, np.float32))
     return (x0 / _COLUMNS, y0 / _ROWS, x1 / _COLUMNS, y1 / _ROWS), overlap
 
 
 def _colours(frame: Image, box: _Region) -> _Floats:
+    """Colours of a box: square roots of the shares of 8 x 8 x 8 colours, smoothed, of length 1."""
     height, width = frame.shape[:2]
-    part = np.zeros((height, width), bool)
     left, top = int(box[0] * width), int(box[1] * height)
-    part[top : max(top + 1, round(box[3] * height)), left : max(left + 1, round(box[2] * width))] = True
-    return candidates.histogram(frame, part)
+    part = frame[top : max(top + 1, round(box[3] * height)), left : max(left + 1, round(box[2] * width))]
+    bins = part.reshape(-1, 3).astype(np.int64) * _LEVELS // 256
+    counts = np.bincount((bins[:, 0] * _LEVELS + bins[:, 1]) * _LEVELS + bins[:, 2], minlength=_LEVELS**3)
+    cube = np.pad(counts.reshape((_LEVELS,) * 3).astype(np.float64), 1, mode="edge")
+    for axis in range(3):
+        cube = 0.5 * cube + 0.25 * (np.roll(cube, 1, axis) + np.roll(cube, -1, axis))
+    root = np.sqrt(cube[1:-1, 1:-1, 1:-1].ravel())
+    return np.asarray(root / (np.linalg.norm(root) + 1e-9), np.float32)

@@ -91,7 +91,7 @@ class ObjectAnalysis(ModelAnalysis):
     """The search for main objects."""
 
     analysis: Literal["main_object"] = "main_object"
-    version: int = 2
+    version: int = 3
     model: ObjectModel
 
 
@@ -119,7 +119,7 @@ _Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in pixels."""
 
 _Source = Literal["motion", "contrast", "centre", "detector"]
-"""What a box rests on: an object that moves, one that stands out, neither (a central region), or a trained detector."""
+"""A box rests on an object that moves as a whole, one that stands out, neither (a central region), or a detector."""
 
 _Position = Annotated[int, Field(ge=0, lt=2**31)]
 
