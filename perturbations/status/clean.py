@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from perturbations.base import confinement, storage, sums
@@ -18,22 +18,22 @@ from perturbations.plan import caption_recipes, clip_markers, recipe, runs, shar
 
 @dataclass(frozen=True)
 class Unneeded:
-    """The files below one folder that nothing needs, relative to the root, and their bytes."""
+    """The names of the files in one folder, relative to the root, that nothing needs, and their bytes."""
 
     folder: Path
-    files: tuple[Path, ...]
+    files: tuple[str, ...]
     bytes: int
 
 
 def find(root: Path, configs: Sequence[Config]) -> list[Unneeded]:
     """What is in `root` and no configuration makes or reads, by folder. Files that no run writes are left alone."""
-    by_folder: dict[Path, list[Path]] = {}
+    by_folder: dict[Path, list[str]] = {}
     for path in _files(root):
         if not any(_is_needed(root, path, config) for config in configs):
-            by_folder.setdefault(path.parent, []).append(path)
+            by_folder.setdefault(path.parent, []).append(path.name)
     return [
-        Unneeded(folder, tuple(files), sum((root / path).lstat().st_size for path in files))
-        for folder, files in sorted(by_folder.items())
+        Unneeded(folder, tuple(names), sum((root / folder / name).lstat().st_size for name in names))
+        for folder, names in sorted(by_folder.items())
     ]
 
 
@@ -46,10 +46,10 @@ def delete(root: Path, unneeded: Iterable[Unneeded]) -> None:
     if runs.locks(root):
         raise ConfigError("Snakemake is running here, or was killed: wait for it, or run `snakemake --unlock` first")
     groups = list(unneeded)
-    for path in (path for group in groups for path in group.files):
+    for path in (group.folder / name for group in groups for name in group.files):
         confinement.check_written(root / path)
     for group in groups:
-        for path in group.files:
+        for path in (group.folder / name for name in group.files):
             with storage.output_errors(root / path):
                 (root / path).unlink(missing_ok=True)
                 sums.remove(root / path)
@@ -118,7 +118,7 @@ def _has_shard(root: Path, place: layout.Place) -> bool:
     return (root / lists).exists() or not (root / lists).parent.is_dir()
 
 
-@cache
+@lru_cache(maxsize=1)
 def _named(root: Path, folder: Path) -> frozenset[str]:
     """The names of a folder's clips, by the markers of its shards; of a folder without markers, all of its files."""
     there = clip_markers.listing(root / folder)
