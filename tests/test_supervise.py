@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import faulthandler
+import gc
 import os
 import signal
 import subprocess
@@ -22,7 +24,7 @@ import numpy as np
 import pytest
 from waiting import PATIENCE_S, is_gone, pause, wait_for
 
-from perturbations.base import progress
+from perturbations.base import progress, startup
 from perturbations.base.errors import ConfigError, CrashError, ManifestError, MediaError, OutputError, ToolError
 from perturbations.engine import supervise
 from perturbations.engine.supervise import TaskOutcome, Tick
@@ -70,6 +72,24 @@ def test_one_child_does_all_tasks_when_none_fails() -> None:
 
 
 # --- failures --------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_parent_looks_for_garbage_seldom() -> None:
+    """It starts; the child handles frames."""
+    usual = gc.get_threshold()
+    startup.collect_seldom()
+    try:
+        (outcome,) = run(lambda task, tick: gc.get_threshold(), ["a"])
+        assert outcome.result == usual < gc.get_threshold()
+    finally:
+        atexit.unregister(gc.freeze)
+        startup.collect_as_usual()
+    assert gc.get_threshold() == usual
+
+
+def test_a_job_on_videos_loads_no_reader_of_pictures() -> None:
+    code = "import sys, perturbations.engine.shards; sys.exit('PIL' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_errors_of_a_task_are_its_own_and_say_where_in_one_line() -> None:

@@ -17,7 +17,7 @@ DIGEST_LENGTH = 32
 class Record(BaseModel):
     """A record that is kept as JSON. The text may come from a stranger, so reading checks it strictly."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
     @cached_property
     def text(self) -> str:

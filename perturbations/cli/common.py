@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations import __version__
-from perturbations.base import project, wings
+from perturbations.base import project, startup, wings
 from perturbations.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ def _root_from(folder: Path) -> str:
 
 
 def need_models() -> None:
-    """Raise `ConfigError` when a library that evaluations need is not installed."""
+    """Prepare for models. Raises `ConfigError` when a library that evaluations need is not installed."""
     missing = [name for name in ("torch", "transformers", "safetensors") if find_spec(name) is None]
     if missing:
         install = project.installation("models")
         raise ConfigError(f"{', '.join(missing)} not installed; evaluations need them: {install}")
+    startup.collect_as_usual()

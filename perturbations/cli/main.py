@@ -14,7 +14,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from perturbations import __version__
-from perturbations.base import arrow, limits, progress, shown, storage, wings
+from perturbations.base import limits, progress, shown, startup, storage, wings
 from perturbations.base.errors import PerturbationError
 from perturbations.cli import printed
 from perturbations.cli.arguments import Command, CommandGroup, Commands, Parser, parsed
@@ -50,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no letter for an id gets its escape
         sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:
+        startup.collect_seldom()
     options = parsed(parser(words[0] if words else None), words)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
@@ -58,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         limits.use(limits.parse(options.limits))
         if arguments is None and options.is_job:
-            arrow.leave_out_pandas()
+            startup.leave_out_pandas()
         if storage.in_store():
             for wing in wings.wings().values():
                 wing.unpack()

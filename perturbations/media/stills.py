@@ -11,17 +11,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
-from PIL import Image as Pillow
-from PIL import ImageOps, UnidentifiedImageError
 
 from perturbations.base import limits
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.storage import Profile
 from perturbations.media.clip import VideoInfo
+
+if TYPE_CHECKING:
+    from PIL import Image as Pillow
 
 _FORMATS = ("JPEG", "PNG", "WEBP")
 _CODECS = {"JPEG": "mjpeg", "MPO": "mjpeg", "PNG": "png", "WEBP": "webp"}
@@ -38,6 +40,8 @@ def read(path: Path) -> Image:
     An alpha channel is left out. Raises `MediaError` for a file that is no whole picture, is larger than the limits
     allow, has 16 bits per sample, CMYK, or several frames.
     """
+    from PIL import ImageOps  # not at the top: jobs on videos import this module
+
     with _opened(path) as picture:
         return np.array(ImageOps.exif_transpose(picture).convert("RGB"), np.uint8)
 
@@ -67,6 +71,9 @@ def describe(path: Path) -> VideoInfo:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Pillow.Image]:
+    from PIL import Image as Pillow
+    from PIL import UnidentifiedImageError
+
     data = _bytes(path)
     try:
         with warnings.catch_warnings():

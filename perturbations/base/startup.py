@@ -1,12 +1,31 @@
-"""How pyarrow starts."""
+"""How a job starts: what it leaves out of what libraries and Python do, because most jobs are short."""
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+_USUAL, _SELDOM = 700, 20_000
+"""Objects that are made before Python looks for garbage among the youngest."""
+
+
+def collect_seldom() -> None:
+    """Let Python look for garbage less often, and not when it ends: a start makes objects that stay.
+
+    Looking at all of them takes a fifth of the CPU time of a short job.
+    """
+    gc.set_threshold(_SELDOM)
+    atexit.register(gc.freeze)
+
+
+def collect_as_usual() -> None:
+    """Let Python look for garbage as often as it does itself: where a clip's frames or tensors may be among it."""
+    gc.set_threshold(_USUAL)
 
 
 def leave_out_pandas() -> None:
