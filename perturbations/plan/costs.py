@@ -161,7 +161,12 @@ def seconds(work: Workload, rate: float, *, models: bool = False) -> float:
 
 def minutes(work: Workload, rate: float, *, models: bool = False) -> int:
     """What a job requests as `runtime`: twice its estimate, in half hours, and at least one hour."""
-    return max(60, 30 * math.ceil(_MARGIN * seconds(work, rate, models=models) / 1800))
+    return requested_minutes(seconds(work, rate, models=models))
+
+
+def requested_minutes(estimate: float) -> int:
+    """What a job requests as `runtime` that takes an estimated number of seconds."""
+    return max(60, 30 * math.ceil(_MARGIN * estimate / 1800))
 
 
 def merge_minutes(rows: int) -> int:

@@ -49,7 +49,9 @@ rule composed_clips:
     threads: evaluation_paths.readers(FIRST_MODEL)
     resources:
         mem_mb=6000,
-        runtime=480,
+        runtime=lambda wildcards: evaluation_sizes.encoding_minutes(
+            FIRST_MODEL, plan_of(wildcards.dataset), "clips"
+        ),
         gpu=evaluation_paths.gpus(FIRST_MODEL),
         gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
     params:

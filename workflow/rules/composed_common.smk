@@ -4,6 +4,7 @@ from perturbations.composed import planning as composed
 from perturbations.evaluation import model_files
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation import sizes as evaluation_sizes
 
 
 @cache

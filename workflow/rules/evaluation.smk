@@ -23,7 +23,7 @@ rule check_model:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards: evaluation_paths.model_memory_mb(of_model(wildcards)),
+        mem_mb=lambda wildcards: evaluation_sizes.model_memory_mb(of_model(wildcards)),
         runtime=30,
         gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
         gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
@@ -57,10 +57,12 @@ rule gallery:
         "../../envs/perturb.yaml"
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
     resources:
-        mem_mb=lambda wildcards: evaluation_paths.gallery_memory_mb(
+        mem_mb=lambda wildcards: evaluation_sizes.gallery_memory_mb(
             of_model(wildcards), plan_of(wildcards.dataset)
         ),
-        runtime=480,
+        runtime=lambda wildcards: evaluation_sizes.encoding_minutes(
+            of_model(wildcards), plan_of(wildcards.dataset), wildcards.modality
+        ),
         gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
         gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
     params:
@@ -100,12 +102,15 @@ rule evaluate:
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
     resources:
         mem_mb=lambda wildcards: planned(
-            evaluation_paths.job_memory_mb,
+            evaluation_sizes.job_memory_mb,
             *arguments_of_job(wildcards),
             plan_of(wildcards.dataset),
         ),
-        # Its journal keeps what is done.
-        runtime=1440,
+        runtime=lambda wildcards: planned(
+            evaluation_sizes.job_minutes,
+            *arguments_of_job(wildcards),
+            plan_of(wildcards.dataset),
+        ),
         gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
         gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
     params:

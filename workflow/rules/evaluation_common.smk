@@ -2,6 +2,7 @@
 from perturbations.evaluation import model_files
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation import sizes as evaluation_sizes
 
 # `model` is the key of a configured model; the results of other models are files that no rule makes.
 MODELS = evaluation.models(CONFIG)
