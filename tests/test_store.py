@@ -18,21 +18,25 @@ import kube_cluster
 import needs
 import pytest
 import stores
+from clips import video_row
 from kube_cluster import Cluster
 from test_workflow import Project, tiny_clip
 
 from perturbations import read_manifest
-from perturbations.base import storage
+from perturbations.base import storage, tars
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
-from perturbations.manifest import layout
+from perturbations.engine import packing
+from perturbations.manifest import files, layout
+from perturbations.manifest.kinds import VIDEOS
 from perturbations.plan import clip_markers, paths, recipe, sharding, snakemake_inside
 from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip
 from perturbations.store import fetching, packs
 from perturbations.store import planning as store
+from perturbations.suites import registry
 
 NAMES = ["corpora/demo/mlvp/fog/1/a b.mp4", "corpora/demo/mlvp/fog/1/%2Eü.mp4", "work/demo/videos/x.mp4"]
 
@@ -326,6 +330,37 @@ def test_fetching_brings_what_manifests_name(small: Path, tmp_path: Path, monkey
     named = read_manifest(here / "manifests/data/mlvp/videos.parquet")["path"].dropna()
     assert len(named) == 10
     assert all(Path(path).is_file() for path in named)
+
+
+def test_the_pack_of_clips_in_a_tar_is_the_tar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, other, here = tmp_path / "job", tmp_path / "other", tmp_path / "here"
+    tar = Path("corpora/data/mlvp/fog/1/s1.tar")
+    part = Path("work/data/mlvp/fog/1/s1.parquet")
+    for folder in (job, other, here):
+        folder.mkdir()
+    monkeypatch.setenv(storage.STORE_VARIABLE, str(tmp_path))
+    monkeypatch.chdir(job)
+    tar.parent.mkdir(parents=True)
+    for name in ("a", "b"):
+        tar.with_name(f"{name}.mp4").write_bytes(name.encode() * 700)
+    packing.pack(tar, {f"{name}.mp4": tar.with_name(f"{name}.mp4") for name in ("a", "b")})
+    places = [tars.path_in(tar, offset, name) for name, offset, _ in tars.members(tar)]
+    packs.write_beside(part, [*places, None])
+    assert part.with_suffix(".tar").read_bytes() == tar.read_bytes()
+    assert part.with_suffix(".tar").samefile(tar)
+
+    monkeypatch.chdir(other)
+    shutil.copytree(job / "work", "work")
+    packs.unpack_brought()
+    assert files_of(other / "corpora") == files_of(job / "corpora")
+
+    monkeypatch.chdir(here)
+    wanted = recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=recipe.stored_video("high"))
+    rows = [video_row(wanted, item_id=Path(place).stem, path=place, storage="video/high") for place in places]
+    files.write(job / "manifests/data/mlvp/videos.parquet", VIDEOS, rows, {"root": "../../.."})
+    assert main(["fetch", str(job)]) == 1  # the source of these rows is nowhere
+    assert tar.read_bytes() == (job / tar).read_bytes()
+    assert [tars.is_file(place) for place in places] == [True, True]
 
 
 def test_fetching_says_what_is_missing(

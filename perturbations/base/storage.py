@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
-from perturbations.base import confinement, sums
+from perturbations.base import confinement, sums, tars
 from perturbations.base.errors import OutputError
 from perturbations.base.sums import STORE_VARIABLE as STORE_VARIABLE
 
@@ -47,7 +47,7 @@ def in_store() -> bool:
 
 def at_hand(path: Path) -> bool:
     """Whether a clip can be shown: in a store only some are brought to the jobs that draw pictures."""
-    return not in_store() or path.exists()
+    return not in_store() or tars.is_file(path)
 
 
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and the temporary name and the extension need some
@@ -241,6 +241,15 @@ def reserve(path: Path, size: int) -> None:
                     raise
 
 
+def link_or_copy(held: Path, target: Path) -> None:
+    """Give a clip's bytes a second name: a hard link; a copy of a tar's member, and between file systems."""
+    try:
+        os.link(held.resolve(), target)
+    except OSError:
+        with tars.opened(held) as content, target.open("wb") as file:
+            shutil.copyfileobj(content, file, 1 << 20)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write `text` whole or not at all."""
     with atomic_path(path) as temporary:
@@ -259,8 +268,8 @@ def write_text_if_changed(path: Path, text: str) -> bool:
 
 
 def sha256(path: Path | str) -> str:
-    """Hex SHA-256 of a file's bytes."""
-    with open(path, "rb", buffering=0) as file:
+    """Hex SHA-256 of the bytes of a file, or of a member of a tar."""
+    with tars.opened(path) as file:
         start = file.read(_SMALL)  # of a small file all: `file_digest` takes 0.1 ms to begin
         if len(start) < _SMALL:
             return hashlib.sha256(start + file.read()).hexdigest()

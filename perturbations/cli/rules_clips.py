@@ -45,6 +45,7 @@ def _videos(
     donors: Path | None = None,
     whole: list[Path] | None = None,
     sound: bool = False,
+    tar: bool = False,
 ) -> None:
     """Perturb the clips of a shard by one recipe."""
     from perturbations.base.progress import logged
@@ -69,8 +70,11 @@ def _videos(
         journal=layout.journal_of(output),
         stall_limit_s=job_environment.current().timeout_s,
         with_sound=sound,
+        in_tar=tar,
     )
     finished = list(logged(rows, len(clips), "clips"))
+    if tar:
+        finished = shards.tar_rows(finished, wanted, folder=corpus, journal=layout.journal_of(output))
     files.write_part(output, VIDEOS, finished)
     if wanted.storage.tier != "recipe":
         marker = corpus / layout.name("clip_marker", shard=output.stem)

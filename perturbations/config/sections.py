@@ -172,10 +172,18 @@ class StorageSettings(Strict):
         "times; none: clips without sound",
     )
 
+    container: Literal["files", "tar"] = Field(
+        "files",
+        description="of the tiers video and frames. files: one file per clip; tar: the clips of a job in one tar, in "
+        "WebDataset's layout, with the same frames and hashes",
+    )
+
     @property
-    def has_sound(self) -> bool:
-        """Whether videos are stored with their source's sound."""
-        return self.tier == "video" and self.audio == "copy"
+    def job_options(self) -> list[str]:
+        """How a job that makes clips is told what no recipe says of their storage."""
+        has_sound = self.tier == "video" and self.audio == "copy"
+        in_tar = self.tier != "recipe" and self.container == "tar"
+        return [*(["--sound"] if has_sound else []), *(["--tar"] if in_tar else [])]
 
     @model_serializer
     def _of_its_tier(self) -> dict[str, str | int]:

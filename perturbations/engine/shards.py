@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -12,10 +12,11 @@ from typing import TypeVar
 from perturbations.base import locking, storage
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, log_kept, no_tick, ticking
-from perturbations.engine import clip_rows, guided, render_clip, supervise
+from perturbations.engine import clip_rows, guided, packing, render_clip, supervise
 from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, Source, source_of
 from perturbations.guides.registry import Analysed, AnalysisRecipe, Known, Work, analysis
+from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, QuarantineStage, SourceRow, VideoRow
 from perturbations.media import decoding, probing, program, sound
 from perturbations.media.clip import Frame, MediaClip
@@ -101,24 +102,28 @@ def run_videos(
     known: Known = clip_rows.NOTHING_KNOWN,
     videos: Sequence[SourceRow] = (),
     with_sound: bool = True,
+    in_tar: bool = False,
 ) -> Iterator[VideoRow]:
     """Yield the `videos` row of every complete source, and make the clips that do not exist yet.
 
     The files are written to `folder` and the finished items to `journal`, so that an interrupted shard resumes where
     it stopped. Paths in rows are relative to `root`. `known` holds what guided recipes need of the clips. `videos` are
     the rows of the whole videos, where clips are cut from those. Stored videos have the sources' sound `with_sound`.
+    At the end the files are moved into the shard's tar, where they are to lie `in_tar`; `tar_rows` has their places.
     """
     if encoder := recipe.entry.encoder(recipe.params):
         program.check_ffmpeg(encoder)
     expected: list[VideoRow] = []
     failed: list[VideoRow] = []
-    targets: list[Path] = []
+    targets: dict[str, Path] = {}
     cuts = Cuts(videos) if recipe.whole_videos else None
     for source in sources:
         target = target_of(recipe, folder, source.item_id)
         row = _expected(recipe, source, target.relative_to(root).as_posix() if target else None, known, cuts)
         (expected if row.stage is None else failed).append(row)
-        targets += [target] if target else []
+        if target is not None:
+            targets[packing.member_name(source.item_id, render_clip.extension(recipe) or "")] = target
+    tar = _tar_of(folder, journal)
 
     def work(task: Sequence[VideoRow], tick: Tick) -> list[Measured | str]:
         (row,) = task
@@ -127,10 +132,12 @@ def run_videos(
         return [render_clip.produce(recipe, source, root / (row.path or ""), tick, with_sound=with_sound)]
 
     yield from failed
+    made: set[str | None] = set()
     # Clips of one video follow each other, because they share its decoded or encoded frames.
     expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
     with locking.one_job(journal), storage.scratch_directory() as scratch:
-        storage.remove_leftovers(targets)
+        storage.remove_leftovers(targets.values())
+        packing.unpack(tar, targets)
         finished = Journal(journal, Measured, {row.recipe_id for row in expected})
         finished.forget(lambda measured: sound.is_other(measured.audio, with_sound=with_sound))
         for row, outcome in _resumed(expected, work, 1, finished, root, stall_limit_s):
@@ -138,8 +145,21 @@ def run_videos(
                 _log.warning("quarantined %r: %s", row.item_id, outcome)
                 yield clip_rows.quarantined(row, "video", outcome)
             else:
+                made.add(row.path)
                 yield clip_rows.complete_video(row, outcome)
-        storage.remove_leftovers(targets)  # of workers that were killed
+        storage.remove_leftovers(targets.values())  # of workers that were killed
+        if in_tar:
+            stored = {name: path for name, path in targets.items() if path.relative_to(root).as_posix() in made}
+            packing.pack(tar, stored)
+
+
+def tar_rows(rows: Iterable[VideoRow], recipe: VideoRecipe, *, folder: Path, journal: Path) -> list[VideoRow]:
+    """The rows of `run_videos`, once all are finished, with the places of their clips in the shard's tar."""
+    return packing.in_tar(rows, _tar_of(folder, journal), render_clip.extension(recipe) or "")
+
+
+def _tar_of(folder: Path, journal: Path) -> Path:
+    return folder / layout.name("clip_tar", shard=journal.stem)
 
 
 def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:

@@ -43,6 +43,7 @@ _PATTERNS = {
     "caption_page": "manifests/{dataset}/{suite}/captions.md",
     # clips
     "clips": "corpora/{dataset}/{suite}/{perturbation}/{severity}",
+    "clip_tar": "corpora/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar",
     "clip_marker": "corpora/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json",
     # of a run, and of every job
     "run": "work/run.txt",

@@ -19,16 +19,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import io
 import os
 from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
+from perturbations.base import tars
 from perturbations.base.arrays import Image
 from perturbations.base.errors import BackendError, MediaError, cut
 from perturbations.media import opening
@@ -84,7 +87,7 @@ class _Reader:
         self._library = library()
         with self._faults():
             # A path that begins with a slash is to libav no protocol such as "concat:".
-            self._video = self._library.VideoReader(os.path.abspath(clip.path), num_threads=1)
+            self._video = self._library.VideoReader(_content(clip.path), num_threads=1)
             held = len(self._video)
         if held != num_frames:
             raise MediaError(
@@ -110,6 +113,14 @@ class _Reader:
         except (self._library.DECORDError, RuntimeError, AssertionError, StopIteration) as error:
             words = str(error).strip().splitlines() or ["it ends early"]
             raise MediaError(f"decord cannot read {self._path}: {cut(words[0])}") from error
+
+
+def _content(path: Path) -> str | IO[bytes]:
+    """What decord opens: a file by its path, a member of a tar by its bytes."""
+    if tars.at(path).member is None:
+        return os.path.abspath(path)
+    with tars.opened(path) as file:
+        return io.BytesIO(file.read())
 
 
 @cache

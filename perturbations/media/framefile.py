@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from perturbations.base import limits
+from perturbations.base import limits, tars
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 
@@ -43,7 +43,7 @@ def read(path: Path, shape: tuple[int, int, int] | None = None) -> Image:
     Raises `MediaError` when the file is damaged, has another shape, or needs more than `limits` allows.
     """
     try:
-        with pa.input_stream(str(path), compression="zstd") as stream:
+        with tars.opened(path) as file, pa.input_stream(file, compression="zstd") as stream:
             axis = _AXES[_read_name(stream)]
             residuals = _read_residuals(stream, shape)
             if stream.read(1):

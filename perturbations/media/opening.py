@@ -17,7 +17,7 @@ from typing import Any
 import av
 import av.error
 
-from perturbations.base import limits, processes
+from perturbations.base import limits, processes, tars
 from perturbations.base.errors import MediaError
 from perturbations.media.containers import structure
 
@@ -31,23 +31,25 @@ _DEMUXERS = (
 )
 _PICTURES = re.compile("avi[fs]|hei[cxms]|m[is]f1")
 """Brands of ISO/IEC 23008-12 and of AVIF."""
-_INPUT_OPTIONS = {"protocol_whitelist": "file", "format_whitelist": ",".join(_DEMUXERS)}
+_INPUT_OPTIONS = {"format_whitelist": ",".join(_DEMUXERS)}
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[av.container.InputContainer]:
     """A container, open for reading. Raises `MediaError` for a file that is not read, and when libav fails inside."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
+        place = tars.at(path)
+        if not stat.S_ISREG(os.stat(place.file).st_mode):
             raise MediaError("not a regular file")
-        if os.path.getsize(path) == 0:
+        if place.size == 0:
             raise MediaError("the file is empty")
         structure.check_length(path)
-        # The prefix keeps libav from reading a name such as "concat:..." or "http:..." as a protocol.
         # libav decodes first frames to learn about a stream, of any size unless `max_pixels` is set.
-        options = {**_INPUT_OPTIONS, "max_pixels": str(limits.current().frame_pixels)}
+        address, protocols = _address(place)
+        options = {**_INPUT_OPTIONS, "protocol_whitelist": protocols}
+        options["max_pixels"] = str(limits.current().frame_pixels)
         try:
-            container = av.open(f"file:{path}", "r", metadata_errors="replace", options=options)
+            container = av.open(address, "r", metadata_errors="replace", options=options)
         except av.error.ArgumentError as error:
             raise MediaError(
                 "not a video: a picture, a text, a list of other files, or of a format that is not read"
@@ -67,6 +69,16 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
         raise MediaError(f"cannot be decoded: {error.strerror or error}") from error
     except OSError as error:
         raise MediaError(f"cannot be read: {os.strerror(error.errno or 0)}") from error
+
+
+def _address(place: tars.ByteSpan) -> tuple[str, str]:
+    """What libav opens to read a clip's bytes, and the protocols that this takes.
+
+    The prefix keeps it from reading a name such as "concat:..." or "http:..." as a protocol.
+    """
+    if place.member is None:
+        return f"file:{place.file}", "file"
+    return f"subfile,,start,{place.offset},end,{place.offset + place.size},,:file:{place.file}", "file,subfile"
 
 
 def _check_refused_size(error: av.error.FFmpegError) -> None:

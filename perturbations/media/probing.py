@@ -11,7 +11,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from perturbations.base import limits, storage
+from perturbations.base import limits, storage, tars
 from perturbations.base.errors import MediaError
 from perturbations.media import opening, pixels, stills
 from perturbations.media.clip import VideoInfo
@@ -43,7 +43,7 @@ def probe(path: Path) -> VideoInfo:
         return stills.describe(path)
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)
-        large = path.stat().st_size > _LEAST_FRAME_BYTES * limits.current().frames
+        large = tars.at(path).size > _LEAST_FRAME_BYTES * limits.current().frames
         countable = large and not opening.declared_frames(stream)
         info: VideoInfo | None = None
         for packet in opening.packets(container, stream):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import cv2
 import numpy as np
 
-from perturbations.base import limits
+from perturbations.base import limits, tars
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.storage import Profile
@@ -93,11 +93,12 @@ def _opened(path: Path) -> Iterator[Pillow.Image]:
 
 def _bytes(path: Path) -> bytes:
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
+        place = tars.at(path)
+        if not stat.S_ISREG(os.stat(place.file).st_mode):
             raise MediaError("not a regular file")
-        size = os.path.getsize(path)
-        limits.check_bytes(size, "reading the file")
-        data = path.read_bytes()
+        limits.check_bytes(place.size, "reading the file")
+        with tars.opened(path) as file:
+            data = file.read()
     except FileNotFoundError as error:
         raise MediaError("no such file") from error
     except OSError as error:

@@ -1,5 +1,7 @@
 """The clips of a shard as Snakemake sees them: one marker beside them, with the name and the size of each.
 
+Of clips in a tar it is the tar's index: their names are `TAR/OFFSET/MEMBER`.
+
 The marker is an output of the job that makes the clips, so that a deleted folder is made again. Planning takes away the
 markers whose clips are gone, and gives markers to clips of versions that wrote none. Standard library only.
 """
@@ -12,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.base import confinement, jsontext, storage
+from perturbations.base import confinement, jsontext, storage, tars
 from perturbations.base.errors import ManifestError, OutputError, cut
 from perturbations.manifest import layout
 from perturbations.plan import recipe
@@ -26,14 +28,14 @@ Sizes = Mapping[str, int]
 
 def write(path: Path, files: Iterable[tuple[str | None, int | None]]) -> None:
     """Write the marker of a shard, whose clips lie beside it; a clip that is not stored has neither path nor size."""
-    sizes = {Path(name).name: size for name, size in files if name is not None}
+    sizes = {tars.from_folder(name): size for name, size in files if name is not None}
     storage.write_text(path, json.dumps(sizes, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def read(path: Path) -> dict[str, int] | None:
-    """What `write` wrote; None where it cannot be read."""
+    """The bytes of the files that hold the clips of a marker, by name; None where it cannot be read."""
     try:
-        return {name: int(size) for name, size in jsontext.mapping(path.read_bytes()).items()}
+        return tars.sizes((name, int(size)) for name, size in jsontext.mapping(path.read_bytes()).items())
     except (OSError, ValueError, TypeError):
         return None
 
@@ -58,11 +60,14 @@ def lost(root: Path, files: Iterable[tuple[str, int]]) -> list[str]:
     """The paths, of rows with their sizes, that are missing below `root` or have another size; a listing per folder."""
     listings: dict[Path, dict[str, int]] = {}
     missing = []
-    for name, size in files:
-        path = root / name
+    stored = list(files)
+    sizes = tars.sizes(stored)
+    for name, _ in stored:
+        held = tars.file_of(name)
+        path = root / held
         if path.parent not in listings:
             listings[path.parent] = listing(path.parent)
-        if listings[path.parent].get(path.name) != size:
+        if listings[path.parent].get(path.name) != sizes[held]:
             missing.append(name)
     return missing
 
@@ -135,7 +140,7 @@ def _adopt(marker: Path, part: Path, there: Sizes) -> None:
         clips = list(files.stored(part))
     except ManifestError:
         return  # it is made again by who reads it
-    if all(there.get(Path(path).name) == size for path, size in clips):
+    if all(there.get(Path(path).name) == size for path, size in tars.sizes(clips).items()):
         write(marker, clips)
         changed = part.stat().st_mtime_ns
         os.utime(marker, ns=(changed, changed))

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from perturbations.base import shown, storage, templates
+from perturbations.base import shown, storage, tars, templates
 from perturbations.base.errors import ManifestError
 from perturbations.engine.corpus_card import mean_psnr
 from perturbations.engine.tally import ScenarioTally, Tally, Value, stand_ins
@@ -280,7 +280,7 @@ def _cards(
             {
                 **vars(part),
                 "measured": _numbers(row),
-                "href": pages.href(root / row.path, output) if row.storage.startswith("video/") and row.path else "",
+                "href": pages.href(root / row.path, output) if row.path and _plays(row) else "",
             }
             for part, row in zip(strip.perturbed, of_strip, strict=True)
         ]
@@ -296,6 +296,11 @@ def _cards(
             }
         )
     return cards
+
+
+def _plays(row: VideoRow) -> bool:
+    """Whether a browser can play what is stored: a video in a file of its own."""
+    return row.storage.startswith("video/") and tars.named(row.path or "") is None
 
 
 def _numbers(row: VideoRow) -> list[str]:

@@ -69,7 +69,7 @@ def _is_needed(root: Path, path: Path, config: Config) -> bool:
     if place is None:
         suffix = Path(layout.pattern("video_part")).suffix
         place = layout.place_of(path.with_suffix(suffix).as_posix())  # a journal or a lock beside a part
-    if place is None or place.kind == "clips":
+    if place is None or place.kind in ("clips", "clip_tar"):
         place = layout.place_of(path.parent.as_posix())
         if place is None or place.kind != "clips":
             return True

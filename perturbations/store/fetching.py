@@ -6,6 +6,7 @@ Files have the store's times, so that Snakemake takes them for what it made in t
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from perturbations.base import storage
+from perturbations.base import storage, tars
 from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.base.progress import logged
 from perturbations.manifest import file_limits, layout, locations
@@ -68,13 +69,18 @@ def fetch(store: str, root: Path) -> _Fetched:
                 copy.result()
         named = frozenset(_named(root / name for name in manifests))
         files = 0
-        tars = [name for name in work if name.endswith(".tar")]
-        for name in logged(tars, len(tars), "packs"):
+        members = Counter(tars.file_of(path) for path in named if tars.named(path) is not None)
+        held = [name for name in work if name.endswith(tars.SUFFIX)]
+        for name in logged(held, len(held), "packs"):
+            if (tar := packs.tar_in(name)) is not None and tar in members:
+                _copy(system, base, name, root, work[name], tar)
+                files += members[tar]
+                continue
             with system.open_input_stream(f"{base}/{name}", buffer_size=_BUFFER) as stream:
                 files += packs.unpack(stream, root, name, lambda path: path in named or _is(path, "text_part"))
     except (OSError, pa.ArrowException) as error:
         raise ConfigError(f"{short(store)}: {' '.join(str(error).split())[:300]}") from None
-    missing = frozenset(path for path in named if not (root / path).exists())
+    missing = frozenset(path for path in named if not tars.is_file(root / path))
     return _Fetched(len(manifests), len(parts), files, missing)
 
 
@@ -126,8 +132,8 @@ def _check_links(base: Path, folder: str) -> None:
                 raise ConfigError(f"{short(str(path))} is a link, which no run stores: nothing was fetched")
 
 
-def _copy(system: Any, base: str, name: str, root: Path, time: int) -> None:
-    path = locations.confined(root, name)
+def _copy(system: Any, base: str, name: str, root: Path, time: int, target: str | None = None) -> None:
+    path = locations.confined(root, target or name)
     with system.open_input_stream(f"{base}/{name}") as stream, storage.atomic_path(path) as temporary:
         with temporary.open("wb") as file:
             while block := stream.read(_BUFFER):

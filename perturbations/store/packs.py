@@ -1,7 +1,8 @@
 """Packs: the files of a shard as one tar beside its part, for runs in an object store, whose jobs share no folder.
 
 A job there begins with unpacking the packs that were brought to it, and ends with packing the files that it made. The
-members have the paths of the manifests' rows, from the corpus' root. Members may come from strangers: none leaves the
+members have the paths of the manifests' rows, from the corpus' root; where clips are stored in tars, the pack is the
+shard's tar itself. Members may come from strangers: none leaves the
 root, and a clean clip replaces no file.
 """
 
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from perturbations.base import storage
+from perturbations.base import storage, tars
 from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.datasets.listing import VIDEO_EXTENSIONS
 from perturbations.manifest import layout, locations
@@ -53,7 +54,28 @@ def _member(tar: tarfile.TarFile, file: IO[bytes], name: str) -> tarfile.TarInfo
 def write_beside(part: Path, files: Iterable[str | None]) -> None:
     """Pack the files of a part, in a store; elsewhere nothing."""
     if storage.in_store():
-        write(pack_of(part), [name for name in files if name], Path())
+        stored = {tars.file_of(name) for name in files if name}
+        if clips := [name for name in stored if is_tar_of_clips(name)]:
+            _link(Path(clips[0]), pack_of(part))
+        else:
+            write(pack_of(part), stored, Path())
+
+
+def is_tar_of_clips(path: str) -> bool:
+    """Whether a path is that of a shard's tar of clips."""
+    place = layout.place_of(path)
+    return place is not None and place.kind == "clip_tar"
+
+
+def tar_in(pack: str) -> str | None:
+    """The tar of clips that a pack of videos may be; None for other packs."""
+    place = layout.place_of(pack)
+    return layout.at("clip_tar", **place.fields) if place is not None and place.kind == "video_pack" else None
+
+
+def _link(held: Path, path: Path) -> None:
+    with storage.atomic_path(path) as temporary:
+        storage.link_or_copy(held, temporary)
 
 
 def write_originals(pack: Path, clips: Iterable[ListedClip]) -> None:
@@ -67,6 +89,11 @@ def unpack_brought() -> None:
         if storage.is_leftover(pack):
             continue
         try:
+            first = next(tars.members(pack), None)
+            tar = tar_in(pack.as_posix())
+            if tar is not None and first is not None and "/" not in first[0]:
+                _link(pack, Path(tar))
+                continue
             with pack.open("rb") as file:
                 unpack(file, Path(), str(pack))
         except FileNotFoundError:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perturbations.base import storage
+from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, MediaError, OutputError
 from perturbations.base.progress import Tick
 from perturbations.engine import clip_rows, render_clip, shards
@@ -126,18 +126,19 @@ def _file_damage(task: ClipCheck, row: VideoRow | None) -> str:
         return ""
     path = f"{task.root}/{task.expected.path}"
     problem = task.refused
-    if not problem and os.path.islink(path):
+    file = tars.file_of(path)
+    if not problem and os.path.islink(file):
         try:
             locations.confined(task.root, task.expected.path)
         except ManifestError as error:
             problem = str(error)
     if problem:
         return problem
-    if os.path.isdir(path):
-        return f"there is a folder in the file's place: {path}"
-    if not os.path.isfile(path):
+    if os.path.isdir(file):
+        return f"there is a folder in the file's place: {file}"
+    if not tars.is_file(path):
         return f"the file is missing: {path}"
-    if row is not None and (os.path.getsize(path) != row.bytes or storage.sha256(path) != row.sha256):
+    if row is not None and (tars.at(path).size != row.bytes or storage.sha256(path) != row.sha256):
         return f"the file is not the one that the row describes: {path}"
     return ""
 
@@ -146,7 +147,7 @@ def with_sound_of(row: VideoRow | None, path: Path, *, wanted: bool, is_damaged:
     """Whether a clip is made with sound: those of an earlier version, whose rows say nothing of it, have none."""
     if row is None or row.audio is not None:
         return wanted
-    return not is_damaged and path.is_file() and sound.is_in(path)
+    return not is_damaged and tars.is_file(path) and sound.is_in(path)
 
 
 def _measured_again(task: ClipCheck, source: Source, tick: Tick, *, is_damaged: bool) -> Measured:
@@ -184,7 +185,7 @@ def _check_incomplete(task: ClipCheck, row: VideoRow, tick: Tick) -> Checked:
     problems = _misfilled(row, (column.name for column in columns_of(VideoRow) if column.name in measured))
     expected = replace(task.expected, path=None, status=row.status, stage=row.stage, error=row.error)
     problems += differences(row, as_recorded(expected, row, task.unrecorded), _MEASURED)
-    if task.expected.path is not None and (task.root / task.expected.path).exists():
+    if task.expected.path is not None and tars.is_file(task.root / task.expected.path):
         problems.append(f"there is a file of a row that is {row.status}: {task.expected.path}")
     if task.fast or row.stage != "video":
         return Checked(tuple(problems), None)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perturbations.base import storage
+from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, MediaError, OutputError
 from perturbations.base.progress import Tick
-from perturbations.engine import render_clip
+from perturbations.engine import packing, render_clip
 from perturbations.engine.source import source_of
 from perturbations.manifest import locations
 from perturbations.manifest.kinds import VideoRow
@@ -29,6 +30,7 @@ class ClipRepair:
         replaces: whether a file that is there may be replaced.
         with_sound: whether the corpus was made to have sound.
         dry_run: whether it is only tried.
+        member: where the clip is made that lies in a tar, which `patch_tar` puts back with the others.
     """
 
     row: VideoRow
@@ -36,6 +38,7 @@ class ClipRepair:
     replaces: bool
     with_sound: bool
     dry_run: bool
+    member: Path | None = None
 
 
 def put_back(task: ClipRepair, tick: Tick) -> str:
@@ -48,7 +51,7 @@ def put_back(task: ClipRepair, tick: Tick) -> str:
         source, recipe = source_of(locations.located(row, root)), parse(row.recipe)
         with_sound = with_sound_of(row, target, wanted=task.with_sound, is_damaged=True)
         with storage.scratch_directory() as folder:
-            made = storage.temporary_path(target)
+            made = task.member or storage.temporary_path(target)
             if task.dry_run:
                 made = Path(folder) / made.name
             else:
@@ -58,17 +61,36 @@ def put_back(task: ClipRepair, tick: Tick) -> str:
                 measured = render_clip.produce(recipe, source, made, tick, with_sound=with_sound)
                 if measured.sha256 != row.sha256:
                     return "what its recipe makes here is not the recorded file: other tools may have made it"
-                if not task.dry_run:
+                if not task.dry_run and task.member is None:
                     undoing.put(root, target, made, row.sha256)
             finally:
-                made.unlink(missing_ok=True)
+                if made != task.member:
+                    made.unlink(missing_ok=True)
     except (MediaError, ManifestError, OutputError) as error:
+        return str(error)
+    return ""
+
+
+def patch_tar(root: Path, tar: str, clips: Mapping[str, Path], rows: Sequence[VideoRow]) -> str:
+    """Put clips back that `put_back` made, by their paths, at their places in a tar; returns why they were not."""
+    try:
+        target = locations.confined(root, tar)
+        made = storage.temporary_path(target)
+        try:
+            with storage.output_errors(made):
+                made.parent.mkdir(parents=True, exist_ok=True)
+            packing.patch(target, made, clips, rows)
+            undoing.put(root, target, made, storage.sha256(made))
+        finally:
+            made.unlink(missing_ok=True)
+    except (ManifestError, OutputError) as error:
         return str(error)
     return ""
 
 
 def _obstacle(task: ClipRepair, target: Path) -> str:
     """Why what lies in a clip's place must stay; "" where it may be replaced, or nothing is there."""
+    target = Path(tars.file_of(str(target)))
     if not os.path.lexists(target):
         return ""
     if not task.replaces:
@@ -77,6 +99,6 @@ def _obstacle(task: ClipRepair, target: Path) -> str:
         return "the folder in its place is not empty: move it away" if any(target.iterdir()) else ""
     noted = (clip_markers.read(path) or {} for path in target.parent.iterdir() if clip_markers.is_marker(path))
     size = target.lstat().st_size
-    if size != task.row.bytes and any(sizes.get(target.name) == size for sizes in noted):
+    if task.member is None and size != task.row.bytes and any(sizes.get(target.name) == size for sizes in noted):
         return "its job noted the size that it has: the manifest may be of other clips. Delete the file if it is not"
     return ""

@@ -6,6 +6,7 @@ What decodes or renders runs in processes of its own, several at once.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -13,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from perturbations.base import storage, tars
 from perturbations.base.progress import Tick, no_tick
 from perturbations.engine import supervise
 from perturbations.manifest import files, machine, sets
@@ -99,7 +101,7 @@ def _put_back(task: ManifestCheck[VideoRow], lost: Sequence[tuple[VideoRow, Find
     """Put clips back, where that is to be done and the judge permits it; what is left is a finding."""
     summary, manifest = task.summary, task.manifest
     permitted = repair.permission(task.tree, manifest) if task.options.repair and not task.remake else None
-    others = sum(os.path.lexists(manifest.root / (row.path or "")) for row, _ in lost)
+    others = sum(os.path.lexists(manifest.root / tars.file_of(row.path or "")) for row, _ in lost)
     if permitted is not None and others > max(_FEW, sum(row.path is not None for row in manifest.rows) / 2):
         permitted = repair.Permission(f"{others} files are others than its rows say, so it may be of other clips")
     if permitted is None or permitted.refusal or not lost:
@@ -108,13 +110,43 @@ def _put_back(task: ManifestCheck[VideoRow], lost: Sequence[tuple[VideoRow, Find
             summary.findings.append(Finding(manifest.path, "", f"no clip is put back: {permitted.refusal}"))
         return
     with_sound = sound.is_wanted(row.audio for row in manifest.rows)
-    repairs = [ClipRepair(row, manifest.root, permitted.replaces, with_sound, task.options.dry_run) for row, _ in lost]
-    work = partial(_supervised_repairs, task.options.stall_limit_s)
-    for (_, finding), reason in zip(lost, _in_slices(work, repairs, task.options.jobs, 16), strict=True):
+    with storage.scratch_directory() as folder:
+        repairs = [
+            ClipRepair(
+                row, manifest.root, permitted.replaces, with_sound, task.options.dry_run, _member(row, folder, number)
+            )
+            for number, (row, _) in enumerate(lost)
+        ]
+        work = partial(_supervised_repairs, task.options.stall_limit_s)
+        reasons = [*_in_slices(work, repairs, task.options.jobs, 16)]
+        if not task.options.dry_run:
+            reasons = _with_tars(manifest.rows, repairs, reasons)
+    for (_, finding), reason in zip(lost, reasons, strict=True):
         if reason:
             summary.findings.append(replace(finding, problem=f"{finding.problem}; it is not put back: {reason}"))
         else:
             summary.repaired.append(finding)
+
+
+def _member(row: VideoRow, folder: str, number: int) -> Path | None:
+    """The place in a scratch folder where a member of a tar is made; None for a clip in a file of its own."""
+    member = tars.named(row.path or "")
+    return None if member is None else Path(folder, f"{number}.{member[2].partition('.')[2]}")
+
+
+def _with_tars(rows: Sequence[VideoRow], repairs: Sequence[ClipRepair], reasons: Sequence[str]) -> list[str]:
+    """The reasons of repairs, once what was made of tars is put back into them; `rows` are those of the manifest."""
+    made: dict[str, dict[str, Path]] = defaultdict(dict)
+    for clip, reason in zip(repairs, reasons, strict=True):
+        if clip.row.path is not None and clip.member is not None and not reason:
+            made[tars.file_of(clip.row.path)][clip.row.path] = clip.member
+    held: dict[str, list[VideoRow]] = defaultdict(list)
+    for row in rows if made else ():
+        held[tars.file_of(row.path or "")].append(row)
+    root = repairs[0].root
+    failed = {tar: clip_repair.patch_tar(root, tar, clips, held[tar]) for tar, clips in made.items()}
+    files = (tars.file_of(clip.row.path or "") for clip in repairs)
+    return [reason or failed.get(file, "") for file, reason in zip(files, reasons, strict=True)]
 
 
 def _supervised_repairs(stall_limit_s: float, items: Sequence[ClipRepair]) -> list[str]:

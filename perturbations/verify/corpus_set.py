@@ -6,12 +6,12 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
-from perturbations.base import storage
+from perturbations.base import storage, tars
 from perturbations.base.errors import ConfigError, ManifestError, MediaError
-from perturbations.engine import clip_rows, guided, render_clip
+from perturbations.engine import clip_rows, guided, packing, render_clip
 from perturbations.engine.source import Cut, Cuts, parse_cut
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import Known
@@ -185,11 +185,24 @@ class VerifiedCorpus:
         suffix = render_clip.extension(recipe)
         names = {"suite": recipe.suite, "perturbation": recipe.perturbation, "severity": recipe.severity}
         folder = layout.at("clips", dataset=collection, **names)
+        members = cache(lambda: packing.members_in(self.manifest.root, folder))
+
+        def place(item_id: str, stored: str | None) -> str | None:
+            """The path of a clip: in a tar where its row says so, or where no row says anything."""
+            if suffix is None:
+                return None
+            held, name = f"{folder}/{storage.file_stem(item_id)}{suffix}", packing.member_name(item_id, suffix)
+            if stored == held or (stored is not None and tars.named(stored) is None):
+                return held
+            is_own = stored is not None and tars.from_folder(stored) == stored.removeprefix(f"{folder}/")
+            if stored is not None and is_own and stored.endswith(f"/{name}"):
+                return stored if tars.is_file(self.manifest.root / stored) else members().get(name, stored)
+            return members().get(name, held)
 
         def expected(source: CompleteSource, row: VideoRow | None) -> VideoRow:
             path = None if row is None else row.path
             if collection is not None:
-                path = f"{folder}/{storage.file_stem(source.item_id)}{suffix}" if suffix else None
+                path = place(source.item_id, path)
             cut = self._cut(source, row, cuts) if recipe.whole_videos else None
             if known is not None:
                 return clip_rows.expected_video(recipe, source, path, known, cut)

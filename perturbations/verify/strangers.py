@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from perturbations.base import storage
+from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import VIDEOS
@@ -38,7 +38,7 @@ def of_corpora(tree: Tree) -> Iterator[Finding]:
         corpora.add(folder)
         root = os.path.normpath(manifest.root)  # of the root alone: a row's own `..` names no file of the corpus
         for stored in (row.path for row in manifest.rows if row.path is not None):
-            parent, name = os.path.split(f"{root}/{stored}")
+            parent, name = os.path.split(tars.file_of(f"{root}/{stored}"))
             named.setdefault(parent, set()).add(name)
     corpora.update(filter(None, map(_corpora_of, tree.folders)))
     strangers = {path for folder in corpora for path in _files_below(folder, named)}
@@ -62,7 +62,7 @@ def _named_by_parts(folder: Path) -> Iterator[str]:
         return
     for part in tree[0].glob(layout.any_of("video_part", **place.fields)):
         try:
-            yield from (Path(path).name for path, _ in files.stored(part))
+            yield from (Path(tars.file_of(path)).name for path, _ in files.stored(part))
         except ManifestError:
             continue  # the next run makes it again
 

@@ -31,10 +31,13 @@ rule videos:
     params:
         recipe=lambda wildcards: recipe_of(wildcards).text,
         inputs=lambda wildcards, input: paths.options(dict(input.items())),
-        # Not a key of its own: where no sound is stored, finished jobs of earlier versions stay finished.
+        # Not a key of its own: where there are no options, finished jobs of earlier versions stay finished.
         corpus=(
-            ["corpora/{dataset}/{suite}/{perturbation}/{severity}", "--sound"]
-            if CONFIG.storage.has_sound
+            [
+                "corpora/{dataset}/{suite}/{perturbation}/{severity}",
+                *CONFIG.storage.job_options,
+            ]
+            if CONFIG.storage.job_options
             else "corpora/{dataset}/{suite}/{perturbation}/{severity}"
         ),
     shell:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from perturbations.base import storage
+from perturbations.base import storage, tars
 from perturbations.exports.writing import (
     dataset_card,
     export_columns,
@@ -52,7 +52,7 @@ class Sample:
     @property
     def size(self) -> int:
         """Bytes in a tar file."""
-        sizes = [len(part) if isinstance(part, bytes) else part.stat().st_size for _, part in self.members]
+        sizes = [len(part) if isinstance(part, bytes) else tars.at(part).size for _, part in self.members]
         return sum(_BLOCK + -(-size // _BLOCK) * _BLOCK for size in sizes)
 
 
@@ -180,8 +180,8 @@ def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
         member.size = len(content)
         shard.addfile(member, io.BytesIO(content))
         return
-    with content.open("rb") as file:
-        member.size = content.stat().st_size
+    with tars.opened(content) as file:
+        member.size = tars.at(content).size
         shard.addfile(member, file)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.api.functions import open_clip
-from perturbations.base import storage
+from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
 from perturbations.engine import supervise
@@ -81,7 +81,7 @@ class ClipsByScenario:
             scenario_of = name(row)
             places[scenario_of].append(place)
             ids[scenario_of].append(row.item_id)
-            folders.add(os.path.dirname(row.path or ""))
+            folders.add(os.path.dirname(tars.file_of(row.path or "")))
             self.bytes += row.bytes or 0
             self.has_pictures = self.has_pictures or is_picture(row)
             if isinstance(row, ClipRow):
@@ -162,7 +162,7 @@ def check_stored(row: UsableRow) -> None:
     """Raise `MediaError` when the file of a stored clip is missing, was changed, or may not be read."""
     stored = Path(row.path or "")
     try:
-        digest = storage.sha256(stored) if stored.is_file() else None
+        digest = storage.sha256(stored) if tars.is_file(stored) else None
     except PermissionError as error:
         raise MediaError(f"the file cannot be read: {stored}: permission denied") from error
     if digest is None:

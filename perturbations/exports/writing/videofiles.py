@@ -5,14 +5,12 @@ Pictures are exported as pictures: as they are stored, or as PNG.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from perturbations.base import storage
+from perturbations.base import storage, tars
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, logged, ticking
 from perturbations.engine import render_clip, rendering, supervise
@@ -89,9 +87,9 @@ def place(
 ) -> Placed:
     """Put each clip's video to its `target`; without one, a stored file stays where it is and is only checked.
 
-    A stored file is linked (a hard link; copied where the file systems differ), after its hash was compared with the
-    row's. Another clip is rendered and encoded without loss; a file that is there and has the row's frames is kept. A
-    clip that cannot be read, or makes no progress for `stall_limit_s` seconds, becomes a finding.
+    A stored file is linked (a hard link; copied where the file systems differ, or out of a tar), after its hash was
+    compared with the row's. Another clip is rendered and encoded without loss; a file that is there and has the row's
+    frames is kept. A clip that cannot be read, or makes no progress for `stall_limit_s` seconds, becomes a finding.
 
     Raises `OutputError` when the disk refuses.
     """
@@ -124,15 +122,13 @@ def place(
 def _link(held: Path, target: Path, sha256: str) -> bool:
     """Link or copy a file whose hash is known; False where the target is the same already."""
     if not target.is_symlink() and target.is_file():
-        if target.samefile(held):
+        place = tars.at(held)
+        if place.member is None and target.samefile(held):
             return False
-        if target.stat().st_size == held.stat().st_size and storage.sha256(target) == sha256:
+        if target.stat().st_size == place.size and storage.sha256(target) == sha256:
             return False
     with storage.atomic_path(target) as temporary:
-        try:
-            os.link(held.resolve(), temporary)
-        except OSError:  # another file system, or one without links
-            shutil.copyfile(held, temporary)
+        storage.link_or_copy(held, temporary)
     return True
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from perturbations.base import tars
 from perturbations.media.containers import boxes, streams
 
 # By a file's first bytes; all other files are read as MP4.
@@ -32,8 +33,9 @@ _CHECKS: dict[str, Callable[[BinaryIO, int], None]] = {
 
 def check_length(path: Path) -> None:
     """Raise `MediaError` when a file has fewer bytes than its structure declares. Reads few of them."""
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
+    with tars.opened(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         head = file.read(16)
         end_of = next((end_of for start, end_of in _ENDS.items() if head.startswith(start)), boxes.mp4_end)
         declared = end_of(file, size)
@@ -48,5 +50,7 @@ def check_structure(path: Path, name: str) -> None:
     `decoding` compares the index with the decoded frames.
     """
     if name in _CHECKS:
-        with path.open("rb") as file:
-            _CHECKS[name](file, os.fstat(file.fileno()).st_size)
+        with tars.opened(path) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            _CHECKS[name](file, size)

@@ -1,0 +1,145 @@
+"""Clips that lie in tars: a stored clip is a file of its own, or a member of its job's tar. Standard library only.
+
+The path of a member is `TAR/OFFSET/NAME`: the tar's path, the first byte of the member's content, and its name. Such a
+path may come from a stranger, and the tar too: a member is read only where the tar's own header, just before its
+content, has that name and a size that fits the tar. `at` is the one place that says where a clip's bytes are.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import stat
+import tarfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
+
+SUFFIX = ".tar"
+BLOCK = tarfile.BLOCKSIZE
+_MEMBER = re.compile(r"(.+\.tar)/([0-9]{1,18})/([^/\0]+)", re.DOTALL)
+
+
+class ByteSpan(NamedTuple):
+    """Where the bytes of a clip are: the file, the first of them, and how many. `member` is None of a whole file."""
+
+    file: Path
+    offset: int
+    size: int
+    member: str | None = None
+
+
+def path_in(tar: Path, offset: int, name: str) -> str:
+    """The path of a member."""
+    return f"{tar.as_posix()}/{offset}/{name}"
+
+
+def named(path: Path | str) -> tuple[str, int, str] | None:
+    """The tar, the offset and the name in a member's path; None for the path of a file."""
+    match = _MEMBER.fullmatch(os.fspath(path))
+    if match is None or os.path.isdir(match[1]):  # a user's folder may have any name
+        return None
+    return match[1], int(match[2]), match[3]
+
+
+def file_of(path: str) -> str:
+    """The file that holds a clip: its tar, or the path itself."""
+    member = named(path)
+    return path if member is None else member[0]
+
+
+def at(path: Path | str) -> ByteSpan:
+    """Where the bytes of a clip are. Raises `FileNotFoundError` where they are not there, and `OSError`."""
+    member = named(path)
+    if member is None:
+        return ByteSpan(Path(path), 0, os.stat(path).st_size)
+    tar, offset, name = member
+    status = os.stat(tar)
+    if stat.S_ISREG(status.st_mode) and offset >= BLOCK:
+        with open(tar, "rb") as file:
+            header = _header(file, offset - BLOCK, status.st_size)
+        if header is not None and header.name == name:
+            return ByteSpan(Path(tar), offset, header.size, name)
+    raise FileNotFoundError(errno.ENOENT, "the tar has no such member at this offset", os.fspath(path))
+
+
+def is_file(path: Path | str) -> bool:
+    """Whether a clip is there: as a file of its own, or as its tar's header says."""
+    try:
+        return stat.S_ISREG(os.stat(at(path).file).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def opened(path: Path | str) -> Iterator[io.BufferedReader]:
+    """A clip's bytes as a file, open for reading. Raises as `at`."""
+    place = at(path)
+    with open(place.file, "rb") as file:
+        if place.member is None:
+            yield file
+            return
+        file.seek(place.offset - BLOCK)
+        with tarfile.open(fileobj=file, mode="r:") as tar:
+            member = tar.next()
+            content = None if member is None else tar.extractfile(member)
+            assert isinstance(content, io.BufferedReader), "`at` has read its header"
+            yield content
+
+
+def members(tar: Path) -> Iterator[tuple[str, int, int]]:
+    """The name, the offset and the size of each member of a tar, up to the first that is damaged or no file.
+
+    Raises `OSError`.
+    """
+    with tar.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        place = 0
+        while (header := _header(file, place, size)) is not None:
+            yield header.name, place + BLOCK, header.size
+            place += BLOCK + padded(header.size)
+
+
+def _header(file: IO[bytes], place: int, size: int) -> tarfile.TarInfo | None:
+    """The header of a member at a place; None where there is none of a file that ends within the tar."""
+    file.seek(place)
+    try:
+        header = tarfile.TarInfo.frombuf(file.read(BLOCK), "utf-8", "surrogateescape")
+    except (tarfile.TarError, ValueError):
+        return None
+    fits = 0 <= header.size <= size - place - BLOCK
+    return header if header.type == tarfile.REGTYPE and fits else None
+
+
+def padded(size: int) -> int:
+    """The bytes that a member's content takes in a tar."""
+    return -(-size // BLOCK) * BLOCK
+
+
+def sizes(clips: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """The bytes of each file that holds some clips, by its path; a tar's follow from its last member.
+
+    `clips` are paths and bytes.
+    """
+    ends: dict[str, int] = {}
+    files = {}
+    for path, size in clips:
+        member = named(path)
+        if member is None:
+            files[path] = size
+        else:
+            ends[member[0]] = max(ends.get(member[0], 0), member[1] + padded(size))
+    return files | {tar: total(end) for tar, end in ends.items()}
+
+
+def total(end: int) -> int:
+    """The bytes of a tar whose last member ends at `end`: two empty blocks follow, up to a whole record."""
+    return -(-(end + 2 * BLOCK) // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
+
+
+def from_folder(path: str) -> str:
+    """A clip's path from the folder that its file lies in: `NAME`, or `TAR/OFFSET/NAME`."""
+    return PurePosixPath(path).relative_to(PurePosixPath(file_of(path)).parent).as_posix()

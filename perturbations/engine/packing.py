@@ -1,0 +1,115 @@
+"""The finished clips of a job as one tar, in WebDataset's layout: a sample per clip, with one member `KEY.EXTENSION`.
+
+The bytes of a tar follow from its clips alone: members are sorted, and have no owner, no time and no mode of their own.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from perturbations.base import storage, tars
+from perturbations.manifest import layout
+from perturbations.manifest.kinds import VideoRow
+
+_LONGEST_KEY = 90
+"""Bytes: with the longest extension, a name fits the header of a member (POSIX.1-1988, ustar)."""
+
+
+def member_name(item_id: str, suffix: str) -> str:
+    """The name of a clip's member: as its file's, but WebDataset ends a key at the first dot, and it is shorter."""
+    key = storage.file_stem(item_id).replace(".", "%2E")
+    if len(key) >= _LONGEST_KEY:  # hashed keys have exactly this length: no other key may
+        key = f"{key[: _LONGEST_KEY - 33]}~{storage.sha256_of(key.encode())[:32]}"
+    return key + suffix
+
+
+def unpack(tar: Path, files: Mapping[str, Path]) -> None:
+    """Put the members of a job's earlier tar where the job makes its files, and delete the tar.
+
+    `files` are the places by the members' names. Files that are there stay. Members behind damage are left out, and the
+    content of the others is the journal's to judge. Raises `OutputError`.
+    """
+    storage.remove_leftovers([tar])
+    if not tar.is_file():
+        return
+    for name, offset, _ in tars.members(tar):
+        target = files.get(name)
+        if target is not None and not target.exists():
+            with storage.atomic_path(target) as temporary:
+                storage.link_or_copy(Path(tars.path_in(tar, offset, name)), temporary)
+    with storage.output_errors(tar):
+        tar.unlink()
+
+
+def pack(tar: Path, files: Mapping[str, Path]) -> None:
+    """Move files into a tar, under their members' names; without files there is none. Raises `OutputError`."""
+    if not files:
+        return
+    with storage.atomic_path(tar) as temporary, temporary.open("wb") as out:
+        for name, path in sorted(files.items()):
+            _add(out, name, path)
+        _end(out)
+    for path in files.values():
+        with suppress(FileNotFoundError):
+            path.unlink()
+
+
+def _add(out: IO[bytes], name: str, path: Path) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = path.stat().st_size
+    out.write(member.tobuf(tarfile.USTAR_FORMAT))
+    with path.open("rb") as file:
+        shutil.copyfileobj(file, out, 1 << 20)
+    out.write(bytes(tars.padded(member.size) - member.size))
+
+
+def _end(out: IO[bytes]) -> None:
+    """Zeros, up to a whole record, as the end of a tar."""
+    end = out.tell()
+    out.write(bytes(tars.total(end) - end))
+    out.truncate()
+
+
+def in_tar(rows: Iterable[VideoRow], tar: Path, suffix: str) -> list[VideoRow]:
+    """The rows of a job's clips with their places in its tar."""
+    rows = list(rows)
+    if not any(row.path for row in rows):
+        return rows
+    places = {name: tars.path_in(tar, offset, name) for name, offset, _ in tars.members(tar)}
+    return [row if row.path is None else replace(row, path=places[member_name(row.item_id, suffix)]) for row in rows]
+
+
+def members_in(root: Path, folder: str) -> dict[str, str]:
+    """The paths, from `root`, of the members of all tars in a folder below it, by their names."""
+    return {
+        name: tars.path_in(tar.relative_to(root), offset, name)
+        for tar in sorted((root / folder).glob(layout.name("clip_tar", shard="*")))
+        for name, offset, _ in tars.members(tar)
+    }
+
+
+def patch(tar: Path, target: Path, clips: Mapping[str, Path], rows: Sequence[VideoRow]) -> None:
+    """Write a tar to `target` with some clips at their places again, whatever is there now.
+
+    `clips` are files by the paths of members, `rows` all that lie in the tar. Raises `OutputError`.
+    """
+    with storage.output_errors(target):
+        if tar.is_file():
+            shutil.copyfile(tar, target)
+        with target.open("r+b" if tar.is_file() else "w+b") as out:
+            end = 0
+            for row in rows:
+                path = row.path or ""
+                _, offset, name = tars.named(path) or ("", tars.BLOCK, "")
+                end = max(end, offset + tars.padded(row.bytes or 0))
+                if path in clips:
+                    out.seek(offset - tars.BLOCK)
+                    _add(out, name, clips[path])
+            out.seek(end)
+            _end(out)

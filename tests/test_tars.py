@@ -1,0 +1,402 @@
+"""Clips in tars: the frames and hashes of files, the same bytes after damage, nothing read that a tar does not hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import clips
+import needs
+import numpy as np
+import preloaded
+import pytest
+import small_corpus
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perturbations import Corpus, open_clip, read_manifest
+from perturbations.base import storage, tars
+from perturbations.base.errors import MediaError
+from perturbations.base.readers import Reader
+from perturbations.cli.main import main
+from perturbations.engine import packing, render_clip, shards
+from perturbations.engine.journal import Measured
+from perturbations.manifest import files
+from perturbations.manifest.kinds import VIDEOS, CompleteSource, VideoRow
+from perturbations.plan import clip_markers, recipe
+from perturbations.status.status import collect
+from perturbations.suites import registry
+from perturbations.verify import run
+
+CONFIG = """
+seed: 3
+datasets: {demo: {adapter: demo, clips: 3}}
+suites: {mlvp: {perturbations: [gaussian_noise, fog], severities: [1]}}
+storage: {tier: frames, num_frames: 2, container: tar}
+shard_size: 2
+"""
+FOLDER = Path("corpora/demo/mlvp/fog/1")
+MANIFEST = Path("manifests/demo/mlvp/videos.parquet")
+MEASURED = ["sha256", "frames_sha256", "bytes", "recipe_id", "psnr_db", "ssim", "storage", "audio"]
+
+
+def make(folder: Path, *arguments: str) -> str:
+    workflow = ("--snakefile", str(Path(__file__).parents[1] / "Snakefile"))
+    return preloaded.snakemake(folder, *workflow, *arguments, "--", "mlvp_demo")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "config.yaml").write_text(CONFIG)
+    make(folder)
+    return folder
+
+
+@pytest.fixture
+def corpus(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a finished run, in which commands work."""
+    folder = Path(shutil.copytree(made, tmp_path / "run", symlinks=True))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    paths = [path for top in ("corpora", "manifests") for path in (folder / top).rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.suffix in (".tar", ".parquet")}
+
+
+def tar_of_two(folder: Path) -> Path:
+    """The tar of the shard that has two clips."""
+    return max((folder / FOLDER).glob("*.tar"), key=lambda path: len(list(tars.members(path))))
+
+
+def findings(**options: bool) -> list[str]:
+    summaries = run.verify([Path("manifests")], run.Options(stall_limit_s=60, **options))
+    return [str(finding) for summary in summaries for finding in summary.findings]
+
+
+def job(root: Path, sources: list[CompleteSource]) -> list[VideoRow]:
+    """A shard's job, as its command runs it."""
+    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=recipe.stored_video("high"))
+    places = {"folder": root / "corpus", "journal": root / "work/s1.jsonl"}
+    rows = list(shards.run_videos(wanted, sources, root=root, in_tar=True, stall_limit_s=60, **places))
+    return shards.tar_rows(rows, wanted, **places)
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def test_another_container_holds_the_same_clips_and_renders_none_again(corpus: Path) -> None:
+    before = contents(corpus)
+    packed = read_manifest(MANIFEST)
+    stored = [path for path in (corpus / "corpora").rglob("*") if path.is_file()]
+    assert {path.suffix for path in stored} == {".tar", ".json"}
+    assert len(stored) == 8
+    frames = [open_clip(row) for row in packed.to_dict("records")]
+    (corpus / "config.yaml").write_text(CONFIG.replace("container: tar", "container: files"))
+    make(corpus)
+    assert not list((corpus / "corpora").rglob("*.tar"))
+    single = read_manifest(MANIFEST)
+    assert packed[MEASURED].equals(single[MEASURED])
+    for row, held in zip(single.to_dict("records"), frames, strict=True):
+        assert np.array_equal(open_clip(row), held)
+    assert findings(fast=True) == []
+    (corpus / "config.yaml").write_text(CONFIG)
+    make(corpus)
+    assert contents(corpus) == before
+    assert findings() == []
+    logs = [path.read_text() for path in Path("work/logs/demo/mlvp").glob("*/1/*.log")]
+    assert len(logs) == 4
+    assert all("kept" in log for log in logs)
+
+
+def test_a_member_says_what_its_row_says(corpus: Path) -> None:
+    for row in read_manifest(MANIFEST).to_dict("records"):
+        place = tars.at(row["path"])
+        with tarfile.open(place.file) as tar:
+            member = tar.getmember(str(place.member))
+            content = tar.extractfile(member)
+            assert content is not None
+            assert hashlib.sha256(content.read()).hexdigest() == row["sha256"]
+        assert (member.offset_data, member.size) == (place.offset, row["bytes"])
+        assert (member.mtime, member.uid, member.uname) == (0, 0, "")
+        assert member.name.partition(".")[0] == row["item_id"]
+
+
+def test_a_finished_run_has_nothing_to_do_and_all_that_it_wrote_is_needed(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (stage,) = (stage for stage in collect(corpus).stages if stage.stage == "videos")
+    assert (stage.done, stage.total, stage.bytes) == (6, 6, read_manifest(MANIFEST)["bytes"].sum())
+    assert main(["clean"]) == 0
+    assert "Every file of this folder's runs is needed" in capsys.readouterr().out
+    shutil.copy(tar_of_two(corpus), corpus / FOLDER / "s0.tar")
+    assert main(["clean"]) == 0
+    assert f"{FOLDER}: 1 files" in capsys.readouterr().out
+    assert [finding for finding in findings(fast=True) if "s0.tar" in finding and "no row names" in finding]
+
+
+def test_a_lost_tar_is_seen_and_made_again_to_the_byte(corpus: Path) -> None:
+    before = contents(corpus)
+    tar_of_two(corpus).unlink()
+    (stage,) = (stage for stage in collect(corpus).stages if stage.stage == "videos")
+    assert stage.done == 4
+    make(corpus)
+    assert contents(corpus) == before
+    (stage,) = (stage for stage in collect(corpus).stages if stage.stage == "videos")
+    assert stage.done == 6
+
+
+def test_the_marker_is_the_tars_index(corpus: Path) -> None:
+    tar = tar_of_two(corpus)
+    marker = tar.with_name(f".{tar.stem}.json")
+    written = marker.read_bytes()
+    assert json.loads(written) == {f"{tar.name}/{offset}/{name}": size for name, offset, size in tars.members(tar)}
+    assert clip_markers.read(marker) == {tar.name: tar.stat().st_size}
+    marker.unlink()
+    assert "Nothing to be done" in make(corpus, "--dry-run")
+    assert marker.read_bytes() == written
+
+
+@pytest.mark.parametrize("with_tar", [True, False])
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_job_that_was_killed_while_it_packed_goes_on_to_the_same_tar(
+    left: int, with_tar: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With so many of its files left, and with the finished tar or half of it."""
+    names = ["a.b", "影片"]
+    sources = [clips.source_row(clips.make(tmp_path / f"{name}.mp4"), name) for name in names]
+    assert len(job(tmp_path, sources)) == 2
+    (tar,) = (tmp_path / "corpus").glob("*.tar")
+    before = tar.read_bytes()
+    held = {packing.member_name(name, ".mp4"): tar.parent / f"{storage.file_stem(name)}.mp4" for name in names}
+    packing.unpack(tar, held)
+    assert not tar.exists()
+    for path in sorted(held.values())[left:]:
+        path.unlink()
+    (tar if with_tar else storage.temporary_path(tar)).write_bytes(before if with_tar else before[:700])
+    produce, log = render_clip.produce, tmp_path / "rendered"
+
+    def noted(*arguments: Any, **options: Any) -> Measured:
+        with log.open("a") as file:  # in a worker
+            file.write("x")
+        return produce(*arguments, **options)
+
+    monkeypatch.setattr(render_clip, "produce", noted)
+    log.touch()
+    assert [row.status for row in job(tmp_path, sources)] == ["complete"] * 2
+    assert list(tar.parent.iterdir()) == [tar]
+    assert tar.read_bytes() == before
+    assert len(log.read_text()) == (0 if with_tar else 2 - left)
+
+
+# --- damage ----------------------------------------------------------------------------------------------------------
+
+
+def _flip(place: int) -> Callable[[Path], object]:
+    def damage(tar: Path) -> None:
+        data = bytearray(tar.read_bytes())
+        data[place] ^= 1
+        tar.write_bytes(data)
+
+    return damage
+
+
+def _exchange(tar: Path) -> None:
+    """Another tar of the same size, with another content of the last member."""
+    *_, (_, offset, size) = tars.members(tar)
+    data = bytearray(tar.read_bytes())
+    data[offset : offset + size] = bytes(size)
+    tar.write_bytes(data)
+
+
+def _lose_a_member(tar: Path) -> None:
+    *_, (_, offset, _) = tars.members(tar)
+    tar.write_bytes(tar.read_bytes()[: offset - tars.BLOCK] + bytes(2 * tars.BLOCK))
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], int]] = {
+    "deleted": (Path.unlink, 2),
+    "empty": (lambda tar: tar.write_bytes(b""), 2),
+    "cut in the middle": (lambda tar: os.truncate(tar, tar.stat().st_size // 3), 2),
+    "a bit of a member": (_flip(tars.BLOCK + 100), 1),
+    "a bit of a header": (_flip(3), 1),
+    "another tar of the same size": (_exchange, 1),
+    "a member is missing": (_lose_a_member, 1),
+}
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_found_mended_to_the_byte_and_taken_back(name: str, fast: bool, corpus: Path) -> None:
+    damage, lost = DAMAGE[name]
+    before = contents(corpus)
+    damage(tar_of_two(corpus))
+    damaged = contents(corpus)
+    assert len([finding for finding in findings(fast=fast) if MANIFEST.as_posix() in finding]) == lost
+    assert findings(fast=fast, repair=True, dry_run=True) == []
+    assert contents(corpus) == damaged
+    assert findings(fast=fast, repair=True) == []
+    assert contents(corpus) == before
+    assert findings(fast=fast) == []
+    assert main(["verify", "--undo-repair"]) == 0
+    assert contents(corpus) == damaged
+
+
+def test_a_clip_that_cannot_be_made_stays_damaged_and_the_others_of_its_tar_are_mended(corpus: Path) -> None:
+    tar = tar_of_two(corpus)
+    before = tar.read_bytes()
+    (first, offset, size), (second, *_) = tars.members(tar)
+    tar.write_bytes(b"")
+    lost_id, mended_id = first.partition(".")[0], second.partition(".")[0]
+    source = next(Path("work/demo").rglob(f"{lost_id}.mp4"))
+    source.rename(source.with_name("elsewhere"))
+    assert any(lost_id in finding and "not put back" in finding for finding in findings(fast=True, repair=True))
+    after = tar.read_bytes()
+    assert len(after) == len(before)
+    assert after[offset + tars.padded(size) :] == before[offset + tars.padded(size) :]
+    assert [finding for finding in findings(fast=True) if f"{mended_id} mlvp fog" in finding] == []
+
+
+# --- readers and strangers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reader", ["pyav", "decord"])
+def test_programs_read_members_without_unpacking(reader: Reader, tmp_path: Path) -> None:
+    if reader == "decord":
+        needs.reader("decord")
+    source = clips.source_row(clips.make(tmp_path / "a.mp4"), "a")
+    (row,) = job(tmp_path, [source])
+    (tmp_path / "alone").mkdir()
+    alone = clips.made_row("mlvp/fog", recipe.stored_video("high"), source, tmp_path / "alone")
+    row = replace(row, path=str(tmp_path / (row.path or "")))
+    assert (row.sha256, row.frames_sha256) == (alone.sha256, alone.frames_sha256)
+    assert np.array_equal(open_clip(row, reader=reader), open_clip(alone))
+    assert np.array_equal(open_clip(row, [3, 1], reader), open_clip(alone, [3, 1]))
+
+
+def test_a_corpus_is_a_sequence_of_members(corpus: Path) -> None:
+    assert [len(clip.frames()) for clip in Corpus(MANIFEST)] == [2] * 6
+
+
+def pack_all(root: Path) -> None:
+    """Put the files of a small corpus into tars, one per folder."""
+    manifest = root / "manifests/data/mlvp/videos.parquet"
+    rows = list(files.read_rows(manifest, VIDEOS))
+    stored = [Path(row.path) for row in rows if row.path]
+    for folder in {path.parent for path in stored}:
+        names = {packing.member_name(path.stem, path.suffix): root / path for path in stored if path.parent == folder}
+        packing.pack(root / folder / "s0.tar", names)
+        held = packing.members_in(root, folder.as_posix())
+        rows = [
+            replace(row, path=held[packing.member_name(Path(row.path).stem, Path(row.path).suffix)])
+            if row.path and Path(row.path).parent == folder
+            else row
+            for row in rows
+        ]
+    files.write(manifest, VIDEOS, rows, files.read_metadata(manifest))
+
+
+@pytest.mark.parametrize("form", ["webdataset", "hub"])
+def test_an_export_is_that_of_single_files(form: str, tmp_path: Path) -> None:
+    root = small_corpus.make(tmp_path / "small")
+    manifest = root / "manifests/data/mlvp/videos.parquet"
+    exported: list[dict[str, bytes]] = []
+    for name in ("before", "after"):
+        output = tmp_path / name
+        if exported:
+            pack_all(root)
+        assert main(["export", str(manifest), "--format", form, "-o", str(output)]) in (0, 1)
+        paths = [path for path in (output / "data").rglob("*") if path.is_file()]
+        exported.append({path.relative_to(output).as_posix(): path.read_bytes() for path in paths})
+    assert exported[0] == exported[1]
+    assert sum(name.endswith((".tar", ".mp4")) for name in exported[0]) >= 3
+
+
+def test_webdataset_reads_a_corpus_s_own_tars(tmp_path: Path) -> None:
+    library = needs.reader("webdataset")
+    source = clips.make(tmp_path / "a.mp4")
+    names = ["a.b", "a.c", "影片", "x" * 300]
+    rows = job(tmp_path, [clips.source_row(source, name) for name in names])
+    samples = list(library.WebDataset(str(next((tmp_path / "corpus").glob("*.tar"))), shardshuffle=False))
+    by_key = {sample["__key__"]: hashlib.sha256(sample["mp4"]).hexdigest() for sample in samples}
+    assert by_key == {Path(row.path or "").name.partition(".")[0]: row.sha256 for row in rows}
+    assert len(by_key) == 4
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["{tar}/0/{name}", "{tar}/511/{name}", "{tar}/513/{name}", "{tar}/512/other", "{tar}/999999999999/{name}"],
+)
+def test_a_place_that_the_tar_does_not_confirm_is_not_read(place: str, corpus: Path) -> None:
+    row = read_manifest(MANIFEST).iloc[0].to_dict()
+    tar, _, name = tars.named(row["path"]) or ("", 0, "")
+    row["path"] = place.format(tar=tar, name=name)
+    with pytest.raises(MediaError):
+        open_clip(row)
+    assert not tars.is_file(row["path"])
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.GNUTYPE_SPARSE])
+def test_a_strangers_tar_gives_only_the_bytes_of_plain_members(kind: bytes, tmp_path: Path) -> None:
+    member = tarfile.TarInfo("a.mp4")
+    member.type, member.linkname, member.size = kind, "/etc/passwd", 0
+    (tmp_path / "s0.tar").write_bytes(member.tobuf(tarfile.USTAR_FORMAT) + bytes(1024))
+    assert list(tars.members(tmp_path / "s0.tar")) == []
+    with pytest.raises(FileNotFoundError):
+        tars.at(f"{tmp_path}/s0.tar/512/a.mp4")
+
+
+def test_a_member_that_is_longer_than_its_tar_is_not_read(tmp_path: Path) -> None:
+    member = tarfile.TarInfo("a.mp4")
+    member.size = 600
+    (tmp_path / "s0.tar").write_bytes(member.tobuf(tarfile.USTAR_FORMAT) + bytes(512))
+    assert not tars.is_file(f"{tmp_path}/s0.tar/512/a.mp4")
+
+
+def test_a_users_folder_may_be_named_like_a_tar(tmp_path: Path) -> None:
+    path = tmp_path / "clips.tar/12/a.mp4"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"clip")
+    assert tars.at(path) == tars.ByteSpan(path, 0, 4)
+
+
+# --- the format ------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(min_size=1, max_size=300), unique=True, max_size=8))
+def test_keys_are_distinct_short_and_end_at_the_first_dot(ids: list[str]) -> None:
+    names = [packing.member_name(item_id, ".npy.zst") for item_id in ids]
+    assert len(set(names)) == len(ids)
+    for name in names:
+        assert name.isascii()
+        assert len(name) <= tarfile.LENGTH_NAME
+        assert name.partition(".")[2] == "npy.zst"
+        assert "/" not in name
+
+
+@given(st.lists(st.integers(0, 3000), min_size=1, max_size=6))
+def test_a_tar_is_as_long_as_its_last_member_says_and_any_program_reads_it(sizes: list[int]) -> None:
+    with storage.scratch_directory() as folder:
+        made = {f"{number}.mp4": Path(folder, f"file{number}") for number in range(len(sizes))}
+        for (name, path), size in zip(made.items(), sizes, strict=True):
+            path.write_bytes(name[:1].encode() * size)
+        tar = Path(folder, "s0.tar")
+        packing.pack(tar, made)
+        assert not any(path.exists() for path in made.values())
+        places = [(tars.path_in(tar, offset, name), size) for name, offset, size in tars.members(tar)]
+        assert [size for _, size in places] == sizes
+        assert tars.sizes(places) == {tar.as_posix(): tar.stat().st_size}
+        with tarfile.open(tar) as opened:
+            assert opened.getnames() == sorted(made)
+        for place, size in places:
+            with tars.opened(place) as content:
+                assert content.read() == Path(place).name[:1].encode() * size
