@@ -139,12 +139,22 @@ def _estimate_clips(
     videos, size = survey.stored(config, wanted, surveyed)
     jobs = _jobs(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses))
     report.lines.append(f"to make: {videos:,} perturbed videos in {jobs}{survey.work(config, wanted, surveyed)}")
-    stored = "" if size is None else f"about {shown.size(round(size))} to store"
+    stored = (
+        "" if size is None else f"about {shown.size(round(size))} to store in {_files(config, wanted, videos):,} files"
+    )
     if in_store:
         report.lines += [f"store: {stored}"] if stored else []
     else:
         _compare_disk(size, stored, report)
         report.errors += _unwritable(config, wanted)
+
+
+def _files(config: configuration.Config, wanted: WantedWork, videos: int) -> int:
+    """How many files the clips take, with the marker of each job: what a quota of files counts."""
+    if config.storage.tier == "recipe":
+        return 0
+    jobs = len(wanted.videos)
+    return jobs + (jobs if config.storage.container == "tar" else videos)
 
 
 def _compare_disk(size: float | None, stored: str, report: Report) -> None:
