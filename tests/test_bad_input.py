@@ -7,29 +7,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import clips
 import needs
 import numpy as np
 import pyarrow as pa
 import pytest
-from clips import (
-    FRAMES,
-    MPEG4,
-    VP9,
-    X264,
-    X264_B,
-    audio_only,
-    copied,
-    cut,
-    decoded,
-    images,
-    listed,
-    make,
-    noise,
-    of_two_sizes,
-    overwritten,
-    source_row,
-    with_cover,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -40,30 +22,30 @@ from perturbations.engine.source import source_of
 from perturbations.media import decoding, framefile
 from perturbations.media.clip import MediaClip
 
-FASTSTART = (*X264_B, "-movflags", "+faststart")
+FASTSTART = (*clips.X264_B, "-movflags", "+faststart")
 AV1 = ("-c:v", "libaom-av1", "-cpu-used", "8")
-LIVE = (*X264, "-live", "1")  # Matroska that does not say how long it is
+LIVE = (*clips.X264, "-live", "1")  # Matroska that does not say how long it is
 
 
 def from_sound(path: Path, change: Callable[[Path, Path], Path], *output: str) -> Path:
-    return change(make(path.with_name(f"sound{path.suffix}"), *output, frames=24, size=(160, 120)), path)
+    return change(clips.make(path.with_name(f"sound{path.suffix}"), *output, frames=24, size=(160, 120)), path)
 
 
 def turned(path: Path, degrees: str) -> Path:
-    lying = make(path.with_name("lying.mp4"), *X264)
-    return copied(lying, path, inputs=("-display_rotation:v:0", degrees))
+    lying = clips.make(path.with_name("lying.mp4"), *clips.X264)
+    return clips.copied(lying, path, inputs=("-display_rotation:v:0", degrees))
 
 
 def half(source: Path, path: Path) -> Path:
-    return cut(source, path, 0.5)
+    return clips.cut(source, path, 0.5)
 
 
 def all_but_the_end(source: Path, path: Path) -> Path:
-    return cut(source, path, 0.98)
+    return clips.cut(source, path, 0.98)
 
 
 def a_third_lost(source: Path, path: Path) -> Path:
-    return overwritten(source, path, 0.4, 0.7)
+    return clips.overwritten(source, path, 0.4, 0.7)
 
 
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -80,28 +62,24 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "page.mp4": (lambda path: path.write_text("<!DOCTYPE html><html><body>404</body></html>"), "cannot be decoded"),
     "text.txt": (lambda path: path.write_text("this is no video\n" * 99), "not a video"),
     "subtitles.mp4": (lambda path: path.write_text("1\n00:00:00,000 --> 00:00:01,000\nhi\n"), "not a video"),
-    "still.avif": (lambda path: make(path, *AV1, "-still-picture", "1", frames=1), "not a video: a picture"),
-    "animated.avif": (lambda path: make(path, *AV1), "not a video: a picture, or an animation of pictures"),
+    "still.avif": (lambda path: clips.make(path, *AV1, "-still-picture", "1", frames=1), "not a video: a picture"),
+    "animated.avif": (lambda path: clips.make(path, *AV1), "not a video: a picture, or an animation of pictures"),
     "oblique.mp4": (lambda path: turned(path, "33"), "shows the picture oblique"),
-    "sound.m4a": (audio_only, "there is no video stream"),
-    "cover.m4a": (lambda path: with_cover(path, None), "there is no video stream"),
-    "sizes.h264": (of_two_sizes, "the frame size changes from 64x48 to 32x24 at frame 12"),
+    "sound.m4a": (clips.audio_only, "there is no video stream"),
+    "cover.m4a": (lambda path: clips.with_cover(path, None), "there is no video stream"),
+    "sizes.h264": (clips.of_two_sizes, "the frame size changes from 64x48 to 32x24 at frame 12"),
     "half-faststart.mp4": (lambda path: from_sound(path, half, *FASTSTART), "the file ends early"),
     "half.mp4": (lambda path: from_sound(path, half), "the file ends early"),
     "no-index.mp4": (lambda path: from_sound(path, all_but_the_end), "cannot be decoded|ends early|no video"),
-    "half.mov": (lambda path: from_sound(path, half), "the file ends early"),
-    "half.mkv": (lambda path: from_sound(path, half, *X264_B), "the file ends early"),
-    "end.mkv": (lambda path: from_sound(path, all_but_the_end, *X264_B), "the file ends early"),
+    "half.mkv": (lambda path: from_sound(path, half, *clips.X264_B), "the file ends early"),
+    "end.mkv": (lambda path: from_sound(path, all_but_the_end, *clips.X264_B), "the file ends early"),
     "half-live.mkv": (lambda path: from_sound(path, half, *LIVE), "the file ends early"),
-    "half.webm": (lambda path: from_sound(path, half, *VP9), "the file ends early"),
-    "end.webm": (lambda path: from_sound(path, all_but_the_end, *VP9), "the file ends early"),
-    "half.avi": (lambda path: from_sound(path, half, *MPEG4), "the file ends early"),
-    "end.avi": (lambda path: from_sound(path, all_but_the_end, *MPEG4), "the file ends early"),
+    "half.webm": (lambda path: from_sound(path, half, *clips.VP9), "the file ends early"),
+    "half.avi": (lambda path: from_sound(path, half, *clips.MPEG4), "the file ends early"),
     "half.flv": (lambda path: from_sound(path, half), "damaged or missing"),
     "damaged.mp4": (lambda path: from_sound(path, a_third_lost), "damaged|cannot be decoded|ends early"),
-    "damaged-b.mp4": (lambda path: from_sound(path, a_third_lost, *FASTSTART), "damaged|cannot be decoded|ends early"),
-    "damaged.mkv": (lambda path: from_sound(path, a_third_lost, *X264), "damaged|cannot be decoded|ends early"),
-    "damaged.avi": (lambda path: from_sound(path, a_third_lost, *MPEG4), "damaged|cannot be decoded|ends early"),
+    "damaged.mkv": (lambda path: from_sound(path, a_third_lost, *clips.X264), "damaged|cannot be decoded|ends early"),
+    "damaged.avi": (lambda path: from_sound(path, a_third_lost, *clips.MPEG4), "damaged|cannot be decoded|ends early"),
 }
 
 
@@ -110,14 +88,16 @@ def test_a_broken_file_is_quarantined_for_a_short_reason_and_the_next_one_is_not
     name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     make_broken, reason = BROKEN[name]
-    path, whole = tmp_path / name, make(tmp_path / "whole-one.mp4", frames=2)
+    path, whole = tmp_path / name, clips.make(tmp_path / "whole-one.mp4", frames=2)
     make_broken(path)
     with pytest.raises(MediaError, match=reason) as caught:
-        decoded(path)
+        clips.decoded(path)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 120
     assert capfd.readouterr() == ("", "")
-    first, second = shards.run_sources("data", [listed(video, video.name) for video in (path, whole)], stall_limit_s=30)
+    first, second = shards.run_sources(
+        "data", [clips.listed(video, video.name) for video in (path, whole)], stall_limit_s=30
+    )
     assert (first.item_id, first.status, first.stage) == (path.name, "quarantined", "source")
     assert first.error
     assert (second.item_id, second.status, second.frame_count) == (whole.name, "complete", 2)
@@ -128,20 +108,21 @@ def test_a_span_of_a_truncated_file_is_refused_too(name: str, tmp_path: Path) ->
     path = tmp_path / name
     BROKEN[name][0](path)
     with pytest.raises(MediaError, match="the file ends early"):
-        decoded(path, start_s=0.04, end_s=0.9)
+        clips.decoded(path, start_s=0.04, end_s=0.9)
 
 
 @pytest.mark.parametrize(
-    ("name", "output"), [("faststart.mp4", FASTSTART), ("plain.mp4", X264), ("plain.mov", X264), ("plain.mkv", X264_B)]
+    ("name", "output"),
+    [("faststart.mp4", FASTSTART), ("plain.mp4", clips.X264), ("plain.mov", clips.X264), ("plain.mkv", clips.X264_B)],
 )
 def test_no_damage_makes_a_clip_shorter(name: str, output: tuple[str, ...], tmp_path: Path) -> None:
     """Decoders do not notice every wrong bit, but a frame that is lost is noticed."""
-    whole = make(tmp_path / name, *output, frames=24)
+    whole = clips.make(tmp_path / name, *output, frames=24)
     refused = 0
     for percent in range(5, 95, 3):
         try:
-            damaged = overwritten(whole, tmp_path / f"damaged{whole.suffix}", percent / 100, percent / 100 + 0.05)
-            assert len(decoded(damaged)) == 24
+            damaged = clips.overwritten(whole, tmp_path / f"damaged{whole.suffix}", percent / 100, percent / 100 + 0.05)
+            assert len(clips.decoded(damaged)) == 24
         except MediaError:
             refused += 1
     assert refused > 20
@@ -149,43 +130,43 @@ def test_no_damage_makes_a_clip_shorter(name: str, output: tuple[str, ...], tmp_
 
 @pytest.mark.parametrize("first", [2, 10, 19])
 def test_frames_that_an_index_names_are_missed(first: int, tmp_path: Path) -> None:
-    whole = make(tmp_path / "whole.avi", "-c:v", "mjpeg", "-pix_fmt", "yuvj420p", frames=24).read_bytes()
+    whole = clips.make(tmp_path / "whole.avi", "-c:v", "mjpeg", "-pix_fmt", "yuvj420p", frames=24).read_bytes()
     head, *chunks = whole.split(b"00dc")
     marks = [b"xxxx" if first <= index < first + 5 else b"00dc" for index in range(len(chunks))]
     path = tmp_path / "a.avi"
     path.write_bytes(head + b"".join(mark + chunk for mark, chunk in zip(marks, chunks, strict=True)))
     with pytest.raises(MediaError, match="the file is damaged: 19 of 24 indexed frames are found"):
-        decoded(path)
+        clips.decoded(path)
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "mkv", "avi"])
 def test_bytes_behind_the_end_do_no_harm(suffix: str, tmp_path: Path) -> None:
-    path = make(tmp_path / f"a.{suffix}", *(MPEG4 if suffix == "avi" else X264))
-    before = images(path)
+    path = clips.make(tmp_path / f"a.{suffix}", *(clips.MPEG4 if suffix == "avi" else clips.X264))
+    before = clips.images(path)
     for tail in (bytes(500), b"\xff" * 500, b"TAG and some text", b"x"):
         longer = tmp_path / f"longer.{suffix}"
         longer.write_bytes(path.read_bytes() + tail)
-        assert np.array_equal(images(longer), before)
+        assert np.array_equal(clips.images(longer), before)
 
 
 def test_a_matroska_file_of_unknown_length_is_read(tmp_path: Path) -> None:
-    assert len(decoded(make(tmp_path / "live.mkv", *LIVE))) == FRAMES
+    assert len(clips.decoded(clips.make(tmp_path / "live.mkv", *LIVE))) == clips.FRAMES
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason=needs.REASON + needs.NO_ROOT)
 def test_a_file_without_permission_is_a_short_reason(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.mp4")
+    path = clips.make(tmp_path / "a.mp4")
     path.chmod(0)
     with pytest.raises(MediaError, match="cannot be (read|decoded): Permission denied"):
-        decoded(path)
+        clips.decoded(path)
 
 
 @pytest.mark.parametrize("change", ["other", "damaged", "gone"])
 def test_a_source_that_is_no_longer_what_it_was_is_refused(change: str, tmp_path: Path) -> None:
-    path = make(tmp_path / "a.mp4")
-    row = source_row(path, bytes=path.stat().st_size)
+    path = clips.make(tmp_path / "a.mp4")
+    row = clips.source_row(path, bytes=path.stat().st_size)
     if change == "other":
-        make(path, frames=5)
+        clips.make(path, frames=5)
     elif change == "damaged":
         path.write_bytes(path.read_bytes()[:-1] + b"x")
     else:
@@ -195,18 +176,18 @@ def test_a_source_that_is_no_longer_what_it_was_is_refused(change: str, tmp_path
 
 
 def test_a_source_that_grows_while_the_run_starts_is_refused(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.mp4")
+    path = clips.make(tmp_path / "a.mp4")
     with pytest.raises(MediaError, match="the file changed"):
-        source_row(path, bytes=path.stat().st_size - 1)
+        clips.source_row(path, bytes=path.stat().st_size - 1)
 
 
 def test_a_cut_frame_file_is_an_error(tmp_path: Path) -> None:
     whole = tmp_path / "whole.npy.zst"
-    framefile.write(whole, noise(3))
-    assert np.array_equal(framefile.read(whole), noise(3))
+    framefile.write(whole, clips.noise(3))
+    assert np.array_equal(framefile.read(whole), clips.noise(3))
     for percent in range(1, 100, 7):
         with pytest.raises(MediaError, match="cannot be read"):
-            framefile.read(cut(whole, tmp_path / "cut.npy.zst", percent / 100))
+            framefile.read(clips.cut(whole, tmp_path / "cut.npy.zst", percent / 100))
 
 
 # --- real files ------------------------------------------------------------------------------------------------------

@@ -161,28 +161,8 @@ def test_text_kernels_compute_at_both_ends(entry: Perturbation) -> None:
 
 # No parameter may be -1: a turn of -1 degree is one of 359, and the positions of words, among which -1 is the last, are
 # a list.
-NEVER: list[Any] = [
-    -1,
-    -1.0,
-    math.nan,
-    math.inf,
-    -math.inf,
-    2**64,
-    10**400,
-    16**5000,
-    "",
-    "x",
-    "1",
-    b"1",
-    None,
-    [],
-    ["x"],
-    [None],
-    [math.nan],
-    {},
-    {"a": 1},
-    object(),
-]
+NEVER: list[Any] = [-1, -1.0, math.nan, math.inf, -math.inf, 2**64, 10**400, 16**5000, "", "x", "1", b"1", None]
+NEVER += [[], ["x"], [None], [math.nan], {}, {"a": 1}, object()]
 
 
 @each("value", NEVER)
@@ -233,9 +213,6 @@ def test_exactly_the_declared_names_are_taken() -> None:
 def test_what_parameters_must_fulfil_together(key: str, parameters: dict[str, Any], expected: str) -> None:
     (problem,) = registry.parameter_problems(registry.get(key), parameters)
     assert expected in problem
-
-
-# --- in the configuration --------------------------------------------------------------------------------------------
 
 
 def configured(parameters: dict[str, dict[str, dict[int, dict[str, Any]]]], captions: bool) -> dict[str, Any]:

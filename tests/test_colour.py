@@ -10,6 +10,7 @@ import clips
 import cv2
 import numpy as np
 import pytest
+from test_quality import psnr
 
 import perturbations
 from perturbations.base import storage
@@ -17,7 +18,7 @@ from perturbations.base.arrays import Image
 from perturbations.base.progress import no_tick
 from perturbations.engine import render_clip, rendering
 from perturbations.engine.source import source_of
-from perturbations.media import encoding, pixels, quality
+from perturbations.media import encoding, pixels
 from perturbations.media.clip import uniform_indices
 from perturbations.plan import recipe
 from perturbations.suites import registry
@@ -105,10 +106,7 @@ def moved(frames: Image, others: Image) -> float:
 
 
 def psnr_db(frames: Image, others: Image) -> float:
-    distortion = quality.Distortion(structural=False)
-    for frame, other in zip(frames, others, strict=True):
-        distortion.add(frame, other)
-    return distortion.psnr_db
+    return psnr(*zip(frames, others, strict=True))
 
 
 @pytest.fixture(scope="module")

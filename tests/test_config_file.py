@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import preloaded
@@ -113,10 +112,8 @@ def test_pyyaml_without_its_c_library_refuses_the_same(monkeypatch: pytest.Monke
 def test_snakemake_stops_before_it_loads_the_file(tmp_path: Path) -> None:
     content, message = REFUSED["a program"]
     written(tmp_path, content)
-    command = [*preloaded.command("snakemake"), "--snakefile", str(REPOSITORY / "Snakefile"), "--list-target-rules"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 1
-    last = [line for line in done.stderr.splitlines() if "config.yaml" in line]
-    assert re.search(message, "\n".join(last))
-    assert "Traceback" not in done.stderr
+    words = ("--snakefile", str(REPOSITORY / "Snakefile"), "--list-target-rules")
+    output = preloaded.snakemake(tmp_path, *words, status=1)
+    assert re.search(message, "\n".join(line for line in output.splitlines() if "config.yaml" in line))
+    assert "Traceback" not in output
     assert not (tmp_path / "opened").exists()

@@ -145,9 +145,6 @@ def test_a_span_that_reaches_the_end_of_a_cut_file_is_refused(tmp_path: Path) ->
         decoded(path, start_s=0.1, end_s=0.9)
 
 
-# --- Ogg -------------------------------------------------------------------------------------------------------------
-
-
 def pages(data: bytes) -> list[bytes]:
     return [b"OggS" + page for page in data.split(b"OggS")[1:]]
 
@@ -171,9 +168,6 @@ def test_pages_of_ogg_are_whole_and_complete(name: str, tmp_path: Path) -> None:
     source = make(tmp_path / "a.ogv", *THEORA, "-page_duration", "40000", frames=24)
     assert len(decoded(source)) == 24
     assert reason in refused(changed(source, change))
-
-
-# --- GIF -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_gif_whose_image_swallows_the_next_is_refused(tmp_path: Path) -> None:
@@ -225,9 +219,6 @@ def test_packets_of_a_transport_stream_follow_one_another(name: str, lost: int, 
     packet = 192 if name.endswith("m2ts") else 188
     start = path.stat().st_size // 2 // packet * packet + 4
     refused(changed(path, lambda data: data[:start] + data[start + lost :]))
-
-
-# --- codecs ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["mjpeg.avi", "mpeg1.mpg", "mpeg2.vob", "flv1.flv"])

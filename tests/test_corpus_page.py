@@ -247,9 +247,6 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "corpus.html").exists()
 
 
-# --- a bounded sample -------------------------------------------------------------------------------------------------
-
-
 def test_a_large_corpus_is_shown_by_a_sample_that_fits(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = {f"{number:05d}": 2 for number in range(5000)} | {"part": 1}
     assert previews.chosen(counts, 2) == ["00000", "01666", "03333"]
@@ -301,8 +298,6 @@ def test_no_captions_are_a_page(tmp_path: Path) -> None:
     captions_page.write(tmp_path / "captions.parquet", tmp_path / "captions.html")
     assert "<script" not in (tmp_path / "captions.html").read_text(encoding="utf-8")
 
-
-# --- in a browser ----------------------------------------------------------------------------------------------------
 
 # What a reader does: moves the slider, chooses a perturbation, enlarges a clip.
 WRAPPER = """<!doctype html><body style="margin:0"><iframe id="f" style="border:0;width:{width}px;height:900px"

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import needs
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,43 +37,6 @@ def folder_dataset(folder: Path, rows: list[dict[str, Any]], **keys: Any) -> Dat
     return dataset(folder, "folder", json.dumps(rows), "captions.json", **keys)
 
 
-# --- the real annotation files -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("adapter", "annotations", "keys", "items", "captions", "videos"),
-    [
-        ("msrvtt", "msrvtt/MSRVTT_JSFUSION_test.csv", {}, 1000, 1000, 1000),
-        ("msvd", "msvd/captions_msvd.json", {"ids": "msvd/test_list.txt"}, 670, 670, 670),
-        ("activitynet", "activitynet/val1_anno.jsonl", {}, 4917, 4917, 4917),
-        ("didemo", "didemo/test_data.json", {}, 1037, 1037, 1037),
-        ("youcook2", "youcook2/validation_youcook.csv", {}, 3350, 3350, 436),
-    ],
-)
-def test_the_real_splits_have_their_published_size(
-    reference: Path, adapter: str, annotations: str, keys: dict[str, str], items: int, captions: int, videos: int
-) -> None:
-    data = reference / "data"
-    paths = {key: data / value for key, value in keys.items()}
-    listing = reading.read(
-        adapter, Dataset(adapter=adapter, annotations=data / annotations, videos=data / "clips", **paths)
-    )
-    assert listing.rejected == ()
-    assert len(listing.items) == items
-    assert len({item.item_id for item in listing.items}) == items
-    assert sum(len(item.texts) for item in listing.items) == captions
-    assert len({item.caption_id(number) for item in listing.items for number in range(len(item.texts))}) == captions
-    assert len({item.source_video_id for item in listing.items}) == videos
-
-
-def test_msvd_gives_every_caption_when_asked(reference: Path) -> None:
-    folder = reference / "data" / "msvd"
-    keys = {"annotations": folder / "captions_msvd.json", "ids": folder / "test_list.txt", "videos": folder}
-    every = reading.read("msvd", Dataset(adapter="msvd", captions="all", **keys))
-    captions = json.loads((folder / "captions_msvd.json").read_text())
-    assert sum(len(item.texts) for item in every.items) == sum(len(captions[item.item_id]) for item in every.items)
-
-
 def test_didemo_joins_descriptions_in_order_and_has_1004_videos_when_each_stem_has_one_file(
     reference: Path, tmp_path: Path
 ) -> None:
@@ -92,18 +54,6 @@ def test_didemo_joins_descriptions_in_order_and_has_1004_videos_when_each_stem_h
     matches, missing = reading.locate(config, listing)
     assert len({match.path for match in matches}) == len(matches) == len(listing.items) == 1004
     assert missing == []
-
-
-def test_msrvtt_finds_the_real_clips(reference: Path) -> None:
-    folder = reference / "data" / "msrvtt"
-    config = Dataset(adapter="msrvtt", annotations=folder / "MSRVTT_JSFUSION_test.csv", videos=folder / "videos")
-    matches, missing = reading.locate(config, reading.read("msrvtt", config))
-    assert {match.item.item_id: (match.item.caption_id(0), *match.item.texts) for match in matches} == {
-        "video9771": ("ret1", "a little girl does gymnastics"),
-        "video7021": ("ret13", "baseball player hits ball"),
-    }
-    assert len(missing) == 998
-    assert all(match.bytes == match.path.stat().st_size for match in matches)
 
 
 # --- each format -------------------------------------------------------------------------------------------------
@@ -206,12 +156,6 @@ def test_folder_reads_every_kind_of_table(tmp_path: Path, kind: str) -> None:
     assert listing.items[0].texts == ("one", 'two, "three"')
     (rejected,) = listing.rejected
     assert "duplicate" in rejected.reason
-
-
-@needs.wings("demo")
-def test_the_demo_has_as_many_items_as_asked() -> None:
-    listing = reading.read("demo", Dataset(adapter="demo", clips=17))
-    assert len(listing.items) == 17
 
 
 # --- what is wrong with one entry --------------------------------------------------------------------------------
@@ -562,16 +506,6 @@ def test_odd_ids_are_items_or_rejected(tmp_path: Path) -> None:
     reasons = [entry.reason for entry in listing.rejected]
     for reason, expected in zip(reasons, ("holds a NUL", "a lone surrogate", "the id is empty"), strict=True):
         assert expected in reason
-
-
-def test_captions_keep_their_ids_and_order(tmp_path: Path) -> None:
-    rows = [{"item_id": name, "caption": f"{name}{number}"} for number in range(3) for name in "ba"]
-    listing = reading.read("d", folder_dataset(tmp_path, rows))
-    assert [(item.item_id, item.texts) for item in listing.items] == [
-        ("b", ("b0", "b1", "b2")),
-        ("a", ("a0", "a1", "a2")),
-    ]
-    assert [listing.items[0].caption_id(number) for number in range(3)] == ["b#0", "b#1", "b#2"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ import pytest
 import tiny_models
 from clips import (
     RATE,
-    X264,
     X264_10,
     X264_B,
     copied,
@@ -33,6 +32,7 @@ from clips import (
 )
 from looping import each
 from needs import decord as needs_decord
+from test_media import CODECS
 
 from perturbations import open_clip
 from perturbations.base import storage
@@ -139,19 +139,9 @@ def test_narrow_frames_come_without_their_padding(decord: ModuleType, width: int
 # --- clean clips -----------------------------------------------------------------------------------------------------
 
 OPEN_GOPS = ("-c:v", "libx264", "-pix_fmt", "yuv420p", "-bf", "3", "-g", "8", "-x264-params", "open-gop=1:scenecut=0")
-SOURCES = {
-    "h264.mp4": X264_B,
-    "h264.mkv": X264_B,
-    "h264.mov": X264_B,
-    "open-gops.mp4": OPEN_GOPS,
-    "4:2:2.mp4": ("-c:v", "libx264", "-pix_fmt", "yuv422p"),
-    "full-range.mp4": (*X264, "-vf", "scale=out_range=full", "-color_range", "pc"),
-    "bt709.mp4": (*X264, "-vf", "scale=out_color_matrix=bt709", "-colorspace", "bt709"),
-    "interlaced.mp4": (*X264, "-x264-params", "tff=1", "-vf", "format=yuv420p,interlace=scan=tff"),
-    "interlaced-bottom.mkv": (*X264, "-x264-params", "bff=1", "-vf", "format=yuv420p,interlace=scan=bff"),
-    "mpeg4.avi": ("-c:v", "mpeg4", "-bf", "2"),
-    "fragmented.mp4": (*X264_B, "-movflags", "frag_keyframe+empty_moov"),
-}
+NAMES = ("b-frames.mp4", "h264.mkv", "h264.mov", "4:2:2.mp4", "full-range.mp4", "bt709.mp4")
+NAMES += ("interlaced.mp4", "interlaced-bottom.mkv", "mpeg4-b.avi", "fragmented.mp4")
+SOURCES = {**{name: CODECS[name] for name in NAMES}, "open-gops.mp4": OPEN_GOPS}
 
 
 @each("name", SOURCES)
@@ -159,7 +149,7 @@ def test_sources_open_alike(decord: ModuleType, name: str, tmp_path: Path) -> No
     assert_read_alike(source_row(make(tmp_path / name, *SOURCES[name], frames=30)))
 
 
-@pytest.mark.parametrize("name", ["h264.mp4", "h264.mkv"])
+@pytest.mark.parametrize("name", ["b-frames.mp4", "h264.mkv"])
 def test_spans_open_alike(decord: ModuleType, name: str, tmp_path: Path) -> None:
     path = make(tmp_path / name, *SOURCES[name], frames=30)
     for start_s, end_s in ((0.0, 0.2), (0.04, 0.08), (0.17, 0.21), (0.36, 1.0), (1.0, 99.0)):
@@ -238,13 +228,15 @@ def test_what_is_no_video_is_an_error(decord: ModuleType, content: bytes, tmp_pa
         list(decord_reader.decode(MediaClip(tmp_path / "b.mp4"), frames_sha256=""))
 
 
-def test_a_row_must_say_which_frames_it_has(tmp_path: Path) -> None:
+def test_a_row_must_say_which_frames_it_has_and_who_reads_them_be_known(tmp_path: Path) -> None:
     wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=recipe.stored_video("high"))
     path = written(tmp_path / "a.mp4", noise(9))
     row = video_row(wanted, storage="video/high", path=str(path))
     assert len(open_clip(row)) == 9
     with pytest.raises(ManifestError, match="has no frames_sha256"):
         open_clip(row, reader="decord")
+    with pytest.raises(ValueError, match="no reader 'opencv'; known: pyav, decord"):
+        open_clip(row, reader="opencv")  # type: ignore[arg-type]
 
 
 # --- as a library of a program ---------------------------------------------------------------------------------------
@@ -276,12 +268,6 @@ def test_without_decord_the_error_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(BackendError, match=r"pip install 'decord>=0\.6,<0\.7'"):
         open_clip(row, reader="decord")
     assert len(open_clip(row, reader="pyav")) == row.frame_count
-
-
-def test_an_unknown_reader_is_an_error(tmp_path: Path) -> None:
-    row = source_row(make(tmp_path / "a.mp4"))
-    with pytest.raises(ValueError, match="no reader 'opencv'; known: pyav, decord"):
-        open_clip(row, reader="opencv")  # type: ignore[arg-type]
 
 
 def test_an_evaluation_sees_the_same(decord: ModuleType, tmp_path: Path) -> None:

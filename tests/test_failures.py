@@ -163,9 +163,6 @@ def test_a_file_that_asks_for_too_much_memory_is_at_fault_itself(
         probing.probe(path)
 
 
-# --- nothing goes on after its job -----------------------------------------------------------------------------------
-
-
 def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compression") -> Iterator[VideoRow]:
     """A shard's job."""
     wanted = recipe.make(registry.get(entry), 3, seed=0, storage=recipe.stored_video("high"))

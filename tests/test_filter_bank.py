@@ -102,9 +102,6 @@ def test_frames_painted_together() -> None:
     assert np.array_equal(kernel.apply(np.zeros((2, 2, 3, 3), np.uint8)), np.ones((2, 2, 3, 3)))
 
 
-# --- styles ----------------------------------------------------------------------------------------------------------
-
-
 def test_the_styles_are_many_and_unlike() -> None:
     names = procedural_styles.names()
     assert len(names) == len(set(names)) >= 8

@@ -222,9 +222,6 @@ def test_all_frames_without_a_number_and_no_unknown_attributes(corpus: Corpus) -
     np.testing.assert_array_equal(sample["video"].permute(0, 2, 3, 1).numpy(), corpus[0].frames())
 
 
-# --- torch ------------------------------------------------------------------------------------------------------------
-
-
 def half(video: Any) -> Any:
     return video[:, :, ::2, ::2]
 
@@ -274,22 +271,12 @@ def test_the_layout_of_tensors_and_arrays_is_theirs_and_floats_are_bytes() -> No
     assert not np.array_equal(transform(FRAMES, "another"), expected)
     # PyTorchVideo's `EncodedVideo.get_clip` gives float32 from 0 to 255.
     expected = perturb(FRAMES, "mlvp/fog", 1, seed=0, item_id="7", fps=25)
-    sample = {"video": tensor("CTHW").float(), "video_index": np.int64(7)}
-    changed = Transform("mlvp/fog", 1, layout="CTHW", id_key="video_index")(sample)["video"]
-    assert changed.dtype == torch.float32
-    np.testing.assert_array_equal(changed.permute(1, 2, 3, 0).numpy(), expected)
-    np.testing.assert_array_equal(Transform("mlvp/fog", 1)(FRAMES, 7), expected)
-
-
-def test_a_transform_takes_samples_as_pytorchvideo_has_them() -> None:
-    transform = Transform("mlvp/fog", 1, layout="CTHW", id_key="video_name")
-    sample = {"video": tensor("CTHW"), "video_name": "v.mp4", "label": 3}
-    changed = transform(sample)
-    assert (changed["video_name"], changed["label"]) == ("v.mp4", 3)
-    assert changed["video"].shape == sample["video"].shape
-    assert not torch.equal(changed["video"], sample["video"])
-    expected = perturb(FRAMES, "mlvp/fog", 1, seed=0, item_id="v.mp4", fps=25)
+    sample = {"video": tensor("CTHW").float(), "video_index": np.int64(7), "label": 3}
+    changed = Transform("mlvp/fog", 1, layout="CTHW", id_key="video_index")(sample)
+    assert changed["video"].dtype == torch.float32
     np.testing.assert_array_equal(changed["video"].permute(1, 2, 3, 0).numpy(), expected)
+    assert {**changed, "video": None} == {"video": None, "video_index": 7, "label": 3}
+    np.testing.assert_array_equal(Transform("mlvp/fog", 1)(FRAMES, 7), expected)
 
 
 def test_a_transform_keeps_lists_and_classes_and_severity_0_is_a_copy() -> None:

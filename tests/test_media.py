@@ -323,15 +323,6 @@ def test_positions_in_a_cut_count_from_its_start_and_none_is_an_error(twelve: Pa
 # --- sampling --------------------------------------------------------------------------------------------------------
 
 
-def test_uniform_indices_are_those_of_the_reference_code(reference: Path) -> None:
-    with np.load(reference / "golden" / "mlvp_video.npz") as golden:
-        names = [name for name in golden if name.startswith("uniform_indices/")]
-        assert len(names) >= 5
-        for name in names:
-            num_frames, total = map(int, name.removeprefix("uniform_indices/").split("_of_"))
-            assert uniform_indices(num_frames, total) == golden[name].tolist(), name
-
-
 @given(st.integers(1, 64), st.integers(1, 100_000))
 def test_uniform_indices_are_spread_over_the_clip(num_frames: int, total: int) -> None:
     indices = uniform_indices(num_frames, total)
@@ -546,8 +537,6 @@ def test_probe_describes_a_clip_its_rate_and_its_bitrate(tmp_path: Path) -> None
 def test_constant_rate_is_seen(name: str, tmp_path: Path) -> None:
     assert probing.is_constant_rate(make(tmp_path / name, *X264_B))
 
-
-# --- names -----------------------------------------------------------------------------------------------------------
 
 NAMES = [
     "with space.mp4",

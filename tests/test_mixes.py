@@ -104,9 +104,6 @@ def test_a_quarantined_scenario_stays_a_row() -> None:
     assert {row.status for row in mixes.mixed_severity(broken)} == {"quarantined"}
 
 
-# --- videos and captions ---------------------------------------------------------------------------------------------
-
-
 def perturbed_captions(names: list[str], items: int) -> list[TextRow]:
     wanted = caption_recipes.make(registry.get("msrvtt_p/keyboard"), 1)
     return [

@@ -255,9 +255,6 @@ def test_mistakes_are_those_of_the_module(tmp_path: Path) -> None:
     ]
 
 
-# --- scenarios -------------------------------------------------------------------------------------------------------
-
-
 NAMES = {"two words": "names .* of scenarios"} | {
     name: f"scenarios.yaml: {name} means something else"
     for name in ("workflow", "SCENARIOS", "SETTINGS", "__builtins__", "class")

@@ -21,7 +21,7 @@ from perturbations.config.sections import Config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import section
-from perturbations.plan import listed, paths, recipe, sharding, targets
+from perturbations.plan import listed, paths, recipe, targets
 from perturbations.plan.costs import Workload
 from perturbations.plan.sharding import DatasetPlan
 
@@ -367,13 +367,9 @@ def test_a_model_is_the_demo_s_encoder_or_a_named_one(tmp_path: Path, name: str)
     settings = configured(evaluation={"pretrained": "some/model", "checkpoint": str(checkpoint)})
     assert evaluation_paths.model_inputs(settings) == {"checkpoint": str(checkpoint)}
     assert evaluation_paths.model_options(settings) == ["--pretrained=some/model", f"--checkpoint={checkpoint}"]
-
-
-def test_a_checkpoint_with_braces_is_an_error(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "{dataset}.pt"
-    checkpoint.touch()
+    braces = checkpoint.rename(tmp_path / "{dataset}.pt")
     with pytest.raises(ConfigError, match=r"evaluation\.checkpoint: rename"):
-        evaluation_paths.model_inputs(configured(evaluation={"pretrained": "m", "checkpoint": str(checkpoint)}))
+        evaluation_paths.model_inputs(configured(evaluation={"pretrained": "m", "checkpoint": str(braces)}))
 
 
 def test_results_have_one_part_per_job_and_group() -> None:
@@ -473,9 +469,6 @@ def test_every_model_has_its_own_key(tmp_path: Path) -> None:
     assert evaluation.model_key(evaluated()) == KEY, "methods and severities do not belong to the model"
 
 
-# --- calibration -----------------------------------------------------------------------------------------------------
-
-
 def test_what_is_calibrated_are_the_configured_perturbations_with_their_versions() -> None:
     suites = {"mlvp": {"perturbations": ["fog", "snow"]}, "msrvtt_p": {"perturbations": ["rotate"], "variant": "paper"}}
     settings = configured(suites=suites)
@@ -513,20 +506,6 @@ def request(settings: Config, name: str) -> targets.TargetWork:
     menu = targets.menu(settings, plans, lambda dataset: paths.caption_shards(settings, dataset))
     entries = {target.name: target for target in (targets.demo(settings, plans), *menu)}
     return entries[name].request()
-
-
-def test_every_shard_of_odd_names_has_its_list_and_its_whole_videos(project: Config) -> None:
-    plans = {name: paths.plan(project, name) for name in ("tiny", "cooking", "cooking/whole")}
-    for name, plan in plans.items():
-        lists = {shard: sharding.list_path(Path("work") / name, shard) for shard in plan.shards}
-        items = [clip.source_video_id for path in lists.values() for clip in listed.read(path, listed.ListedClip)]
-        assert set(items) == set(ODD)
-    wanted = recipe.from_config(project, "cooking", "msrvtt_p", "rotate", 2)
-    for shard in plans["cooking"].shards:
-        parts = paths.video_inputs(wanted, "cooking", shard, plans.__getitem__)["whole"]
-        homes = frozenset().union(*(plans["cooking/whole"].videos[Path(part).stem] for part in parts))
-        assert plans["cooking"].videos[shard] <= homes
-        assert all(plans["cooking/whole"].videos[Path(part).stem] & plans["cooking"].videos[shard] for part in parts)
 
 
 def test_a_corpus_of_clips_has_its_whole_videos_where_full_length_files_are_kept(project: Config) -> None:

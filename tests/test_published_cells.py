@@ -7,6 +7,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -85,6 +86,7 @@ def config_of(protocol: registry.EvaluationProtocol, adapter: str) -> sections.C
     return config_file.parse(raw)
 
 
+@cache
 def results(name: str, adapter: str) -> list[Row]:
     """Complete results of a preset on a dataset."""
     protocol = registry.protocol(name)

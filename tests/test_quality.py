@@ -35,15 +35,6 @@ def psnr(*pairs: tuple[Image, Image]) -> float:
 # --- PSNR ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("difference", "expected"),
-    [(255, 0.0), (1, 48.1308036086791), (10, 28.1308036086791), (51, 13.979400086720377)],  # 20 log10(255 / d)
-)
-def test_psnr_of_a_constant_difference(difference: int, expected: float) -> None:
-    assert psnr((flat(0), flat(difference))) == pytest.approx(expected, abs=1e-9)
-    assert psnr((flat(difference), flat(0))) == pytest.approx(expected, abs=1e-9)
-
-
 def test_psnr_is_over_all_frames_together_and_does_not_overflow() -> None:
     pairs = [(flat(0), flat(0)), (flat(0), flat(10))]
     assert psnr(*pairs) == pytest.approx(10 * math.log10(255**2 / 50))

@@ -61,15 +61,6 @@ def test_ranks_by_hand() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0, np.nan, -np.inf, np.inf])
-def test_a_constant_matrix_gains_nothing(value: float) -> None:
-    similarities = np.full((20, 20), value)
-    assert ranks(similarities, range(20)).tolist() == [20] * 20
-    assert recall_at_k(similarities, range(20), 1) == 0
-    for k in range(1, 20):
-        assert recall_at_k(similarities, range(20), k) <= 100 * k / 20
-
-
 def test_several_targets_count_once_and_do_not_stand_in_each_others_way() -> None:
     similarities = np.array([[0.9, 0.8, 0.8, 0.1], [0.1, 0.2, 0.3, 0.4]])
     assert ranks(similarities, [[1, 2], [0, 1]]).tolist() == [2, 3]

@@ -144,9 +144,6 @@ def test_unknown_choices_are_refused_and_chance_is_what_random_orders_give() -> 
     assert chance([3], [0], 2) == 0
 
 
-# --- the reference's outputs ------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def golden_inputs(reference: Path) -> Iterator[Any]:
     folder = str(reference / "golden" / "composed")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from looping import each
 from scipy import ndimage, stats
-from skimage import color, filters
+from skimage import filters
 from test_kernels import SIZES, assert_close, drawn, each_severity, each_size, perturbed, scene, slow_blur, truncated
 
 from perturbations.suites import registry
@@ -292,17 +292,6 @@ def test_a_photograph_of_frost_covers_the_frame(shape: tuple[int, int]) -> None:
     assert not np.array_equal(drawn_ice, photographed)
 
 
-@each_size
-@each_severity
-def test_brightness(severity: int, size: tuple[int, int]) -> None:
-    frames = frames_of(size)
-    added = registry.get("mm_robustness/brightness").parameters(severity)["added"]
-    hsv = color.rgb2hsv(frames / 255)
-    hsv[..., 2] = np.clip(hsv[..., 2] + added, 0, 1)
-    exact = truncated(color.hsv2rgb(hsv))
-    assert_close(perturbed(registry.get("mm_robustness/brightness"), severity, frames), exact, 0.99)
-
-
 # --- digital ---------------------------------------------------------------------------------------------------------
 
 
@@ -326,9 +315,6 @@ def test_pixelate_is_pillows(severity: int) -> None:
         coarse = max(1, int(width * scale)), max(1, int(height * scale))
         exact = PIL.fromarray(frame).resize(coarse, PIL.Resampling.BOX).resize((width, height), PIL.Resampling.BOX)
         assert np.array_equal(digital.pixelate(None, 1, height, width, scale=scale)(frame, 0), np.asarray(exact))
-
-
-# --- codec -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["mpeg1", "mpeg2"])

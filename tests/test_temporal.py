@@ -226,11 +226,3 @@ def test_the_released_stretch_is_a_second_of_whole_frames_at_one_place(place: st
 def test_a_released_second_of_a_shorter_clip() -> None:
     assert tampering.drop_released(None, 25.0, 10, seconds=1.0, place="middle").tolist() == [0]
     assert tampering.repeat_released(None, 25.0, 10, seconds=1.0, place="middle").tolist() == list(range(10))
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_a_clip_of_one_frame_is_kept(share: float) -> None:
-    assert tampering.drop(0.3, 1, share=share).tolist() == [0]
-    assert tampering.reverse(0.3, 1, share=share).tolist() == [0]
-    assert tampering.substitute((0.3, 0.3), (5, 1.0), 1, share=share, donors=1).tolist() == [0]
-    assert tampering.repeat(0.3, 1, share=share).tolist() == [0, 0]

@@ -164,9 +164,6 @@ def test_freeze_keeps_as_many_frames_as_the_released_writer_each_as_likely() -> 
     assert np.abs(shown[1:] / 400 - 0.4).max() < 0.12
 
 
-# --- What is declared to grow with severity grows on a drawn clip: encoded and cut clips ---
-
-
 GROWING = [entry for entry in registry.perturbations(kind="video") if entry.monotonic]
 ORDERS = {"msrvtt_p/jumble", "msrvtt_p/sampling"}
 """They move frames farther, which on a clip that repeats itself need not look worse."""

@@ -22,7 +22,6 @@ import perturbations
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError, ToolError
-from perturbations.base.progress import no_tick
 from perturbations.engine import guided, rendering, shards
 from perturbations.manifest.kinds import CompleteSource
 from perturbations.media import decoding, encoding, probing, program, received
@@ -267,9 +266,6 @@ def test_an_array_has_no_stream_of_its_own(name: str) -> None:
     assert all(np.array_equal(frame, frames[0]) for frame in slower)
 
 
-# --- encoders --------------------------------------------------------------------------------------------------------
-
-
 def test_an_encoder_that_is_missing_is_named_before_any_clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "ffmpeg"
     fake.write_text("#!/bin/sh\necho \"Codec 'libx265' is not recognized by FFmpeg.\"\n")
@@ -278,23 +274,6 @@ def test_an_encoder_that_is_missing_is_named_before_any_clip(tmp_path: Path, mon
     arguments = registry.resolve(registry.get("transmission/h265_crf").kernel)(crf=27)
     with pytest.raises(ToolError, match="has no encoder libx265"):
         program.check_ffmpeg(arguments["vcodec"])
-
-
-@pytest.mark.parametrize("name", ["h264_bitrate", "h265_bitrate", "h264_crf", "h265_crf"])
-def test_stronger_severities_need_fewer_bits(name: str, tmp_path: Path) -> None:
-    frames = np.random.default_rng(0).integers(0, 256, (50, 48, 64, 3), dtype=np.uint8)
-    source = shards.source_of(clips.source_row(clips.write_scene(tmp_path / "clean.mp4", frames)))
-    sizes = []
-    for severity in (1, 3, 5):
-        wanted = recipe.make(registry.get(f"transmission/{name}"), severity, seed=0, storage=recipe.Unstored())
-        path = tmp_path / f"{severity}.mp4"
-        rendering.planned_clip(wanted, source).write_stream(path, no_tick)
-        sizes.append(path.stat().st_size)
-    assert sizes == sorted(sizes, reverse=True)
-    assert len(set(sizes)) == 3
-
-
-# --- rain ------------------------------------------------------------------------------------------------------------
 
 
 def test_drops_fall_and_stronger_rain_has_the_drops_of_the_milder() -> None:
