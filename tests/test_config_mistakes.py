@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +148,7 @@ def numbers_of(lines: list[str]) -> list[int]:
 
 
 @OF_WINGS
-def test_values_of_wrong_types_are_told_first_and_then_what_does_not_fit_in_the_order_of_their_lines(
+def test_wrong_types_are_told_first_and_then_what_does_not_fit_in_the_order_of_lines(
     tmp_path: Path,
 ) -> None:
     lines = [line[1] if len(line) > 1 else line[0] for line in LINES]
@@ -243,9 +242,6 @@ def test_old_keys_are_read(tmp_path: Path) -> None:
     assert line.startswith("config.yaml, line 2: stall_limit_s: unknown key")
 
 
-# --- what is no mistake ----------------------------------------------------------------------------------------------
-
-
 def test_what_is_left_empty_has_its_defaults_and_a_profile_no_effect_on_frames(tmp_path: Path) -> None:
     sections = "".join(f"{name}:\n" for name in ("backends", *wings.sections(), "storage", "limits"))
     empty = parsed(tmp_path, PLAIN.partition("suites")[0] + "suites:\n  mlvp:\n" + sections)
@@ -290,28 +286,7 @@ def test_a_path_that_exists_is_taken_as_it_is_written(tmp_path: Path) -> None:
 
 # --- anything at all -------------------------------------------------------------------------------------------------
 
-PIECES = [
-    "",
-    " ",
-    "\n",
-    ":",
-    "-",
-    "[",
-    "]",
-    "{",
-    "}",
-    "'",
-    '"',
-    "&a",
-    "*a",
-    "<<: *a",
-    "!!int",
-    "|",
-    "%",
-    "\t",
-    "0x",
-    "~",
-]
+PIECES = ["", " ", "\n", *":-[]{}'|%\t~", '"', "&a", "*a", "<<: *a", "!!int", "0x"]
 PIECES += ["null", ".inf", "1e999", "é\u2028", "\0", "#", "? ", "datasets", "suites: {}", "adapter: 3", "$X", "9" * 40]
 
 
@@ -367,11 +342,8 @@ def test_any_value_anywhere_is_told_or_taken(seed: int, tmp_path: Path) -> None:
 @OF_WINGS
 def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("\n".join(line[1] if len(line) > 1 else line[0] for line in LINES))
-    command = [*preloaded.command("snakemake"), "--snakefile", str(REPOSITORY / "Snakefile"), "-n"]
-    command += ["--config", "timeout_s=0"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 1
-    output = done.stdout + done.stderr
+    words = ("--snakefile", str(REPOSITORY / "Snakefile"), "-n", "--config", "timeout_s=0")
+    output = preloaded.snakemake(tmp_path, *words, status=1)
     assert "Traceback" not in output
     told_lines = re.findall(r"^  (config\.yaml, line .*)", output, re.MULTILINE)
     assert len(numbers_of(told_lines)) > 10

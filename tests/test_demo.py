@@ -89,7 +89,7 @@ def test_boxes_hold_the_main_object_tightly(index: int, monkeypatch: pytest.Monk
 
 def test_the_main_object_never_leaves_the_frame() -> None:
     height, width = canvas.SIZE
-    for index in range(0, 600, 3):
+    for index in range(0, 600, 9):
         for left, top, right, bottom in film.boxes(index):
             assert 0 < left < right < width, index
             assert 0 < top < bottom < height, index

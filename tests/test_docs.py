@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -36,6 +37,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 HINT = "bring it up to date: python docs/generate.py"
+snakemake_parser = cache(get_argument_parser)
 
 
 def anchors(page: Path) -> set[str]:
@@ -111,11 +113,12 @@ def test_a_command_or_option_in_a_line_is_one(span: str) -> None:
         assert all(list(ROOT.glob(file)) for file in files), span
 
 
+@cache
 def options() -> set[str]:
     """The options of all programs that pages name without their command."""
     others = {"--build-arg", "--slurm", *("--noise_types", "--preprocess_dir", "--include_path", "--videos_dir")}
     others |= {"--noised_text_dir", "--noised_video_dir"}  # of programs that read exports
-    parsers, known = [parser(), get_argument_parser()], others
+    parsers, known = [parser(), snakemake_parser()], others
     for group in parsers:
         for action in group._actions:
             known |= {*action.option_strings}
@@ -125,7 +128,7 @@ def options() -> set[str]:
 
 def is_planned(words: list[str]) -> None:
     """Snakemake takes the words, and its targets are those of a suite or an evaluation."""
-    targets = get_argument_parser().parse_args(words).targets
+    targets = snakemake_parser().parse_args(words).targets
     kinds = "|".join([*registry.suites(), "tta", "evaluate", "composed", "calibrate", "perturbed", "mine"])
     known = re.compile(
         rf"(\w+_)?({kinds})_\S+|report|egocvr|msrvtt_p|youcook2_p|all|check_model|manifests/\S+|work/\S+|TARGET"
@@ -286,16 +289,9 @@ def test_there_are_such_commands() -> None:
     assert ("corpus.py", "rule", "analyse") in {command[:3] for command in COMMANDS}
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_benchmark_calls_a_command_that_there_is(
-    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, *words = command
-    depth = 2 if words[0] == "rule" else 1
-    with pytest.raises(SystemExit) as end:
-        parser().parse_args([*words[:depth], "--help"])
-    assert end.value.code == 0
-    assert "usage: perturb " + " ".join(words[:depth]) in capsys.readouterr().out
+@each("command", COMMANDS)
+def test_a_benchmark_calls_a_command_that_there_is(command: tuple[str, ...]) -> None:
+    has_words([*command[1:]])
 
 
 # --- Files that pages and docstrings name are there ---

@@ -166,18 +166,8 @@ def test_scored_features_are_an_evaluations(
     sides = [str(features / name) for name in ("clips", "captions")][:: 1 if direction == "v2t" else -1]
     output = corpus.folder / f"scored {direction}"
     words = ["--direction", direction, "--relevant", str(features / f"captions/{direction}.csv"), "-o", str(output)]
-    words += [
-        "--sides",
-        "query",
-        "gallery",
-        "both",
-        "--top-k",
-        "3",
-        "--methods",
-        *METHODS,
-        "--bank",
-        f"{sides[0]}/clean.npz",
-    ]
+    words += ["--sides", "query", "gallery", "both", "--top-k", "3", "--methods", *METHODS]
+    words += ["--bank", f"{sides[0]}/clean.npz"]
     with np.load(f"{sides[1]}/clean.npz") as held:
         np.savez(corpus.folder / "few.npz", ids=held["ids"][:5], features=np.roll(held["features"][:5], 1, -1))
     assert main(["score", *sides, *words, "--gallery-bank", str(corpus.folder / "few.npz")]) == 0

@@ -18,13 +18,13 @@ WORDS = ["a", "man", "cat", "dog", "ball", "is", "playing", "with", "in", "the",
 WORDS += ["objects", "of", "this", "and", "their", "actions"]
 
 
-def word_tokenizer(folder: Path, specials: dict[str, str], extra: list[str]) -> Any:
+def word_tokenizer(folder: Path, specials: dict[str, str]) -> Any:
     """A tokenizer of whole words."""
-    names = [*dict.fromkeys([*specials.values(), *extra, "<unk>", *WORDS])]
+    names = [*dict.fromkeys([*specials.values(), "<unk>", *WORDS])]
     model = tokenizers.models.WordLevel({name: index for index, name in enumerate(names)}, unk_token="<unk>")
     tokenizer = tokenizers.Tokenizer(model)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    tokenizer.add_special_tokens([*dict.fromkeys([*specials.values(), *extra])])
+    tokenizer.add_special_tokens([*specials.values()])
     if "bos_token" in specials:
         tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
             single=f"{specials['bos_token']} $A {specials['eos_token']}",
@@ -35,10 +35,11 @@ def word_tokenizer(folder: Path, specials: dict[str, str], extra: list[str]) -> 
     return fast
 
 
+_ENDS = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}
+
+
 def clip_tokenizer(folder: Path) -> Any:
-    return word_tokenizer(
-        folder, {"pad_token": "<pad>", "bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}, []
-    )
+    return word_tokenizer(folder, {"pad_token": "<pad>", **_ENDS})
 
 
 def tower(**changed: int) -> dict[str, int]:
@@ -48,8 +49,7 @@ def tower(**changed: int) -> dict[str, int]:
 
 def ended_tokenizer(folder: Path) -> Any:
     """A tokenizer of CLIP whose end is not the id 2: for that one, CLIP reads the largest id of a text."""
-    ends = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}
-    return word_tokenizer(folder, {"pad_token": "<pad>", "unk_token": "<unk>", **ends}, [])
+    return word_tokenizer(folder, {"pad_token": "<pad>", "unk_token": "<unk>", **_ENDS})
 
 
 def _text_tower(tokenizer: Any, **changed: int) -> dict[str, int]:
@@ -225,14 +225,19 @@ _QWEN_TEMPLATE = (
 )
 
 
-def save_qwen(folder: Path) -> Path:
-    tokenizer = transformers.Qwen2Tokenizer(
-        vocab={token: number for number, token in enumerate([*_BYTES, *_QWEN_TOKENS])},
+def _byte_tokenizer(special: list[str]) -> Any:
+    """Qwen's tokenizer, of bytes and these tokens."""
+    return transformers.Qwen2Tokenizer(
+        vocab={token: number for number, token in enumerate([*_BYTES, *special])},
         merges=[],
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
-        extra_special_tokens=_QWEN_TOKENS,
+        extra_special_tokens=special,
     )
+
+
+def save_qwen(folder: Path) -> Path:
+    tokenizer = _byte_tokenizer(_QWEN_TOKENS)
     numbers = {token: tokenizer.convert_tokens_to_ids(token) for token in _QWEN_TOKENS}
     config = transformers.Qwen2_5_VLConfig(
         text_config={
@@ -329,31 +334,12 @@ def pictures(count: int, height: int = 60, width: int = 80, seed: int = 0) -> li
     return list(np.random.default_rng(seed).integers(0, 256, (count, height, width, 3), dtype=np.uint8))
 
 
-# --- a causal language model ------------------------------------------------------------------------------------------
-
-_BYTES = [chr(b) for b in (*range(33, 127), *range(161, 173), *range(174, 256))] + [chr(256 + n) for n in range(68)]
-
-
 def language_model(folder: Path) -> Path:
     """A random model of two layers, and a tokenizer of bytes, in a folder."""
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-    tokenizer = transformers.Qwen2Tokenizer(
-        vocab={token: number for number, token in enumerate([*_BYTES, *special])},
-        merges=[],
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        extra_special_tokens=special,
-    )
-    config = transformers.Qwen2Config(
-        vocab_size=len(_BYTES) + len(special),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        initializer_range=0.4,
-        eos_token_id=tokenizer.eos_token_id,
-    )
+    tokenizer = _byte_tokenizer(special)
+    sizes = tower(vocab_size=len(_BYTES) + len(special), num_key_value_heads=1)
+    config = transformers.Qwen2Config(**sizes, initializer_range=0.4, eos_token_id=tokenizer.eos_token_id)
     torch.manual_seed(5)
     model = transformers.Qwen2ForCausalLM(config)
     model.generation_config = transformers.GenerationConfig(do_sample=True, temperature=2.0, repetition_penalty=20.0)
