@@ -84,9 +84,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_file_is_quarantined_for_a_short_reason_and_the_next_one_is_not(
-    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_file_alone_is_quarantined(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     make_broken, reason = BROKEN[name]
     path, whole = tmp_path / name, clips.make(tmp_path / "whole-one.mp4", frames=2)
     make_broken(path)

@@ -225,9 +225,7 @@ def configured(parameters: dict[str, dict[str, dict[int, dict[str, Any]]]], capt
 
 @each("captions", [False, True])
 @each("value", [-1, math.nan, math.inf, 2**64, "x", None])
-def test_each_is_refused_by_its_key_when_the_configuration_is_read(
-    value: Any, captions: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_is_refused_by_its_key_of_the_file(value: Any, captions: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(problems, "MOST_PROBLEMS", 1000)
     tables: dict[str, Any] = {}
     wanted = {}

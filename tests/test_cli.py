@@ -146,9 +146,7 @@ def test_list_prints_methods_with_their_papers_names(capsys: pytest.CaptureFixtu
 
 
 @needs.wings("evaluation")
-def test_list_finds_a_protocol_by_its_name_and_wraps_at_the_terminal_alone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_finds_a_protocol_and_wraps(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "hat_vtr_table_1") == 0
     shown = yaml.safe_load(capsys.readouterr().out.partition("\n")[2])
     assert shown["needs"].keys() == {"pretrained", "checkpoint"}

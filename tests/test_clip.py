@@ -69,7 +69,7 @@ CLIPS = [
 TEXTS = ["the dog", "cat", "", "the cat and the dog " * 30, "a man with a dog", "ünïcödé 犬"]
 
 
-def test_vectors_are_float32_of_length_1_and_do_not_depend_on_the_others_to_the_bit(
+def test_vectors_are_float32_of_length_1_and_do_not_depend_on_others_to_the_bit(
     model: clip_model.ClipModel,
 ) -> None:
     vectors = model.embed_videos(CLIPS)

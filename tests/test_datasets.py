@@ -37,9 +37,7 @@ def folder_dataset(folder: Path, rows: list[dict[str, Any]], **keys: Any) -> Dat
     return dataset(folder, "folder", json.dumps(rows), "captions.json", **keys)
 
 
-def test_didemo_joins_descriptions_in_order_and_has_1004_videos_when_each_stem_has_one_file(
-    reference: Path, tmp_path: Path
-) -> None:
+def test_didemo_joins_descriptions_in_order_and_has_1004_videos_of_one_file(reference: Path, tmp_path: Path) -> None:
     path = reference / "data/didemo/test_data.json"
     entries = json.loads(path.read_text())
     assert len(entries) == 4021

@@ -103,9 +103,7 @@ def test_an_interrupted_ffmpeg_is_no_fault_of_the_clip(tmp_path: Path) -> None:
         encoded(tmp_path / "a.mp4", interrupted())
 
 
-def test_an_ffmpeg_that_cannot_be_started_is_no_fault_of_the_clip(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_ffmpeg_that_does_not_start_is_no_fault_of_a_clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unreadable = tmp_path / "no-program"
     unreadable.write_text("no program")
     unreadable.chmod(0o644)
@@ -132,7 +130,7 @@ def test_no_other_ffmpeg_is_taken_unasked(tmp_path: Path, monkeypatch: pytest.Mo
     ("script", "words"),
     [("exit 0", "has no encoder libx264"), ("echo broken; exit 3", "does not run, exit status 3: broken")],
 )
-def test_what_a_recipe_needs_of_ffmpeg_is_looked_for_before_any_clip(
+def test_ffmpeg_is_checked_before_any_clip(
     script: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program.check_ffmpeg("libx264")
@@ -146,9 +144,7 @@ def test_what_a_recipe_needs_of_ffmpeg_is_looked_for_before_any_clip(
     assert not list((tmp_path / "corpus").rglob("*"))
 
 
-def test_a_file_that_asks_for_too_much_memory_is_at_fault_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_asks_for_much_memory_is_at_fault_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make(tmp_path / "clip.mp4")
 
     def refused(*arguments: Any, **options: Any) -> None:

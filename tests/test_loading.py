@@ -47,9 +47,7 @@ def fingerprints(manifest: Path) -> list[int]:
     return [int(open_clip(row).sum()) for row in read_manifest(manifest).itertuples()]
 
 
-def test_rows_open_from_any_folder_and_after_the_tree_was_moved(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_open_anywhere_and_after_a_move(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Path("manifests/data/mlvp/videos.parquet")
     expected = fingerprints(tree / place)
     monkeypatch.chdir(tmp_path)

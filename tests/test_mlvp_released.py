@@ -82,9 +82,7 @@ def test_the_whole_donor_follows_the_head(num_frames: int, donor: int, share: fl
 
 
 @given(st.integers(12, 600), st.integers(1, 600), st.sampled_from(SHARES))
-def test_12_samples_of_a_full_length_clip_are_close_to_what_a_model_reads(
-    num_frames: int, donor: int, share: float
-) -> None:
+def test_12_samples_of_a_whole_clip_are_close_to_what_a_model_reads(num_frames: int, donor: int, share: float) -> None:
     full = temporal.insertion_released(None, (donor, 1.0), num_frames, share=share, donors=9)
     read = temporal.insertion_sampled(None, (donor, 1.0), num_frames, share=share, donors=9)
     sampled = full[uniform_indices(12, num_frames)]

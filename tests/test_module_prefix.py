@@ -175,9 +175,7 @@ def test_what_puts_paths_elsewhere_is_refused(modified: Callable[[str], str], re
         workplace.of_module(modified)
 
 
-def test_a_file_in_the_way_is_named_and_links_and_folders_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_the_way_is_named_and_links_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("results").touch()
     with pytest.raises(ConfigError, match="results: File exists"):
@@ -193,9 +191,7 @@ def test_a_file_in_the_way_is_named_and_links_and_folders_are_kept(
     assert not Path("a/b/.snakemake").is_symlink()
 
 
-def test_relative_paths_of_a_configuration_hold_from_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths_of_a_configuration_hold_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model").mkdir()
     settings = SETTINGS["clips"] | {"evaluation": {"pretrained": "model", "checkpoint": "best.pth"}}

@@ -277,9 +277,7 @@ def test_clean_queries_need_no_parts_and_mixed_ones_the_mixed_manifests() -> Non
 @needs.wings("demo")
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])
 @pytest.mark.parametrize("side", ["query", "gallery", "both"])
-def test_what_is_perturbed_are_the_parts_of_its_corpus_and_the_rest_is_encoded(
-    side: evaluation.Side, direction: evaluation.DirectionName
-) -> None:
+def test_what_is_perturbed_is_read_from_its_parts(side: evaluation.Side, direction: evaluation.DirectionName) -> None:
     settings = configured(
         suites={"msrvtt_p": {"severities": [2, 3]}},
         evaluation={"severities": [2], "suites": ["msrvtt_p"], "sides": [side]},
@@ -432,9 +430,7 @@ def test_a_report_shows_the_results_that_there_are_and_those_that_are_made(
     assert evaluation_paths.report_pictures(evaluated(), wanted) == expected
 
 
-def test_a_report_takes_the_ranks_that_there_are_and_those_that_are_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_takes_ranks_that_are_there_or_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results of an older run without ranks are shown without them: they are not evaluated again."""
     monkeypatch.chdir(tmp_path)
     whole, old, planned = (evaluation_paths.Reported(name, "adaptation", KEY) for name in ("whole", "old", "planned"))
@@ -569,9 +565,7 @@ def test_a_target_of_videos_and_captions_has_both(project: Config) -> None:
         ({"captions": config.Captions(perturbations=("keyboard", "no_verbs"))}, 6),
     ],
 )
-def test_a_target_of_both_counts_what_is_combined_and_refuses_nothing(
-    changes: dict[str, Any], count: int, project: Config
-) -> None:
+def test_a_target_of_both_counts_what_is_combined(changes: dict[str, Any], count: int, project: Config) -> None:
     named = config.Captions(perturbations=("append_irr", "no_verbs", "shuffle_order"))  # these need no package
     common = {"perturbations": "all", "severities": (1, 3), "captions": named}
     settings = changed(project, "msrvtt_p", **{**common, **changes})

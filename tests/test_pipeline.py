@@ -60,7 +60,7 @@ def scene(frames: int, height: int, width: int, seed: int = 0) -> np.ndarray:
     return np.stack([large[:height, i % 8 : i % 8 + width] for i in range(frames)])
 
 
-@pytest.fixture(scope="module", params=[(11, 48, 64), (7, 37, 53), (1, 16, 16)], ids=["even", "odd", "one-frame"])
+@pytest.fixture(scope="module", params=[(11, 37, 53), (1, 16, 16)], ids=["odd", "one-frame"])
 def clip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
     frames = scene(*request.param)
     return clips.write_scene(tmp_path_factory.mktemp("clip") / "clip.mp4", frames), frames
@@ -183,7 +183,7 @@ def row_of(
 @pytest.mark.parametrize("key", KEYS)
 def test_all_tiers_hold_the_same_frames(key: str, clip: tuple[Path, np.ndarray], tmp_path: Path) -> None:
     path, clean = clip
-    severity = 1 if len(clean) == 7 else 5
+    severity = 5 if len(clean) == 1 else 3
     rows = {
         str(tier): made_row(key, severity, tier, path, tmp_path / str(index))
         for index, tier in enumerate([LOSSLESS, RECIPE, FRAMES])
@@ -275,7 +275,7 @@ def test_twelve_stored_frames_are_those_that_the_papers_models_read(key: str, nu
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_the_high_profile_keeps_40_db_and_the_row_is_the_same_every_time_and_differs_by_key(
+def test_the_high_profile_keeps_40_db_and_its_row_is_the_same_again_and_differs_by_key(
     key: str, tmp_path: Path
 ) -> None:
     path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 48, 64))
@@ -375,12 +375,13 @@ def test_mpeg_keeps_the_frames_of_any_rate(name: str, rate: Fraction, tmp_path: 
 def test_clips_open_alike_in_threads(tmp_path: Path) -> None:
     """Nothing that kernels share is written to: evaluation opens many clips at once."""
     path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 48, 64))
-    rows = [made_row(key, 3, RECIPE, path, tmp_path / key) for key in KEYS]
+    keys = [*{entry.kernel: entry.key for entry in ENTRIES}.values()]
+    rows = [made_row(key, 3, RECIPE, path, tmp_path / key) for key in keys]
     alone = [perturbations.open_clip(row) for row in rows]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(perturbations.open_clip, rows * 2))
     for index, frames in enumerate(together):
-        assert np.array_equal(frames, alone[index % len(rows)]), KEYS[index % len(rows)]
+        assert np.array_equal(frames, alone[index % len(rows)]), keys[index % len(rows)]
 
 
 def test_open_clip_picks_positions(tmp_path: Path) -> None:
@@ -460,9 +461,6 @@ def test_a_rate_that_is_none_is_refused(fps: float) -> None:
 def test_an_array_of_slides_goes_through_an_encoder() -> None:
     frames = np.repeat(clips.noise(1), 4, axis=0)
     assert perturb(frames, "mlvp/h264_compression", 1, seed=0, item_id="a", fps=1 / 3600).shape == frames.shape
-
-
-# --- A clip is planned once: nothing that is random is drawn twice while it is made, checked and measured ---
 
 
 LENGTH = 11

@@ -60,9 +60,7 @@ def test_cells_name_what_the_package_names() -> None:
         ("youcook2", "youcook2/validation_youcook.csv", None),
     ],
 )
-def test_the_real_lists_have_the_hashes_of_the_published_splits(
-    reference: Path, adapter: str, annotations: str, ids: str | None
-) -> None:
+def test_real_lists_have_the_published_hashes(reference: Path, adapter: str, annotations: str, ids: str | None) -> None:
     data = reference / "data"
     paths = {"annotations": data / annotations, "ids": data / ids if ids else None, "videos": data}
     items = reading.read("any name", Dataset(adapter=adapter, **paths)).items

@@ -56,9 +56,7 @@ def rows_of(root: Path, entry: registry.Perturbation) -> list[VideoRow]:
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_clips_that_nobody_stored_are_made_when_they_are_read_and_exported(
-    tree: Path, tmp_path: Path, suite: str
-) -> None:
+def test_clips_that_nobody_stored_are_made_when_read_and_exported(tree: Path, tmp_path: Path, suite: str) -> None:
     entries = registry.perturbations(suite, "video")
     rows = [row for entry in entries for row in rows_of(tree, entry)]
     assert {(row.status, row.storage, row.path, row.stored_frames) for row in rows} == {("complete", "recipe", None, 0)}
@@ -82,9 +80,7 @@ def test_clips_that_nobody_stored_are_made_when_they_are_read_and_exported(
 @pytest.mark.parametrize(
     ("key", "ticks"), [("mlvp/h264_compression", [0, 1, 2, 5, 6, 9]), ("msrvtt_p/mpeg2", [0, 1, 2, 3, 4, 5])]
 )
-def test_exported_streams_of_codecs_show_frames_when_the_clean_clip_does(
-    key: str, ticks: list[int], tmp_path: Path
-) -> None:
+def test_exported_streams_of_codecs_show_frames_in_time(key: str, ticks: list[int], tmp_path: Path) -> None:
     """An encoder counts frames with a clock of its own. (MPEG-4 has a constant rate, also of uneven frames.)"""
     path = clips.written(tmp_path / "clean.mp4", clips.noise(len(ticks)), ticks)
     row = clips.made_row(key, recipe.Unstored(), clips.source_row(path), tmp_path)

@@ -128,9 +128,7 @@ def test_a_page_that_was_edited_with_its_line_is_found_by_the_root_alone(tree: P
         assert f"{now[roots.ALL]} of all" in finding.problem
 
 
-def test_a_disk_of_the_user_s_and_a_file_of_snakemake_s_are_no_strangers(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_s_disk_and_a_file_of_snakemake_s_are_no_strangers(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("manifests/d/mlvp").rename(tree.parent / "disk")
     Path("manifests/d/mlvp").symlink_to(tree.parent / "disk")
     Path("manifests/report.tables").mkdir()

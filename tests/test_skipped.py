@@ -178,9 +178,7 @@ ARABIC, CHINESE, ENGLISH = "رجل يعزف على الجيتار", "男人在�
         ("мужчина режет лук", False),
     ],
 )
-def test_a_caption_in_another_language_is_left_alone_by_what_is_made_for_english(
-    caption: str, is_english: bool
-) -> None:
+def test_a_caption_in_another_language_is_left_alone_by_what_is_for_english(caption: str, is_english: bool) -> None:
     assert scripts.is_written_for("English", caption) == is_english
     assert scripts.is_written_for("words between spaces", caption)
     (result,) = perturb_captions(
