@@ -21,6 +21,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,10 @@ storage: {tier: video, profile: high}
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault, its class, and whether only making things again can show it."""
+    """A fault, its class, and whether only making things again can show it; `inject` is false where nothing changes."""
 
     kind: str
-    inject: Callable[[Path, np.random.Generator], bool]
+    inject: Callable[[Path, np.random.Generator], bool | None]
     deep: bool = False
 
 
@@ -86,6 +87,8 @@ def findings(root: Path, *, fast: bool) -> list[str]:
 
 
 Files = dict[str, bytes]
+_Change = Callable[[pa.Table, int, np.random.Generator], pa.Table | None]
+_HOW = {False: "hashes kept", True: "hashes anew"}
 
 
 def contents(root: Path) -> Files:
@@ -121,7 +124,7 @@ def manifests(root: Path) -> list[Path]:
     return [path for path in sorted((root / "manifests").rglob("*.parquet")) if len(pq.read_table(path))]
 
 
-def edited(table: pa.Table, column: Column, row: int, generator: np.random.Generator) -> pa.Table | None:
+def edited(column: Column, table: pa.Table, row: int, generator: np.random.Generator) -> pa.Table | None:
     """A table with one cell changed to another value of its type; None where it cannot be."""
     values = table[column.name].to_pylist()
     value = values[row]
@@ -138,7 +141,12 @@ def edited(table: pa.Table, column: Column, row: int, generator: np.random.Gener
     else:
         other = "x" if not value else value[:-1] + ("y" if value[-1] != "y" else "z")
     values[row] = other
-    place = table.column_names.index(column.name)
+    return replaced(table, column.name, values)
+
+
+def replaced(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
+    """A table with other values in a column."""
+    place = table.column_names.index(name)
     return table.set_column(place, table.schema.field(place), pa.array(values, table.schema.field(place).type))
 
 
@@ -159,24 +167,10 @@ def cell_faults(root: Path) -> Iterator[Fault]:
     for path in manifests(root):
         kind = files.kind_of(path)
         for column in columns_of(kind.row):
-            for hashed in (False, True):
-                if hashed and column.name in _FREE.get(kind.name, ()):
-                    continue
-                how = "hashes anew" if hashed else "hashes kept"
-                name = f"cell of {kind.name}, {how}"
-                yield Fault(name, _cell(path.relative_to(root), column, hashed), deep=hashed)
-
-
-def _cell(path: Path, column: Column, hashed: bool) -> Callable[[Path, np.random.Generator], bool]:
-    def inject(root: Path, generator: np.random.Generator) -> bool:
-        table = pq.read_table(root / path)
-        changed = edited(table, column, int(generator.integers(len(table))), generator)
-        if changed is None or changed.equals(table):
-            return False
-        write(root / path, changed, hashed=hashed)
-        return True
-
-    return inject
+            for hashed, how in _HOW.items():
+                if not (hashed and column.name in _FREE.get(kind.name, ())):
+                    change = partial(edited, column)
+                    yield Fault(f"cell of {kind.name}, {how}", _rows(path.relative_to(root), change, hashed), hashed)
 
 
 _METADATA = ("comparability", "config_digest", "tools", "cpu_features", "package_version", "dataset", "set", "unknown")
@@ -188,8 +182,7 @@ def metadata_faults(root: Path) -> Iterator[Fault]:
         for name in _METADATA:
             if name != "unknown" and name not in files.read_metadata(path):
                 continue
-            for hashed in (False, True):
-                how = "hashes anew" if hashed else "hashes kept"
+            for hashed, how in _HOW.items():
                 yield Fault(f"metadata, {how}", _metadata(path.relative_to(root), name, hashed))
 
 
@@ -199,8 +192,7 @@ def _metadata(path: Path, name: str, hashed: bool) -> Callable[[Path, np.random.
         about[name] = {**about[name], "skipped": [], "listed": 9} if isinstance(about.get(name), dict) else "forged"
         if hashed and "metadata_sha256" in about:
             about["metadata_sha256"] = files.metadata_sha256(about)
-        table = pq.read_table(root / path)
-        files._encode([table], about, root / path)
+        files._encode([pq.read_table(root / path)], about, root / path)
         return True
 
     return inject
@@ -209,19 +201,19 @@ def _metadata(path: Path, name: str, hashed: bool) -> Callable[[Path, np.random.
 def row_faults(root: Path) -> Iterator[Fault]:
     """Rows lost, doubled, emptied, swapped, relabelled."""
 
-    def lost(table: pa.Table, row: int) -> pa.Table:
+    def lost(table: pa.Table, row: int, _: np.random.Generator) -> pa.Table:
         return pa.concat_tables([table.slice(0, row), table.slice(row + 1)])
 
-    def doubled(table: pa.Table, row: int) -> pa.Table:
+    def doubled(table: pa.Table, row: int, _: np.random.Generator) -> pa.Table:
         return pa.concat_tables([table, table.slice(row, 1)])
 
-    def emptied(table: pa.Table, row: int) -> pa.Table:
+    def emptied(table: pa.Table, row: int, _: np.random.Generator) -> pa.Table:
         return table.slice(0, 0)
 
-    def halved(table: pa.Table, row: int) -> pa.Table:
+    def halved(table: pa.Table, row: int, _: np.random.Generator) -> pa.Table:
         return table.slice(0, len(table) // 2)
 
-    def swapped(table: pa.Table, row: int) -> pa.Table:
+    def swapped(table: pa.Table, row: int, _: np.random.Generator) -> pa.Table:
         """Two rows exchange all but their keys."""
         name = "text" if "text" in table.column_names else "path" if "path" in table.column_names else None
         if name is None or len(table) < 2:
@@ -229,23 +221,21 @@ def row_faults(root: Path) -> Iterator[Fault]:
         values = table[name].to_pylist()
         other = (row + 1) % len(values)
         values[row], values[other] = values[other], values[row]
-        place = table.column_names.index(name)
-        return table.set_column(place, table.schema.field(place), pa.array(values, table.schema.field(place).type))
+        return replaced(table, name, values)
 
     for path in manifests(root):
         for change in (lost, doubled, emptied, halved, swapped):
-            for hashed in (False, True):
+            for hashed, how in _HOW.items():
                 if hashed and path.stem == "captions" and change is swapped and path.parent.name == "tiny":
                     continue  # which text is whose is told by nothing else, but where captions are perturbed
-                how = "hashes anew" if hashed else "hashes kept"
                 yield Fault(f"row {change.__name__}, {how}", _rows(path.relative_to(root), change, hashed), deep=hashed)
 
 
-def _rows(path: Path, change: Callable[[pa.Table, int], pa.Table], hashed: bool) -> Callable[..., bool]:
+def _rows(path: Path, change: _Change, hashed: bool) -> Callable[[Path, np.random.Generator], bool]:
     def inject(root: Path, generator: np.random.Generator) -> bool:
         table = pq.read_table(root / path)
-        changed = change(table, int(generator.integers(len(table))))
-        if changed.equals(table):
+        changed = change(table, int(generator.integers(len(table))), generator)
+        if changed is None or changed.equals(table):
             return False
         write(root / path, changed, hashed=hashed)
         return True
@@ -296,49 +286,41 @@ def file_faults(root: Path) -> Iterator[Fault]:
         yield Fault("source cut short", lambda at, generator, place=place: _cut(at / place))
 
 
-def _delete(path: Path) -> bool:
+def _delete(path: Path) -> None:
     shutil.rmtree(path) if path.is_dir() else path.unlink()
-    return True
 
 
-def _plant(path: Path) -> bool:
+def _plant(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"a stranger's")
-    return True
 
 
-def _cut(path: Path) -> bool:
+def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    return True
 
 
-def _flip(path: Path, generator: np.random.Generator) -> bool:
+def _flip(path: Path, generator: np.random.Generator) -> None:
     data = bytearray(path.read_bytes())
     data[int(generator.integers(len(data)))] ^= 1 << int(generator.integers(8))
     path.write_bytes(data)
-    return True
 
 
-def _overwrite(path: Path) -> bool:
+def _overwrite(path: Path) -> None:
     path.write_text("not a manifest")
-    return True
 
 
-def _copy(source: Path, target: Path) -> bool:
+def _copy(source: Path, target: Path) -> None:
     shutil.copy(source, target)
-    return True
 
 
-def _folder(path: Path) -> bool:
+def _folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
-    return True
 
 
-def _link(path: Path, target: Path) -> bool:
+def _link(path: Path, target: Path) -> None:
     path.unlink()
     path.symlink_to(target)
-    return True
 
 
 def forge(root: Path) -> None:
@@ -388,7 +370,7 @@ def main() -> None:
             shutil.copytree(
                 sound, tree, symlinks=True, ignore=shutil.ignore_patterns(".snakemake", "logs", "benchmarks")
             )
-            if not fault.inject(tree, generator):
+            if fault.inject(tree, generator) is False:
                 continue
             done += 1
             if options.forged:

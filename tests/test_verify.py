@@ -110,7 +110,7 @@ def test_a_fault_of_each_class_is_found_and_mended_or_left_alone(sound: Path, tm
                 shutil.rmtree(copy, ignore_errors=True)
                 shutil.copytree(sound, copy)
             outcome = ""
-            if members[place].inject(copy, generator):
+            if members[place].inject(copy, generator) is not False:
                 break
         is_found, outcome = faults.repair(copy, original, fast=True)
         outcomes[kind] = outcome if is_found else f"missed; {outcome}"
