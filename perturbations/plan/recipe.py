@@ -95,38 +95,46 @@ else:
     AnyGuide = guides.any_recipe()
 
 
-class VideoRecipe(Record):
-    """What determines a perturbed video, except the clip itself.
+class _PerturbationRecipe(Record):
+    """What videos and captions have alike.
 
     Attributes:
         suite, perturbation, version: the declaration; only the registry knows its kernel.
         severity, variant: as requested; the variant is one of the suite's.
-        calibrated: whether calibration solved the parameters.
         params: the kernel's parameters.
-        draw: one realization per "clip" or per "frame"; "none" where nothing is random.
         seed: of all generators.
-        storage: what is stored.
-        whole_videos: whether clips are cut from perturbed videos.
-        guide: the recipe of the guide, which the kernel receives; None where it needs none.
     """
 
     suite: str
     perturbation: str
     severity: int
     variant: str
-    calibrated: Literal[True] | None = None
     params: dict[str, _Parameter]
-    draw: Literal["clip", "frame", "none"]
     version: int
     seed: _RecipeSeed
-    storage: Annotated[Storage, Field(discriminator="tier")]
-    whole_videos: bool | None = None
-    guide: AnyGuide | None = None
 
     @property
     def key(self) -> str:
         """`suite/perturbation`."""
         return f"{self.suite}/{self.perturbation}"
+
+
+class VideoRecipe(_PerturbationRecipe):
+    """What determines a perturbed video, except the clip itself.
+
+    Attributes:
+        calibrated: whether calibration solved the parameters.
+        draw: one realization per "clip" or per "frame"; "none" where nothing is random.
+        storage: what is stored.
+        whole_videos: whether clips are cut from perturbed videos.
+        guide: the recipe of the guide, which the kernel receives; None where it needs none.
+    """
+
+    calibrated: Literal[True] | None = None
+    draw: Literal["clip", "frame", "none"]
+    storage: Annotated[Storage, Field(discriminator="tier")]
+    whole_videos: bool | None = None
+    guide: AnyGuide | None = None
 
     @cached_property
     def entry(self) -> registry.Perturbation:
@@ -149,25 +157,13 @@ class VideoRecipe(Record):
         return self.guide is None or self.guide.antialiases()
 
 
-class TextRecipe(Record):
+class TextRecipe(_PerturbationRecipe):
     """What determines a perturbed caption, except the caption itself; `players` names the model of each role."""
 
-    suite: str
-    perturbation: str
-    severity: int
-    variant: str
-    params: dict[str, _Parameter]
-    version: int
     gated: bool
     backend: Literal["offline", "pretrained"]
     language: str
     players: dict[str, str]
-    seed: _RecipeSeed
-
-    @property
-    def key(self) -> str:
-        """`suite/perturbation`."""
-        return f"{self.suite}/{self.perturbation}"
 
 
 # --- from text -------------------------------------------------------------------------------------------------------
