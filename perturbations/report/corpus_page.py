@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from perturbations.base import shown, storage, tars, templates
 from perturbations.base.errors import ManifestError
@@ -34,7 +35,7 @@ def write(path: Path, output: Path) -> None:
     quarantine = path.with_name(layout.name(QUARANTINE.name))
     failed = files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else []
     at_hand: Counter[str] = Counter()
-    videos = Tally(_MEASURES)
+    videos = Tally({name: measure.value for name, measure in _MEASURES.items()})
     for row in videos.over(rows):
         at_hand[row.item_id] += row.status == COMPLETE and storage.at_hand(root / row.source_path)
     names = _in_order(videos)
@@ -55,7 +56,7 @@ def write(path: Path, output: Path) -> None:
         sample=_sample(strips, videos),
         facts=_facts(path, videos, about),
         perturbed=[_line(name, videos.of(name)) for name in names],
-        tables=[table for table in _tables(videos, names) if table["rows"]],
+        tables=[table for value in _MEASURES if (table := _table(videos, names, value))["rows"]],
         reasons=reasons[:_MOST_REASONS],
         number_of_reasons=len(reasons),
         links=_links(path, quarantine, output, about),
@@ -146,59 +147,49 @@ def _line(name: str, scenarios: Mapping[int, ScenarioTally]) -> dict[str, object
 # --- what was measured ------------------------------------------------------------------------------------------------
 
 
+class _Measure(NamedTuple):
+    """A number of clips, and its table; `share`, from 0 to 1, is how strongly a clip is perturbed."""
+
+    title: str
+    note: str
+    value: Value
+    text: Callable[[float], str]
+    share: Callable[[float], float] | None = None
+
+
 def _length(row: ClipRow) -> float | None:
     return 100 * row.frame_count / row.source_frame_count if row.source_frame_count else None
 
 
-_MEASURES: dict[str, Value] = {
-    "psnr": lambda row: row.psnr_db,
-    "ssim": lambda row: row.ssim,
-    "length": _length,
-    "kB": lambda row: None if row.bytes is None else row.bytes / 1000,
+_MEASURES = {
+    "psnr": _Measure(
+        "PSNR against the clean clip, dB",
+        "Higher is closer to the clean clip. Means over the clips that changed. ∞: no clip did; -: frames of "
+        "another size, which cannot be compared.",
+        lambda row: row.psnr_db,
+        lambda value: "∞" if value == math.inf else f"{value:.1f}",
+        lambda value: (40 - value) / 32,
+    ),
+    "ssim": _Measure(
+        "SSIM against the clean clip",
+        "Higher is closer to the clean clip; 1 is the same. Means over clips.",
+        lambda row: row.ssim,
+        lambda value: f"{value:.3f}",
+        lambda value: 1 - value,
+    ),
+    "kB": _Measure(
+        "Size of the stored file, kB",
+        "Means over clips.",
+        lambda row: None if row.bytes is None else row.bytes / 1000,
+        lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.1f}",
+    ),
+    "length": _Measure(
+        "Length, % of the clean clip",
+        "Frames, in percent of the source's; means over clips.",
+        _length,
+        lambda value: f"{value:.0f}",
+    ),
 }
-
-
-def _tables(videos: Tally, names: Sequence[str]) -> list[dict[str, object]]:
-    return [
-        _measured(
-            "PSNR against the clean clip, dB",
-            "Higher is closer to the clean clip. Means over the clips that changed. ∞: no clip did; -: frames of "
-            "another size, which cannot be compared.",
-            videos,
-            names,
-            "psnr",
-            lambda value: "∞" if value == math.inf else f"{value:.1f}",
-            lambda value: (40 - value) / 32,
-            mean=mean_psnr,
-        ),
-        _measured(
-            "SSIM against the clean clip",
-            "Higher is closer to the clean clip; 1 is the same. Means over clips.",
-            videos,
-            names,
-            "ssim",
-            lambda value: f"{value:.3f}",
-            lambda value: 1 - value,
-        ),
-        _measured(
-            "Size of the stored file, kB",
-            "Means over clips.",
-            videos,
-            names,
-            "kB",
-            lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.1f}",
-            None,
-        ),
-        _measured(
-            "Length, % of the clean clip",
-            "Frames, in percent of the source's; means over clips.",
-            videos,
-            [name for name in names if _has_other_length(videos.of(name))],
-            "length",
-            lambda value: f"{value:.0f}",
-            None,
-        ),
-    ]
 
 
 def _has_other_length(scenarios: Mapping[int, ScenarioTally]) -> bool:
@@ -206,43 +197,30 @@ def _has_other_length(scenarios: Mapping[int, ScenarioTally]) -> bool:
     return any(length != 100 for scenario in scenarios.values() for length in scenario.values["length"])
 
 
-def _measured(
-    title: str,
-    note: str,
-    videos: Tally,
-    names: Sequence[str],
-    value: str,
-    text: Callable[[float], str],
-    share: Callable[[float], float] | None,
-    *,
-    mean: Callable[[Sequence[float | None]], float | None] | None = None,
-) -> dict[str, object]:
-    """A table of one number by perturbation and severity; it has no rows where nothing was measured.
-
-    `share`, from 0 to 1, is how strongly the clip is perturbed.
-    """
-    severities = tuple(_severities(videos))
+def _table(videos: Tally, names: Sequence[str], value: str) -> dict[str, object]:
+    """A table of one of `_MEASURES` by perturbation and severity; it has no rows where nothing was measured."""
+    measure, severities = _MEASURES[value], _severities(videos)
+    mean = mean_psnr if value == "psnr" else _mean
     lines = []
     for name in names:
         scenarios = videos.of(name)
-        cells = [scenarios[severity].values[value] if severity in scenarios else () for severity in severities]
-        lines.append((name, [(mean or _mean)(values) for values in cells]))
+        if value != "length" or _has_other_length(scenarios):
+            cells = [scenarios[severity].values[value] if severity in scenarios else () for severity in severities]
+            lines.append((name, [mean(values) for values in cells]))
     if all(number is None for _, means in lines for number in means):
         lines = []
     return {
-        "title": title,
-        "note": note,
+        "title": measure.title,
+        "note": measure.note,
         "severities": severities,
-        "rows": [(name, [_cell(number, text, share) for number in means]) for name, means in lines],
+        "rows": [(name, [_cell(number, measure) for number in means]) for name, means in lines],
     }
 
 
-def _cell(
-    number: float | None, text: Callable[[float], str], share: Callable[[float], float] | None
-) -> tuple[str, float | None]:
+def _cell(number: float | None, measure: _Measure) -> tuple[str, float | None]:
     if number is None:
         return "-", None
-    return text(number), None if share is None else min(1.0, max(0.0, share(number)))
+    return measure.text(number), None if measure.share is None else min(1.0, max(0.0, measure.share(number)))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
