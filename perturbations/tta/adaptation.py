@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -79,10 +79,36 @@ def adapt(
         raise ConfigError(f"{declared.name} adapts weights, and this encoder is frozen; methods for it: {others}")
     if declared.needs_one_vector and model.pooling is not None:
         raise ConfigError(f"{declared.name} needs one vector per video, and X-Pool pools frames for each text")
-    task_of = partial(Task, model, steps=steps, values=values, seed=seed, counts=counts or Counts())
-    task_of = partial(task_of, precision=precision_of(precision, model.device), timings=timings or Timings())
-    task_of = partial(task_of, unadapted=unadapted or Unadapted())
-    return _run(task_of, declared, model, batches, gallery, direction, bank, gallery_bank)
+    run_precision = precision_of(precision, model.device)
+
+    def run() -> Generator[Tensor, None, None]:
+        # The bank's items are queries: a gallery of the other direction.
+        other: Direction = "t2v" if direction == "v2t" else "v2t"
+        encoded = _encoded(model, gallery, direction)
+        task = Task(
+            model,
+            encoded,
+            steps=steps,
+            values=values,
+            seed=seed,
+            precision=run_precision,
+            bank=None if bank is None else _encoded(model, bank, other),
+            gallery_bank=encoded if gallery_bank is None else _encoded(model, gallery_bank, direction),
+            counts=counts or Counts(),
+            timings=timings or Timings(),
+            unadapted=unadapted or Unadapted(),
+        )
+        task.timings.start(model.device)
+        stream = declared.run(task, batches)
+        while True:
+            # Tensors that are created in a caller's inference mode cannot have gradients.
+            with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
+                similarities = next(stream, None)
+            if similarities is None:
+                return
+            yield similarities
+
+    return run()
 
 
 def _check(direction: Direction, steps: int) -> None:
@@ -109,35 +135,6 @@ def _check_inputs(
         raise ConfigError(f"{method.name} takes no bank")
 
 
-def _run(
-    task_of: Callable[..., Task],
-    method: registry.Method,
-    model: DualEncoder,
-    batches: Iterable[Batch],
-    gallery: Gallery | Batch | Iterator[Batch],
-    direction: Direction,
-    bank: Gallery | Batch | Iterator[Batch] | None,
-    gallery_bank: Gallery | Batch | Iterator[Batch] | None,
-) -> Generator[Tensor, None, None]:
-    encoded = _encoded(model, gallery, direction)
-    # The bank's items are queries: a gallery of the other direction.
-    other: Direction = "t2v" if direction == "v2t" else "v2t"
-    task = task_of(
-        encoded,
-        bank=None if bank is None else _encoded(model, bank, other),
-        gallery_bank=None if gallery_bank is None else _encoded(model, gallery_bank, direction),
-    )
-    task.timings.start(model.device)
-    stream = method.run(task, batches)
-    while True:
-        # Tensors that are created in a caller's inference mode cannot have gradients.
-        with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
-            similarities = next(stream, None)
-        if similarities is None:
-            return
-        yield similarities
-
-
 def _encoded(model: DualEncoder, items: Gallery | Batch | Iterator[Batch], direction: Direction) -> Gallery:
     if not isinstance(items, Gallery):
         return encode_gallery(model, items, direction)
@@ -146,3 +143,25 @@ def _encoded(model: DualEncoder, items: Gallery | Batch | Iterator[Batch], direc
         if features is items.features and not features.is_inference():
             return items  # with what it knows of its equal rows
         return Gallery(items.direction, features.clone() if features.is_inference() else features)
+
+
+class Stream:
+    """One run of `adapt` over the queries of several scenarios, one after the other: the continual setting.
+
+    Weights, the optimizer's moments, and the memories of the method stay as they are in between.
+    """
+
+    def __init__(self, run: Callable[[Iterator[Batch]], Iterator[Tensor]]) -> None:
+        """Start `run`, which yields one tensor per batch before it takes the next, as every method that learns does."""
+        self._given: deque[Batch] = deque()
+        self._results = run(self._coming())
+
+    def _coming(self) -> Iterator[Batch]:
+        while self._given:
+            yield self._given.popleft()
+
+    def ask(self, batches: Iterable[Batch]) -> Iterator[Tensor]:
+        """The similarities of a scenario's batches."""
+        for batch in batches:
+            self._given.append(batch)
+            yield next(self._results)

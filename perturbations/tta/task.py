@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ _Objective = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]
 """Query features and the step's number -> the similarities to record, and the loss (None: no query to learn from)."""
 
 
+@dataclass(eq=False)
 class Task:
     """The model, gallery and optimizer of a method.
 
@@ -41,36 +43,23 @@ class Task:
         parameters: the weights that adapt: weights and biases of the LayerNorms of the query's tower.
     """
 
-    def __init__(
-        self,
-        model: DualEncoder,
-        gallery: Gallery,
-        *,
-        steps: int,
-        values: Mapping[str, Any],
-        seed: int,
-        precision: PrecisionSteps,
-        bank: Gallery | None,
-        gallery_bank: Gallery | None,
-        counts: Counts,
-        timings: Timings,
-        unadapted: Unadapted,
-    ) -> None:
-        self.model = model
-        self.gallery = gallery
-        self.direction = gallery.direction
-        self.steps = steps
-        self.values = values
-        self.bank = bank
-        self.gallery_bank = gallery if gallery_bank is None else gallery_bank
-        self.counts = counts
-        self.timings = timings
-        self._unadapted = unadapted
-        self._seed = seed
-        self._precision = precision
+    model: DualEncoder
+    gallery: Gallery
+    _: KW_ONLY
+    steps: int
+    values: Mapping[str, Any]
+    seed: int
+    precision: PrecisionSteps
+    bank: Gallery | None
+    gallery_bank: Gallery
+    counts: Counts
+    timings: Timings
+    unadapted: Unadapted
+
+    def __post_init__(self) -> None:
+        self.direction = self.gallery.direction
+        self.parameters = layer_norms(self.model.vision if self.direction == "v2t" else self.model.text)
         self._batches = 0
-        tower = model.vision if self.direction == "v2t" else model.text
-        self.parameters = layer_norms(tower)
         self._adapted = [parameter.detach().clone() for parameter in self.parameters]
         self._optimizer: torch.optim.Optimizer | None = None
 
@@ -111,7 +100,7 @@ class Task:
                 torch.random.fork_rng(devices),
                 evaluating(self.model),
             ):
-                torch.manual_seed(self._seed + self._batches)
+                torch.manual_seed(self.seed + self._batches)
                 yield
         finally:
             self._batches += 1
@@ -132,7 +121,7 @@ class Task:
     def encode(self, batch: Batch) -> Tensor:
         """Query features in float32 (float64 where the model is): frames B x T x D (v2t) or texts B x D (t2v)."""
         device = self.model.device
-        with self.timings.part("encode"), forward(self._precision, device):
+        with self.timings.part("encode"), forward(self.precision, device):
             if self.direction == "v2t":
                 return wide(self.model.encode_frames(inputs.frames(batch, device)))
             return wide(self.model.encode_texts(*inputs.tokens(batch, device)))
@@ -144,14 +133,14 @@ class Task:
 
     def _encode_unadapted(self, batch: Batch) -> Tensor:
         """`encode`, once for all methods that share `unadapted`; the time is counted for each of them."""
-        key = self._seed, self._batches
-        if key in self._unadapted.kept:
-            features, spent = self._unadapted.kept[key]
+        key = self.seed, self._batches
+        if key in self.unadapted.kept:
+            features, spent = self.unadapted.kept[key]
             self.timings.again(spent)
             return features
         with self.timings.kept() as spent:
             features = self.encode(self.on_device(batch))
-        self._unadapted.kept[key] = features, spent
+        self.unadapted.kept[key] = features, spent
         return features
 
     def minimize(self, batch: Batch, objective: _Objective) -> Tensor:
@@ -177,7 +166,7 @@ class Task:
         if loss is None:
             self.counts.empty += 1
             return False
-        with tensor_cores(self._precision, self.model.device):
+        with tensor_cores(self.precision, self.model.device):
             loss.backward()
         gradients = [parameter.grad.flatten() for parameter in self.parameters if parameter.grad is not None]
         # One look for all of them: a GPU stops for each.
