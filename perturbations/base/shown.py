@@ -52,6 +52,11 @@ class LogFormatter(logging.Formatter):
         return super().formatMessage(record)
 
 
+def plural(number: int, noun: str) -> str:
+    """A number with its noun: "1 job", "1,200 jobs"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def size(count: int) -> str:
     """Bytes in words: "3.2 GB"."""
     value = float(count)

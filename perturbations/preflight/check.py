@@ -62,10 +62,7 @@ def check(config: configuration.Config, wanted: WantedWork, local: bool = True, 
     """
     report = Report()
     report.errors += readiness.problems(config, wanted, local=local)
-    collections = sorted(
-        {job.collection for job in wanted.videos} | {collection for collection, _ in wanted.sources} | wanted.checked
-    )
-    surveyed = {name: Collection.read(name, wanted) for name in collections}
+    surveyed = {name: Collection.read(name, wanted) for name in sorted(wanted.collections)}
     for name, collection in surveyed.items():
         _count(config, name, collection, wanted, report)
     for dataset in sorted(wanted.checked_captions):
@@ -74,7 +71,7 @@ def check(config: configuration.Config, wanted: WantedWork, local: bool = True, 
     if clips:
         _estimate_clips(config, wanted, surveyed, report, in_store)
     if wanted.captions:
-        report.lines.append(f"to make: perturbed captions in {_jobs(len(wanted.captions))}")
+        report.lines.append(f"to make: perturbed captions in {shown.plural(len(wanted.captions), 'job')}")
     others = [line for wing in wings.wings().values() for line in wing.work(wanted.rules)]
     report.lines += others
     if not (clips or wanted.captions or others):
@@ -82,10 +79,6 @@ def check(config: configuration.Config, wanted: WantedWork, local: bool = True, 
         why = "no clip is present" if empty else "what these targets need of them exists"
         report.lines.append(f"to make: no clips, captions or evaluations; {why}")
     return report
-
-
-def _jobs(number: int) -> str:
-    return f"{number:,} job{'' if number == 1 else 's'}"
 
 
 # --- clips ------------------------------------------------------------------------------------------------------------
@@ -137,7 +130,7 @@ def _estimate_clips(
     config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection], report: Report, in_store: bool
 ) -> None:
     videos, size = survey.stored(config, wanted, surveyed)
-    jobs = _jobs(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses))
+    jobs = shown.plural(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses), "job")
     report.lines.append(f"to make: {videos:,} perturbed videos in {jobs}{survey.work(config, wanted, surveyed)}")
     stored = (
         "" if size is None else f"about {shown.size(round(size))} to store in {_files(config, wanted, videos):,} files"
