@@ -8,8 +8,7 @@ from __future__ import annotations
 from perturbations.retrieval.bootstrap import draws, interval, resampled_recall
 from perturbations.retrieval.composed import composed_places
 from perturbations.retrieval.hubs import hubness, hubness_of, k_occurrence
-from perturbations.retrieval.metrics import ranks, recall_at_k, summary, summary_of_ranks
-from perturbations.retrieval.robustness import gamma_a, gamma_r, mmi
+from perturbations.retrieval.metrics import gamma_a, gamma_r, mmi, ranks, recall_at_k, summary, summary_of_ranks
 from perturbations.retrieval.scoring import score
 
 __all__ = [

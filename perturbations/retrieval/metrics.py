@@ -1,11 +1,11 @@
-"""Ranks and recall of a retrieval, with several targets per query and ties that never help."""
+"""Ranks and recall of a retrieval, with several targets per query and ties that never help; robustness scores."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from perturbations.retrieval.matrices import Numbers, Scores2D, Tensor, as_array, as_scores, blocks
 
@@ -125,3 +125,37 @@ def _targets_of(query: int, relevant: _Targets, gallery: int) -> NDArray[np.int6
         outside = f"{places[places < 0]}{places[-1:]}"
         raise ValueError(f"query {query} has a target outside the gallery of {gallery}: {outside}")
     return places
+
+
+# --- robustness: what is left of a result under a perturbation --------------------------------------------------------
+
+_Score = np.float64 | NDArray[np.float64]
+"""A number for numbers, an array for arrays."""
+
+
+def gamma_a(clean: ArrayLike, perturbed: ArrayLike) -> _Score:
+    """Absolute robustness, 1 - (clean - perturbed) / 100, of results in percent; numbers or arrays.
+
+    1 is robust, above 1 the perturbation helped (MSRVTT-P, Sec. 4.3).
+    """
+    score: _Score = 1 - (np.asarray(clean, np.float64) - np.asarray(perturbed, np.float64))[()] / 100
+    return score
+
+
+def gamma_r(clean: ArrayLike, perturbed: ArrayLike) -> _Score:
+    """Relative robustness, 1 - (clean - perturbed) / clean; numbers or arrays; NaN where `clean` is 0.
+
+    0 is not robust, 1 is, above 1 the perturbation helped (MSRVTT-P, Sec. 4.3).
+    """
+    return 1 - mmi(clean, perturbed)
+
+
+def mmi(clean: ArrayLike, perturbed: ArrayLike) -> _Score:
+    """MultiModal Impact score, (clean - perturbed) / clean; numbers or arrays; NaN where `clean` is 0.
+
+    The share of the result that the perturbation costs: 0 is robust (Qiu et al., Sec. 3).
+    """
+    before, after = np.asarray(clean, np.float64), np.asarray(perturbed, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score: _Score = np.where(before == 0, np.nan, (before - after) / before)[()]
+    return score
