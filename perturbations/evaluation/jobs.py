@@ -17,6 +17,7 @@ from perturbations.evaluation.layout import ranks_of
 from perturbations.manifest import layout
 
 if TYPE_CHECKING:
+    from perturbations.evaluation.backbone import LoadedBackbone
     from perturbations.evaluation.planning import Modality, ScenarioSettings
     from perturbations.evaluation.scenarios import CandidateRow, Clean
 
@@ -64,16 +65,22 @@ def add(commands: Commands) -> None:
 
 def _encode_gallery(options: argparse.Namespace) -> int:
     need_models()
-    from perturbations.evaluation import backbone, galleries
+    from perturbations.evaluation import galleries
 
     settings = json.loads(options.settings)
-    loaded = backbone.load(
-        settings, options.pretrained, options.checkpoint, job_environment.current().device(options.model)
-    )
+    loaded = _loaded(options)
     clean = _clean(options.sources, options.captions)
     modality: Modality = "clips" if options.captions is None else "captions"
     galleries.write(options.output, loaded, clean, modality, settings["num_frames"], job_environment.current().reader)
     return 0
+
+
+def _loaded(options: argparse.Namespace) -> LoadedBackbone:
+    """The model of a job, on the device that the run's environment names for it."""
+    from perturbations.evaluation import backbone
+
+    device = job_environment.current().device(options.model)
+    return backbone.load(json.loads(options.settings), options.pretrained, options.checkpoint, device)
 
 
 def _clean(sources: Path, captions: Path | None, rejected: int = 0) -> Clean:
@@ -93,13 +100,7 @@ def _check_model(options: argparse.Namespace) -> int:
     from perturbations.base import storage
     from perturbations.evaluation import backbone
 
-    loaded = backbone.load(
-        json.loads(options.settings),
-        options.pretrained,
-        options.checkpoint,
-        job_environment.current().device(options.model),
-    )
-    storage.write_text(options.output, json.dumps(backbone.check(loaded), indent=2) + "\n")
+    storage.write_text(options.output, json.dumps(backbone.check(_loaded(options)), indent=2) + "\n")
     return 0
 
 
@@ -107,7 +108,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     need_models()
     from perturbations.base import storage
     from perturbations.base.records import digest
-    from perturbations.evaluation import backbone, galleries, pictures, planning, results, runner, scenarios
+    from perturbations.evaluation import galleries, pictures, planning, results, runner, scenarios
     from perturbations.evaluation.keys import LISTED, order_of
     from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets
@@ -141,9 +142,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     read_videos = cache(partial(sets.read_part, kind=VIDEOS))  # once for all mixed scenarios of the job
     journal = layout.journal_of(options.output)
     clean = _clean(options.sources, options.captions, options.rejected)
-    loaded = backbone.load(
-        settings, options.pretrained, options.checkpoint, job_environment.current().device(options.model)
-    )
+    loaded = _loaded(options)
     encoded: dict[Modality, Path | None] = {"clips": options.encoded_clips, "captions": options.encoded_captions}
     features = {name: galleries.read(path, loaded, name) for name, path in encoded.items() if path is not None}
     asks: Modality = "clips" if settings["scenarios"][0]["direction"] == "v2t" else "captions"

@@ -115,10 +115,10 @@ def fed(source: Iterator[Batch], device: torch.device) -> Iterator[Batch]:
     return ahead(batch.pinned() if isinstance(batch, ByteFrames) else batch for batch in source)
 
 
-def ahead(items: Iterator[_T], count: int = 2) -> Iterator[_T]:
-    """The same items in the same order; a thread makes up to `count` of them before they are asked for."""
+def ahead(items: Iterator[_T]) -> Iterator[_T]:
+    """The same items in the same order; a thread makes up to two of them before they are asked for."""
     with ThreadPoolExecutor(1) as thread:
-        coming = deque(thread.submit(lambda: [*islice(items, 1)]) for _ in range(count))
+        coming = deque(thread.submit(lambda: [*islice(items, 1)]) for _ in range(2))
         try:
             while part := coming.popleft().result():
                 coming.append(thread.submit(lambda: [*islice(items, 1)]))

@@ -93,20 +93,14 @@ def finished(
     scenario: ScenarioSettings,
     task: Retrieval,
     similarities: NDArray[np.float32],
-    *,
-    method: str,
-    parameters: str,
-    label: str,
-    banks_sha256: str | None,
-    seed: int,
-    key: str,
-    listed_sha256: str,
-    queries_sha256: str,
-    checkpoint_sha256: str,
+    of_run: Mapping[str, Any],
     counts: Counts,
     timings: Mapping[str, float],
 ) -> FinishedRun:
-    """The record of a run, from its similarities (queries x gallery), its counts and its timings."""
+    """The record of a run, from its similarities (queries x gallery), its counts and its timings.
+
+    `of_run` holds the columns that tell it from other runs of the job, and the hashes of what it is of.
+    """
     k = settings.get("top_k")
     ranks = retrieval.ranks(similarities, task.relevant)
     occurrence = retrieval.k_occurrence(similarities)
@@ -121,16 +115,11 @@ def finished(
     row = ResultRow(
         **{name: value for name, value in scenario.items() if name != "level"},
         category=scenario["level"],
+        **of_run,
         pooling=settings["model"],
-        listed_sha256=listed_sha256,
         gallery_name=WHOLE_GALLERY,
         continual=settings["setting"].endswith(CONTINUAL),
-        method=method,
-        label=label,
-        parameters=parameters,
-        banks_sha256=banks_sha256,
-        seed=seed,
-        order=order_of(seed),
+        order=order_of(of_run["seed"]),
         queries=len(task.queries),
         missing_queries=task.missing,
         gallery=len(task.gallery),
@@ -139,15 +128,12 @@ def finished(
         empty=counts.empty,
         non_finite=counts.non_finite,
         backend=canonical(backends(settings["pretrained"], (*task.queries, *task.gallery))),
-        queries_sha256=queries_sha256,
         manifest_sha256="",
-        checkpoint_sha256=checkpoint_sha256,
         settings="",
         tools="",
-        recipe_id=key,
     )
     return FinishedRun(
-        key=key,
+        key=row.recipe_id,
         row=row,
         ranks=tuple(ranks.tolist()),
         query_ids=task.query_ids,

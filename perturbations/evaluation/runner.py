@@ -36,11 +36,11 @@ from perturbations.evaluation.results import FinishedRun
 from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioColumns
 from perturbations.evaluation.scenarios import Perturbed, Retrieval
 from perturbations.tta import adapt
+from perturbations.tta.adaptation import Stream
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
 from perturbations.tta.methods import registry as methods
 from perturbations.tta.recording import Counts, Timings, Unadapted
-from perturbations.tta.stream import Stream
 
 _log = logging.getLogger("perturbations")
 
@@ -212,7 +212,7 @@ def _keys(job: EvaluationJob, scenario: ScenarioSettings, task: Retrieval, chain
     return keys
 
 
-def _banks(job: EvaluationJob, method: str) -> dict[str, Gallery | None]:
+def _banks(job: EvaluationJob, method: str) -> dict[str, Any]:
     """The banks that a method uses, as `adapt` names them."""
     own = methods.method(method)
     return {
@@ -241,7 +241,8 @@ def _runs(
     chain: _Chain,
 ) -> Iterator[tuple[str, FinishedRun]]:
     """The runs of a scenario and their labels; runs of the journal are not repeated."""
-    listed_sha256, queries_sha256 = job.clean.rows.listed_sha256, _sha256_of(task.queries)
+    hashes = {"listed_sha256": job.clean.rows.listed_sha256, "queries_sha256": _sha256_of(task.queries)}
+    hashes["checkpoint_sha256"] = job.backbone.sha256
     size = job.settings["batch_size"]
     gallery: Gallery | None = None
     # Clean queries that ask a perturbed gallery were encoded with the clean side, in float32.
@@ -269,15 +270,7 @@ def _runs(
                 scenario,
                 task,
                 similarities,
-                method=run.method,
-                parameters=run.parameters,
-                label=run.label,
-                banks_sha256=_banks_sha256(job, run.method),
-                seed=run.seed,
-                key=key,
-                listed_sha256=listed_sha256,
-                queries_sha256=queries_sha256,
-                checkpoint_sha256=job.backbone.sha256,
+                {**run._asdict(), **hashes, "banks_sha256": _banks_sha256(job, run.method), "recipe_id": key},
                 counts=state.counts,
                 # Of features that were encoded before, the time is not known here.
                 timings={} if known else timings,
@@ -305,8 +298,7 @@ def _state(job: EvaluationJob, run: _Run, gallery: Gallery, unadapted: Unadapted
         parameters={name: value for name, value in json.loads(run.parameters).items() if value is not None},
         seed=run.seed,
         precision=job.settings["precision"],
-        bank=_banks(job, run.method)["bank"],
-        gallery_bank=_banks(job, run.method)["gallery_bank"],
+        **_banks(job, run.method),
         counts=counts,
         timings=timings,
         unadapted=unadapted,
