@@ -12,7 +12,7 @@ from perturbations.base.errors import AnnotationError
 from perturbations.composed import gallery_sets, official
 from perturbations.composed.audit import Audit, audit
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split, overlap, same_action
-from perturbations.composed.strategies import evaluate
+from perturbations.composed.strategies import Ways, evaluate
 
 HEADER = "video_clip_id,target_clip_ids,video_clip_narration,target_clip_narration,instruction,modified_captions"
 
@@ -196,7 +196,7 @@ def test_egocvrs_local_galleries(
     egocvr: Split, name: str, counted: int, mean: float, most: int, chances: list[float]
 ) -> None:
     """The numbers of docs/egocvr.md are those of results."""
-    (score,) = evaluate(egocvr, [], [], [name])
+    (score,) = evaluate(egocvr, [], [], Ways(galleries=[name]))
     assert (int(score.counted.sum()), round(score.mean_size, 2)) == (counted, mean)
     assert max(map(len, gallery_sets.gallery(egocvr, name))) == most
     assert [round(score.chances[k], 1) for k in (1, 2, 3)] == chances

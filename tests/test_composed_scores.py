@@ -19,10 +19,11 @@ from perturbations.composed import official, sources
 from perturbations.composed.audit import compare_galleries, compared
 from perturbations.composed.gallery_sets import gallery
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
-from perturbations.composed.strategies import Packed, Score, ScoredModel, evaluate, settings
+from perturbations.composed.strategies import Packed, Score, ScoredModel, Ways, evaluate, settings
 from perturbations.config import file as config_file
 from perturbations.evaluation import evidence, stored_features
 from perturbations.plan import items
+from perturbations.retrieval.composed import HALVES
 
 POOL = tuple(PoolClip(clip_id=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
 QUERIES = (
@@ -34,18 +35,19 @@ QUERIES = (
 )
 SPLIT = Split(POOL, QUERIES, {"v_10_18": (3, 4), "v_0_8": (5,), "v_20_28": (6, 7)})
 EYE = np.eye(8, dtype=np.float32)
+EVERY = Ways(first_stage=HALVES)
 LOOKS = ScoredModel("looks", EYE + 0.1)
 READS = ScoredModel("reads", EYE, {"instruction": EYE[[1, 2, 7]], "gt": EYE[[1, 0, 2]]})
 
 
 def scored(*models: ScoredModel, galleries: tuple[str, ...] = ("local_full",)) -> dict[tuple[str, str], Score]:
     """The scores by method and gallery; the method of random orders is empty."""
-    scores = evaluate(SPLIT, models, list(settings(models)), galleries)
+    scores = evaluate(SPLIT, models, list(settings(models, EVERY)), Ways(galleries=galleries))
     return {(score.setting.method if score.setting else "", score.gallery): score for score in scores}
 
 
 def test_settings_are_those_that_the_features_allow() -> None:
-    names = {(s.model, s.strategy, s.words, s.average, s.shortlist_strategy) for s in settings([LOOKS, READS])}
+    names = {(s.model, s.strategy, s.words, s.average, s.shortlist_strategy) for s in settings([LOOKS, READS], EVERY)}
     assert names == {
         ("looks", "visual", "", "", ""),
         ("reads", "visual", "", "", ""),
@@ -58,8 +60,8 @@ def test_settings_are_those_that_the_features_allow() -> None:
             for how in ("released", "unit")
         ),
     }
-    assert [s.strategy for s in settings([LOOKS])] == ["visual"]
-    alone = [s for s in settings([READS], words=["gt"]) if s.strategy == "two_stage"]
+    assert [s.strategy for s in settings([LOOKS], EVERY)] == ["visual"]
+    alone = [s for s in settings([READS], Ways(words=["gt"], first_stage=HALVES)) if s.strategy == "two_stage"]
     assert {(s.shortlist_strategy, s.average) for s in alone} == {
         ("visual", ""),
         ("text", ""),
@@ -168,8 +170,8 @@ def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_
 
 
 def test_the_first_clips_of_each_query_are_kept(files: dict[str, str], tmp_path: Path) -> None:
-    wanted = [*settings([READS], strategies=["text"], words=["instruction"])]
-    *_, score = evaluate(SPLIT, [READS], wanted, ["local_full"], top_k=2)
+    ways = Ways(strategies=["text"], words=["instruction"], galleries=["local_full"], top_k=2)
+    *_, score = evaluate(SPLIT, [READS], [*settings([READS], ways)], ways)
     own = evidence.read(score.first[0] or "")
     assert own[0] == ("v_10_18", 1)
     assert len(own) == 2

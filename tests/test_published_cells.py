@@ -27,7 +27,7 @@ from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.protocols import cells, registry
 from perturbations.evaluation.stated import StatedModel
 from perturbations.plan import caption_recipes, mixes
-from perturbations.retrieval.composed import GIVEN
+from perturbations.retrieval.composed import GIVEN, HALVES, STRATEGIES
 from perturbations.suites import published
 from perturbations.suites.published import SPLITS, Published
 
@@ -117,9 +117,10 @@ def composed(protocol: registry.EvaluationProtocol, adapter: str) -> Iterator[Ro
         first = strategies.ScoredModel("LanguageBind", nothing, texts)
         crossed = strategies.ScoredModel(model["model"], nothing, similarities=nothing)
         others = [] if model["model"] == first.name else [[first, own]]
-        ways = {way.method for several in ([own], *others) for way in strategies.settings(several)}
+        as_given, every = (strategies.Ways(first_stage=HALVES, strategies=names) for names in (GIVEN, STRATEGIES))
+        ways = {way.method for several in ([own], *others) for way in strategies.settings(several, every)}
         for several in ([crossed], [first, crossed]):
-            ways |= {way.method for way in strategies.settings(several, strategies=GIVEN)}
+            ways |= {way.method for way in strategies.settings(several, as_given)}
         for gallery, way, frames in product(wanted["galleries"], sorted({*ways, "random"}), ("mean", "middle")):
             given = json.dumps({"frames": frames, "shortlist": wanted["shortlist"], "deduplicate": False})
             key = {"model_key": f"{model['model_key']} {frames}@{gallery}", "gallery_name": gallery, "method": way}

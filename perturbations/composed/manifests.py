@@ -19,6 +19,12 @@ from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, Compo
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import QRELS, QrelRow
 
+_SHARED = (
+    *("query_id", "instruction", "narration", "target_narration", "modified_caption"),
+    *("instruction_source", "caption_source"),
+)
+"""What a query and its row call alike."""
+
 
 def labelled(split: Split) -> Split:
     """The split with the kind of each query's change: by rule where nobody says."""
@@ -94,17 +100,11 @@ def _query_rows(split: Split, dataset: str) -> Iterator[ComposedQueryRow]:
         assert query.kind
         yield ComposedQueryRow(
             dataset=dataset,
-            query_id=query.query_id,
             clip_id=query.clip,
-            instruction=query.instruction,
-            narration=query.narration,
-            target_narration=query.target_narration,
-            modified_caption=query.modified_caption,
             targets=json.dumps(query.targets, ensure_ascii=False),
             change=query.kind,
             change_source=query.kind_source,
-            instruction_source=query.instruction_source,
-            caption_source=query.caption_source,
+            **{name: getattr(query, name) for name in _SHARED},
         )
 
 
@@ -166,17 +166,11 @@ def _query(row: ComposedQueryRow) -> ComposedQuery:
     if not isinstance(targets, list) or not targets or not all(isinstance(name, str) for name in targets):
         raise ManifestError(f"the query {row.query_id!r} has no list of targets")
     return ComposedQuery(
-        query_id=row.query_id,
         clip=row.clip_id,
         targets=tuple(map(str, targets)),
-        instruction=row.instruction,
-        narration=row.narration,
-        target_narration=row.target_narration,
-        modified_caption=row.modified_caption,
         kind=row.change,
         kind_source=row.change_source,
-        instruction_source=row.instruction_source,
-        caption_source=row.caption_source,
+        **{name: getattr(row, name) for name in _SHARED},
     )
 
 

@@ -16,7 +16,7 @@ from perturbations.composed import strategies as composed_scores
 from perturbations.composed.manifests import names_of, restricted
 from perturbations.composed.modifications import Split
 from perturbations.composed.planning import ComposedScenario, ComposedSettings
-from perturbations.composed.strategies import Score, ScoredModel, ScoredSetting
+from perturbations.composed.strategies import Score, ScoredModel, ScoredSetting, Ways
 from perturbations.evaluation import results
 from perturbations.evaluation.keys import LISTED
 from perturbations.evaluation.planning import CLEAN
@@ -25,7 +25,7 @@ from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.evaluation.stored_features import Floats
 from perturbations.manifest.columns import row_from
 from perturbations.manifest.kinds import ClipRow, TextRow
-from perturbations.retrieval.composed import AVERAGES, NOT_RETRIEVED, SHORTLIST, TWO_STAGE, Average, Half, Strategy
+from perturbations.retrieval.composed import NOT_RETRIEVED, TWO_STAGE
 from perturbations.suites import registry
 
 if TYPE_CHECKING:
@@ -69,6 +69,9 @@ class Queries:
     rows: Sequence[ClipRow | TextRow] = ()
 
 
+_OF_SETTINGS = {"strategies", "words", "first_stage", "deduplicate", "shortlist", "top_k"}
+"""The settings of a job that are its ways to use queries."""
+
 _Results = tuple[list[ResultRow], list[RankRow]]
 
 
@@ -108,13 +111,8 @@ def evaluate(
             scenario,
             Ways(
                 galleries=names_of(split, settings.galleries),
-                strategies=settings.strategies,
-                words=settings.words,
                 averages=settings.average,
-                first_stage=settings.first_stage,
-                deduplicate=settings.deduplicate,
-                shortlist=settings.shortlist,
-                top_k=settings.top_k,
+                **settings.model_dump(include=_OF_SETTINGS),
             ),
             keys={settings.model: settings.model_key},
             shared={
@@ -138,20 +136,6 @@ def evaluate(
         rows += own_rows
         ranks += own_ranks
     return rows, ranks
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ways:
-    """The ways to use queries: `composed_scores.settings` and `composed_scores.evaluate` say what each is."""
-
-    galleries: Sequence[str]
-    strategies: Sequence[Strategy]
-    words: Sequence[str]
-    averages: Sequence[Average] = AVERAGES
-    first_stage: Sequence[Half] = ("visual",)
-    deduplicate: bool = False
-    shortlist: int = SHORTLIST
-    top_k: int | None = None
 
 
 def scenario_rows(
@@ -180,22 +164,8 @@ def scenario_rows(
     Random orders have a row beside each model where nothing is perturbed, and no ranks. A query whose targets were not
     retrieved ranks behind the whole pool, and behind 100.
     """
-    settings = composed_scores.settings(
-        models,
-        strategies=ways.strategies,
-        words=ways.words,
-        averages=ways.averages,
-        shortlist_strategies=ways.first_stage,
-    )
-    scores = composed_scores.evaluate(
-        split,
-        models,
-        [setting for setting in settings if _is_affected(setting, scenario)],
-        ways.galleries,
-        deduplicate=ways.deduplicate,
-        shortlist=ways.shortlist,
-        top_k=ways.top_k,
-    )
+    settings = [own for own in composed_scores.settings(models, ways) if _is_affected(own, scenario)]
+    scores = composed_scores.evaluate(split, models, settings, ways)
     columns = {**shared, **_columns(scenario), "direction": "composed", "seed": 0, "order": LISTED, "continual": False}
     columns["parameters"] = canonical({name: how[name] for name in ("frames", "deduplicate", "shortlist")})
     behind = max(len(split.pool), composed_scores.KS[-1]) + 1

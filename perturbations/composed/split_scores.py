@@ -18,7 +18,7 @@ from perturbations.composed import runner as composed_runner
 from perturbations.composed.audit import compared
 from perturbations.composed.modifications import Split
 from perturbations.composed.planning import ComposedScenario, Shift
-from perturbations.composed.strategies import WORDS, ScoredModel, words_of
+from perturbations.composed.strategies import WORDS, ScoredModel, Ways, words_of
 from perturbations.evaluation import feature_sets, score_command, stored_features
 from perturbations.evaluation.feature_sets import FeatureScenario, FeatureSet
 from perturbations.evaluation.result_sets import RANDOM
@@ -146,7 +146,7 @@ def _scored(
             part,
             scored,
             scenario_settings,
-            composed_runner.Ways(
+            Ways(
                 galleries=names,
                 strategies=wanted.strategies if wanted.similarities is None else GIVEN,
                 words=words,

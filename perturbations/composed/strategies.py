@@ -22,7 +22,6 @@ from perturbations.retrieval.composed import (
     AVERAGES,
     FEWEST,
     GIVEN,
-    HALVES,
     SHORTLIST,
     STRATEGIES,
     TWO_STAGE,
@@ -133,6 +132,30 @@ class Score:
     first: Sequence[str | None] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ways:
+    """The ways to use queries.
+
+    Attributes:
+        galleries: names, see `perturbations.composed.gallery_sets`. A query without any target in its gallery is a miss
+            in those `_AS_RELEASED`, as in the authors' code, and is left out of the others.
+        strategies, words, averages: what is compared.
+        first_stage: which halves of a query make shortlists.
+        deduplicate: leave out distractors that show the query's or a target's moment.
+        shortlist: how many clips the first of two stages keeps.
+        top_k: how many clips that a query retrieved first are kept; None: nothing is.
+    """
+
+    galleries: Sequence[str] = ()
+    strategies: Sequence[Strategy] = STRATEGIES
+    words: Sequence[str] = WORDS
+    averages: Sequence[Average] = AVERAGES
+    first_stage: Sequence[Half] = ("visual",)
+    deduplicate: bool = False
+    shortlist: int = SHORTLIST
+    top_k: int | None = None
+
+
 class Packed(Sequence[NDArray[np.int64]]):
     """Each query's gallery as a set of rows, one bit per row: 2,295 global galleries take 4 MB."""
 
@@ -153,27 +176,20 @@ class Packed(Sequence[NDArray[np.int64]]):
         return np.flatnonzero(np.unpackbits(self._bits[index], count=self._size))
 
 
-def settings(
-    models: Sequence[ScoredModel],
-    *,
-    strategies: Sequence[Strategy] = STRATEGIES,
-    words: Sequence[str] = WORDS,
-    averages: Sequence[Average] = AVERAGES,
-    shortlist_strategies: Sequence[Half] = HALVES,
-) -> Iterator[ScoredSetting]:
+def settings(models: Sequence[ScoredModel], ways: Ways) -> Iterator[ScoredSetting]:
     """Every setting that the models' features allow: the first model makes shortlists, the last one ranks them.
 
     Only another model's shortlists are ranked by anything but text.
     """
     first, last = models[0], models[-1]
-    for strategy in strategies:
+    for strategy in ways.strategies:
         if strategy.startswith(TWO_STAGE):
             if strategy != TWO_STAGE and first is last:
                 continue
-            for text, half in product([""] if strategy in GIVEN else _known(last, words), shortlist_strategies):
+            for text, half in product([""] if strategy in GIVEN else _known(last, ways.words), ways.first_stage):
                 if half != "visual" and text not in first.texts:
                     continue
-                for average in _averages(half if half == "average" else strategy, averages):
+                for average in _averages(half if half == "average" else strategy, ways.averages):
                     yield ScoredSetting(
                         model=last.name,
                         strategy=strategy,
@@ -186,8 +202,8 @@ def settings(
         for model in models:
             if (strategy in GIVEN) != (model.similarities is not None):
                 continue
-            texts = [""] if strategy in ("visual", *GIVEN) else _known(model, words)
-            for text, average in product(texts, _averages(strategy, averages)):
+            texts = [""] if strategy in ("visual", *GIVEN) else _known(model, ways.words)
+            for text, average in product(texts, _averages(strategy, ways.averages)):
                 yield ScoredSetting(model=model.name, strategy=strategy, words=text, average=average)
 
 
@@ -200,14 +216,7 @@ def _known(model: ScoredModel, words: Sequence[str]) -> list[str]:
 
 
 def evaluate(
-    split: Split,
-    models: Sequence[ScoredModel],
-    wanted: Sequence[ScoredSetting],
-    galleries: Sequence[str],
-    *,
-    deduplicate: bool = False,
-    shortlist: int = SHORTLIST,
-    top_k: int | None = None,
+    split: Split, models: Sequence[ScoredModel], wanted: Sequence[ScoredSetting], ways: Ways
 ) -> Iterator[Score]:
     """The result of every setting in every gallery, beside random orders; scores are computed once per setting.
 
@@ -215,11 +224,7 @@ def evaluate(
         split: the queries and the pool.
         models: the features, by the names that settings use.
         wanted: see `settings`.
-        galleries: names, see `perturbations.composed.gallery_sets`. A query without any target in its gallery is a miss
-            in those `_AS_RELEASED`, as in the authors' code, and is left out of the others.
-        deduplicate: leave out distractors that show the query's or a target's moment.
-        shortlist: how many clips the first of two stages keeps.
-        top_k: how many clips that a query retrieved first are kept; None: nothing is.
+        ways: the galleries, and what is kept of them.
 
     Raises `ConfigError` for features of another number of rows, and ValueError for an unknown gallery.
     """
@@ -229,7 +234,7 @@ def evaluate(
     targets = [targets_in(split, query) for query in split.queries]
     size = len(split.pool)
     candidates = {
-        name: Packed(gallery(split, name, deduplicate=deduplicate), size) for name in dict.fromkeys(galleries)
+        name: Packed(gallery(split, name, deduplicate=ways.deduplicate), size) for name in dict.fromkeys(ways.galleries)
     }
     counted = {}
     for name, members in candidates.items():
@@ -238,8 +243,8 @@ def evaluate(
         counted[name] = (members.sizes >= FEWEST) & ((present > 0) | (name in _AS_RELEASED))
         yield _random(name, counted[name], members.sizes, present)
     for setting in wanted:
-        first = {name: _First(split, top_k) for name in candidates}
-        places = _places(split, by_name, setting, candidates, targets, shortlist, first if top_k else {})
+        first = {name: _First(split, ways.top_k) for name in candidates}
+        places = _places(split, by_name, setting, candidates, targets, ways.shortlist, first if ways.top_k else {})
         for name, members in candidates.items():
             own = counted[name]
             mean = float(members.sizes[own].mean()) if own.any() else float("nan")
