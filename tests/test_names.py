@@ -13,7 +13,7 @@ PACKAGE = Path(perturbations.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
 # What each wing may have, and what the spine has one of: a file of one role. A registry stands on each shelf.
-ROLES = {"command", "jobs", "layout", "paths", "planning", "rows", "runner", "score_command", "section"}
+ROLES = {"command", "commands", "jobs", "layout", "paths", "planning", "rows", "runner", "section"}
 ROLES |= {"extension", "readiness", "registry", "wing"}
 # Files here are named by the thing that they declare, which has a kernel, a suite or a page of the same name.
 SHELVES = {

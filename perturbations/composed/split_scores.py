@@ -19,7 +19,7 @@ from perturbations.composed.audit import compared
 from perturbations.composed.modifications import Split
 from perturbations.composed.planning import ComposedScenario, Shift
 from perturbations.composed.strategies import WORDS, ScoredModel, Ways, words_of
-from perturbations.evaluation import feature_sets, score_command, stored_features
+from perturbations.evaluation import commands, feature_sets, stored_features
 from perturbations.evaluation.feature_sets import FeatureScenario, FeatureSet
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import RankRow, ResultRow
@@ -50,7 +50,7 @@ def score(options: argparse.Namespace) -> int:
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
         scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
         print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({row.queries:,} queries)"))
-    score_command.write(options.output, rows, ranks, options.protocol)
+    commands.write(options.output, rows, ranks, options.protocol)
     return 0
 
 

@@ -41,16 +41,10 @@ def _kinds() -> Iterable[RowKind[Any]]:
     return rows.KINDS
 
 
-def _report(commands: Commands) -> None:
-    from perturbations.evaluation import command
+def _commands(commands: Commands) -> None:
+    from perturbations.evaluation import commands as own
 
-    command.add(commands)
-
-
-def _score(commands: Commands) -> None:
-    from perturbations.evaluation import score_command
-
-    score_command.add(commands)
+    own.add(commands)
 
 
 def _jobs(commands: Commands) -> None:
@@ -85,11 +79,7 @@ def _methods() -> list[tuple[str, dict[str, object]]]:
         (
             f"{entry.paper}; minimizes {entry.minimizes}",
             {
-                "name": entry.name,
-                "title": entry.title,
-                "paper": entry.paper,
-                "minimizes": entry.minimizes,
-                "gives": entry.gives,
+                **{name: getattr(entry, name) for name in ("name", "title", "paper", "minimizes", "gives")},
                 "rates": None if entry.rates is None else entry.rates._asdict(),
                 "needs_bank": entry.needs_bank,
                 "needs_all_queries": entry.needs_all_queries,
@@ -121,9 +111,9 @@ def _protocols() -> list[tuple[str, dict[str, object]]]:
 
 
 def _cells(protocol: str | None) -> list[tuple[str, dict[str, object]]]:
-    from perturbations.evaluation import cell_list
+    from perturbations.evaluation import protocols
 
-    return cell_list.lines(protocol)
+    return protocols.cell_lines(protocol)
 
 
 WING = PlanWing(
@@ -135,7 +125,7 @@ WING = PlanWing(
     complete=_complete,
     problems=_problems,
     kinds=_kinds,
-    commands={"use what a run made": {"report": _report, "score": _score, "encode": _score}},
+    commands={"use what a run made": dict.fromkeys(("report", "score", "encode"), _commands)},
     declare_jobs=_jobs,
     shelves={"methods": _methods, "backbones": _backbones, "protocols": _protocols},
     cells={"protocols": _cells},
