@@ -18,10 +18,10 @@ from test_report_page import B32, result
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
+from perturbations.evaluation.keys import CLEAN_SCENARIO, ScenarioKey
 from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page import ranks
 from perturbations.evaluation.page.intervals import (
-    CLEAN,
     RECALLS,
     IntervalColumn,
     Scores,
@@ -39,7 +39,7 @@ from perturbations.verify import tree
 from perturbations.verify.manifest_check import ManifestCheck, Options
 from perturbations.verify.tree import Manifest
 
-ONLY_CLEAN = IntervalColumn("clean", ((CLEAN, 1.0),))
+ONLY_CLEAN = IntervalColumn("clean", ((CLEAN_SCENARIO, 1.0),))
 
 
 def generator(name: str = "a") -> np.random.Generator:
@@ -181,7 +181,7 @@ def test_ranks_are_those_of_the_file(tmp_path: Path) -> None:
     _, known = of_ranks("none", [3, 0, 254, 100_000])
     (ranked,) = read(tmp_path, known).values()
     assert ranked.ranks[:, 0].tolist() == [3, 254, 255]
-    assert list(ranked.runs) == [(estimates.CLEAN, "none", 42)]
+    assert list(ranked.runs) == [(CLEAN_SCENARIO, "none", 42)]
 
 
 def test_bad_files_of_ranks(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_scenarios_and_seeds_are_averaged_within_each_resample(tmp_path: Path) -
     for method in ("none", "tcr"):
         of_seeds = []
         for seed in (42, 7):
-            place = {name: ranked.runs[(ranks.ScenarioKey("query", "mlvp", *name), method, seed)] for name in _PLACES}
+            place = {name: ranked.runs[(ScenarioKey("mlvp", *name, side="query"), method, seed)] for name in _PLACES}
             recalls = {
                 name: np.array([_recall(ranked.ranks[:, at], drawn, 1) for drawn in counts])
                 for name, at in place.items()
@@ -262,7 +262,7 @@ def test_a_run_without_ranks_has_no_interval(tmp_path: Path) -> None:
     assert spans_of([drawn]) == [None]
     assert spans_of([change(scores, "recall_at_1", ONLY_CLEAN)]) != [None]
     assert scores.estimate("median_rank", "tcr", ONLY_CLEAN).shape == (1,)
-    missing = IntervalColumn("x", ((ranks.ScenarioKey("query", "mlvp", "snow", 5), 1.0),))
+    missing = IntervalColumn("x", ((ScenarioKey("mlvp", "snow", 5, side="query"), 1.0),))
     assert np.isnan(scores.estimate("recall_at_1", "tcr", missing)).all()
 
 

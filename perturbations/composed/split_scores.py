@@ -20,7 +20,8 @@ from perturbations.composed.modifications import Split
 from perturbations.composed.planning import ComposedScenario, Shift
 from perturbations.composed.strategies import WORDS, ScoredModel, Ways, words_of
 from perturbations.evaluation import commands, feature_sets, stored_features
-from perturbations.evaluation.feature_sets import FeatureScenario, FeatureSet
+from perturbations.evaluation.feature_sets import FeatureSet
+from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import RankRow, ResultRow
 from perturbations.evaluation.stored_features import Floats, PooledAs, StoredFeatures
@@ -207,7 +208,7 @@ def _model(
     return ScoredModel(name, of_clips, of_words)
 
 
-def _shift(scenario: FeatureScenario) -> Shift:
+def _shift(scenario: ScenarioKey) -> Shift:
     if scenario.severity is None:
         raise ConfigError(f"{scenario.suite}/{scenario.perturbation}: composed retrieval has no {scenario.mix}")
     variant = registry.suite(scenario.suite).variants[0]

@@ -15,7 +15,7 @@ from perturbations.base.readers import Reader
 from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation import features as composed_features
 from perturbations.evaluation.backbone import LoadedBackbone
-from perturbations.evaluation.feature_sets import FeatureScenario
+from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.planning import ALL
 from perturbations.evaluation.scenarios import Clean, captions_of, clips_of
 from perturbations.manifest import files, layout, locations
@@ -34,7 +34,7 @@ from perturbations.manifest.kinds import (
 CLIPS_FOLDER, CAPTIONS_FOLDER = "clips", "captions"
 _KINDS = (SOURCES, VIDEOS, MIXES, CAPTIONS, TEXTS)
 
-_Group = tuple[str, FeatureScenario | None]
+_Group = tuple[str, ScenarioKey | None]
 """The folder of a file of features, and what these are perturbed by."""
 
 
@@ -107,10 +107,10 @@ def _group(row: Any) -> _Group:
     folder = CAPTIONS_FOLDER if isinstance(row, CaptionRow | TextRow) else CLIPS_FOLDER
     if isinstance(row, MixRow):
         name = ALL if row.perturbation is None or row.share is not None else row.perturbation
-        return folder, FeatureScenario(row.suite, name, mix=row.mix, share=row.share)
+        return folder, ScenarioKey(row.suite, name, mix=row.mix, share=row.share)
     if isinstance(row, CaptionRow | SourceRow):
         return folder, None
-    return folder, FeatureScenario(row.suite, row.perturbation, row.severity)
+    return folder, ScenarioKey(row.suite, row.perturbation, row.severity)
 
 
 def _root(path: Path, about: Mapping[str, object]) -> Path:

@@ -16,8 +16,8 @@ from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, short
 from perturbations.base.records import canonical, digest
 from perturbations.evaluation import evidence, feature_sets, stored_features
-from perturbations.evaluation.feature_sets import Answers, FeatureScenario, FeatureSet
-from perturbations.evaluation.keys import CHOICES, LISTED, WHOLE_GALLERY
+from perturbations.evaluation.feature_sets import Answers, FeatureSet
+from perturbations.evaluation.keys import CHOICES, CLEAN_SCENARIO, LISTED, WHOLE_GALLERY, ScenarioKey
 from perturbations.evaluation.method_settings import AS_IT_IS, parameters_of
 from perturbations.evaluation.planning import CLEAN, DirectionName, Side
 from perturbations.evaluation.result_sets import check, with_clean
@@ -75,8 +75,8 @@ class _Case:
     """One scenario: its side, what queries and gallery are perturbed by, and the files."""
 
     side: Side
-    query: FeatureScenario | None
-    gallery: FeatureScenario | None
+    query: ScenarioKey | None
+    gallery: ScenarioKey | None
     files: tuple[Path, ...]
 
     def columns(self, direction: DirectionName) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class _Case:
             clip, text = (self.query, self.gallery) if direction == "v2t" else (self.gallery, self.query)
             own = {"text_perturbation": text.perturbation, "text_severity": text.severity}
             return {**clip._asdict(), **own, "side": self.side}
-        scenario = self.query or self.gallery or FeatureScenario(CLEAN, CLEAN, 0)
+        scenario = self.query or self.gallery or CLEAN_SCENARIO
         return {**scenario._asdict(), "side": self.side}
 
 
@@ -302,7 +302,7 @@ def _row(columns: dict[str, Any], own: _Retrieved, case: _Case, about: Mapping[s
             **columns,
             **about,
             **retrieval.summary_of_ranks(own.ranks),
-            "category": CLEAN if scenario is None else scenario.category,
+            "category": CLEAN if scenario is None else feature_sets.category_of(scenario),
             "queries": len(own.ids),
             "backend": canonical({"retrieval": "features"}),
             "queries_sha256": sums["queries"],

@@ -11,11 +11,11 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, short
 from perturbations.datasets import parsing
+from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.planning import ALL, CLEAN, MIXED
 from perturbations.evaluation.stored_features import SUFFIXES
 from perturbations.plan.mixes import SHARES
@@ -31,19 +31,9 @@ _MIXES = {"mixed_severity": None, **{f"mixed_types_{share}": share for share in 
 """The share of perturbed clips, by the name of a file."""
 
 
-class FeatureScenario(NamedTuple):
-    """What features are perturbed by; `severity` is None in mixes."""
-
-    suite: str
-    perturbation: str
-    severity: int | None = None
-    mix: str | None = None
-    share: float | None = None
-
-    @property
-    def category(self) -> str:
-        """The perturbation's category."""
-        return MIXED if self.mix else registry.get(f"{self.suite}/{self.perturbation}").category
+def category_of(scenario: ScenarioKey) -> str:
+    """The category of what features are perturbed by."""
+    return MIXED if scenario.mix else registry.get(f"{scenario.suite}/{scenario.perturbation}").category
 
 
 @dataclass(frozen=True)
@@ -51,10 +41,10 @@ class FeatureSet:
     """The files of one side of a retrieval: the clean one, and perturbed ones by what they are perturbed by."""
 
     clean: Path
-    perturbed: Mapping[FeatureScenario, Path] = field(default_factory=dict)
+    perturbed: Mapping[ScenarioKey, Path] = field(default_factory=dict)
 
 
-def path_of(folder: Path, scenario: FeatureScenario | None) -> Path:
+def path_of(folder: Path, scenario: ScenarioKey | None) -> Path:
     """The file of perturbed features, or of clean ones, in a folder."""
     if scenario is None:
         return folder / f"{CLEAN}.npz"
@@ -86,22 +76,20 @@ def located(path: Path) -> FeatureSet:
     return FeatureSet(held[CLEAN,], perturbed)
 
 
-def _scenario(file: Path, parts: Sequence[str]) -> FeatureScenario:
+def _scenario(file: Path, parts: Sequence[str]) -> ScenarioKey:
     suite, name, last = parts
     if last in _MIXES and (_MIXES[last] is None or name == ALL):
         if _MIXES[last] is None:
             registry.get(f"{suite}/{name}")
-            return FeatureScenario(suite, name, mix=last)
-        return FeatureScenario(registry.suite(suite).name, name, mix="mixed_types", share=_MIXES[last])
+            return ScenarioKey(suite, name, mix=last)
+        return ScenarioKey(registry.suite(suite).name, name, mix="mixed_types", share=_MIXES[last])
     entry = registry.get(f"{suite}/{name}")
     if not last.isdecimal() or int(last) not in entry.severities:
         raise AnnotationError(f"{file}: {entry.key} has no severity {short(last)}")
-    return FeatureScenario(suite, name, int(last))
+    return ScenarioKey(suite, name, int(last))
 
 
-def combined(
-    clips: Iterable[FeatureScenario], texts: Iterable[FeatureScenario]
-) -> list[tuple[FeatureScenario, FeatureScenario]]:
+def combined(clips: Iterable[ScenarioKey], texts: Iterable[ScenarioKey]) -> list[tuple[ScenarioKey, ScenarioKey]]:
     """The combinations of perturbed clips and perturbed captions that suites declare, as far as both are there."""
     highest = {(text.suite, text.perturbation): text for text in sorted(texts, key=lambda own: own.severity or 0)}
     of_clips = {*clips}
@@ -111,7 +99,7 @@ def combined(
         if declared is None:
             continue
         for video in declared.video:
-            clip = FeatureScenario(name, video, declared.severity)
+            clip = ScenarioKey(name, video, declared.severity)
             held = [highest[name, text] for text in declared.text if (name, text) in highest]
             pairs += [(clip, text) for text in held if clip in of_clips]
     return pairs

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
 
 from perturbations.base.records import digest
 from perturbations.evaluation.rows import ScenarioColumns
@@ -22,79 +22,45 @@ PUBLISHED_SEED = 42
 """The seed of the published runs, whose loaders do not shuffle: its order is `LISTED`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResultKey:
-    """All that a result is of, but for its metric. None where an earlier version did not record it.
+class ScenarioKey(NamedTuple):
+    """What is perturbed in a scenario; None where it has no such thing. `ScenarioColumns` says what each is."""
 
-    Attributes:
-        adapter, listed_sha256: of the dataset, whatever the user calls it: how it is read, and a hash of the listed
-            items and captions.
-        suite, perturbation, severity, text_perturbation, text_severity, mix, share: of the scenario.
-        direction, side: which modality is the query, and what is perturbed.
-        gallery_name: `WHOLE_GALLERY`, `CHOICES`, or the name of a composed gallery.
-        model, pooling, pretrained, checkpoint_sha256, num_frames, precision, setting: the model, its weights, and what
-            it was trained on.
-        method, parameters, banks_sha256, steps, batch_size, continual: the method; `parameters` is the canonical JSON
-            of all of them, and `banks_sha256` a hash of the banks' features, None without a bank.
-        seed, order: the seed, and the order of queries that it stands for.
-    """
-
-    adapter: str | None
-    listed_sha256: str | None
     suite: str
     perturbation: str
-    severity: int | None
-    text_perturbation: str | None
-    text_severity: int | None
-    mix: str | None
-    share: float | None
-    direction: str
-    side: str
-    gallery_name: str | None
-    model: str
-    pooling: str | None
-    pretrained: str | None
-    checkpoint_sha256: str | None
-    num_frames: int | None
-    precision: str | None
-    setting: str | None
-    method: str
-    parameters: str | None
-    banks_sha256: str | None
-    steps: int | None
-    batch_size: int | None
-    continual: bool | None
-    seed: int
-    order: str | None
+    severity: int | None = None
+    text_perturbation: str | None = None
+    text_severity: int | None = None
+    mix: str | None = None
+    share: float | None = None
+    side: str = "none"
 
 
-KEY_COLUMNS = tuple(column.name for column in fields(ResultKey))
+CLEAN_SCENARIO = ScenarioKey("clean", "clean", 0)
+
+_NAMES: dict[str, Any] = {"dataset": "", "model_key": "", "label": None}
+"""What the user calls a dataset, a model and a method: a key has none of these."""
+
+KEY_COLUMNS = tuple(column.name for column in fields(ScenarioColumns) if column.name not in _NAMES)
 _NUMBERS = ("severity", "text_severity", "num_frames", "steps", "batch_size", "seed")
 
 
-def key_of(row: ScenarioColumns | Mapping[Any, Any]) -> ResultKey:
-    """The key of a row of results, ranks or pictures; of a table's row too, whose empty cells may be NaN."""
+def key_of(row: ScenarioColumns | Mapping[Any, Any]) -> ScenarioColumns:
+    """The key of a row of results, ranks or pictures: its columns without the user's names.
+
+    Of a table's row too, whose empty cells may be NaN.
+    """
     if isinstance(row, Mapping):
         known: dict[str, Any] = {name: None if row[name] != row[name] else row[name] for name in KEY_COLUMNS}
         known |= {name: int(known[name]) for name in _NUMBERS if known[name] is not None}
     else:
         known = {name: getattr(row, name) for name in KEY_COLUMNS}
-    return ResultKey(**known)
+    return ScenarioColumns(**_NAMES, **known)
 
 
-def clean_key(key: ResultKey) -> ResultKey:
+def clean_key(key: ScenarioColumns) -> ScenarioColumns:
     """The key of the result with nothing perturbed, and all else the same."""
-    return replace(
-        key,
-        suite="clean",
-        perturbation="clean",
-        severity=0,
-        text_perturbation=None,
-        text_severity=None,
-        mix=None,
-        share=None,
-        side="none",
-    )
+    unperturbed: dict[str, Any] = CLEAN_SCENARIO._asdict()
+    return replace(key, **unperturbed)
 
 
 def order_of(seed: int) -> str:

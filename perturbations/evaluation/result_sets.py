@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.keys import ResultKey, clean_key, key_of
+from perturbations.evaluation.keys import clean_key, key_of
 from perturbations.evaluation.rows import RANKS, RankRow, ResultRow, ScenarioColumns
 from perturbations.manifest import layout
 from perturbations.verify.derived import doubled
@@ -24,7 +24,7 @@ RECALLS = (1, 5, 10)
 RANDOM = "random"
 """The method of rows that give chance: galleries in random order, whose recall is exact, without ranks."""
 
-_Run = tuple[str, str, ResultKey]
+_Run = tuple[str, str, ScenarioColumns]
 
 
 def run_of(row: ScenarioColumns) -> _Run:

@@ -16,8 +16,20 @@ class ScenarioColumns:
     """Which retrieval was run, of which model, by which method.
 
     `perturbation` and `severity` are those of the one perturbed modality; of side "both" those of the videos, and
-    `text_perturbation` and `text_severity` those of the captions. `evaluation.keys` says what the others are, which
-    are null in rows of an earlier version; `label` is what tables call the method with its `parameters`.
+    `text_perturbation` and `text_severity` those of the captions. Null is what an earlier version did not record.
+
+    Attributes:
+        suite, perturbation, severity, text_perturbation, text_severity, mix, share: of the scenario.
+        direction, side: which modality is the query, and what is perturbed.
+        model_key, pooling, pretrained, checkpoint_sha256, num_frames, precision, setting: the model, its weights, and
+            what it was trained on.
+        method, parameters, banks_sha256, steps, batch_size, continual: the method; `parameters` is the canonical JSON
+            of all of them, and `banks_sha256` a hash of the banks' features, null without a bank.
+        label: what tables call the method with its parameters.
+        seed, order: the seed, and the order of queries that it stands for.
+        adapter, listed_sha256: of the dataset, whatever the user calls it: how it is read, and a hash of the listed
+            items and captions.
+        gallery_name: `keys.WHOLE_GALLERY`, `keys.CHOICES`, or the name of a composed gallery.
     """
 
     dataset: str

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from perturbations.evaluation.keys import CLEAN_SCENARIO, WHOLE_GALLERY, ScenarioKey
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
 
@@ -22,34 +23,19 @@ CellStatus = Literal["shown", "needs weights", "needs features", "needs GPU", "i
 no backbone loads the model, which would have to adapt.
 """
 
-DATASET = "dataset"
-"""The gallery of retrieval that is not composed: all of the dataset."""
-
 FEATURES = "features"
 """The setting of results whose features were given: of their model nothing is known but its name."""
 
 
-class StatedRun(NamedTuple):
-    """One scenario of a mean; the columns of results."""
-
-    suite: str
-    perturbation: str
-    severity: int | None
-    text_perturbation: str | None = None
-    text_severity: int | None = None
-    mix: str | None = None
-    share: float | None = None
-
-
-CLEAN = (StatedRun("clean", "clean", 0),)
+CLEAN = (CLEAN_SCENARIO,)
 
 
 class StatedPart(NamedTuple):
-    """A retrieval in one direction: what is perturbed, and the scenarios that the number is a mean over."""
+    """A retrieval in one direction: what is perturbed, and the scenarios, sideless, that the number is a mean over."""
 
     direction: str
     side: str
-    runs: tuple[StatedRun, ...]
+    runs: tuple[ScenarioKey, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +67,7 @@ class StatedKey:
         model: None where no model is behind the number, as in random orders.
         method, changed: the method, and its parameters that differ from the published ones.
         seed: of the order of queries.
-        gallery: the name of a composed gallery, or of multiple choice; in other retrieval that of `DATASET`.
+        gallery: the name of a composed gallery, or of multiple choice; in other retrieval that of `WHOLE_GALLERY`.
         frames: "mean" or "middle" in composed retrieval; "" in other.
         shortlist: clips that the first of two stages keeps.
         batch_size: of methods that adapt.
@@ -95,7 +81,7 @@ class StatedKey:
     method: str = "none"
     changed: tuple[tuple[str, object], ...] = ()
     seed: int | None = None
-    gallery: str = DATASET
+    gallery: str = WHOLE_GALLERY
     frames: str = ""
     shortlist: int = 15
     batch_size: int | None = None
@@ -124,18 +110,18 @@ def needs_features(key: StatedKey, of: str = "") -> StatedCell:
 
 def runs_of(
     suite: str, kind: Literal["video", "text"], severities: Mapping[str, Iterable[int]] | Iterable[int]
-) -> tuple[StatedRun, ...]:
+) -> tuple[ScenarioKey, ...]:
     """Every perturbation of a suite's videos or captions, at each severity, or at those of its category."""
     of_levels = severities if isinstance(severities, Mapping) else None
     every = () if isinstance(severities, Mapping) else tuple(severities)
     return tuple(
-        StatedRun(suite, entry.name, severity)
+        ScenarioKey(suite, entry.name, severity)
         for entry in registry.perturbations(suite, kind)
         for severity in (every if of_levels is None else of_levels.get(entry.category, ()))
     )
 
 
-def named(runs: Iterable[StatedRun], names: Sequence[str]) -> tuple[StatedRun, ...]:
+def named(runs: Iterable[ScenarioKey], names: Sequence[str]) -> tuple[ScenarioKey, ...]:
     """The runs of some perturbations, in the order of the names."""
     own = list(runs)
     return tuple(run for name in names for run in own if run.perturbation == name)
@@ -224,7 +210,7 @@ def is_of(key: StatedKey, row: Mapping[str, Any]) -> bool:
     """
     composed = bool(key.frames)
     claimed = row["dataset"] if row["setting"] == FEATURES else None
-    if (row["adapter"] or claimed) != key.dataset or (row["gallery_name"] or DATASET) != key.gallery:
+    if (row["adapter"] or claimed) != key.dataset or (row["gallery_name"] or WHOLE_GALLERY) != key.gallery:
         return False
     if row["direction"] not in {part.direction for part in key.parts} or not _of_method(key, row):
         return False

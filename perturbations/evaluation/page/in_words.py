@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from perturbations.evaluation.keys import CLEAN_SCENARIO, ScenarioKey
 from perturbations.evaluation.page.intervals import (
-    CLEAN,
     CLEAN_COLUMN,
     RECALLS,
     Estimate,
@@ -28,7 +28,6 @@ from perturbations.evaluation.page.parts import (
     needs_all_queries,
     titled,
 )
-from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.views import RetrievalChoice, Views
 from perturbations.retrieval.bootstrap import separable
 from perturbations.tta.methods import registry as methods
@@ -56,7 +55,7 @@ def of_direction(models: Sequence[Scores], views: Views) -> list[PagePart]:
 
 
 def _scenarios(scores: Scores, retrieval: RetrievalChoice) -> list[ScenarioKey]:
-    return scores.every(retrieval.suite, retrieval.side) or [CLEAN]
+    return scores.every(retrieval.suite, retrieval.side) or [CLEAN_SCENARIO]
 
 
 def _in_brief(scores: Scores, retrieval: RetrievalChoice) -> str:

@@ -13,18 +13,16 @@ from numpy.typing import NDArray
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.keys import CHOICES
+from perturbations.evaluation.keys import CHOICES, CLEAN_SCENARIO, ScenarioKey
 from perturbations.evaluation.page.page_tables import number
 from perturbations.evaluation.page.parts import declared_by, groups, in_order, needs_all_queries
-from perturbations.evaluation.page.ranks import Ranked, RankGroup, ScenarioKey, run_of
+from perturbations.evaluation.page.ranks import Ranked, RankGroup, run_of
 from perturbations.retrieval.bootstrap import draws, interval, resampled_recall, separable, share_interval
 from perturbations.tta.methods import registry as methods_shelf
 
 RECALLS = {"recall_at_1": 1, "recall_at_5": 5, "recall_at_10": 10}
 _SEED = 0  # of the resamples; the same for all, so that models of one dataset are compared on the same draws
 _ROUNDING = 1e-6
-
-CLEAN = ScenarioKey("none", "clean", "clean", 0)
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class IntervalColumn:
     weights: tuple[tuple[ScenarioKey, float], ...]
 
 
-CLEAN_COLUMN = IntervalColumn("clean", ((CLEAN, 1.0),))
+CLEAN_COLUMN = IntervalColumn("clean", ((CLEAN_SCENARIO, 1.0),))
 
 
 IntervalSpan = tuple[float, float]
@@ -216,7 +214,7 @@ class Scores:
         """The clean result over each run's own queries."""
         if metric == "rsum":
             return np.asarray(sum(self._clean(own) for own in RECALLS))
-        clean = [self._runs.get((CLEAN, method, seed), -1) for _, method, seed in self._runs]
+        clean = [self._runs.get((CLEAN_SCENARIO, method, seed), -1) for _, method, seed in self._runs]
         queries, gallery, own = (
             np.append(self._column(name), np.nan)[clean] for name in ("queries", "gallery", metric)
         )
@@ -232,7 +230,7 @@ class Scores:
         self._check(self._ranked)
         ranks, runs = self._ranked.ranks, self._ranked.runs
         columns = [runs.get(run, -1) for run in self._runs]
-        clean = [runs.get((CLEAN, method, seed), -1) for _, method, seed in self._runs]
+        clean = [runs.get((CLEAN_SCENARIO, method, seed), -1) for _, method, seed in self._runs]
         unknown = np.zeros((len(ranks), 1), np.uint8)
         padded = np.concatenate([ranks, unknown], axis=1)
         paired = np.where(padded[:, columns] > 0, padded[:, clean], 0)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from perturbations.evaluation.keys import CLEAN_SCENARIO, ScenarioKey
 from perturbations.evaluation.page.intervals import (
-    CLEAN,
     CLEAN_COLUMN,
     RECALLS,
     Estimate,
@@ -30,7 +30,6 @@ from perturbations.evaluation.page.parts import (
     needs_all_queries,
     titled,
 )
-from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.views import METRICS, RetrievalChoice, Views
 from perturbations.tta.methods import registry as methods
 
@@ -85,7 +84,7 @@ def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list
                 for column in columns
                 for metric in RECALLS
             ]
-            counts = scores.counts(scenarios or [CLEAN])
+            counts = scores.counts(scenarios or [CLEAN_SCENARIO])
             lines.append([*values, *(span_of_numbers(own[place] for own in counts) for place in (0, 2))])
             names.append(titled(retrieval.name, scores.model if several else ""))
             choices.append(views.choice(retrieval))
@@ -184,7 +183,7 @@ def _table(
         f"{_NAMES.get(metric, METRICS[metric])}: {where}",
         named(data, map(method_label, every), "method"),
         form_of(metric),
-        " ".join([*note, *collapsed(models), counted(models, members or [CLEAN])]),
+        " ".join([*note, *collapsed(models), counted(models, members or [CLEAN_SCENARIO])]),
         stacked=True,
         grouped="model" if several else "",
         forms=tuple(FORMS) if metric == "recall_at_1" else ("csv",),

@@ -12,8 +12,9 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from perturbations.base import storage, templates
+from perturbations.base import shown, storage, templates
 from perturbations.evaluation import layout
+from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.page import (
     figure_files,
     hubness_tables,
@@ -29,9 +30,9 @@ from perturbations.evaluation.page import (
 )
 from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page.page_tables import FORMS
-from perturbations.evaluation.page.parts import Group, PagePart, Section, model_names, order, plural, tables_in
-from perturbations.evaluation.page.ranks import ScenarioKey, setting_of
+from perturbations.evaluation.page.parts import Group, PagePart, Section, model_names, order, tables_in
 from perturbations.evaluation.page.ranks import read as read_ranks
+from perturbations.evaluation.page.ranks import setting_of
 from perturbations.evaluation.pictures import read as read_pictures
 from perturbations.evaluation.result_sets import check
 from perturbations.evaluation.rows import RESULTS, ResultRow
@@ -151,8 +152,8 @@ def _summary(frame: pd.DataFrame) -> str:
     models = sorted(set(frame["model_name"]))
     name = f" ({models[0]})" if len(models) == 1 else ""  # tables name only several
     return (
-        f"{plural(frame['dataset'].nunique(), 'dataset')}, {plural(len(models), 'model')}{name}, "
-        f"{plural(scenarios, 'scenario')}, {plural(frame['applied'].nunique(), 'method')}."
+        f"{shown.plural(frame['dataset'].nunique(), 'dataset')}, {shown.plural(len(models), 'model')}{name}, "
+        f"{shown.plural(scenarios, 'scenario')}, {shown.plural(frame['applied'].nunique(), 'method')}."
     )
 
 

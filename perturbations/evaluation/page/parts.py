@@ -153,11 +153,6 @@ def order(column: pd.Series) -> pd.Series:
     return column.map(methods.place_of) if column.name == "method" else column
 
 
-def plural(number: int, noun: str) -> str:
-    """A number with its noun."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 ColumnParts = Mapping[str, Sequence[object]]
 """The parts of a column of a table, by name: those of `PageTable.data`."""
 

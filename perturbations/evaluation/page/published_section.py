@@ -26,7 +26,6 @@ from perturbations.evaluation.page.intervals import (
 )
 from perturbations.evaluation.page.page_tables import PageTable, number
 from perturbations.evaluation.page.parts import SIDES, Group, PagePart, method_label, named, titled
-from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.robustness_tables import FORMULAS, Compared, score_of
 from perturbations.evaluation.page.views import METRICS
 from perturbations.evaluation.protocols import registry as protocols
@@ -161,7 +160,7 @@ def _one(cell: Published, key: StatedKey, several: Sequence[_Configured]) -> Bes
 
 def _column(part: StatedPart, scores: Scores) -> IntervalColumn | None:
     """The mean over a part's scenarios; None where one of them was not run."""
-    wanted = [ScenarioKey(part.side, *run) for run in part.runs]
+    wanted = [run._replace(side=part.side) for run in part.runs]
     return mean_column("", wanted) if {*wanted} <= {*scores.keys} else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perturbations.base.errors import ManifestError
+from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.rows import RANKS
 from perturbations.manifest import files, schemas
 from perturbations.tta.methods import registry as methods
@@ -27,19 +28,6 @@ _ROWS = 1 << 20
 
 RankGroup = tuple[str, str, str]
 """Dataset, model's key, direction: runs that ask the same queries of one model."""
-
-
-class ScenarioKey(NamedTuple):
-    """What tells the scenarios of a group apart; None where a scenario has none."""
-
-    side: str
-    suite: str
-    perturbation: str
-    severity: int | None = None
-    text_perturbation: str | None = None
-    text_severity: int | None = None
-    mix: str | None = None
-    share: float | None = None
 
 
 RankRun = tuple[ScenarioKey, str, int]

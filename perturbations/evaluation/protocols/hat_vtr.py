@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.protocols.registry import EvaluationProtocol, PaperProtocols
 from perturbations.evaluation.stated import (
     CLEAN,
@@ -14,7 +15,6 @@ from perturbations.evaluation.stated import (
     StatedKey,
     StatedModel,
     StatedPart,
-    StatedRun,
     impossible,
     named,
     needs_features,
@@ -281,7 +281,7 @@ def _method(printed: str) -> tuple[str, dict[str, Any]]:
     return _NAMES.get(name, name), changed
 
 
-def _runs(cell: Published) -> tuple[StatedRun, ...]:
+def _runs(cell: Published) -> tuple[ScenarioKey, ...]:
     """The scenarios that a cell is the mean of."""
     if cell.perturbation == "clean":
         return CLEAN
@@ -289,7 +289,7 @@ def _runs(cell: Published) -> tuple[StatedRun, ...]:
         return _some(cell, runs_of(cell.suite, "text", _CAPTION_SEVERITIES), _TEXTS, _SIX_TEXT)
     if cell.table == "18":
         shares = SHARES if cell.perturbation == "all" else (float(cell.perturbation.split()[1]),)
-        return tuple(StatedRun("mlvp", "all", None, mix=PER_BATCH, share=share) for share in shares)
+        return tuple(ScenarioKey("mlvp", "all", None, mix=PER_BATCH, share=share) for share in shares)
     if cell.severity == "mixed":
         every = [run._replace(severity=None, mix="mixed_severity") for run in runs_of("mlvp", "video", [0])]
     else:
@@ -298,8 +298,8 @@ def _runs(cell: Published) -> tuple[StatedRun, ...]:
 
 
 def _some(
-    cell: Published, runs: Iterable[StatedRun], every: Sequence[str], six: Sequence[str]
-) -> tuple[StatedRun, ...]:
+    cell: Published, runs: Iterable[ScenarioKey], every: Sequence[str], six: Sequence[str]
+) -> tuple[ScenarioKey, ...]:
     return named(runs, {"all": every, "avg6": six}.get(cell.perturbation, [cell.perturbation]))
 
 

@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from perturbations.evaluation.keys import CHOICES
+from perturbations.evaluation.keys import CHOICES, WHOLE_GALLERY, ScenarioKey
 from perturbations.evaluation.protocols.registry import EvaluationProtocol, PaperProtocols
 from perturbations.evaluation.stated import (
-    DATASET,
     StatedCell,
     StatedKey,
     StatedModel,
     StatedPart,
-    StatedRun,
     needs_features,
     runs_of,
 )
@@ -116,12 +114,12 @@ def stated(cell: Published) -> StatedCell:
         metric=cell.metric,
         of="recall_at_1" if by_choice else "recall_at_5",
         model=model,
-        gallery=CHOICES if by_choice else DATASET,
+        gallery=CHOICES if by_choice else WHOLE_GALLERY,
     )
     return needs_features(key)
 
 
-def _runs(cell: Published) -> tuple[StatedRun, ...]:
+def _runs(cell: Published) -> tuple[ScenarioKey, ...]:
     """The scenarios that a cell is the mean of."""
     entries = {entry.name: entry.category for entry in registry.perturbations("msrvtt_p")}
     left_out = {name for name, level in entries.items() if level == "Bias" and cell.dataset in _WITHOUT_BIAS}
@@ -129,7 +127,7 @@ def _runs(cell: Published) -> tuple[StatedRun, ...]:
         combined = registry.suite("msrvtt_p").combined
         assert combined is not None
         return tuple(
-            StatedRun("msrvtt_p", video, combined.severity, text, 1)
+            ScenarioKey("msrvtt_p", video, combined.severity, text, 1)
             for video in combined.video
             for text in combined.text
             if text not in left_out
