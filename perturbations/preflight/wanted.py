@@ -47,6 +47,11 @@ class WantedWork:
         return read | {job.collection for job in self.videos} | self.checked
 
     @property
+    def caption_datasets(self) -> set[str]:
+        """The datasets whose lists of captions this check reads."""
+        return {collection for collection, _, _ in self.captions} | self.checked_captions
+
+    @property
     def folders(self) -> list[Path]:
         """The folders of the perturbed clips that are made."""
         kinds = ("dataset", "suite", "perturbation", "severity")
