@@ -31,7 +31,7 @@ from perturbations.plan import caption_recipes, recipe
 from perturbations.plan.listed import ListedCaption, ListedClip
 from perturbations.suites import registry
 
-TIERS = ("video/high", "frames/5", "recipe")
+TIERS = ("video/high", "frames/5", "recipe", "tar")
 ANALYSES = ("motion", "main_object", "embedding")
 TEXTS = ("mm_robustness/keyboard", "mm_robustness/char_swap", "mm_robustness/word_delete", "msrvtt_p/typos")
 FRAMES = {"a": 9, "b": 12, "c": 8, "d": 10, "e": 11, "f b": 12}  # of each clip
@@ -108,6 +108,7 @@ def video_recipes(tiers: Sequence[str]) -> dict[tuple[str, str], recipe.VideoRec
         "video/high": recipe.stored_video("high"),
         "frames/5": recipe.StoredFrames(num_frames=5),
         "recipe": recipe.Unstored(),
+        "tar": recipe.StoredFrames(num_frames=5),
     }
     return {
         (tier, entry.key): recipe.make(
@@ -122,7 +123,7 @@ def video_job(tier: str, key: str, job_recipe: recipe.VideoRecipe) -> Job:
     command = ["rule", "videos", "--recipe", job_recipe.text, "--sources", "base/sources.parquet"]
     if job_recipe.analysis:
         command += ["--donors" if job_recipe.donors else "--analysis", f"{part_of(job_recipe.analysis)}.parquet"]
-    command += ["--corpus", "corpus", "--output", "parts/s1.parquet"]
+    command += ["--corpus", "corpus", "--output", "parts/s1.parquet", *(["--tar"] if tier == "tar" else [])]
     is_codec = registry.get(key).method == "codec"
     return Job(tier, key, tuple(command), KINDS if is_codec else KINDS[:3])
 

@@ -21,6 +21,7 @@ IDS = ["0" * 32, "1" * 32, "2" * 32]
     [
         ("video/high", ["mlvp/h264_compression", "mlvp/temporal_scrambling", "motion", "mm_robustness/keyboard"]),
         ("frames/5", ["mlvp/event_insertion", "msrvtt_p/jumble", "embedding"]),
+        ("tar", ["mlvp/fog", "msrvtt_p/jumble"]),
         ("recipe", ["mlvp/temporal_scrambling", "mm_robustness/fog"]),
     ],
 )

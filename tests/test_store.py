@@ -389,21 +389,22 @@ class Run:
 TARGET = "manifests/tiny/mlvp/videos.parquet"
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+@pytest.fixture(scope="module", params=["files", "tar"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     needs.store()
     root = tmp_path_factory.mktemp("project")
     for index, name in enumerate(("a b", "ü'q")):
         tiny_clip(root / "my videos" / f"{name}.mp4", seed=index)
     datasets = {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "my videos"}}
     suites = {"mlvp": {"perturbations": ["fog"], "severities": [1]}}
-    project = Project(root, {"datasets": datasets, "suites": suites})
+    container = {"container": request.param}
+    project = Project(root, {"datasets": datasets, "suites": suites, "storage": container})
     project.write_captions(["a b", "ü'q"])
     project.write_config()
     with stores.store(), kube_cluster.cluster() as cluster:
         prefix = "s3://perturbations/run"
         done = stores.submit(cluster, project, prefix, TARGET)
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == 0, done.stdout + "".join(map(cluster.log_of, cluster.jobs))
         yield Run(cluster, project, prefix, done.stdout)
 
 

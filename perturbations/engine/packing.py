@@ -87,11 +87,12 @@ def in_tar(rows: Iterable[VideoRow], tar: Path, suffix: str) -> list[VideoRow]:
 
 def members_in(root: Path, folder: str) -> dict[str, str]:
     """The paths, from `root`, of the members of all tars in a folder below it, by their names."""
-    return {
-        name: tars.path_in(tar.relative_to(root), offset, name)
-        for tar in sorted((root / folder).glob(layout.name("clip_tar", shard="*")))
-        for name, offset, _ in tars.members(tar)
-    }
+    there: dict[str, str] = {}
+    for tar in sorted((root / folder).glob(layout.name("clip_tar", shard="*"))):
+        with suppress(OSError):  # a file that may not be read holds no member
+            members = tars.members(tar) if tar.is_file() else ()
+            there |= {name: tars.path_in(tar.relative_to(root), offset, name) for name, offset, _ in members}
+    return there
 
 
 def patch(tar: Path, target: Path, clips: Mapping[str, Path], rows: Sequence[VideoRow]) -> None:

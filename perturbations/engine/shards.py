@@ -132,12 +132,13 @@ def run_videos(
         return [render_clip.produce(recipe, source, root / (row.path or ""), tick, with_sound=with_sound)]
 
     yield from failed
-    made: set[str | None] = set()
+    complete: set[str | None] = set()
     # Clips of one video follow each other, because they share its decoded or encoded frames.
     expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
     with locking.one_job(journal), storage.scratch_directory() as scratch:
         storage.remove_leftovers(targets.values())
-        packing.unpack(tar, targets)
+        if targets:
+            packing.unpack(tar, targets)
         finished = Journal(journal, Measured, {row.recipe_id for row in expected})
         finished.forget(lambda measured: sound.is_other(measured.audio, with_sound=with_sound))
         for row, outcome in _resumed(expected, work, 1, finished, root, stall_limit_s):
@@ -145,11 +146,11 @@ def run_videos(
                 _log.warning("quarantined %r: %s", row.item_id, outcome)
                 yield clip_rows.quarantined(row, "video", outcome)
             else:
-                made.add(row.path)
+                complete.add(row.path)
                 yield clip_rows.complete_video(row, outcome)
         storage.remove_leftovers(targets.values())  # of workers that were killed
         if in_tar:
-            stored = {name: path for name, path in targets.items() if path.relative_to(root).as_posix() in made}
+            stored = {name: path for name, path in targets.items() if path.relative_to(root).as_posix() in complete}
             packing.pack(tar, stored)
 
 

@@ -192,12 +192,13 @@ class VerifiedCorpus:
             if suffix is None:
                 return None
             held, name = f"{folder}/{storage.file_stem(item_id)}{suffix}", packing.member_name(item_id, suffix)
-            if stored == held or (stored is not None and tars.named(stored) is None):
+            if stored is None:
+                return members().get(name, held)
+            if tars.named(stored) is None:
                 return held
-            is_own = stored is not None and tars.from_folder(stored) == stored.removeprefix(f"{folder}/")
-            if stored is not None and is_own and stored.endswith(f"/{name}"):
-                return stored if tars.is_file(self.manifest.root / stored) else members().get(name, stored)
-            return members().get(name, held)
+            if stored != f"{folder}/{tars.from_folder(stored)}" or not stored.endswith(f"/{name}"):
+                return members().get(name, held)
+            return stored if tars.is_file(self.manifest.root / stored) else members().get(name, stored)
 
         def expected(source: CompleteSource, row: VideoRow | None) -> VideoRow:
             path = None if row is None else row.path
