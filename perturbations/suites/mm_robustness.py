@@ -268,7 +268,7 @@ _character = partial(_share, "character")
 _word = partial(_share, "word")
 
 
-def _style(style: str, summary: str, changes: str) -> Perturbation:
+def _style(style: str, summary: str, changes: str, version: int = 2) -> Perturbation:
     return _PAPER.text(
         style,
         "sentence",
@@ -279,7 +279,7 @@ def _style(style: str, summary: str, changes: str) -> Perturbation:
         roles=("styler",),
         gated=True,
         random=False,
-        version=2,
+        version=version,
         not_comparable=f"changes {changes}",
     )
 
@@ -316,7 +316,7 @@ TEXT = (
     _word("insert_punctuation", "punctuation marks are inserted", version=2),
     _style("formal", "in a formal style", "26 % of MSR-VTT's captions and 4 % of YouCook2's"),
     _style("casual", "in a casual style", "57 % of MSR-VTT's captions and 7 % of YouCook2's"),
-    _style("passive", "in the passive voice", "13 % of MSR-VTT's captions and 39 % of YouCook2's"),
+    _style("passive", "in the passive voice", "14 % of MSR-VTT's captions and 39 % of YouCook2's", 3),
     _style("active", "in the active voice", "2 of MSR-VTT's 1,000 captions, which are active already"),
     _PAPER.text(
         "back_translation",

@@ -316,10 +316,19 @@ _swap_part = partial(_swap, "words:multi_pos_swap", roles="tagger ambiguous")
 _style = partial(_text, "TextStyle", version=2)
 
 
-def _restyled(name: str, style: str, summary: str, msrvtt: int, youcook2: int) -> Perturbation:
+def _restyled(name: str, style: str, summary: str, msrvtt: int, youcook2: int, *, version: int = 2) -> Perturbation:
     """A style, and how many percent of the datasets' captions the offline rules change."""
     changes = f"changes {msrvtt} % of MSR-VTT's captions and {youcook2} % of YouCook2's"
-    return _style("sentences:restyle", name, summary, "styler", random=False, style=style, not_comparable=changes)
+    return _style(
+        "sentences:restyle",
+        name,
+        summary,
+        "styler",
+        random=False,
+        style=style,
+        not_comparable=changes,
+        version=version,
+    )
 
 
 TEXT = (
@@ -408,7 +417,7 @@ TEXT = (
         share=0.1,
         not_comparable="takes synonyms of any sense of a word, in their base form: dogs -> wiener",
     ),
-    _restyled("active_to_passive", "passive", "active voice becomes passive", 13, 39),
+    _restyled("active_to_passive", "passive", "active voice becomes passive", 14, 39, version=3),
     _restyled("casual_to_formal", "formal", "casual style becomes formal", 26, 4),
     _restyled("formal_to_casual", "casual", "formal style becomes casual", 57, 7),
     _style(

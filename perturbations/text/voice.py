@@ -24,8 +24,9 @@ def passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
 
     It knows subject, verb and object of a simple clause, "a man playing a song" -> "a song being played by a man", and
     the instruction "add the oil to the pan" -> "the oil is added to the pan", with denials, adverbs, modals and "has":
-    "a man did not win the race" -> "the race was not won by a man". A caption that another verb or a relative
-    clause makes ambiguous stays as it is.
+    "a man did not win the race" -> "the race was not won by a man". Words behind the object come before a long agent:
+    "a man in a hat kicks the ball into the net" -> "the ball is kicked into the net by a man in a hat". A caption that
+    another verb, a relative clause or a possessive ("a girl brushes her hair") makes ambiguous stays as it is.
     """
     return _within_end_mark(text, partial(_passive, tagger=tagger, inflector=inflector))
 
@@ -43,29 +44,89 @@ def _passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
         return text
     if tags[0] == "VB":
         return _passive_instruction(text, words, tags, inflector)
-    subject = _phrase(words, tags, 0)
+    place = _phrase(words, tags, 1) if core(words[0]) in _DESCRIBE else 0
+    if place > 1 and tags[place : place + 1] in (["DT"], ["PRP"], ["CD"]):  # "in a kitchen a woman is chopping"
+        clause = _passive(" ".join(words[place:]), tagger=tagger, inflector=inflector)
+        return rebuild(text, [*words[:place], *clause.split()])
+    tags = _with_verb(words, tags, inflector)
+    head = _phrase(words, tags, 0)
+    subject = _described(words, tags, head)
     verb, form = _active_verb(words, tags, subject)
     if not subject or not form:
         return text
-    if form == "participle" and "of" in words[:subject]:  # "footage of a man playing": who plays?
+    if form == "participle" and (subject > head or _of_others(words[:subject])):
         return text
     lemma = inflector.lemma(core(words[verb]), tags[verb])
-    end = _phrase(words, tags, verb + 1)
+    particle = words[verb + 1 : verb + 2] if " ".join([lemma, *words[verb + 1 : verb + 2]]) in _PHRASAL_VERBS else []
+    start = verb + 1 + len(particle)
+    end = _phrase(words, tags, start)
     given = _phrase(words, tags, end) if lemma in _GIVE else end  # "gives the man a glass"
     if lemma in tables.words("no_passive") or not _clause_ends(words, tags, given):
         return text
     if "PRP" in tags[end:] or core(words[-1]) in _INSTRUCTIONS:  # "soup with noodles in it", "a duck to roast"
         return text
-    if not _patient(words, tags, verb + 1, end, inflector):
+    if not _patient(words, tags, start, end, inflector) or core(words[end - 1]) in _TIMES:
         return text
-    patient = words[verb + 1 : end]
-    be = _be(patient, tags[verb + 1 : end], past=form.startswith("past"))
+    patient = words[start:end]
+    be = _be(patient, tags[start:end], past=form.startswith("past"))
+    if lemma in _PERFORM and core(" ".join(words[end : end + 1])) == "about":  # "a song about diamonds"
+        end = given = max(end, _phrase(words, tags, end + 1))
     helpers = _passive_helpers(form, be, words[subject:verb], tags[subject:verb])
-    clause = [*_as_subject(patient), *helpers, inflector.inflect(lemma, "VBN"), *words[end:given], "by"]
-    return rebuild(text, _recapitalized(words, tags, [*clause, *_as_object(words[:subject]), *words[given:]]))
+    clause = [*_as_subject(words[start:end]), *helpers, inflector.inflect(lemma, "VBN"), *particle, *words[end:given]]
+    agent, rest = ["by", *_as_object(words[:subject])], words[given:]
+    ordered = [*rest, *agent] if subject > head else [*agent, *rest]
+    return rebuild(text, _recapitalized(words, tags, [*clause, *ordered]))
 
 
-_GIVE = frozenset(("give", "hand", "offer", "send", "show", "teach", "tell"))
+_GIVE = frozenset(("bring", "give", "hand", "offer", "send", "show", "teach", "tell"))
+_PERFORM = frozenset(("give", "make", "perform", "play", "present", "read", "show", "sing", "watch", "write"))
+_NAME = frozenset(("call", "dub", "entitle", "name", "title"))
+_TIMES = frozenset(("time", "moment", "morning", "afternoon", "evening", "night", "day", "week", "month", "year"))
+_PHRASAL_VERBS = frozenset(
+    [f"{verb} up" for verb in ("beat", "chop", "clean", "cook", "cut", "fix", "hold", "lift", "mix", "pick", "set")]
+    + [f"{verb} off" for verb in ("cut", "rip", "show", "take", "tear", "turn", "wash", "wipe")]
+    + [f"{verb} out" for verb in ("bring", "pull", "take", "throw", "try")]
+    + ["put on", "try on", "turn on", "put down", "cut down", "knock down", "take down"]
+)
+_DESCRIBE = frozenset(("in", "with", "on", "from", "at"))
+_GROUPS = frozenset(("group", "crowd", "team", "band", "bunch", "couple", "pair", "family", "lot", "number"))
+
+
+def _with_verb(words: Sequence[str], tags: list[str], inflector: Inflector) -> list[str]:
+    """The tags, with the verb behind the subject that the tagger missed: "will cook rice", "chased a mouse"."""
+    end = _phrase(words, tags, 0)
+    tags = [*tags, ""]
+    verb = next((at for at in range(end + 1, len(words)) if tags[at] != "RB"), len(words))
+    opens = ("DT", "PRP", "PRP$", "CD")
+    auxiliary = core(words[end]) if end < len(words) else ""
+    denies = auxiliary.endswith("n't") or (auxiliary in DO and tags[end + 1] == "RB")
+    if (tags[end] == "MD" or denies) and tags[verb] in ("NN", "JJ", "VBP"):
+        is_listed = core(words[verb]) in {*tables.words("actions"), *tables.words("instructions")}
+        if tags[verb + 1] in opens or (is_listed and tags[verb + 1].startswith(("NN", "JJ"))):
+            tags[verb] = "VB"
+    elif end and tags[end] == "VBN" and tags[end + 1] in opens:
+        past, lemma = core(words[end]), inflector.lemma(core(words[end]), "VBN")
+        if past == inflector.inflect(lemma, "VBD") and lemma not in (_GIVE - {"bring"}) | _NAME:
+            tags[end] = "VBD"
+    elif end > 2 and tags[end] == "DT" and tags[0] in ("DT", "CD") and tags[end - 2 : end] == ["NN", "NNS"]:
+        has_verb = any(tag.startswith(("VB", "MD")) for tag in tags)
+        tags[end - 1] = "NNS" if has_verb else "VBZ"  # "a mechanic repairs a car"
+    return tags[:-1]
+
+
+def _described(words: Sequence[str], tags: Sequence[str], end: int) -> int:
+    """The end of a noun phrase with what describes it: "a man in a red shirt"."""
+    while 0 < end < len(words) and core(words[end]) in _DESCRIBE:
+        longer = _phrase(words, tags, end + 1)
+        if longer == end + 1:
+            break
+        end = longer
+    return end
+
+
+def _of_others(subject: Sequence[str]) -> bool:
+    """Whether a participle behind the subject may be another's: "footage of a man playing", not "a group of men"."""
+    return "of" in subject and core(subject[subject.index("of") - 1]) not in _GROUPS
 
 
 def _passive_helpers(form: str, be: str, before: Sequence[str], tags: Sequence[str]) -> list[str]:
@@ -115,9 +176,11 @@ def _patient(words: Sequence[str], tags: Sequence[str], start: int, end: int, in
     if start == end or "PRP$" in tags[start:end]:  # "her bow is shot by the girl": whose?
         return False
     cores = [core(word) for word in words[start:end]]
-    of_run = [tag for tag, word in zip(tags[start:end], cores, strict=True) if tag.startswith("NN") or word == "and"]
+    if cores[-1].endswith(("self", "selves")):
+        return False
+    of_run = {tag for tag, bare in zip(tags[start:end], cores, strict=True) if bare != "sports"}
     last, tag = cores[-1], tags[end - 1]
-    if tag == "NN" and "and" not in cores and "of" not in cores and {"NNS", "NNPS"} & set(of_run):
+    if tag == "NN" and "and" not in cores and "of" not in cores and {"NNS", "NNPS"} & of_run:
         return False  # "carrots sugar salt": a list, of which number?
     if cores[0] in _ONE and tag == "NNS" and "of" not in cores and "and" not in cores:
         return False  # "a car features"
@@ -125,7 +188,8 @@ def _patient(words: Sequence[str], tags: Sequence[str], start: int, end: int, in
         return False  # "the white top talks": a verb taken for a noun
     if last in _INSTRUCTIONS or last == "live" or not known(last):
         return False
-    if tags[start - 1] == "VBG" and end - start == 1 and tag == "NN" and start > 1 and tags[start - 2] == "NN":
+    bare = end - start == 1 and tag == "NN" and last not in _SOMETHING
+    if bare and tags[start - 1] == "VBG" and start > 1 and tags[start - 2] == "NN":
         return False  # "high school wrestling match"
     return not (last.endswith("ing") and len(cores) > 1 and last not in tables.words("ing_nouns"))
 
