@@ -150,6 +150,7 @@ def test_every_perturbation_gives_a_row_a_caption(entry: Perturbation) -> None:
             assert 1 <= row.attempts <= 100
             assert (row.similarity is not None) == (entry.gated or entry.measured)
             assert not row.effective_change or row.changed
+            assert (row.unchanged is None) == row.changed
             if not row.changed:
                 assert row.fluency_change in (0, None)
             if entry.gated and row.similarity is not None:
@@ -231,6 +232,7 @@ def test_perturb_text_says_what_it_did_and_severity_zero_is_the_caption() -> Non
         text="a little boy does gymnastics",
         changed=True,
         effective_change=True,
+        unchanged=None,
         similarity=None,
         fluency_change=fluency_change(GIRL, "a little boy does gymnastics"),
         attempts=1,
@@ -241,6 +243,20 @@ def test_perturb_text_says_what_it_did_and_severity_zero_is_the_caption() -> Non
         result.text = ""  # type: ignore[misc]
     result = perturbations.perturb_text(GIRL, "mm_robustness/ocr", 0, seed=0, item_id="ret1")
     assert (result.text, result.changed, result.accepted) == (GIRL, False, True)
+    assert result.unchanged == "severity 0 changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "reason"),
+    [
+        ("msrvtt_p/active_to_passive", "a dog sleeps", "active_to_passive found nothing to change"),
+        ("msrvtt_p/active_to_passive", "собака спит", "it is made for English"),
+        ("msrvtt_p/back_trans", "123", "the round trip gave the caption back: it is no back-translation"),
+    ],
+)
+def test_an_unchanged_caption_says_why(key: str, text: str, reason: str) -> None:
+    available(registry.get(key))
+    assert perturbations.perturb_text(text, key, seed=0, item_id="ret1").unchanged == reason
 
 
 def test_what_does_not_exist_is_refused() -> None:

@@ -43,6 +43,7 @@ class PerturbedText:
         text: the caption after the perturbation.
         changed: whether it differs from the original.
         effective_change: whether it still does after lower-casing and stripping punctuation.
+        unchanged: why it is the original; None where it is changed.
         similarity: cosine of the two captions' embeddings; None where it is not measured.
         fluency_change: mean log10 probability per word by a bigram model, less the original's; None without words.
         attempts: how often the caption was drawn.
@@ -53,6 +54,7 @@ class PerturbedText:
     text: str
     changed: bool
     effective_change: bool
+    unchanged: str | None
     similarity: float | None
     fluency_change: float | None
     attempts: int
@@ -95,7 +97,8 @@ def perturb_captions(
     entry = text_entry(perturbation, variant)
     if severity == 0:
         untouched = GateOutcome("", None, 0, True)
-        yield from (_result(caption.text, caption.text, untouched, "none") for caption in captions)
+        results = (_result(entry, caption.text, caption.text, untouched, "none") for caption in captions)
+        yield from (replace(result, unchanged="severity 0 changes nothing") for result in results)
         return
     backend = backend or "offline"
     similarities = None
@@ -127,7 +130,7 @@ def perturb_captions(
         if not entry.gated:
             outcomes = [replace(outcome, accepted=True) for outcome in outcomes]
         for old, outcome in zip(texts, outcomes, strict=True):
-            yield _result(old, outcome.text, outcome, made_by)
+            yield _result(entry, old, outcome.text, outcome, made_by)
 
 
 def first_accepted(
@@ -174,11 +177,23 @@ def text_entry(key: str, variant: str | None = None) -> registry.Perturbation:
     return entry
 
 
-def _result(old: str, new: str, outcome: GateOutcome, made_by: str) -> PerturbedText:
+def unchanged(entry: registry.Perturbation, old: str, new: str) -> str | None:
+    """Why a perturbation gave a caption itself; None where it gave another text."""
+    if new != old:
+        return None
+    if not scripts.is_written_for(entry.languages, old):
+        return f"it is made for {entry.languages}"
+    if "translator" in entry.roles:
+        return "the round trip gave the caption back: it is no back-translation"
+    return f"{entry.name} found nothing to change"
+
+
+def _result(entry: registry.Perturbation, old: str, new: str, outcome: GateOutcome, made_by: str) -> PerturbedText:
     return PerturbedText(
         text=new,
         changed=new != old,
         effective_change=differs(old, new),
+        unchanged=unchanged(entry, old, new),
         similarity=outcome.similarity,
         fluency_change=fluency_change(old, new),
         attempts=outcome.attempts,

@@ -46,8 +46,8 @@ def _passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
         return _passive_instruction(text, words, tags, inflector)
     place = _phrase(words, tags, 1) if core(words[0]) in _DESCRIBE else 0
     if place > 1 and tags[place : place + 1] in (["DT"], ["PRP"], ["CD"]):  # "in a kitchen a woman is chopping"
-        clause = _passive(" ".join(words[place:]), tagger=tagger, inflector=inflector)
-        return rebuild(text, [*words[:place], *clause.split()])
+        main = _passive(" ".join(words[place:]), tagger=tagger, inflector=inflector)
+        return rebuild(text, [*words[:place], *main.split()])
     tags = _with_verb(words, tags, inflector)
     head = _phrase(words, tags, 0)
     subject = _described(words, tags, head)

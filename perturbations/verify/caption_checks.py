@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from perturbations.base.errors import BackendError, ManifestError, ToolError
-from perturbations.captions import caption_rows
+from perturbations.captions import caption_rows, pipeline
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, CaptionRow, QuarantineRow, TextRow
 from perturbations.plan.listed import ListedCaption
@@ -16,7 +16,7 @@ from perturbations.suites import registry
 from perturbations.text.fluency import fluency_change
 from perturbations.text.tokens import differs
 from perturbations.verify.derived import doubled
-from perturbations.verify.findings import Finding, differences, name_of
+from perturbations.verify.findings import Finding, as_recorded, differences, name_of
 from perturbations.verify.manifest_check import ManifestCheck
 from perturbations.verify.tree import Manifest, Tree
 
@@ -45,7 +45,7 @@ def check_texts(task: ManifestCheck[TextRow]) -> Iterator[Finding]:
     """
     manifest, remarks = task.manifest, task.summary.remarks
     rows = manifest.rows
-    place, key = manifest.path, manifest.kind.key
+    place, key, unrecorded = manifest.path, manifest.kind.key, manifest.unrecorded
     yield from doubled(manifest)
     scenarios: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     for row in rows:
@@ -71,9 +71,10 @@ def check_texts(task: ManifestCheck[TextRow]) -> Iterator[Finding]:
         if other:
             remarks[f"not recomputed: {other}"] += len(members)
         for row in members:
-            problems = _text_problems(row, recipe, listed)
+            problems = _text_problems(row, recipe, listed, unrecorded)
             if row.caption_id in again:
-                problems += differences(row, replace(again[row.caption_id], item_id=row.item_id, dataset=row.dataset))
+                expected = replace(again[row.caption_id], item_id=row.item_id, dataset=row.dataset)
+                problems += differences(row, as_recorded(expected, row, unrecorded))
             for problem in dict.fromkeys(problems):
                 yield Finding(place, name_of(row, key), problem)
     yield from _listed_scenarios(manifest, len(scenarios), listed)
@@ -116,7 +117,9 @@ def check_rejected(task: ManifestCheck[QuarantineRow]) -> Iterator[Finding]:
         yield Finding(manifest.path, "", f"its metadata says {dict(described)}, but it has {rejected} rows")
 
 
-def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRow]) -> list[str]:
+def _text_problems(
+    row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRow], unrecorded: Sequence[str]
+) -> list[str]:
     caption = listed.get(row.caption_id)
     if caption is None:
         return ["the row is unexpected: its caption is not listed"]
@@ -131,10 +134,11 @@ def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRo
         backend=models.names(entry.makers, recipe.backend),
         changed=row.text != caption.text,
         effective_change=differs(caption.text, row.text),
+        unchanged=pipeline.unchanged(entry, caption.text, row.text),
         fluency_change=fluency_change(caption.text, row.text),
         **caption_rows.of_recipe(recipe, caption.dataset, own),
     )
-    problems = differences(row, expected)
+    problems = differences(row, as_recorded(expected, row, unrecorded))
     if not entry.gated and (row.attempts != 1 or not row.accepted):
         problems.append("there is no gate: attempts must be 1 and accepted true")
     if (row.similarity is None) == ("similarity" in entry.used_roles):

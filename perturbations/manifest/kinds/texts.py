@@ -12,9 +12,9 @@ class TextRow:
     """A caption under one perturbation at one severity.
 
     `language` is the dataset's. `effective_change` is a change that remains after lower-casing and stripping
-    punctuation. `similarity` is the cosine of both texts' sentence embeddings, measured where the meaning should
-    stay. `fluency_change` is the text's mean log10 probability per word by a bigram model, less the original's
-    (`perturbations.text.fluency`).
+    punctuation. `unchanged` is why the text is the caption itself. `similarity` is the cosine of both texts' sentence
+    embeddings, measured where the meaning should stay. `fluency_change` is the text's mean log10 probability per word
+    by a bigram model, less the original's (`perturbations.text.fluency`).
     """
 
     dataset: str
@@ -33,6 +33,7 @@ class TextRow:
     text: str
     changed: bool
     effective_change: bool
+    unchanged: str | None = None
     similarity: float | None = None
     fluency_change: float | None = None
     attempts: int
