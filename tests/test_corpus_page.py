@@ -17,6 +17,7 @@ import clips
 import needs
 import numpy as np
 import pytest
+from test_pictures import OF_VIDEOS, made
 from test_pipeline import scene
 
 from perturbations.base.errors import ManifestError
@@ -349,3 +350,19 @@ def test_it_fits_the_screen_and_its_choices_work(width: int, scheme: str, stored
     assert seen["sources"] == [len(NAMES) * 3] * 2
     assert (seen["open"], seen["closed"]) == ([True, True, True], True)
     assert (seen["dark"] == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+# --- of pictures -----------------------------------------------------------------------------------------------------
+
+
+def test_pages_of_pictures_show_stills_and_speak_of_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, row = made(tmp_path, recipe.stored_video("png"), monkeypatch)  # which lets no encoder of videos start
+    manifest = tmp_path / "manifests/pictures/mm_robustness/videos.parquet"
+    page = page_of(manifest, manifest.with_name("corpus.html"))
+    for text in (page, index.write(tmp_path).read_text()):
+        shown = re.sub(r"(?s)<(style|script|dialog).*?</\1>|<[^>]*>", " ", text)
+        assert "ictures" in shown
+        assert not OF_VIDEOS.findall(shown), shown
+    assert page.count("<img") == 2
+    assert f'<a href="../../../{row.path}">' in page

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -15,16 +17,16 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from perturbations.api.functions import open_clip
-from perturbations.base import limits
+from perturbations.api.functions import open_clip, perturb
+from perturbations.base import limits, shown
 from perturbations.base.errors import ConfigError, MediaError
 from perturbations.base.storage import PICTURES
 from perturbations.config import file as config_file
 from perturbations.datasets.registry import Dataset
-from perturbations.engine import shards
+from perturbations.engine import corpus_card, shards, tally
 from perturbations.exports.writing import hubfiles, shardfiles, taskfiles
 from perturbations.exports.writing.requests import Request
-from perturbations.manifest import files
+from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS, CaptionRow, CompleteSource, VideoRow
 from perturbations.media import decoding, encoding, probing, stills
 from perturbations.media.clip import MediaClip, Timing
@@ -32,6 +34,9 @@ from perturbations.plan import items as reading
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
+
+OF_VIDEOS = re.compile(r"(?i)(?<![/`])\b(?:clips?|videos?)\b(?![/.])")
+"""Words that are wrong where the items are pictures; in a path or a column's name they are right."""
 
 DRAWN = np.random.default_rng(0).integers(0, 256, (24, 40, 3), np.uint8)
 
@@ -252,6 +257,51 @@ def test_a_picture_is_no_clip_of_a_dataset_of_videos(tmp_path: Path) -> None:
     assert "a picture, which the adapter `pictures` reads" in missing.reason
 
 
+# --- every perturbation ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "key", [entry.key for suite in registry.suites() for entry in registry.perturbations(suite, "video")]
+)
+def test_every_perturbation_is_made_of_a_picture_or_refused_by_name(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("av.open", "subprocess.Popen"):
+        monkeypatch.setattr(name, lambda *_, **__: pytest.fail("a program of videos was started for a picture"))
+    entry = registry.get(key)
+    wanted = config("pictures", {entry.suite: {"perturbations": [entry.name]}})
+    severity = entry.severities[-1]
+    if not entry.applies_to_one_frame:
+        with pytest.raises(ConfigError, match=f"{entry.name} needs? several frames"):
+            recipe.from_config(wanted, "own", entry.suite, entry.name, severity)
+        return
+    clean = np.asarray(Image.fromarray(DRAWN).resize((120, 90)))[None]
+    perturbed = perturb(clean, key, severity, seed=0, item_id="photo", fps=1)
+    assert len(perturbed) == 1
+    assert not np.array_equal(perturbed, clean)
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_card_of_pictures_speaks_of_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, row = made(tmp_path, recipe.stored_video("png"), monkeypatch)
+    card = corpus_card.card(registry.suite("mm_robustness"), tally.counted([row]), sets.of_counts([], Counter(), 1), {})
+    assert "1 of 0 pictures; perturbations: 1" in card
+    assert not OF_VIDEOS.findall(card), card
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Video clips, and a clip's `video`", "Pictures, and a picture's `image`"),
+        ("video-text-retrieval of Clips", "image-text-retrieval of Pictures"),
+        ("in `videos/a`, video/png, clip_id", "in `videos/a`, video/png, clip_id"),
+    ],
+)
+def test_a_sentence_about_clips_is_one_about_pictures(text: str, expected: str) -> None:
+    assert shown.in_words_of(text, pictures=True) == expected
+    assert shown.in_words_of(text, pictures=False) == text
+
+
 # --- exports ----------------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +329,8 @@ def test_exports_carry_pictures_as_pictures(tmp_path: Path, monkeypatch: pytest.
     taskfiles.write_clips(Request(manifest=manifest, output=tasks, clean=True))
     described = json.loads((tasks / "tasks.json").read_text())
     assert [task["category"] for task in described["tasks"]] == ["i2t", "t2i", "i2i"]
+    for text in (described["description"], *(f"{task['name']} {task['description']}" for task in described["tasks"])):
+        assert not OF_VIDEOS.findall(text), text
     (held_file,) = (tasks / "data").glob("pixelate_3-videos-*.parquet")
     cell = pq.read_table(held_file).to_pylist()[0]["image"]
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(cell["bytes"]))), frames)

@@ -38,6 +38,18 @@ def name(text: object) -> str:
     return written if _NAME.fullmatch(written) else markdown(written)
 
 
+_VIDEO_TEXT = re.compile(r"`video`|\bvideo(?=-text)", re.IGNORECASE)
+_CLIPS = re.compile(r"(?<![`/\w])(?:video clip|clip|video)(s?)(?![`/\w])", re.IGNORECASE)
+
+
+def in_words_of(text: str, *, pictures: bool) -> str:
+    """A sentence about clips and videos; about pictures where the items are `pictures`. It names no file or dataset."""
+    if not pictures:
+        return text
+    text = _VIDEO_TEXT.sub(lambda match: match[0].replace("video", "image").replace("Video", "Image"), text)
+    return _CLIPS.sub(lambda match: f"{'P' if match[0][0].isupper() else 'p'}icture{match[1]}", text)
+
+
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,10 +1,12 @@
-"""A quick look at the files of clips, of a few bytes each: which cannot be videos, and how large perturbed ones are."""
+"""A quick look at the files of clips, of a few bytes each: which cannot be read, and how large perturbed ones are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.media.containers import structure
 from perturbations.plan.listed import ListedClip
@@ -16,6 +18,8 @@ BYTES_PER_PIXEL = {
     "released": 0.09,
     "frames": 0.95,
     "recipe": 0.0,
+    "png": 2.0,
+    "jpeg": 0.5,
 }
 """Bytes of a perturbed clip per stored pixel, by tier or profile: the mean of all scenarios on clips of MSR-VTT.
 
@@ -46,7 +50,17 @@ def _problem(path: str) -> str | None:
     if is_text and not head.startswith(_TEXTS_OF_VIDEOS):
         return "the file is a text"
     try:
+        if storage.is_picture(path):
+            return _picture_problem(Path(path))
         structure.check_length(Path(path))
     except MediaError as error:
         return str(error)
+    return None
+
+
+def _picture_problem(path: Path) -> str | None:
+    with suppress(ImportError):  # Snakemake's own environment may have no decoder; the jobs' has
+        from perturbations.media import stills
+
+        stills.describe(path)
     return None

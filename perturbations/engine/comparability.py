@@ -40,7 +40,8 @@ def verdict(videos: Tally, texts: Sequence[TextRow] = (), *, adapter: str) -> st
     if first is None:
         return "not comparable with anything: nothing was made"
     suite = first.suite
-    medium = "image" if tables.papers_of(suite, adapter, "image") else "video"  # a dataset has one of both
+    is_image = videos.has_pictures or tables.papers_of(suite, adapter, "image")  # a dataset has one of both
+    medium = "image" if is_image else "video"
     modalities = [name for name, members in ((medium, videos.rows), ("text", texts)) if members]
     reasons = [
         *(reason for modality in modalities for reason in _unpublished(suite, modality, adapter)),

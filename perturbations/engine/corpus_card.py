@@ -35,11 +35,11 @@ def card(
     `videos` are its rows, counted with `MEASURES`. `captions` are the numbers of the dataset's captions that can be
     used and that cannot.
     """
-    first = videos.first
+    first, words = videos.first, videos.in_words
     front = {
         "pretty_name": f"{suite.title} on {about.get('dataset', '')}",
         "task_categories": TASKS,
-        "tags": TAGS,
+        "tags": [*map(words, TAGS)],
     }
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in front.items()), "---", ""]
     lines += [
@@ -47,7 +47,7 @@ def card(
         "",
         f"After {suite.reference}.",
         "",
-        f"- {listed.sentence('clips')}",
+        f"- {listed.sentence(words('clips'))}",
     ]
     usable, rejected = captions
     if rejected:
@@ -59,18 +59,18 @@ def card(
     if first is not None:
         severities = ", ".join(map(str, videos.severities))
         lines += [
-            f"- {videos.number_complete:,} of {listed.listed * listed.scenarios:,} videos; "
+            f"- {videos.number_complete:,} of {listed.listed * listed.scenarios:,} {words('videos')}; "
             f"perturbations: {len(videos.perturbations)}, severities: {severities}",
             f"- variant: {shown.name(first.variant)}; seed: {first.seed}; storage: {shown.name(first.storage)}"
             f"{_loss(videos, first)}",
         ]
-    lines += [f"- {shown.name(lost)}"] if (lost := losses_sentence(about)) else []
+    lines += [f"- {shown.name(words(lost))}"] if (lost := losses_sentence(about)) else []
     lines += [
         f"- {about.get('comparability', '')}",
         f"- made by perturbations {shown.name(about.get('package_version'))}; "
         f"configuration {shown.name(about.get('config_digest'))}",
         "",
-        "| perturbation | category | clips | offline stand-ins for | PSNR against clean, dB, by severity |",
+        f"| perturbation | category | {words('clips')} | offline stand-ins for | PSNR against clean, dB, by severity |",
         "|---|---|---|---|---|",
     ]
     for entry in suite.perturbations:

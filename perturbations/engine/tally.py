@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from perturbations.base import shown, storage
 from perturbations.engine.guided import offline_roles
 from perturbations.manifest.kinds import COMPLETE, ClipRow
 
@@ -96,6 +97,15 @@ class Tally:
     def of(self, perturbation: str) -> dict[int, ScenarioTally]:
         """The scenarios of a perturbation by their severities."""
         return {severity: scenario for (name, severity), scenario in self.scenarios.items() if name == perturbation}
+
+    def in_words(self, text: str) -> str:
+        """A sentence about clips, about pictures where the clips are pictures."""
+        return shown.in_words_of(text, pictures=self.has_pictures)
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether the clips are pictures."""
+        return self.first is not None and storage.is_picture(self.first.source_path)
 
     @property
     def perturbations(self) -> set[str]:

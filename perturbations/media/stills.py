@@ -111,7 +111,7 @@ def _bytes(path: Path) -> bytes:
 def _check(picture: Pillow.Image, data: bytes) -> None:
     """Raise `MediaError` for what 8 bits of RGB cannot hold in one obvious way."""
     if getattr(picture, "n_frames", 1) > 1 and picture.format != "MPO":  # of a JPEG with further views, the first
-        raise MediaError("an animated picture: the adapters of videos read animations")
+        raise MediaError("an animated picture: only pictures of one frame are read")
     if picture.format == "PNG" and data[_PNG_DEPTH] == 16:
         raise MediaError("a picture of 16 bits per sample: convert it to 8")
     if picture.mode in ("CMYK", "YCCK"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from perturbations.base import wings
+from perturbations.base import shown, wings
 from perturbations.base.errors import ConfigError
 from perturbations.config import sections as configuration
 from perturbations.manifest import layout, skipped
@@ -129,7 +129,9 @@ def _corpus_size(config: configuration.Config, suite: str, dataset: str, plans: 
     sizes = []
     for collection in (dataset, *_whole_collections(config, suite, dataset)):
         items = plans(collection).listed
-        noun = "clips" if config.datasets[dataset].has_spans and collection == dataset else "videos"
+        described = config.datasets[dataset]
+        noun = "clips" if described.has_spans and collection == dataset else "videos"
+        noun = shown.in_words_of(noun, pictures=described.has_pictures)
         sizes.append(f"{items:,} {noun} x {scenarios} = {items * scenarios:,} {noun}")
     plan = plans(dataset)
     counted = ((plan.rejected, "items"), (plan.rejected_captions, "captions"))

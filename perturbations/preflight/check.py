@@ -91,17 +91,19 @@ def _count(config: configuration.Config, name: str, collection: Collection, want
     unusable = len(collection.rejected) - missing
     allowed = config.max_failed_items_of(sharding.dataset_of(name))
     synthetic = datasets.get(config.datasets[sharding.dataset_of(name)].adapter).synthetic
+    noun = survey.in_words(config, [name], "clips")
     counted = [f"{len(clips) - len(damaged):,} {'to draw' if synthetic else 'present'}"]
     for number, what in ((missing, "missing"), (len(damaged), "unreadable"), (unusable, "unusable in the annotations")):
         counted += [f"{number:,} {what}"] if number else []
-    report.lines.append(f"clips of {name}: {', '.join(counted)}; max_failed_items allows {allowed:,}")
+    report.lines.append(f"{noun} of {name}: {', '.join(counted)}; max_failed_items allows {allowed:,}")
     failed = len(collection.rejected) + len(damaged)
     if failed > allowed:
         reasons = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in collection.rejected]
         reasons += [f"{clip.item_id!r}: {clip.path}: {collection.unreadable[clip.path]}" for clip in damaged]
-        line = f"{name}: {failed:,} clips are missing or cannot be read, max_failed_items allows {allowed:,}"
+        line = f"{name}: {failed:,} {noun} are missing or cannot be read, max_failed_items allows {allowed:,}"
         where = report.failed if name in wanted.checked else report.warnings
-        where.append(line + _with_remedy(reasons, sharding.dataset_of(name), failed, "put whole videos in their place"))
+        whole = survey.in_words(config, [name], "put whole videos in their place")
+        where.append(line + _with_remedy(reasons, sharding.dataset_of(name), failed, whole))
 
 
 def _with_remedy(reasons: Sequence[str], dataset: str, failed: int, repair: str) -> str:
@@ -131,7 +133,8 @@ def _estimate_clips(
 ) -> None:
     videos, size = survey.stored(config, wanted, surveyed)
     jobs = shown.plural(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses), "job")
-    report.lines.append(f"to make: {videos:,} perturbed videos in {jobs}{survey.work(config, wanted, surveyed)}")
+    made = survey.in_words(config, surveyed, "perturbed videos")
+    report.lines.append(f"to make: {videos:,} {made} in {jobs}{survey.work(config, wanted, surveyed)}")
     stored = (
         "" if size is None else f"about {shown.size(round(size))} to store in {_files(config, wanted, videos):,} files"
     )

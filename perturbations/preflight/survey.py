@@ -1,4 +1,4 @@
-"""A quick look at a dataset's clips before a run: which files cannot be videos, and what the run will store."""
+"""A quick look at a dataset's clips before a run: which files cannot be read, and what the run will store."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from perturbations.base import shown
 from perturbations.config import sections as configuration
 from perturbations.engine import clip_files
 from perturbations.guides import registry as guides
 from perturbations.manifest import layout
-from perturbations.plan import costs, listed, recipe
+from perturbations.plan import costs, listed, recipe, sharding
 from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip
 from perturbations.preflight.wanted import WantedWork
@@ -60,21 +61,26 @@ def stored(
     clips: Counter[str] = Counter()
     for (name, *_), shards in wanted.scenarios.items():
         clips[name] += len(surveyed[name].usable(shards))
-    per_pixel = clip_files.BYTES_PER_PIXEL[
-        config.storage.profile if config.storage.tier == "video" else config.storage.tier
-    ]
-    resolved = recipe.storage_of(config.storage)
-    frames = resolved.num_frames if isinstance(resolved, recipe.StoredFrames) else None
     size = 0.0
-    for name, number in clips.items() if per_pixel else ():
+    for name, number in clips.items() if config.storage.tier != "recipe" else ():
+        pictures = config.datasets[sharding.dataset_of(name)].has_pictures
+        resolved = recipe.storage_of(config.storage, pictures=pictures)
+        frames = resolved.num_frames if isinstance(resolved, recipe.StoredFrames) else None
+        form = resolved.profile if isinstance(resolved, recipe.StoredVideo) else config.storage.tier
         try:
             pixels = costs.mean_pixels(surveyed[name].usable(surveyed[name].shards), frames, seed=config.seed)
         except ImportError:  # Snakemake's own environment has no decoder; the jobs' has
             pixels = None
         if pixels is None:
             return clips.total(), None
-        size += number * pixels * per_pixel
+        size += number * pixels * clip_files.BYTES_PER_PIXEL[form]
     return clips.total(), size
+
+
+def in_words(config: configuration.Config, collections: Iterable[str], text: str) -> str:
+    """A sentence about clips, about pictures where all collections are of pictures."""
+    every = [config.datasets[sharding.dataset_of(name)].has_pictures for name in collections]
+    return shown.in_words_of(text, pictures=bool(every) and all(every))
 
 
 # --- what its jobs take -----------------------------------------------------------------------------------------------
@@ -96,8 +102,9 @@ def work(config: configuration.Config, wanted: WantedWork, surveyed: dict[str, C
     every = costs.together(size for size, _, _ in jobs)
     if not every.clips:
         return ""
-    pixels = f"{every.megapixels / every.clips:,.0f} million pixels per clip, {costs.VIDEOS} CPU s per million"
+    noun = in_words(config, surveyed, "clip")
+    pixels = f"{every.megapixels / every.clips:,.0f} million pixels per {noun}, {costs.VIDEOS} CPU s per million"
     return (
-        f"; the longest, of {clips:,} clips, takes about {math.ceil(longest / 60):,} min of CPU time, all take "
+        f"; the longest, of {clips:,} {noun}s, takes about {math.ceil(longest / 60):,} min of CPU time, all take "
         f"{hours:,.1f} h ({pixels})"
     )

@@ -55,6 +55,8 @@ def write(path: Path, output: Path) -> None:
         shape=(4, 3) if first is None else (first.width, first.height),
         sample=_sample(strips, videos),
         facts=_facts(path, videos, about),
+        words=videos.in_words,
+        is_still=videos.has_pictures,
         perturbed=[_line(name, videos.of(name)) for name in names],
         tables=[table for value in _MEASURES if (table := _table(videos, names, value))["rows"]],
         reasons=reasons[:_MOST_REASONS],
@@ -100,7 +102,7 @@ def _facts(path: Path, videos: Tally, about: Mapping[str, object]) -> list[str]:
     listed = sets.read_listed(path)
     suite = str(about.get("suite") or (videos.first.suite if videos.first else ""))
     facts = [f"After {registry.suite(suite).reference}."] if suite in registry.suites() else []
-    facts += [f"{listed.sentence('clips')}."] if listed else []
+    facts += [f"{listed.sentence(videos.in_words('clips'))}."] if listed else []
     if videos.first is not None:
         rows = videos.distinct.values()
         variants = ", ".join(sorted({str(row.variant) for row in rows}))
@@ -109,14 +111,14 @@ def _facts(path: Path, videos: Tally, about: Mapping[str, object]) -> list[str]:
         # As the card counts: a clip that failed before it was perturbed has no row here.
         wanted = listed.listed * listed.scenarios if listed else videos.rows
         facts.append(
-            f"{videos.number_complete:,} of {wanted:,} videos complete, {shown.size(videos.bytes)} in all; "
-            f"severities {severities}."
+            f"{videos.number_complete:,} of {wanted:,} {videos.in_words('videos')} complete, "
+            f"{shown.size(videos.bytes)} in all; severities {severities}."
         )
         facts.append(f"Variant {variants}; seed {videos.first.seed}; storage {stored}{_loss(videos)}.")
     else:
         facts.append("No clip could be perturbed.")
     if lost := sets.losses_sentence(about):
-        facts.append(f"{lost[0].upper()}{lost[1:]}.")
+        facts.append(f"{lost[0].upper()}{videos.in_words(lost[1:])}.")
     if comparability := about.get("comparability"):
         facts.append(f"Results are {comparability}.")
     facts.append(
@@ -210,8 +212,8 @@ def _table(videos: Tally, names: Sequence[str], value: str) -> dict[str, object]
     if all(number is None for _, means in lines for number in means):
         lines = []
     return {
-        "title": measure.title,
-        "note": measure.note,
+        "title": videos.in_words(measure.title),
+        "note": videos.in_words(measure.note),
         "severities": severities,
         "rows": [(name, [_cell(number, measure) for number in means]) for name, means in lines],
     }
@@ -301,9 +303,12 @@ def _categories(videos: Tally, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _sample(strips: Mapping[str, object], videos: Tally) -> str:
+    counted = f"Shown: {len(strips)} of {len(+videos.complete):,} {videos.in_words('clips')}, by small previews"
+    if videos.has_pictures:
+        return f"{counted}. A click on a perturbed one opens the stored file."
     return (
-        f"Shown: {len(strips)} of {len(+videos.complete):,} clips, by small previews of two seconds: the clip's "
-        "beginning, or frames of all of it where time is perturbed or frames are stored. Enlarge opens the stored file."
+        f"{counted} of two seconds: the clip's beginning, or frames of all of it where time is perturbed or frames are "
+        "stored. Enlarge opens the stored file."
     )
 
 
@@ -314,10 +319,10 @@ def _totals(path: Path, videos: Tally) -> list[tuple[str, str]]:
     # As the card counts: a clip that failed before it was perturbed has no row here.
     wanted = listed.listed * listed.scenarios if listed else videos.rows
     return [
-        ("clip" if clips == 1 else "clips", f"{clips:,}"),
+        (videos.in_words("clip" if clips == 1 else "clips"), f"{clips:,}"),
         ("perturbations", f"{len(videos.perturbations):,}"),
         ("severities", f"{len(videos.severities):,}"),
-        ("videos complete", f"{videos.number_complete:,} of {wanted:,}"),
+        (videos.in_words("videos complete"), f"{videos.number_complete:,} of {wanted:,}"),
         *([("size", shown.size(videos.bytes))] if videos.bytes else []),
     ]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from perturbations.base import shown, storage, templates
@@ -46,6 +47,7 @@ def write(root: Path) -> Path:
     unreadable: list[tuple[str, str, str]] = []
     linked: set[Path] = set()
     total = 0
+    of_pictures: list[bool] = []
     for path in (path for path in lying if path.suffix == ".parquet"):
         try:
             about = files.read_metadata(path)
@@ -54,8 +56,10 @@ def write(root: Path) -> Path:
                 lacking += _lacking(path, output)
             if section := _SECTIONS.get(kind, _RESULTS if kind.endswith("results") else None):
                 size = files.stored_bytes(path) if kind == VIDEOS.name else 0
+                of_pictures += [_has_pictures(path)] if kind == VIDEOS.name else []
+                own_words = partial(shown.in_words_of, pictures=kind == VIDEOS.name and of_pictures[-1])
                 beside = _beside(path, kind, lying)
-                sections[section].append(_entry(path, about, size, beside, output))
+                sections[section].append(_entry(path, about, size, beside, output, own_words))
                 linked |= {path, *beside}
                 total += size
         except (ManifestError, OSError) as error:
@@ -63,12 +67,13 @@ def write(root: Path) -> Path:
             unreadable.append((*_link(path, output), reason))
             linked.add(path)
     rest = [path for path in lying if path not in linked]
+    words = partial(shown.in_words_of, pictures=bool(of_pictures) and all(of_pictures))
     text = templates.rendered(
         "perturbations.report",
         "index.html.j2",
-        totals=_totals(sections, total),
-        facts=[*_facts(root, total), *roots.sentences(output.parent)],
-        sections=sections,
+        totals=[(words(name), value) for name, value in _totals(sections, total)],
+        facts=[*map(words, _facts(root, total)), *roots.sentences(output.parent)],
+        sections={words(name): entries for name, entries in sections.items()},
         lacking=lacking,
         unreadable=unreadable,
         pages=[_link(path, output) for path in rest if path.suffix == ".html"],
@@ -87,6 +92,12 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (path for path in paths if path.suffix in _ENDINGS and not storage.is_leftover(path))
 
 
+def _has_pictures(path: Path) -> bool:
+    """Whether the first row of a manifest of videos is of a picture."""
+    paths = files.read_columns(path, "source_path")["source_path"]
+    return len(paths) > 0 and storage.is_picture(paths[0].as_py())
+
+
 def _link(path: Path, output: Path) -> tuple[str, str]:
     """A file's path below `manifests/`, and its link."""
     return path.relative_to(output.parent).as_posix(), pages.href(path, output)
@@ -100,7 +111,14 @@ def _beside(path: Path, kind: str, lying: list[Path]) -> list[Path]:
     return sorted(others, key=lambda other: _NAMES.get(other.name, "") != "page")
 
 
-def _entry(path: Path, about: Mapping[str, object], size: int, beside: list[Path], output: Path) -> dict[str, object]:
+def _entry(
+    path: Path,
+    about: Mapping[str, object],
+    size: int,
+    beside: list[Path],
+    output: Path,
+    words: Callable[[str], str],
+) -> dict[str, object]:
     """A manifest and what belongs to it: names and links, the manifest's rows last."""
     kind, listed = about.get("kind"), about.get("set")
     below = path.relative_to(output.parent).parts
@@ -112,13 +130,13 @@ def _entry(path: Path, about: Mapping[str, object], size: int, beside: list[Path
         name = f"{suite} on {dataset}" if place else "/".join(below)
         command = f"{'text_' if kind == TEXTS.name else ''}{suite}_{dataset.partition('/')[0]}" if place else ""
         clips = output.parents[1] / layout.CORPORA / "/".join(below[:-1])
-        links += [("videos", clips)] if kind == VIDEOS.name and clips.is_dir() else []
+        links += [(words("videos"), clips)] if kind == VIDEOS.name and clips.is_dir() else []
     else:
         name = " / ".join(below[:-1])
         command = f"{_TARGETS[below[1]]}_{below[0]}" if len(below) > 2 and below[1] in _TARGETS else ""
     count = f"{about.get('rows', 0):,} rows"
     if isinstance(listed, dict) and {"complete", "listed", "scenarios"} <= listed.keys():
-        noun = "captions" if kind == TEXTS.name else "clips"
+        noun = "captions" if kind == TEXTS.name else words("clips")
         count = f"{listed['complete']:,} of {listed['listed']:,} {noun}, {listed['scenarios']:,} scenarios"
     pictures = [pages.href(other, output) for other in beside if other.name == layout.name("preview")]
     return {

@@ -16,7 +16,7 @@ import numpy as np
 from perturbations.api import functions as api
 from perturbations.base.arrays import Image, uniform_indices
 from perturbations.base.errors import ManifestError, MediaError, UnknownPerturbationError
-from perturbations.base.storage import Profile
+from perturbations.base.storage import Profile, is_picture
 from perturbations.manifest.kinds import VideoRow
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import Frame, Timing
@@ -42,7 +42,7 @@ class Preview:
 
     Attributes:
         severity: 0 of the clean clip.
-        video: an MP4 (H.264, 4:2:0), or "".
+        video: an MP4 (H.264, 4:2:0), or "", as of a picture.
         still: a WebP of its middle frame, or "".
         note: why there is no picture.
     """
@@ -160,13 +160,17 @@ def _preview(severity: int, row: VideoRow, root: Path, frames: Callable[[VideoRo
         images = [_small(image) for image in frames(row)]
     except (MediaError, ManifestError, IndexError) as error:
         return Preview(severity, note=" ".join(str(error).replace(f"{root}/", "").split())[:120])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "preview.mp4")
-        encoding.encode((Frame(image, place, place) for place, image in enumerate(images)), path, _PROFILE, _TIMING)
-        video = _address("video/mp4", path.read_bytes())
+    video = "" if is_picture(row.source_path) else _address("video/mp4", _played(images))
     middle = cv2.cvtColor(images[len(images) // 2], cv2.COLOR_RGB2BGR)
     still = cv2.imencode(".webp", middle, [cv2.IMWRITE_WEBP_QUALITY, _QUALITY])[1]
     return Preview(severity, video, _address("image/webp", still.tobytes()))
+
+
+def _played(images: Sequence[Image]) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "preview.mp4")
+        encoding.encode((Frame(image, place, place) for place, image in enumerate(images)), path, _PROFILE, _TIMING)
+        return path.read_bytes()
 
 
 def _small(image: Image) -> Image:

@@ -335,7 +335,7 @@ TEXT = (
 
 SUITE = Suite(
     name="mm_robustness",
-    title="MM-Robustness: image and text perturbations of multimodal models, on video",
+    title="MM-Robustness: image and text perturbations of multimodal models",
     reference="Qiu et al., Benchmarking Robustness of Multimodal Image-Text Models under Distribution Shift",
     perturbations=VIDEO + TEXT,
     variants=_PAPER.variants,

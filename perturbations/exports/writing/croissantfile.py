@@ -74,20 +74,20 @@ def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Seq
         described = _file_set(f"{name}-tables", "The rows, as Parquet.", "application/x-parquet", patterns)
         distribution += [*parts, described]
     if videos:
-        what = "The videos, which `file_name` names; the column `sha256` has the hash of each."
+        what = about.in_words("The videos, which `file_name` names; the column `sha256` has the hash of each.")
         distribution.append(_file_set("videos", what, "image/*" if about.has_pictures else "video/mp4", videos))
     described = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "name": about.title,
-        "description": f"Video-text retrieval under perturbations: {', '.join(records)}, "
+        "description": f"{about.in_words('Video-text retrieval')} under perturbations: {', '.join(records)}, "
         f"made by perturbations {__version__}.",
         "conformsTo": [_VERSION, "http://mlcommons.org/croissant/RAI/1.0"],
         # The corpus' own: two corpora of one version of the software differ in it, and the same corpus never does.
         "version": f"1.0.0+{(about.root or _digest(distribution))[:16]}",
         **({"identifier": f"sha256:{about.root}"} if about.root else {}),
         "datePublished": _date(output / _NAME).isoformat(),
-        "keywords": ["robustness", "perturbation", "video-text retrieval", "benchmark"],
+        "keywords": ["robustness", "perturbation", about.in_words("video-text retrieval"), "benchmark"],
         **({"inLanguage": about.language} if about.language else {}),
         **_published(terms),
         **about.terms(),

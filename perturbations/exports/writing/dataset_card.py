@@ -47,7 +47,7 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
         **({"language": [about.language]} if about.language else {}),
         "size_categories": [about.size],
         "task_categories": list(TASKS),
-        "tags": [_in_words(tag, about) for tag in TAGS],
+        "tags": [about.in_words(tag) for tag in TAGS],
         **_gate(about),
         "configs": [
             {
@@ -68,6 +68,7 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
         counted = f"{about.left_out:,} rows were left out; `left_out.csv` lists them."
     terms = about.request.terms
     cited = ["", "## Citation", "", "```", *shown.lines(terms.citation).splitlines(), "```"] if terms.citation else []
+    of_clips = about.in_words("The licence of the clips is that of the dataset that they were made from")
     licensed = f"Licence: {shown.name(terms.license)}. " if terms.license else ""
     lines = [
         "---",
@@ -76,9 +77,9 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
         "",
         f"# {shown.name(about.title)}",
         "",
-        *(line for paragraph in paragraphs for line in (_in_words(paragraph, about), "")),
-        f"{counted} Exported by perturbations {__version__}. {licensed}The licence of the clips is that of the dataset "
-        f"that they were made from, {shown.name(about.origin)}; check it before you publish them.",
+        *(line for paragraph in paragraphs for line in (about.in_words(paragraph), "")),
+        f"{counted} Exported by perturbations {__version__}. {licensed}"
+        f"{of_clips}, {shown.name(about.origin)}; check it before you publish them.",
         *(
             [f"The root of the corpus is `{about.root}`: `perturb verify --root` holds it against its files."]
             * bool(about.root)
@@ -87,16 +88,6 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
         *_body(about.manifest.with_name(layout.name("card"))),
     ]
     storage.write_text_if_changed(about.request.output / layout.name("card"), "\n".join(lines) + "\n")
-
-
-_OF_PICTURES = {"Video clips": "Pictures", "video clips": "pictures", "mp4": "png", "video": "image"}
-
-
-def _in_words(text: str, about: Publication) -> str:
-    """What is said of videos, said of pictures where the clips are pictures."""
-    for of_videos, of_pictures in _OF_PICTURES.items() if about.has_pictures else ():
-        text = text.replace(of_videos, of_pictures)
-    return text
 
 
 def _license(name: str) -> dict[str, str]:
@@ -114,8 +105,8 @@ def _gate(about: Publication) -> dict[str, str]:
     """What readers must agree to, where the owner of a repository turns gated access on."""
     if not about.is_gated:
         return {}
-    prompt = f"The clips are derived from {about.origin}. They are only for those who may use that dataset's clips."
-    return {"extra_gated_prompt": prompt}
+    begin, end = map(about.in_words, ("The clips are derived from", "only for those who may use that dataset's clips."))
+    return {"extra_gated_prompt": f"{begin} {about.origin}. They are {end}"}
 
 
 def _body(path: Path) -> list[str]:

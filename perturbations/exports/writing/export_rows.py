@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.api.functions import typed_row
+from perturbations.base import shown
 from perturbations.base.errors import ManifestError
 from perturbations.exports.writing import export_layout, output_folder, stored_clips
 from perturbations.exports.writing.requests import Request
@@ -241,9 +242,10 @@ def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
     return rows
 
 
-def title(exported: ExportedCorpus | ExportedTexts) -> str:
+def title(exported: ExportedCorpus | ExportedTexts, *, pictures: bool) -> str:
     """The dataset's title: its name and the suites."""
-    return " ".join(identity(exported)).replace(",", ", ")
+    dataset, kind, suites = identity(exported)
+    return f"{dataset} {shown.in_words_of(kind, pictures=pictures)} {suites}".replace(",", ", ")
 
 
 def identity(exported: ExportedCorpus | ExportedTexts) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perturbations import __version__
-from perturbations.base import sums
+from perturbations.base import shown, sums
 from perturbations.datasets import registry as datasets
 from perturbations.exports.writing import export_layout, export_rows
 from perturbations.exports.writing.export_rows import ExportedCorpus, ExportedTexts
@@ -75,6 +75,10 @@ class Publication:
         """Whether readers should agree to the source dataset's terms before they get the clips."""
         return self.has_videos and not self.synthetic and (self.published or not self.request.terms.license)
 
+    def in_words(self, text: str) -> str:
+        """A sentence about clips, about pictures where the clips are pictures."""
+        return shown.in_words_of(text, pictures=self.has_pictures)
+
     @property
     def limits(self) -> tuple[str, ...]:
         """What users must know before they rely on it."""
@@ -85,24 +89,25 @@ class Publication:
             sentences.append(f"The fidelity gate rejected {self.rejected:,} captions, which are left out.")
         if self.makers:
             sentences.append("Perturbations are simulated; natural ones may differ from them.")
-        return tuple(sentences) or ("The clips are those of the source dataset, with its limits.",)
+        return tuple(sentences) or (self.in_words("The clips are those of the source dataset, with its limits."),)
 
     def terms(self) -> dict[str, Any]:
         """The terms of the Responsible AI vocabulary of Croissant, and of PROV."""
-        personal = "None: the package drew the clips." if self.synthetic else _PERSONAL.format(origin=self.origin)
+        showing = self.in_words(_PERSONAL).format(origin=self.origin)
+        personal = "None: the package drew the clips." if self.synthetic else showing
         derived = {"@type": "prov:Entity", "prov:label": self.origin}
         software = {"@type": "prov:SoftwareAgent", "prov:label": f"perturbations {__version__}"}
         return {
-            "rai:dataBiases": [_BIASES.format(origin=self.origin)],
+            "rai:dataBiases": [self.in_words(_BIASES).format(origin=self.origin)],
             "rai:dataLimitations": list(self.limits),
             "rai:personalSensitiveInformation": [personal],
-            "rai:dataUseCases": [_USES],
-            "rai:dataSocialImpact": _IMPACT,
+            "rai:dataUseCases": [self.in_words(_USES)],
+            "rai:dataSocialImpact": self.in_words(_IMPACT),
             "rai:hasSyntheticData": bool(self.makers) or self.synthetic,
             "prov:wasDerivedFrom": [derived],
             "prov:wasGeneratedBy": [
                 {"@type": "prov:Activity", "prov:label": maker, "prov:wasAssociatedWith": software}
-                for maker in self.makers or ("Selection and check of the clips",)
+                for maker in self.makers or (self.in_words("Selection and check of the clips"),)
             ],
         }
 
@@ -129,10 +134,11 @@ def of(
 ) -> Publication:
     """What an export is: `rows` is the number of its clips, captions or pairs, `left_out` the rows not in it."""
     adapter = datasets.adapters().get(exported.dataset)
+    has_pictures = exported.listed.has_pictures
     reference = f" ({adapter.reference})" if adapter and adapter.reference else ""
     return Publication(
         request=request,
-        title=export_rows.title(exported),
+        title=export_rows.title(exported, pictures=has_pictures),
         origin=f"{adapter.title}{reference}" if adapter else f"the dataset {exported.dataset}",
         synthetic=adapter is not None and adapter.synthetic,
         published=bool(reference),
@@ -141,7 +147,7 @@ def of(
         ),
         comparability=_sentence(exported.about),
         has_videos=has_videos,
-        has_pictures=exported.listed.has_pictures,
+        has_pictures=has_pictures,
         rows=rows,
         left_out=left_out if isinstance(left_out, int) else len(left_out),
         rejected=exported.rejected if isinstance(exported, ExportedTexts) else 0,

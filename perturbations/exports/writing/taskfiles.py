@@ -310,7 +310,7 @@ def _finish(what: Publication, tasks: _Tasks, left_out: Sequence[Finding], pertu
             export_columns.write_table(qrels, _qrels(scenario.answers))
             written += [qrels, *scenario.queries, *scenario.corpus]
             configs += _configs(output, subset, scenario, qrels)
-        described.append(_described(what.title, category, list(subsets), perturbed))
+        described.append(_described(what.title, category, list(subsets), what.in_words(perturbed)))
     output_folder.prune(output, written)
     output_folder.write_left_out(output, left_out)
     benchmark = {"name": _name(what.title), "description": f"Retrieval under perturbations: {what.title}."}
