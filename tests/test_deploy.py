@@ -377,7 +377,7 @@ def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(
     [
         (["--videos", "clips"], "", "belong together"),
         (["--videos", "clips", "--captions", "x.csv"], "id,words\none,a man\n", "no column is called caption or text"),
-        (["--videos", "clips", "--captions", "x.csv"], "id,text\none,a man\n", "no clip of x.csv can be used"),
+        (["--videos", "clips", "--captions", "x.csv"], "id,text\none,a man\n", "no item of x.csv can be used"),
         (["--videos", "none", "--captions", "x.csv"], "id,text\none,a man\n", "none"),
         (["--videos", "clips", "--captions", "x.csv"], "", "is empty"),
     ],

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from PIL import Image
 
 from perturbations.api.functions import open_clip, perturb
 from perturbations.base import limits, shown
 from perturbations.base.errors import ConfigError, MediaError
 from perturbations.base.storage import PICTURES
+from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.datasets.registry import Dataset
 from perturbations.engine import corpus_card, shards, tally
@@ -277,6 +279,72 @@ def test_every_perturbation_is_made_of_a_picture_or_refused_by_name(key: str, mo
     perturbed = perturb(clean, key, severity, seed=0, item_id="photo", fps=1)
     assert len(perturbed) == 1
     assert not np.array_equal(perturbed, clean)
+
+
+# --- a project of one's own ------------------------------------------------------------------------------------------
+
+
+def coco_itself(names: list[str]) -> dict[str, Any]:
+    return {
+        "images": [{"id": number, "file_name": name} for number, name in enumerate(names)],
+        "annotations": [{"image_id": number, "id": number, "caption": "a dog"} for number in range(len(names))],
+    }
+
+
+def karpathys(dataset: str) -> Callable[[list[str]], Any]:
+    return lambda names: {"images": [karpathy(name) for name in names], "dataset": dataset}
+
+
+@pytest.mark.parametrize(
+    ("adapter", "document", "captions"),
+    [
+        ("pictures", lambda names: [{"item_id": name[:-4], "caption": "a dog"} for name in names], 1),
+        ("coco", coco_itself, 1),
+        ("coco", karpathys("coco"), 5),
+        ("flickr30k", karpathys("flickr30k"), 5),
+    ],
+)
+def test_init_configures_pictures(
+    adapter: str,
+    document: Callable[[list[str]], Any],
+    captions: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shots").mkdir()
+    for name in ("one.jpg", "more.png"):
+        saved(tmp_path / "shots" / name, Image.fromarray(DRAWN))
+    sixteen_bits(tmp_path / "shots/deep.png")
+    Path("x.json").write_text(json.dumps(document(["one.jpg", "deep.png", "gone.jpg"])))
+    assert main(["init", "study", "--pictures", "shots", "--captions", "x.json"]) == 0
+    printed = capsys.readouterr().out
+    for text in (
+        *(
+            f"1 pictures with {captions} captions",
+            "2 left out",
+            "shots/deep.png: a picture of 16 bits",
+            "'gone': missing",
+        ),
+        *("pictures without a caption, which are left out: 'more.png'", "storage: png"),
+        "snakemake --cores 2 mm_robustness_study",
+    ):
+        assert text in printed, printed
+    own = config_file.parse(yaml.safe_load(Path("study/config.yaml").read_text()))
+    assert (own.datasets["study"].adapter, own.max_failed_items_of("study")) == (adapter, 2)
+    for entry in registry.perturbations("mm_robustness", "video"):
+        assert recipe.from_config(own, "study", "mm_robustness", entry.name, 5).storage == recipe.stored_video("png")
+
+
+def test_init_refuses_a_split_of_another_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.json").write_text(json.dumps(karpathys("flickr8k")(["one.jpg"])))
+    assert main(["init", "study", "--pictures", ".", "--captions", "x.json"]) == 1
+    assert "'flickr8k', not coco or flickr30k" in capsys.readouterr().err
+    assert not Path("study").exists()
 
 
 # --- words -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A configuration for a table of captions and a folder of videos, with what was seen of them."""
+"""A configuration for a file of captions and a folder of videos or pictures, with what was seen of them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
+from perturbations.base import shown
 from perturbations.base.errors import ConfigError
+from perturbations.base.storage import PROFILES
 from perturbations.engine import clip_files
 from perturbations.plan import costs, own_items
 from perturbations.plan.listed import ListedClip
-
-_SCENARIOS = 60
-"""Of MLVP: 12 perturbations at 5 severities."""
+from perturbations.suites import registry
 
 _FORMS = {
     "high": "at least 40 dB",
@@ -27,26 +27,30 @@ _FORMS = {
 }
 """The storages to choose from, in this order: profiles of videos, and the tier without any."""
 
+_FORMS_OF_PICTURES = {"png": "exact", "recipe": "no pixels, pictures are rendered when they are read"}
+"""The same of pictures, which every profile but one stores as PNG."""
+
 _ROOM = 0.4
 """The share of the free disk that a corpus may take, whose size is known within a factor of 2."""
 
 
 @dataclass(frozen=True)
 class OwnDataset:
-    """A dataset's section of the configuration as YAML, and lines for the user about it."""
+    """A dataset's section of the configuration as YAML with its suites, and lines for the user about it."""
 
     name: str
+    suites: tuple[str, ...]
     config: str
     summary: tuple[str, ...]
 
 
-def look(folder: Path, videos: Path, captions: Path) -> OwnDataset:
-    """Match captions with videos, look at each file, and choose a storage that fits the disk.
+def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) -> OwnDataset:
+    """Match captions with videos or pictures, look at each file, and choose a storage that fits the disk.
 
     Raises `ConfigError` or `AnnotationError` where no clip can be used.
     """
     name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_0123456789") or "mine"
-    matched = own_items.match(name, videos, captions)
+    matched = own_items.match(name, videos, captions, pictures=pictures)
     damaged = clip_files.unreadable([clip for clip, _ in matched.clips])
     failed = [(entry.item_id, entry.reason) for entry in matched.rejected]
     failed += [
@@ -55,33 +59,40 @@ def look(folder: Path, videos: Path, captions: Path) -> OwnDataset:
     usable = {clip: number for clip, number in matched.clips if clip.path not in damaged}
     if not usable:
         reasons = "".join(f"\n  {item_id!r}: {reason}" for item_id, reason in failed[:5])
-        raise ConfigError(f"no clip of {captions} can be used from {videos}:{reasons}")
-    storage, cost = _storage(folder, list(usable))
-    summary = [f"{len(usable):,} clips with {sum(usable.values()):,} captions", *_left_out(failed), cost]
+        raise ConfigError(f"no item of {captions} can be used from {videos}:{reasons}")
+    suites = ("mm_robustness",) if pictures else ("mlvp", "mm_robustness")  # half of MLVP needs several frames
+    storage, cost = _storage(folder, list(usable), suites[0], _FORMS_OF_PICTURES if pictures else _FORMS)
+    clips, files = (shown.in_words_of(noun, pictures=pictures) for noun in ("clips", "videos"))
+    summary = [f"{len(usable):,} {clips} with {sum(usable.values()):,} captions", *_left_out(failed), cost]
     if matched.unlisted:
-        summary.append(f"videos without a caption, which are left out: {_few(matched.unlisted)}")
+        summary.append(f"{files} without a caption, which are left out: {_few(matched.unlisted)}")
     summary.append(f"a first look, in seconds: perturb preview {shlex.quote(next(iter(usable)).path)}")
     section = {
-        "adapter": "folder",
+        "adapter": matched.adapter,
         "annotations": _from(folder, captions),
         "videos": _from(folder, videos),
         **({"columns": matched.columns} if matched.columns else {}),
         **({"max_failed_items": len(failed)} if failed else {}),
     }
-    config = {"datasets": {name: section}, "suites": {"mlvp": {}, "mm_robustness": {}}, "storage": storage}
-    return OwnDataset(name, yaml.safe_dump(config, sort_keys=False, allow_unicode=True), tuple(summary))
+    config = {"datasets": {name: section}, "suites": {suite: {} for suite in suites}, "storage": storage}
+    return OwnDataset(name, suites, yaml.safe_dump(config, sort_keys=False, allow_unicode=True), tuple(summary))
 
 
-def _storage(folder: Path, clips: Sequence[ListedClip]) -> tuple[dict[str, object], str]:
-    """The first of high, compatible and recipe that MLVP has room for, and what it takes."""
+def _storage(
+    folder: Path, clips: Sequence[ListedClip], suite: str, forms: Mapping[str, str]
+) -> tuple[dict[str, object], str]:
+    """The first of the forms that the suite has room for, and what it takes."""
     there = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.exists())
     free = shutil.disk_usage(there).free
-    pixels = (costs.mean_pixels(clips, None) or 0.0) * len(clips) * _SCENARIOS
-    sizes = {form: pixels * clip_files.BYTES_PER_PIXEL[form] for form in _FORMS}
+    scenarios = sum(len(entry.severities) for entry in registry.perturbations(suite, "video"))
+    pixels = (costs.mean_pixels(clips, None) or 0.0) * len(clips) * scenarios
+    sizes = {form: pixels * clip_files.BYTES_PER_PIXEL[form] for form in forms}
     form = next((form for form, size in sizes.items() if size < _ROOM * free), "recipe")
-    storage: dict[str, object] = {"tier": "recipe"} if form == "recipe" else {"tier": "video", "profile": form}
-    takes = f"MLVP takes about {sizes[form] / 1e9:.1f} GB, {free / 1e9:.0f} GB are free"
-    return storage, f"storage: {form} ({_FORMS[form]}): {takes}"
+    storage: dict[str, object] = {"tier": "recipe"} if form == "recipe" else {"tier": "video"}
+    if form in PROFILES:
+        storage["profile"] = form
+    takes = f"all of {suite} takes about {sizes[form] / 1e9:.1f} GB, {free / 1e9:.0f} GB are free"
+    return storage, f"storage: {form} ({forms[form]}): {takes}"
 
 
 def _left_out(failed: Sequence[tuple[str, str]]) -> Iterator[str]:

@@ -21,8 +21,11 @@ def add(commands: Commands) -> None:
         commands, "init", _init, "write a Snakefile, a config.yaml and profiles into a folder of your own"
     )
     parser.add_argument("folder", type=_folder, help="the new project's folder; files that are there are kept")
-    parser.add_argument("--videos", type=Path, help="your videos: their folder; with --captions")
-    parser.add_argument("--captions", type=Path, help="their captions: a .csv, .tsv, .json, .jsonl or .parquet file")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--videos", type=Path, help="your videos: their folder; with --captions")
+    kinds.add_argument("--pictures", type=Path, help="your pictures: their folder; with --captions")
+    captions = "their captions: a .csv, .tsv, .json, .jsonl or .parquet file, or Flickr30K's or COCO's .json"
+    parser.add_argument("--captions", type=Path, help=captions)
 
 
 def _folder(word: str) -> Path:
@@ -41,9 +44,11 @@ def _init(options: argparse.Namespace) -> int:
     paths.without_braces("the folder", folder.resolve())
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file, not a folder")
-    if (options.videos is None) != (options.captions is None):
-        raise ConfigError("--videos and --captions belong together: the videos' folder, and the file of captions")
-    own = None if options.videos is None else own_dataset.look(folder, options.videos, options.captions)
+    media = options.videos or options.pictures
+    if (media is None) != (options.captions is None):
+        raise ConfigError("--videos or --pictures and --captions belong together: a folder, and the file of captions")
+    has_pictures = options.pictures is not None
+    own = None if media is None else own_dataset.look(folder, media, options.captions, pictures=has_pictures)
     files = {folder / name: text for name, text in _files().items()}
     if own is not None:
         files[folder / "config.yaml"] = f"{_HEADER}\n{own.config}"
@@ -57,7 +62,7 @@ def _init(options: argparse.Namespace) -> int:
         print(shown.line(str(path)))
     for line in () if own is None else own.summary:
         print(shown.line(line))
-    print(_next(folder, "" if own is None else f" mlvp_{own.name}"))
+    print(_next(folder, "" if own is None else f" {own.suites[0]}_{own.name}"))
     if own is not None:
         print(f"Also: text_mm_robustness_{own.name}, evaluate_{own.name}; `snakemake --list-target-rules` lists all")
     return 0

@@ -1,4 +1,4 @@
-"""The clips of a table of captions and a folder of videos that no configuration names yet."""
+"""The clips of a file of captions and a folder of videos or pictures that no configuration names yet."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from perturbations.base.errors import AnnotationError, short
+from perturbations.base.storage import PICTURE_EXTENSIONS
 from perturbations.datasets import folder
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Rejected
+from perturbations.datasets.parsing import whole_json
 from perturbations.datasets.registry import Dataset
 from perturbations.plan import items
 from perturbations.plan.listed import ListedClip
@@ -15,25 +18,28 @@ from perturbations.plan.listed import ListedClip
 
 @dataclass(frozen=True)
 class OwnItems:
-    """The clips that have a video, and what was left out.
+    """The clips that have a file, and what was left out.
 
     Attributes:
+        adapter: what reads the captions.
         columns: the table's columns whose names are not the defaults.
         clips: the clips, with their numbers of captions.
         rejected: what cannot be used, and why.
-        unlisted: videos of the folder that no caption names.
+        unlisted: files of the folder that no caption names.
     """
 
+    adapter: str
     columns: dict[str, str]
     clips: list[tuple[ListedClip, int]]
     rejected: list[Rejected]
     unlisted: list[str]
 
 
-def match(name: str, videos: Path, captions: Path) -> OwnItems:
-    """Match captions with videos. Raises `ConfigError` and `AnnotationError`."""
+def match(name: str, videos: Path, captions: Path, *, pictures: bool = False) -> OwnItems:
+    """Match captions with videos or pictures. Raises `ConfigError` and `AnnotationError`."""
+    adapter = _adapter(captions) if pictures else folder.ADAPTER.name
     columns = folder.guessed_columns(captions)
-    given = {"adapter": "folder", "annotations": captions, "videos": videos, "columns": columns}
+    given = {"adapter": adapter, "annotations": captions, "videos": videos, "columns": columns}
     dataset = Dataset.model_validate(given)
     listing = items.read(name, dataset)
     located, missing = items.locate(dataset, listing)
@@ -45,6 +51,18 @@ def match(name: str, videos: Path, captions: Path) -> OwnItems:
         for entry in located
     ]
     named = {os.path.realpath(clip.path) for clip, _ in clips}
-    there = sorted(path for path in videos.iterdir() if path.suffix.lower() in VIDEO_EXTENSIONS)
+    extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
+    there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions)
     unlisted = [path.name for path in there if os.path.realpath(path) not in named]
-    return OwnItems(columns, clips, [*listing.rejected, *missing], unlisted)
+    return OwnItems(adapter, columns, clips, [*listing.rejected, *missing], unlisted)
+
+
+def _adapter(captions: Path) -> str:
+    """Which adapter of pictures reads a file of captions: an object in JSON is Karpathy's or COCO's own file."""
+    if captions.suffix.lower() != ".json" or not captions.read_bytes()[:1000].lstrip().startswith(b"{"):
+        return "pictures"
+    described = whole_json(captions, dict, "an object with `images`")
+    name = "coco" if "annotations" in described else described.get("dataset")
+    if name in ("coco", "flickr30k"):
+        return str(name)
+    raise AnnotationError(f"{captions} has no `annotations`, and its `dataset` is {short(name)}, not coco or flickr30k")
