@@ -127,10 +127,12 @@ def test_a_picture_is_held_to_the_limit_of_pixels(tmp_path: Path, monkeypatch: p
 # --- corpora ----------------------------------------------------------------------------------------------------------
 
 
-def made(folder: Path, storage: recipe.Storage, monkeypatch: pytest.MonkeyPatch) -> tuple[CompleteSource, VideoRow]:
+def made(
+    folder: Path, storage: recipe.Storage, monkeypatch: pytest.MonkeyPatch, name: str = "photo.jpg"
+) -> tuple[CompleteSource, VideoRow]:
     """The rows of a picture and of what pixelation makes of it, in manifests; no encoder of videos may start."""
     monkeypatch.setattr("av.open", lambda *_, **__: pytest.fail("PyAV was opened for a picture"))
-    path = saved(folder / "photo.jpg", Image.fromarray(DRAWN).resize((80, 48)), quality=95)
+    path = saved(folder / name, Image.fromarray(DRAWN).resize((80, 48)), quality=95)
     clip = ListedClip(item_id="photo", source_video_id="photo", path=str(path))
     source = shards.source_row("pictures", clip)
     job = recipe.make(registry.get("mm_robustness/pixelate"), 3, seed=0, storage=storage)
@@ -402,3 +404,17 @@ def test_exports_carry_pictures_as_pictures(tmp_path: Path, monkeypatch: pytest.
     (held_file,) = (tasks / "data").glob("pixelate_3-videos-*.parquet")
     cell = pq.read_table(held_file).to_pylist()[0]["image"]
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(cell["bytes"]))), frames)
+
+
+def test_a_shard_has_one_column_of_pictures_whatever_case_their_endings_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    monkeypatch.chdir(tree)
+    made(tree, recipe.stored_video("png"), monkeypatch, "PHOTO.PNG")
+    manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
+    shardfiles.write_clips(Request(manifest=manifest, output=tmp_path / "tars", clean=True))
+    for path in (tmp_path / "tars").rglob("*.tar"):
+        with tarfile.open(path) as shard:
+            assert {name.partition(".")[2] for name in shard.getnames()} == {"json", "png", "txt"}

@@ -114,9 +114,8 @@ def _sample_of(placed: Placed, clip: ExportedClip, texts: Sequence[Mapping[str, 
     row = export_columns.of_clip(clip, file.sha256)
     described = export_columns.as_json(row) | ({_PAIRS: list(texts)} if texts else {})
     txt = row.caption.encode("utf-8", "surrogatepass")
-    return Sample(
-        f"{clip.scenario}-{clip.key}", (("json", _json(described)), (file.path.suffix[1:], file.path), ("txt", txt))
-    )
+    medium = file.path.suffix[1:].lower()  # readers name a column by it
+    return Sample(f"{clip.scenario}-{clip.key}", (("json", _json(described)), (medium, file.path), ("txt", txt)))
 
 
 def _json(row: Mapping[str, Any]) -> bytes:
