@@ -207,7 +207,7 @@ def test_preview_of_a_video_needs_nothing_but_its_name(
     monkeypatch.chdir(tmp_path)
     assert run("preview", str(source)) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "left out, because they take frames of other videos (--donors): mlvp/event_insertion",
+        "left out, because they need several frames, or frames of other videos (--donors): mlvp/event_insertion",
         "in.preview.jpg",
     ]
     assert cv2.imread("in.preview.jpg").shape[0] > 11 * 120

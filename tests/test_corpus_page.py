@@ -17,6 +17,7 @@ import clips
 import needs
 import numpy as np
 import pytest
+from PIL import Image
 from test_pictures import OF_VIDEOS, made
 from test_pipeline import scene
 
@@ -366,3 +367,16 @@ def test_pages_of_pictures_show_stills_and_speak_of_pictures(tmp_path: Path, mon
         assert not OF_VIDEOS.findall(shown), shown
     assert page.count("<img") == 2
     assert f'<a href="../../../{row.path}">' in page
+
+
+def test_a_preview_of_a_picture_leaves_out_what_needs_several_frames(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.png"
+    Image.fromarray(scene(1, 60, 80, 0)[0]).save(path)
+    command = ["preview", str(path), "-p", "msrvtt_p", "-s", "1", "-o", str(tmp_path / "sheet.png")]
+    assert main(command) == 0
+    left_out = ["mpeg1", "mpeg2", "jumble", "box_jumble", "sampling", "reverse_sampling", "freeze"]
+    assert ", ".join(f"msrvtt_p/{name}" for name in left_out) in capsys.readouterr().out
+    sheet = np.asarray(Image.open(tmp_path / "sheet.png"))
+    assert sheet.shape[0] > 11 * 60, "a row for each of the others"

@@ -59,6 +59,7 @@ def _preview(options: argparse.Namespace) -> int:
             variant=options.variant,
         )
         if left_out:
-            print(f"left out, because they take frames of other videos (--donors): {', '.join(left_out)}")
+            why = "they need several frames, or frames of other videos (--donors)"
+            print(f"left out, because {why}: {', '.join(left_out)}")
     print(options.output)
     return 0

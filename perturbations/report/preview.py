@@ -42,13 +42,20 @@ def from_video(
     """Draw a frame of a clip under perturbations and severities: the middle one, or of a long clip an earlier one.
 
     `row` and `donors` are rows of a sources manifest; a name without "/" is a suite: all of its perturbations of
-    videos. Returns the keys that are left out of suites because they need donors, and there are none.
+    videos. Returns the keys that are left out of suites: they need donors, and there are none, or several frames of a
+    picture.
     """
+    is_picture = storage.is_picture(row.path or "")
+
+    def lacks(entry: registry.Perturbation) -> bool:
+        needs_donors = not donors and guides.takes_frames(entry.guide)
+        return needs_donors or (is_picture and not entry.applies_to_one_frame)
+
     keys: dict[str, None] = {}
     left_out = []
     for name in names:
         of_suite = [] if "/" in name else registry.perturbations(name, "video")
-        left_out += [entry.key for entry in of_suite if not donors and guides.takes_frames(entry.guide)]
+        left_out += [entry.key for entry in of_suite if lacks(entry)]
         keys |= dict.fromkeys([entry.key for entry in of_suite] or [name])
     read = functools.cache(lambda row: _Remembering(**vars(source_of(row))))
     rows_of: dict[tuple[str, CleanClip], AnalysisRow] = {}
