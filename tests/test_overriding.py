@@ -103,7 +103,7 @@ def test_generated_unit_tests_pass(tmp_path: Path) -> None:
     program.write_text(f'#!/bin/sh\nshift 2\nexec {preloaded.command("snakemake")[0]} "$@"\n')
     program.chmod(0o755)
     # Not those of pictures and pages: they show clips, which are no inputs of theirs.
-    names = ["videos", "sources_manifest", "videos_manifest"]
+    names = ["videos", "videos_manifest"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *(f".tests/unit/test_{name}.py" for name in names)],
         cwd=tmp_path,
