@@ -18,7 +18,6 @@ from test_report_page import B32, result
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.keys import CLEAN_SCENARIO, ScenarioKey
 from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page import ranks
 from perturbations.evaluation.page.intervals import (
@@ -31,7 +30,7 @@ from perturbations.evaluation.page.intervals import (
 )
 from perturbations.evaluation.page.ranks import Ranked
 from perturbations.evaluation.result_sets import check_results, with_clean
-from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
+from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
 from perturbations.manifest import files
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
 from perturbations.retrieval.bootstrap import separable

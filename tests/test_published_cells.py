@@ -20,10 +20,11 @@ from perturbations.composed import strategies
 from perturbations.config import file as config_file
 from perturbations.config import sections
 from perturbations.evaluation import departures, method_settings, planning
-from perturbations.evaluation.keys import PUBLISHED_SEED, ScenarioKey
+from perturbations.evaluation.keys import PUBLISHED_SEED
 from perturbations.evaluation.page import intervals, published_section
 from perturbations.evaluation.page.published_section import Beside
 from perturbations.evaluation.protocols import cells, registry
+from perturbations.evaluation.rows import ScenarioKey
 from perturbations.evaluation.stated import StatedModel
 from perturbations.plan import caption_recipes, mixes
 from perturbations.retrieval.composed import GIVEN, HALVES, STRATEGIES

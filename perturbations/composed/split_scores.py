@@ -21,9 +21,8 @@ from perturbations.composed.planning import ComposedScenario, Shift
 from perturbations.composed.strategies import WORDS, ScoredModel, Ways, words_of
 from perturbations.evaluation import commands, feature_sets, stored_features
 from perturbations.evaluation.feature_sets import FeatureSet
-from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.evaluation.rows import RankRow, ResultRow
+from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioKey
 from perturbations.evaluation.stored_features import Floats, PooledAs, StoredFeatures
 from perturbations.retrieval.composed import GIVEN, GLOBAL_KS, LOCAL_KS
 from perturbations.suites import registry

@@ -15,8 +15,8 @@ from perturbations.base.readers import Reader
 from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation import features as composed_features
 from perturbations.evaluation.backbone import LoadedBackbone
-from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.planning import ALL
+from perturbations.evaluation.rows import ScenarioKey
 from perturbations.evaluation.scenarios import Clean, captions_of, clips_of
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (

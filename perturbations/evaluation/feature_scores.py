@@ -17,11 +17,20 @@ from perturbations.base.errors import AnnotationError, short
 from perturbations.base.records import canonical, digest
 from perturbations.evaluation import evidence, feature_sets, stored_features
 from perturbations.evaluation.feature_sets import Answers, FeatureSet
-from perturbations.evaluation.keys import CHOICES, CLEAN_SCENARIO, LISTED, WHOLE_GALLERY, ScenarioKey
+from perturbations.evaluation.keys import CHOICES, LISTED
 from perturbations.evaluation.method_settings import AS_IT_IS, parameters_of
 from perturbations.evaluation.planning import CLEAN, DirectionName, Side
 from perturbations.evaluation.result_sets import check, with_clean
-from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, ScenarioColumns
+from perturbations.evaluation.rows import (
+    CLEAN_SCENARIO,
+    RANKS,
+    RESULTS,
+    WHOLE_GALLERY,
+    RankRow,
+    ResultRow,
+    ScenarioColumns,
+    ScenarioKey,
+)
 from perturbations.evaluation.stored_features import StoredFeatures, StoredSimilarities
 from perturbations.manifest import files, layout
 from perturbations.manifest.columns import row_from

@@ -15,8 +15,8 @@ from pathlib import Path
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, short
 from perturbations.datasets import parsing
-from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.planning import ALL, CLEAN, MIXED
+from perturbations.evaluation.rows import ScenarioKey
 from perturbations.evaluation.stored_features import SUFFIXES
 from perturbations.plan.mixes import SHARES
 from perturbations.suites import registry

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from perturbations.base.records import digest
-from perturbations.evaluation.rows import ScenarioColumns
-
-WHOLE_GALLERY = "dataset"
-"""`gallery_name` of ordinary retrieval: every usable item of the dataset."""
+from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioColumns
 
 CHOICES = "choices"
 """`gallery_name` of multiple choice: a few items of its own for each query."""
@@ -21,21 +18,6 @@ LISTED = "listed"
 PUBLISHED_SEED = 42
 """The seed of the published runs, whose loaders do not shuffle: its order is `LISTED`."""
 
-
-class ScenarioKey(NamedTuple):
-    """What is perturbed in a scenario; None where it has no such thing. `ScenarioColumns` says what each is."""
-
-    suite: str
-    perturbation: str
-    severity: int | None = None
-    text_perturbation: str | None = None
-    text_severity: int | None = None
-    mix: str | None = None
-    share: float | None = None
-    side: str = "none"
-
-
-CLEAN_SCENARIO = ScenarioKey("clean", "clean", 0)
 
 _NAMES: dict[str, Any] = {"dataset": "", "model_key": "", "label": None}
 """What the user calls a dataset, a model and a method: a key has none of these."""

@@ -17,9 +17,9 @@ from perturbations.base.checkpoints import library
 from perturbations.base.records import Record, canonical
 from perturbations.engine.comparability import differences
 from perturbations.evaluation import evidence
-from perturbations.evaluation.keys import WHOLE_GALLERY, order_of
+from perturbations.evaluation.keys import order_of
 from perturbations.evaluation.planning import CONTINUAL, EvaluationSettings, ScenarioSettings
-from perturbations.evaluation.rows import ResultRow
+from perturbations.evaluation.rows import WHOLE_GALLERY, ResultRow
 from perturbations.evaluation.scenarios import Retrieval, ScenarioRow, id_of
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.plan.recipe import is_published

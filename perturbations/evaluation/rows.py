@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from perturbations.manifest.kind import ManifestFile, RowKind
 
 _Side = Literal["none", "query", "gallery", "both"]
 """What is perturbed: nothing (clean results), the queries, the gallery, or both."""
+
+
+WHOLE_GALLERY = "dataset"
+"""`gallery_name` of ordinary retrieval: every usable item of the dataset."""
+
+
+class ScenarioKey(NamedTuple):
+    """What is perturbed in a scenario; None where it has no such thing. `ScenarioColumns` says what each is."""
+
+    suite: str
+    perturbation: str
+    severity: int | None = None
+    text_perturbation: str | None = None
+    text_severity: int | None = None
+    mix: str | None = None
+    share: float | None = None
+    side: str = "none"
+
+
+CLEAN_SCENARIO = ScenarioKey("clean", "clean", 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +49,7 @@ class ScenarioColumns:
         seed, order: the seed, and the order of queries that it stands for.
         adapter, listed_sha256: of the dataset, whatever the user calls it: how it is read, and a hash of the listed
             items and captions.
-        gallery_name: `keys.WHOLE_GALLERY`, `keys.CHOICES`, or the name of a composed gallery.
+        gallery_name: `WHOLE_GALLERY`, `keys.CHOICES`, or the name of a composed gallery.
     """
 
     dataset: str

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from perturbations.evaluation.keys import CLEAN_SCENARIO, WHOLE_GALLERY, ScenarioKey
+from perturbations.evaluation.rows import CLEAN_SCENARIO, WHOLE_GALLERY, ScenarioKey
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.page import figures
 from perturbations.evaluation.page.intervals import marks
 from perturbations.evaluation.page.overview import NEAR_ZERO
@@ -30,7 +29,7 @@ from perturbations.evaluation.page.parts import (
 from perturbations.evaluation.page.ranks import run_of, setting_of
 from perturbations.evaluation.page.views import RetrievalChoice, Views
 from perturbations.evaluation.pictures import Picture
-from perturbations.evaluation.rows import ResultRow
+from perturbations.evaluation.rows import ResultRow, ScenarioKey
 from perturbations.manifest.columns import columns_of
 from perturbations.tta.methods import registry as methods
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from perturbations.evaluation.keys import CLEAN_SCENARIO, ScenarioKey
 from perturbations.evaluation.page.intervals import (
     CLEAN_COLUMN,
     RECALLS,
@@ -29,6 +28,7 @@ from perturbations.evaluation.page.parts import (
     titled,
 )
 from perturbations.evaluation.page.views import RetrievalChoice, Views
+from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.retrieval.bootstrap import separable
 from perturbations.tta.methods import registry as methods
 

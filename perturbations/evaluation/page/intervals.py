@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.keys import CHOICES, CLEAN_SCENARIO, ScenarioKey
+from perturbations.evaluation.keys import CHOICES
 from perturbations.evaluation.page.page_tables import number
 from perturbations.evaluation.page.parts import declared_by, groups, in_order, needs_all_queries
 from perturbations.evaluation.page.ranks import Ranked, RankGroup, run_of
+from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.retrieval.bootstrap import draws, interval, resampled_recall, separable, share_interval
 from perturbations.tta.methods import registry as methods_shelf
 

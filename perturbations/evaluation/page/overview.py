@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from perturbations.evaluation.keys import CLEAN_SCENARIO, ScenarioKey
 from perturbations.evaluation.page.intervals import (
     CLEAN_COLUMN,
     RECALLS,
@@ -31,6 +30,7 @@ from perturbations.evaluation.page.parts import (
     titled,
 )
 from perturbations.evaluation.page.views import METRICS, RetrievalChoice, Views
+from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.tta.methods import registry as methods
 
 _FORMS = {"median_rank": ".1f", "hub_skewness": ".2f"}

@@ -14,7 +14,6 @@ import pandas as pd
 
 from perturbations.base import shown, storage, templates
 from perturbations.evaluation import layout
-from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.page import (
     figure_files,
     hubness_tables,
@@ -35,7 +34,7 @@ from perturbations.evaluation.page.ranks import read as read_ranks
 from perturbations.evaluation.page.ranks import setting_of
 from perturbations.evaluation.pictures import read as read_pictures
 from perturbations.evaluation.result_sets import check
-from perturbations.evaluation.rows import RESULTS, ResultRow
+from perturbations.evaluation.rows import RESULTS, ResultRow, ScenarioKey
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.models import registry as models_shelf

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.keys import ScenarioKey
-from perturbations.evaluation.rows import RANKS
+from perturbations.evaluation.rows import RANKS, ScenarioKey
 from perturbations.manifest import files, schemas
 from perturbations.tta.methods import registry as methods
 

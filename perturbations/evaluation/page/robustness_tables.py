@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.page import overview
 from perturbations.evaluation.page.intervals import Estimate, Scores, marks, mean_column, spans_of
 from perturbations.evaluation.page.page_tables import PageTable
 from perturbations.evaluation.page.parts import DIRECTIONS, SIDES, Group, PagePart, method_label, named, titled
 from perturbations.evaluation.page.views import METRICS, RetrievalChoice, Views
 from perturbations.evaluation.protocols import registry as protocols
+from perturbations.evaluation.rows import ScenarioKey
 from perturbations.retrieval import gamma_a, gamma_r, mmi
 
 TEXT = (

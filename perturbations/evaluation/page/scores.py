@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.page import overview
 from perturbations.evaluation.page.intervals import CLEAN_COLUMN, IntervalColumn, Scores, place_in
 from perturbations.evaluation.page.page_tables import PageTable
@@ -23,6 +22,7 @@ from perturbations.evaluation.page.parts import (
 )
 from perturbations.evaluation.page.ranks import run_of
 from perturbations.evaluation.page.views import Views
+from perturbations.evaluation.rows import ScenarioKey
 
 
 def recall(models: Sequence[Scores], views: Views) -> list[PagePart]:

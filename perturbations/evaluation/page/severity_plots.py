@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.page import figures
 from perturbations.evaluation.page.intervals import CLEAN_COLUMN, Scores, mean_column, spans_of
 from perturbations.evaluation.page.parts import DIRECTIONS, SIDES, Figure, Group, PagePart, method_label, titled
 from perturbations.evaluation.page.views import Views
+from perturbations.evaluation.rows import ScenarioKey
 from perturbations.tta.methods import registry as methods
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perturbations.evaluation.keys import ScenarioKey
 from perturbations.evaluation.protocols.registry import EvaluationProtocol, PaperProtocols
+from perturbations.evaluation.rows import ScenarioKey
 from perturbations.evaluation.stated import (
     CLEAN,
     StatedCell,

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from perturbations.evaluation.keys import CHOICES, WHOLE_GALLERY, ScenarioKey
+from perturbations.evaluation.keys import CHOICES
 from perturbations.evaluation.protocols.registry import EvaluationProtocol, PaperProtocols
+from perturbations.evaluation.rows import WHOLE_GALLERY, ScenarioKey
 from perturbations.evaluation.stated import (
     StatedCell,
     StatedKey,
