@@ -106,18 +106,56 @@ MIX = (
 CORPUS = f"""
 from perturbations import Corpus
 corpus = Corpus("{MANIFEST}")
-print(len(corpus), len(corpus.where(perturbation="fog", severity=3)), corpus[len(corpus) // 2].item_id)
+clips = corpus.where(perturbation="fog", severity=3)
+print(len(corpus), corpus.perturbations, sum(clip.frame_count for clip in clips))
 """
 POLARS = f"""
 import polars
 print(polars.scan_parquet("{MANIFEST}").group_by("perturbation").agg(polars.len()).collect(engine="streaming").height)
 """
+# What an evaluation reads of a scenario, and of a mix that it draws itself.
+EVALUATION = f"""
+from pathlib import Path
+from perturbations.manifest import layout, sets
+from perturbations.manifest.kinds import SOURCES, VIDEOS
+from perturbations.plan import listed, mixes
+clips = sets.read_part(Path("{layout.at("sources", **PLACE)}"), SOURCES)
+shards = listed.shards(Path("{layout.folder("shard_list", **PLACE, shard="")}"))
+folder = Path("work/data/{SUITE}/fog/3")
+parts = [folder / layout.name("video_part", shard=shard) for shard in shards]
+rows = [row for part in parts for row in sets.read_part(part, VIDEOS)]
+print(len(rows), len(mixes.drawn("mixed_types", sets.read_part(Path("{MANIFEST}"), VIDEOS), clips, "", ())))
+"""
+# The clips have no files: what would be packed is listed.
+WEBDATASET = f"""
+from pathlib import Path
+from perturbations.exports.writing import export_columns, export_rows
+from perturbations.exports.writing.requests import Request
+exported = export_rows.read(Request(manifest=Path("{MANIFEST}"), output=Path("webdataset")))
+for name, clips in exported.scenarios.items():
+    export_columns.table(export_columns.ClipColumns, [export_columns.of_clip(clip, "") for clip in clips])
+print(exported.number)
+"""
+
+
+def exported(form: str) -> tuple[str, ...]:
+    """The command of an export; one folder per format."""
+    return ("-m", "perturbations", "export", MANIFEST, "--format", form, "--output", f"exported/{form}")
+
+
 STEPS = {
     "merge-videos": MERGE,
     "mix": MIX,
     "corpus-page": (*RULE, "corpus-page", MANIFEST, "--output", layout.at("corpus_page", **PLACE)),
+    "status": ("-m", "perturbations", "status"),
+    "retry --dry-run": ("-m", "perturbations", "retry", "--dry-run"),
     "Corpus, where": ("-c", CORPUS),
+    "evaluation, reading": ("-c", EVALUATION),
     "polars, streaming": ("-c", POLARS),
+    "export webdataset, rows": ("-c", WEBDATASET),
+    "export hub, refused": exported("hub"),
+    "export croissant, refused": exported("croissant"),
+    "export recipe": exported("recipe"),
     "verify --fast": ("-m", "perturbations", "verify", MANIFEST, "--fast"),
 }
 

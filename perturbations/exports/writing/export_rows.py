@@ -162,7 +162,7 @@ def _corpus(
     for part in (rows, clean):
         listed.add(path, row_groups.stored(part), partial(export_layout.scenario, with_suite=True))
     several = len(listed.suites) > 1
-    keys = export_layout.keys(row.item_id for members in listed.scenarios.values() for row in members)
+    keys = export_layout.keys(listed.item_ids)
     texts = texts_of(captions)
     scenarios = {}
     for members in listed.scenarios.values():

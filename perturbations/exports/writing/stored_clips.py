@@ -51,7 +51,7 @@ class ClipsByScenario:
         scenarios: the complete rows of each, sorted by item.
         incomplete: the rows without a clip.
         recipes: the different ones of all rows.
-        suites, mixes, storages: the different ones of complete rows.
+        item_ids, suites, mixes, storages: the different ones of complete rows.
         folders: those of their files.
         bytes: of their files.
         has_pictures: whether one is a picture.
@@ -60,6 +60,7 @@ class ClipsByScenario:
     scenarios: dict[str, StoredRows[UsableRow]] = field(default_factory=dict)
     incomplete: list[ListedRow] = field(default_factory=list)
     recipes: set[str] = field(default_factory=set)
+    item_ids: set[str] = field(default_factory=set)
     suites: set[str] = field(default_factory=set)
     mixes: set[str] = field(default_factory=set)
     storages: set[str] = field(default_factory=set)
@@ -91,6 +92,7 @@ class ClipsByScenario:
         check_twice(path, ((scenario_of, item_id) for scenario_of in ids for item_id in sorted(ids[scenario_of])))
         self.folders |= {Path(folder) for folder in folders if folder}
         for scenario_of, members in ids.items():
+            self.item_ids.update(members)
             in_order = sorted(range(len(members)), key=members.__getitem__)
             usable = cast("StoredRows[UsableRow]", rows)
             self.scenarios[scenario_of] = usable.taken(np.array(places[scenario_of], np.int64)[in_order])
