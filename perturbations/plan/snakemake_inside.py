@@ -6,13 +6,11 @@ break nothing outside of this file. `workflow` and `rules` are the names that Sn
 
 from __future__ import annotations
 
-import inspect
 import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import FunctionType
 from typing import Any, Literal
 
 from perturbations.base.errors import ConfigError, cut
@@ -228,17 +226,6 @@ def _grown(resource: Any) -> Callable[..., Any]:
         return value << (attempt - 1) if isinstance(value, int) else value
 
     return grown
-
-
-def keep_signatures(rules: Any) -> None:
-    """Keep the signatures of rules' functions: Snakemake asks for them 24 times per job, and Python inspects each."""
-    for proxy in rules._rules.values():
-        resources = (proxy.rule.resources or {}).values()
-        evaluated = [function for given in resources for function in (type(given).evaluate, given._evaluator)]
-        given = [getattr(getattr(each, "_file", each), "callable", each) for each in proxy.rule.input]
-        for function in (*evaluated, *given, *proxy.rule.params):
-            if isinstance(function, FunctionType):
-                function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
 
 
 def make_default(workflow: Any, rules: Any, name: str) -> None:
