@@ -97,8 +97,8 @@ def perturb_captions(
     entry = text_entry(perturbation, variant)
     if severity == 0:
         untouched = GateOutcome("", None, 0, True)
-        results = (_result(entry, caption.text, caption.text, untouched, "none") for caption in captions)
-        yield from (replace(result, unchanged="severity 0 changes nothing") for result in results)
+        reason = "severity 0 changes nothing"
+        yield from (_result(caption.text, caption.text, untouched, "none", reason) for caption in captions)
         return
     backend = backend or "offline"
     similarities = None
@@ -130,7 +130,7 @@ def perturb_captions(
         if not entry.gated:
             outcomes = [replace(outcome, accepted=True) for outcome in outcomes]
         for old, outcome in zip(texts, outcomes, strict=True):
-            yield _result(entry, old, outcome.text, outcome, made_by)
+            yield _result(old, outcome.text, outcome, made_by, reason_of_no_change(entry, old, outcome.text))
 
 
 def first_accepted(
@@ -177,7 +177,7 @@ def text_entry(key: str, variant: str | None = None) -> registry.Perturbation:
     return entry
 
 
-def unchanged(entry: registry.Perturbation, old: str, new: str) -> str | None:
+def reason_of_no_change(entry: registry.Perturbation, old: str, new: str) -> str | None:
     """Why a perturbation gave a caption itself; None where it gave another text."""
     if new != old:
         return None
@@ -188,12 +188,12 @@ def unchanged(entry: registry.Perturbation, old: str, new: str) -> str | None:
     return f"{entry.name} found nothing to change"
 
 
-def _result(entry: registry.Perturbation, old: str, new: str, outcome: GateOutcome, made_by: str) -> PerturbedText:
+def _result(old: str, new: str, outcome: GateOutcome, made_by: str, reason: str | None) -> PerturbedText:
     return PerturbedText(
         text=new,
         changed=new != old,
         effective_change=differs(old, new),
-        unchanged=unchanged(entry, old, new),
+        unchanged=reason,
         similarity=outcome.similarity,
         fluency_change=fluency_change(old, new),
         attempts=outcome.attempts,

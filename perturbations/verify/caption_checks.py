@@ -134,7 +134,7 @@ def _text_problems(
         backend=models.names(entry.makers, recipe.backend),
         changed=row.text != caption.text,
         effective_change=differs(caption.text, row.text),
-        unchanged=pipeline.unchanged(entry, caption.text, row.text),
+        unchanged=pipeline.reason_of_no_change(entry, caption.text, row.text),
         fluency_change=fluency_change(caption.text, row.text),
         **caption_rows.of_recipe(recipe, caption.dataset, own),
     )
