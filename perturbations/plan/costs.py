@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from perturbations.base.errors import ConfigError, MediaError
-from perturbations.base.storage import sha256_of
+from perturbations.base.storage import is_picture, sha256_of
 from perturbations.config import sections as configuration
 from perturbations.guides import registry as guides
 from perturbations.plan import recipe
@@ -94,9 +94,12 @@ def mean_pixels(clips: Sequence[ListedClip], stored_frames: int | None, *, seed:
 
 
 def _header(clip: ListedClip) -> Header | None:
-    from perturbations.media import opening
+    from perturbations.media import opening, stills
 
     try:
+        if is_picture(clip.path):
+            described = stills.describe(Path(clip.path))
+            return Header(described.width * described.height, 1.0, 1.0, clip.bytes or 0)
         with opening.opened(Path(clip.path)) as container:
             stream = opening.video_stream(Path(clip.path), container)
             pixels = stream.codec_context.width * stream.codec_context.height
