@@ -50,8 +50,8 @@ def exported_module(output: Path) -> Any:
 class Searcher:
     """A model for mteb that has a known score per query and document, and remembers the ids that it was asked."""
 
-    def __init__(self, score: Any) -> None:
-        described = {"name": "test/known", "modalities": ["text", "video"]}
+    def __init__(self, score: Any, medium: str = "video") -> None:
+        described = {"name": "test/known", "modalities": ["text", medium]}
         self.mteb_model_meta = import_module("mteb.models.model_meta").ModelMeta.create_empty(described)
         self.score = score
         self.asked: dict[str, tuple[list[str], list[str]]] = {}

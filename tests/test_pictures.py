@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from export_readers import Searcher, exported_module, known_scores
 from PIL import Image
 
 from perturbations.api.functions import open_clip, perturb
@@ -32,8 +34,8 @@ from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS, CaptionRow, CompleteSource, VideoRow
 from perturbations.media import decoding, encoding, probing, stills
 from perturbations.media.clip import MediaClip, Timing
+from perturbations.plan import costs, recipe
 from perturbations.plan import items as reading
-from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
@@ -167,6 +169,12 @@ def test_a_perturbed_picture_is_stored_as_a_picture(tmp_path: Path, monkeypatch:
         assert Image.open(io.BytesIO(ours)).quantization == Image.open(theirs).quantization  # type: ignore[attr-defined]
     else:
         assert np.array_equal(frames, intended)
+
+
+def test_the_size_of_pictures_is_known_before_a_run(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.png", Image.fromarray(DRAWN))
+    clips = [ListedClip(item_id=name, source_video_id=name, path=str(path), bytes=9) for name in "ab"]
+    assert costs.mean_pixels(clips, None) == 24 * 40
 
 
 def test_more_than_one_frame_is_no_picture(tmp_path: Path) -> None:
@@ -418,3 +426,23 @@ def test_a_shard_has_one_column_of_pictures_whatever_case_their_endings_have(
     for path in (tmp_path / "tars").rglob("*.tar"):
         with tarfile.open(path) as shard:
             assert {name.partition(".")[2] for name in shard.getnames()} == {"json", "png", "txt"}
+
+
+def test_mteb_evaluates_pictures_as_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mteb: ModuleType) -> None:
+    """Its loader decodes the cells, and a model that knows each picture's captions finds all of them."""
+    tree, tasks = tmp_path / "tree", tmp_path / "tasks"
+    tree.mkdir()
+    monkeypatch.chdir(tree)
+    _, row = made(tree, recipe.stored_video("png"), monkeypatch)
+    manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
+    taskfiles.write_clips(Request(manifest=manifest, output=tasks, clean=True))
+    benchmark = exported_module(tasks).benchmark()
+    model = Searcher(known_scores(0, 2**40), "image")
+    evaluated = mteb.evaluate(model, benchmark, cache=None, encode_kwargs={}).task_results
+    assert [result.task_name[-3:] for result in evaluated] == ["I2T", "T2I", "I2I"]
+    for scores in (scores for result in evaluated for scores in result.scores["test"]):
+        assert scores["r_at_5"] == 1
+    (task, *_) = benchmark.tasks
+    task.load_data()
+    (held,) = task.dataset["pixelate_3"]["test"]["queries"]
+    assert np.array_equal(np.asarray(held["image"]), open_clip(row)[0])

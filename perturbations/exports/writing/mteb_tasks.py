@@ -34,7 +34,8 @@ def tasks(path: str | None = None, revision: str = "main") -> list[Any]:
 
     `path` is the dataset's name on the Hugging Face Hub, with its `revision`; without one, this folder is read.
     """
-    return [_task(entry, path or str(_FOLDER), revision) for entry in _described()["tasks"]]
+    # `datasets` takes NAME/NAME.py for a script, which it refuses: this folder may be called `tasks`.
+    return [_task(entry, path or f"{_FOLDER}/.", revision) for entry in _described()["tasks"]]
 
 
 def _described() -> dict[str, Any]:
