@@ -14,6 +14,7 @@ import pytest
 from perturbations import read_manifest, retrieval
 from perturbations.cli.main import main
 from perturbations.evaluation import evidence, feature_sets, stored_features
+from perturbations.evaluation.section import Evaluation
 
 IDS = [f"clip {number}" for number in range(6)]
 EYE = np.eye(6, dtype=np.float32)
@@ -100,6 +101,15 @@ def test_multiple_choice_is_accuracy_among_a_querys_own_items(folder: Path, caps
     given = ["score", "--similarities", str(folder / "s.npz"), "--direction", "v2t", "-o", str(folder / "given")]
     assert main([*given, "--choices", choices]) == 0
     assert read_manifest(folder / "given/ranks.parquet")["rank"].tolist() == [2, 1, 1, 1, 1]
+
+
+def test_directions_have_the_names_of_pictures_too(folder: Path) -> None:
+    assert called(folder, "--direction", "i2t", queries="clips/clean.npz", gallery="captions/clean.npz") == 0
+    assert read_manifest(folder / "out/results.parquet")["direction"].tolist() == ["v2t"]
+    section = Evaluation.model_validate({"directions": ["t2i", "v2t"]})
+    assert section.directions == ("t2v", "v2t")
+    with pytest.raises(ValueError, match="directions"):
+        Evaluation.model_validate({"directions": ["i2i"]})
 
 
 def test_folders_give_every_scenario_with_its_side(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,10 @@ def add(commands: Commands) -> None:
         help="instead of features: `queries`, `gallery` (ids) and `similarities` (N x M), or a folder of such files",
     )
     parser.add_argument(
-        "--direction", choices=("t2v", "v2t", "composed"), default="t2v", help="which side the queries are of"
+        "--direction",
+        choices=("t2v", "v2t", "t2i", "i2t", "composed"),
+        default="t2v",
+        help="which side the queries are of; t2i and i2t are t2v and v2t, of pictures",
     )
     parser.add_argument(
         "--relevant", type=Path, metavar="FILE.csv", help="query_id,gallery_id pairs; default: equal ids"
@@ -166,7 +169,9 @@ def _score(options: argparse.Namespace) -> int:
     from perturbations.evaluation import feature_scores, feature_sets, result_sets
     from perturbations.evaluation.method_settings import AS_IT_IS
     from perturbations.evaluation.protocols import registry as protocols
+    from perturbations.evaluation.section import direction_of_clips
 
+    options.direction = direction_of_clips(options.direction)
     if options.methods:
         need_models()
     if options.protocol is not None:

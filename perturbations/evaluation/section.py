@@ -46,6 +46,17 @@ AdaptationSetting = Literal["qs", "qgs_cross", "qgs_zero_shot"]
 Precision = Literal["float32", "tf32", "bfloat16"]
 
 
+def direction_of_clips(direction: object) -> object:
+    """The name of a direction that results have: a picture is a clip of one frame."""
+    return {"i2t": "v2t", "t2i": "t2v"}.get(direction, direction) if isinstance(direction, str) else direction
+
+
+_Direction = Annotated[
+    Literal["v2t", "t2v"],
+    BeforeValidator(direction_of_clips, json_schema_input_type=Literal["v2t", "t2v", "i2t", "t2i"]),
+]
+
+
 def _known_protocol(name: str) -> str:
     try:
         return protocols.protocol(name).name
@@ -136,8 +147,10 @@ class Evaluation(Strict):
         description="true: a method keeps what it learned from one scenario of a job to the next, in their order; "
         "false: it starts again in each",
     )
-    directions: tuple[Literal["v2t", "t2v"], ...] = Field(
-        ("v2t", "t2v"), min_length=1, description="v2t: videos are the queries; t2v: captions are"
+    directions: tuple[_Direction, ...] = Field(
+        ("v2t", "t2v"),
+        min_length=1,
+        description="v2t: videos are the queries; t2v: captions are. Of pictures, i2t and t2i are the same",
     )
     sides: tuple[_Side, ...] = Field(
         ("query",),
