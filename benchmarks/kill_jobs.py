@@ -27,7 +27,7 @@ from perturbations.engine import render_clip, shards
 from perturbations.guides.registry import AnalysisRecipe
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
-from perturbations.plan import caption_recipes, recipe
+from perturbations.plan import caption_recipes, listed, recipe
 from perturbations.plan.listed import ListedCaption, ListedClip
 from perturbations.suites import registry
 
@@ -92,10 +92,13 @@ def prepare(root: Path, recipes: Sequence[recipe.VideoRecipe]) -> list[Job]:
         name = f"{analysis.analysis} {getattr(analysis, 'num_frames', None) or ''}".strip()
         jobs.append(Job("analyses", name, (*command, "corpus", "--output", "parts/s1.parquet"), KINDS[:3]))
     for key in TEXTS:
-        job_recipe = caption_recipes.make(registry.get(key), 1)
-        command = ("rule", "texts", "--dataset", "drawn", "--recipe", job_recipe.text)
-        command += ("--captions", "base/captions.jsonl")
-        jobs.append(Job("captions", key, (*command, "--output", "parts/s1.parquet"), ("main",)))
+        entry, recipes = registry.get(key), f"base/{key.replace('/', '-')}.jsonl"
+        followed = {
+            f"{entry.name}/{severity}": caption_recipes.make(entry, severity).text for severity in entry.severities
+        }
+        listed.write_recipes(root / recipes, followed)
+        command = ("rule", "texts", "--dataset", "drawn", "--recipes", recipes, "--captions", "base/captions.jsonl")
+        jobs.append(Job("captions", key, (*command, "--output", "parts/s1.json"), ("main",)))
     return jobs
 
 

@@ -119,8 +119,8 @@ def test_generated_unit_tests_pass(tmp_path: Path) -> None:
 LITERAL = re.compile(r'"(<?(?:work|manifests|corpora)>?/[^"]*)"')
 LOGS = re.compile(r'"<(logs|benchmarks)>/[^"]*"')
 VALUES = {"dataset": "d", "severity": "1", "shard": "s0", "level": "l", "list": "d/captions"}
-# What planning writes; of logs and benchmarks, rules name each one's.
-WRITTEN_BESIDE = {"log", "benchmark", "run", "plan", "caption_plan", "model_files", "text_part"}
+# What planning writes, and what a job's marker stands for; of logs and benchmarks, rules name each one's.
+WRITTEN_BESIDE = {"log", "benchmark", "run", "plan", "caption_plan", "model_files", "text_part", "clip_tar"}
 
 
 def literals(text: str) -> list[str]:
