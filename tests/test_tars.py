@@ -305,7 +305,7 @@ def pack_all(root: Path) -> None:
     files.write(manifest, VIDEOS, rows, files.read_metadata(manifest))
 
 
-@pytest.mark.parametrize("form", ["webdataset", "hub"])
+@pytest.mark.parametrize("form", ["croissant", "hub", "mteb", "webdataset"])
 def test_an_export_is_that_of_single_files(form: str, tmp_path: Path) -> None:
     root = small_corpus.make(tmp_path / "small")
     manifest = root / "manifests/data/mlvp/videos.parquet"
@@ -318,7 +318,7 @@ def test_an_export_is_that_of_single_files(form: str, tmp_path: Path) -> None:
         paths = [path for path in (output / "data").rglob("*") if path.is_file()]
         exported.append({path.relative_to(output).as_posix(): path.read_bytes() for path in paths})
     assert exported[0] == exported[1]
-    assert sum(name.endswith((".tar", ".mp4")) for name in exported[0]) >= 3
+    assert sum(name.endswith((".tar", ".mp4", ".parquet")) for name in exported[0]) >= 3
 
 
 def test_webdataset_reads_a_corpus_s_own_tars(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perturbations.base import jsontext, storage
+from perturbations.base import jsontext, storage, tars
 from perturbations.base.errors import ManifestError, short
 from perturbations.exports.writing import (
     dataset_card,
@@ -276,15 +276,18 @@ def _write_videos(path: Path, samples: Sequence[shardfiles.Sample], texts: Mappi
     schema = _schema(medium, has_texts=texts is not None)
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False, write_statistics=["id"]) as writer:
         for group in shardfiles.split(samples, _GROUP_BYTES):
-            cells = [
-                {"bytes": Path(str(file)).read_bytes(), "path": name}
-                for sample in group
-                for name, file in sample.members
-            ]
+            cells = [{"bytes": _content(file), "path": name} for sample in group for name, file in sample.members]
             rows: dict[str, list[Any]] = {"id": [sample.key for sample in group], medium: cells}
             if texts is not None:
                 rows["text"] = [texts[sample.key] for sample in group]
             writer.write_table(pa.Table.from_pydict(rows, schema))
+
+
+def _content(stored: bytes | Path) -> bytes:
+    if isinstance(stored, bytes):
+        return stored
+    with tars.opened(stored) as file:
+        return file.read()
 
 
 def _configs(output: Path, name: str, scenario: _Scenario, qrels: Path) -> list[dataset_card.Config]:
