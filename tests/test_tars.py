@@ -321,6 +321,23 @@ def test_an_export_is_that_of_single_files(form: str, tmp_path: Path) -> None:
     assert sum(name.endswith((".tar", ".mp4", ".parquet")) for name in exported[0]) >= 3
 
 
+def test_a_foreign_manifest_with_its_list_replaces_no_member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    for folder, seed in ((own, 3), (other, 7)):
+        folder.mkdir()
+        config = CONFIG.replace("tier: frames, num_frames: 2", "tier: video").replace("seed: 3", f"seed: {seed}")
+        # Of one tar, only the first member begins where it does in the other.
+        config = config.replace("shard_size: 2", "shard_size: 3").replace("gaussian_noise, ", "")
+        (folder / "config.yaml").write_text(config)
+        make(folder)
+    shutil.rmtree(own / "manifests")
+    shutil.copytree(other / "manifests", own / "manifests")
+    before = contents(own)
+    monkeypatch.chdir(own)
+    assert main(["verify", "--fast", "--repair"]) == 1
+    assert contents(own) == before
+
+
 def test_webdataset_reads_a_corpus_s_own_tars(tmp_path: Path) -> None:
     library = needs.reader("webdataset")
     source = clips.make(tmp_path / "a.mp4")
@@ -386,17 +403,17 @@ def test_keys_are_distinct_short_and_end_at_the_first_dot(ids: list[str]) -> Non
 @given(st.lists(st.integers(0, 3000), min_size=1, max_size=6))
 def test_a_tar_is_as_long_as_its_last_member_says_and_any_program_reads_it(sizes: list[int]) -> None:
     with storage.scratch_directory() as folder:
-        made = {f"{number}.mp4": Path(folder, f"file{number}") for number in range(len(sizes))}
-        for (name, path), size in zip(made.items(), sizes, strict=True):
+        held = {f"{number}.mp4": Path(folder, f"file{number}") for number in range(len(sizes))}
+        for (name, path), size in zip(held.items(), sizes, strict=True):
             path.write_bytes(name[:1].encode() * size)
         tar = Path(folder, "s0.tar")
-        packing.pack(tar, made)
-        assert not any(path.exists() for path in made.values())
+        packing.pack(tar, held)
+        assert not any(path.exists() for path in held.values())
         places = [(tars.path_in(tar, offset, name), size) for name, offset, size in tars.members(tar)]
         assert [size for _, size in places] == sizes
         assert tars.sizes(places) == {tar.as_posix(): tar.stat().st_size}
         with tarfile.open(tar) as opened:
-            assert opened.getnames() == sorted(made)
+            assert opened.getnames() == sorted(held)
         for place, size in places:
             with tars.opened(place) as content:
                 assert content.read() == Path(place).name[:1].encode() * size

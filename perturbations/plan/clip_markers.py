@@ -32,12 +32,18 @@ def write(path: Path, files: Iterable[tuple[str | None, int | None]]) -> None:
     storage.write_text(path, json.dumps(sizes, sort_keys=True, ensure_ascii=False) + "\n")
 
 
-def read(path: Path) -> dict[str, int] | None:
-    """The bytes of the files that hold the clips of a marker, by name; None where it cannot be read."""
+def read_clips(path: Path) -> dict[str, int] | None:
+    """The bytes of each clip of a marker, by its path from the marker's folder; None where it cannot be read."""
     try:
-        return tars.sizes((name, int(size)) for name, size in jsontext.mapping(path.read_bytes()).items())
+        return {name: int(size) for name, size in jsontext.mapping(path.read_bytes()).items()}
     except (OSError, ValueError, TypeError):
         return None
+
+
+def read(path: Path) -> dict[str, int] | None:
+    """The bytes of the files that hold the clips of a marker, by name; None where it cannot be read."""
+    clips = read_clips(path)
+    return None if clips is None else tars.sizes(clips.items())
 
 
 def is_marker(path: Path) -> bool:

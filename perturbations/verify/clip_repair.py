@@ -51,21 +51,21 @@ def put_back(task: ClipRepair, tick: Tick) -> str:
         source, recipe = source_of(locations.located(row, root)), parse(row.recipe)
         with_sound = with_sound_of(row, target, wanted=task.with_sound, is_damaged=True)
         with storage.scratch_directory() as folder:
-            made = task.member or storage.temporary_path(target)
+            output = task.member or storage.temporary_path(target)
             if task.dry_run:
-                made = Path(folder) / made.name
+                output = Path(folder) / output.name
             else:
-                with storage.output_errors(made):
-                    made.parent.mkdir(parents=True, exist_ok=True)
+                with storage.output_errors(output):
+                    output.parent.mkdir(parents=True, exist_ok=True)
             try:
-                measured = render_clip.produce(recipe, source, made, tick, with_sound=with_sound)
+                measured = render_clip.produce(recipe, source, output, tick, with_sound=with_sound)
                 if measured.sha256 != row.sha256:
                     return "what its recipe makes here is not the recorded file: other tools may have made it"
                 if not task.dry_run and task.member is None:
-                    undoing.put(root, target, made, row.sha256)
+                    undoing.put(root, target, output, row.sha256)
             finally:
-                if made != task.member:
-                    made.unlink(missing_ok=True)
+                if output != task.member:
+                    output.unlink(missing_ok=True)
     except (MediaError, ManifestError, OutputError) as error:
         return str(error)
     return ""
@@ -75,14 +75,14 @@ def patch_tar(root: Path, tar: str, clips: Mapping[str, Path], rows: Sequence[Vi
     """Put clips back that `put_back` made, by their paths, at their places in a tar; returns why they were not."""
     try:
         target = locations.confined(root, tar)
-        made = storage.temporary_path(target)
+        output = storage.temporary_path(target)
         try:
-            with storage.output_errors(made):
-                made.parent.mkdir(parents=True, exist_ok=True)
-            packing.patch(target, made, clips, rows)
-            undoing.put(root, target, made, storage.sha256(made))
+            with storage.output_errors(output):
+                output.parent.mkdir(parents=True, exist_ok=True)
+            packing.patch(target, output, clips, rows)
+            undoing.put(root, target, output, storage.sha256(output))
         finally:
-            made.unlink(missing_ok=True)
+            output.unlink(missing_ok=True)
     except (ManifestError, OutputError) as error:
         return str(error)
     return ""
@@ -97,8 +97,8 @@ def _obstacle(task: ClipRepair, target: Path) -> str:
         return "no list says that its manifest is the one of these clips: delete the file, and it is made"
     if target.is_dir() and not target.is_symlink():
         return "the folder in its place is not empty: move it away" if any(target.iterdir()) else ""
-    noted = (clip_markers.read(path) or {} for path in target.parent.iterdir() if clip_markers.is_marker(path))
-    size = target.lstat().st_size
-    if task.member is None and size != task.row.bytes and any(sizes.get(target.name) == size for sizes in noted):
+    noted = (clip_markers.read_clips(path) or {} for path in target.parent.iterdir() if clip_markers.is_marker(path))
+    size, clip = target.lstat().st_size, tars.from_folder(task.row.path or "")
+    if any(tars.sizes(clips.items()).get(target.name) == size and clips.get(clip) != task.row.bytes for clips in noted):
         return "its job noted the size that it has: the manifest may be of other clips. Delete the file if it is not"
     return ""
