@@ -85,8 +85,8 @@ def of_measured(name: str) -> Callable[[], str]:
             versions.setdefault(version, []).append(key.partition("/")[2])
         *rest, most = sorted(versions, key=lambda version: len(versions[version]))
         named = [f"{', '.join(versions[version])}: {version}" for version in rest]
-        said = "; ".join([*named, f"all others: {most}" if rest else f"all: {most}"])
-        return f"`{entry['command']}`, {entry['date']}. Versions of the kernels: {said}.\n"
+        listed = "; ".join([*named, f"all others: {most}" if rest else f"all: {most}"])
+        return f"`{entry['command']}`, {entry['date']}. Versions of the kernels: {listed}.\n"
 
     return block
 

@@ -899,8 +899,8 @@ def test_it_fits_desktop_and_phone_and_choices_work_without_a_script(
 
 def test_lost_queries_show_the_clips_that_they_retrieved(tmp_path: Path) -> None:
     """Pictures are of the clips that are there; a dataset's name leads nowhere else."""
-    made = clips.source_row(clips.make(tmp_path / "a.mp4", *clips.X264), "a")
-    sources = [made, clips.made_up_source("b")]
+    row = clips.source_row(clips.make(tmp_path / "a.mp4", *clips.X264), "a")
+    sources = [row, clips.made_up_source("b")]
     manifests.write(tmp_path / "manifests/demo/sources.parquet", SOURCES, sources, {"root": "../.."})
     names = [name for name in RankRow.__dataclass_fields__ if name not in ("query_id", "rank", "retrieved")]
     ranks = []

@@ -133,8 +133,8 @@ def _estimate_clips(
 ) -> None:
     videos, size = survey.stored(config, wanted, surveyed)
     jobs = shown.plural(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses), "job")
-    made = survey.in_words(config, surveyed, "perturbed videos")
-    report.lines.append(f"to make: {videos:,} {made} in {jobs}{survey.work(config, wanted, surveyed)}")
+    noun = survey.in_words(config, surveyed, "perturbed videos")
+    report.lines.append(f"to make: {videos:,} {noun} in {jobs}{survey.work(config, wanted, surveyed)}")
     stored = (
         "" if size is None else f"about {shown.size(round(size))} to store in {_files(config, wanted, videos):,} files"
     )

@@ -136,15 +136,15 @@ def _member(row: VideoRow, folder: str, number: int) -> Path | None:
 
 def _with_tars(rows: Sequence[VideoRow], repairs: Sequence[ClipRepair], reasons: Sequence[str]) -> list[str]:
     """The reasons of repairs, once what was made of tars is put back into them; `rows` are those of the manifest."""
-    made: dict[str, dict[str, Path]] = defaultdict(dict)
+    members: dict[str, dict[str, Path]] = defaultdict(dict)
     for clip, reason in zip(repairs, reasons, strict=True):
         if clip.row.path is not None and clip.member is not None and not reason:
-            made[tars.file_of(clip.row.path)][clip.row.path] = clip.member
+            members[tars.file_of(clip.row.path)][clip.row.path] = clip.member
     held: dict[str, list[VideoRow]] = defaultdict(list)
-    for row in rows if made else ():
+    for row in rows if members else ():
         held[tars.file_of(row.path or "")].append(row)
     root = repairs[0].root
-    failed = {tar: clip_repair.patch_tar(root, tar, clips, held[tar]) for tar, clips in made.items()}
+    failed = {tar: clip_repair.patch_tar(root, tar, clips, held[tar]) for tar, clips in members.items()}
     files = (tars.file_of(clip.row.path or "") for clip in repairs)
     return [reason or failed.get(file, "") for file, reason in zip(files, reasons, strict=True)]
 
