@@ -438,7 +438,7 @@ def test_json_is_a_document(root: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     [(3, "3 s"), (600, "10 min"), (12_000, "3 h 20 min"), (7200, "2 h"), (190_800, "2 days 5 h")],
 )
 def test_times_in_words(seconds: float, expected: str) -> None:
-    assert console.duration(seconds) == expected
+    assert shown.duration(seconds) == expected
 
 
 def test_a_run_s_end_lists_what_failed_and_nothing_otherwise(

@@ -74,17 +74,3 @@ def read_plan(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
     entries = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
     lines = [entry for entry in entries if isinstance(entry, str)]
     return lines, [(entry["rule"], entry["wildcards"]) for entry in entries if isinstance(entry, dict)]
-
-
-def duration(seconds: float) -> str:
-    """A time in words: "40 s", "12 min", "3 h 20 min", "2 days 5 h"."""
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{round(seconds)} s"
-    if minutes < 90:
-        return f"{minutes} min"
-    hours, rest = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {rest} min" if rest else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} days {hours} h" if hours else f"{days} days"

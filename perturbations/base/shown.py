@@ -77,3 +77,17 @@ def size(count: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"
+
+
+def duration(seconds: float) -> str:
+    """A time in words: "40 s", "12 min", "3 h 20 min", "2 days 5 h"."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{round(seconds)} s"
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} days {hours} h" if hours else f"{days} days"

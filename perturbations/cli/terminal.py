@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 from perturbations.base import progress, shown
-from perturbations.base.console import TARGETS, duration
+from perturbations.base.console import TARGETS
 from perturbations.base.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class LogHandler(LogHandlerBase):
         if self._bar is not None:
             self._bar.update()
         if stage.done == stage.total and stage.works:
-            took = duration(time.monotonic() - (stage.start or self._start))
+            took = shown.duration(time.monotonic() - (stage.start or self._start))
             width = max(map(len, self._stages))
             self._say(f"{name:{width}}  {stage.done:,} of {stage.total:,}  {took}")
         elif self._bar is None and time.monotonic() - self._said > _QUIET_S:
@@ -142,7 +142,7 @@ class LogHandler(LogHandlerBase):
     def _progress_line(self) -> str:
         done, total = (sum(getattr(stage, key) for stage in self._stages.values()) for key in ("done", "total"))
         left = (time.monotonic() - self._start) * (total - done) / done
-        return f"{done:,} of {total:,} jobs, about {duration(left)} left"
+        return f"{done:,} of {total:,} jobs, about {shown.duration(left)} left"
 
     def _job_error(self, record: logging.LogRecord) -> None:
         job = vars(record)

@@ -134,7 +134,9 @@ def _estimate_clips(
     videos, size = survey.stored(config, wanted, surveyed)
     jobs = shown.plural(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses), "job")
     noun = survey.in_words(config, surveyed, "perturbed videos")
-    report.lines.append(f"to make: {videos:,} {noun} in {jobs}{survey.work(config, wanted, surveyed)}")
+    report.lines.append(f"to make: {videos:,} {noun} in {jobs}")
+    time = survey.work(config, wanted, surveyed)
+    report.lines += [time] if time else []
     stored = (
         "" if size is None else f"about {shown.size(round(size))} to store in {_files(config, wanted, videos):,} files"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -87,7 +86,7 @@ def in_words(config: configuration.Config, collections: Iterable[str], text: str
 
 
 def work(config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection]) -> str:
-    """The longest job of a run and all of its jobs, in CPU time, and the numbers that say so; for the end of a line."""
+    """The time that all jobs of a run and its longest one take, and the numbers that say so: a line, or nothing."""
     sizes: dict[tuple[str, str], Workload] = {}
     for name, collection in surveyed.items():
         sample = costs.Survey(collection.clips, seed=config.seed)
@@ -98,13 +97,11 @@ def work(config: configuration.Config, wanted: WantedWork, surveyed: dict[str, C
         rate = guides.analysis(analysis).seconds
         jobs.append((sizes[name, shard], rate, rate))
     longest, clips = max((costs.seconds(size, slowest), size.clips) for size, _, slowest in jobs)
-    hours = sum(costs.seconds(size, rate) for size, rate, _ in jobs) / 3600
+    total = sum(costs.seconds(size, rate) for size, rate, _ in jobs)
     every = costs.together(size for size, _, _ in jobs)
     if not every.clips:
         return ""
     noun = in_words(config, surveyed, "clip")
     pixels = f"{every.megapixels / every.clips:,.0f} million pixels per {noun}, {costs.VIDEOS} CPU s per million"
-    return (
-        f"; the longest, of {clips:,} {noun}s, takes about {math.ceil(longest / 60):,} min of CPU time, all take "
-        f"{hours:,.1f} h ({pixels})"
-    )
+    longest_job = f"at most {shown.duration(longest)} per job of {shown.plural(clips, noun)}"
+    return f"CPU time: about {shown.duration(total)}, {longest_job} ({pixels})"

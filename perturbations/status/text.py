@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perturbations.base import shown
-from perturbations.base.console import duration
 from perturbations.plan.runs import FailedJob
 from perturbations.status.status import LOST, Failure, RunStatus, StageCounts
 
@@ -84,9 +83,10 @@ def _heading(status: RunStatus) -> str:
         return ", ".join(["The last run has ended", *parts]) + "."
     parts.append(f"{_plural(status.jobs, 'job')} on clips")
     if status.seconds_left is not None and status.jobs:
-        parts.append(f"about {duration(status.seconds_left)} left for clips")
+        parts.append(f"about {shown.duration(status.seconds_left)} left for clips")
     if run.age_s > 600:
-        parts.append(f"no news for {duration(run.age_s)}: if it was killed, `snakemake --unlock` and start it again")
+        silent = shown.duration(run.age_s)
+        parts.append(f"no news for {silent}: if it was killed, `snakemake --unlock` and start it again")
     return ", ".join(["Running", *parts]) + "."
 
 
@@ -106,7 +106,7 @@ def _row(stage: StageCounts) -> list[str]:
         share,
         f"{stage.failed:,}" if stage.failed else "",
         f"{stage.per_minute:,.1f}" if stage.per_minute else "",
-        duration(stage.seconds_left) if stage.seconds_left else "",
+        shown.duration(stage.seconds_left) if stage.seconds_left else "",
         shown.size(stage.bytes) if stage.bytes else "",
     ]
 
