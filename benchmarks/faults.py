@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 from perturbations import __version__
 from perturbations.base import storage, sums
-from perturbations.manifest import cells, files, roots
+from perturbations.manifest import cells, files, parquet, roots
 from perturbations.manifest.columns import Column, columns_of
 from perturbations.verify import run
 
@@ -159,7 +159,7 @@ def write(path: Path, table: pa.Table, *, hashed: bool) -> None:
     described = {**about, **cells.describe(kind, cells.of_table(table))}
     if "metadata_sha256" in about:
         described["metadata_sha256"] = files.metadata_sha256(described)
-    files._encode([table], described, path)
+    parquet.encode([table], described, path)
 
 
 def cell_faults(root: Path) -> Iterator[Fault]:
@@ -192,7 +192,7 @@ def _metadata(path: Path, name: str, hashed: bool) -> Callable[[Path, np.random.
         about[name] = {**about[name], "skipped": [], "listed": 9} if isinstance(about.get(name), dict) else "forged"
         if hashed and "metadata_sha256" in about:
             about["metadata_sha256"] = files.metadata_sha256(about)
-        files._encode([pq.read_table(root / path)], about, root / path)
+        parquet.encode([pq.read_table(root / path)], about, root / path)
         return True
 
     return inject

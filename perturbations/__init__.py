@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perturbations.api.functions import list_perturbations, open_clip, perturb, perturb_text
     from perturbations.api.transform import Transform
     from perturbations.base.project import snakefile
-    from perturbations.manifest.files import read_captions, read_manifest
+    from perturbations.manifest.dataframes import read_captions, read_manifest
 
 __version__ = "0.1.0"
 __all__ = [
@@ -37,8 +37,8 @@ _HOMES = {
     "open_clip": "api.functions",
     "perturb": "api.functions",
     "perturb_text": "api.functions",
-    "read_captions": "manifest.files",
-    "read_manifest": "manifest.files",
+    "read_captions": "manifest.dataframes",
+    "read_manifest": "manifest.dataframes",
     "snakefile": "base.project",
 }
 

@@ -19,7 +19,7 @@ from perturbations.base import rng
 from perturbations.evaluation import pictures
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, ResultRow, ScenarioColumns
-from perturbations.manifest import files
+from perturbations.manifest import files, parquet, schemas
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval import summary_of_ranks
 from perturbations.suites import registry
@@ -104,7 +104,7 @@ def write(
 
 def _write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> None:
     """Write the ranks of runs, whose queries are called q0, q1, ..., by columns: millions of rows."""
-    schema = files.schema_of(RANKS)
+    schema = schemas.schema_of(RANKS)
     lengths = [len(rank) for _, rank in runs]
     columns: dict[str, pa.Array] = {}
     for field in schema:
@@ -116,7 +116,7 @@ def _write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> Non
             values = pa.array([about.get(field.name) for about, _ in runs], field.type)
             columns[field.name] = values.take(pa.array(np.repeat(np.arange(len(runs)), lengths)))
     table = pa.table(columns, schema=schema)
-    about = {"perturbations": json.dumps({"kind": RANKS.name, "schema_version": files.SCHEMA_VERSION})}
+    about = {"perturbations": json.dumps({"kind": RANKS.name, "schema_version": parquet.SCHEMA_VERSION})}
     pq.write_table(table.replace_schema_metadata(about), path, compression="zstd", write_page_checksum=True)
 
 

@@ -26,7 +26,7 @@ from perturbations.config import file as config_file
 from perturbations.engine.journal import Journal, Measured
 from perturbations.evaluation.rows import RESULTS
 from perturbations.guides import registry as guides
-from perturbations.manifest import cells, files, sets
+from perturbations.manifest import cells, files, parquet, schemas, sets
 from perturbations.manifest.kinds import ANALYSES, CAPTIONS, SOURCES, VIDEOS, TextRow, VideoRow
 from perturbations.plan import caption_recipes, paths, recipe
 from perturbations.plan.listed import ListedCaption
@@ -37,7 +37,7 @@ from perturbations.verify.run import Options, Summary
 REMEDY = """
 Corpora of earlier versions must open. In its row type, a new column is `... | None` with the default None; the old name
 of a renamed one stands in `renamed` of its RowKind. Then run `python docs/generate.py`. Any other change raises
-SCHEMA_VERSION in `perturbations/manifest/files.py`, and CHANGELOG.md says that earlier corpora are refused."""
+SCHEMA_VERSION in `perturbations/manifest/parquet.py`, and CHANGELOG.md says that earlier corpora are refused."""
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         if files.is_former(path):
             continue
         kind = files.kind_of(path)
-        problem = files.column_problem(kind, pq.read_schema(path))
+        problem = schemas.column_problem(kind, pq.read_schema(path))
         assert problem is None, f"{kind.row.__module__}.{kind.row.__name__}: {path.name}: {problem}.{REMEDY}"
     return tmp_path
 
@@ -71,7 +71,7 @@ def without(path: Path, name: str) -> None:
     table, about = pq.read_table(path), files.read_metadata(path)
     table = table.drop_columns([name])
     about |= cells.describe(files.kind_of(path), cells.of_table(table))
-    files._encode([table], about, path)
+    parquet.encode([table], about, path)
 
 
 def test_a_kept_corpus_is_whole_and_says_what_it_does_not_record(kept: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_column_that_an_earlier_version_did_not_have_is_empty(name: str, kept:
     before = files.read_rows(path, VIDEOS)
     empty: dict[str, Any] = {name: None}
     for manifest in (kept / "manifests").rglob("*.parquet"):
-        if name in files.columns_in(manifest):
+        if name in parquet.columns_in(manifest):
             without(manifest, name)
     assert files.read_rows(path, VIDEOS) == [replace(row, **empty) for row in before]
     assert read_manifest(path)[name].isna().all()
@@ -243,7 +243,7 @@ def test_a_kind_that_a_version_dropped_opens_as_a_table(
     path = kept / "manifests/tiny/composed/results.parquet"
     path.parent.mkdir()
     about = {"kind": "composed_results", "schema_version": 5, "package_version": "0.1.0", "root": "../../.."}
-    files._encode([FORMER], about | cells.describe(RESULTS, cells.of_table(FORMER)), path)
+    parquet.encode([FORMER], about | cells.describe(RESULTS, cells.of_table(FORMER)), path)
     assert read_manifest(path)["r1"].to_list() == [50.0]
     with pytest.raises(ManifestError, match="composed_results, which no job reads any more.*run snakemake again"):
         files.kind_of(path)
@@ -256,7 +256,7 @@ def test_a_kind_that_a_version_dropped_opens_as_a_table(
     own = str(next((kept / "manifests/tiny/adaptation").rglob("results.parquet")))
     assert main(["report", "--results", own, str(path), "-o", "report.html"]) == 0, capsys.readouterr().err
     assert f"{path} is of an earlier version" in caplog.text
-    files._encode([FORMER.slice(0, 0)], about | cells.describe(RESULTS, cells.of_table(FORMER)), path)
+    parquet.encode([FORMER.slice(0, 0)], about | cells.describe(RESULTS, cells.of_table(FORMER)), path)
     assert "changed after it was written" in verified(fast=True)["composed/results.parquet"].findings[0].problem
 
 
@@ -278,7 +278,7 @@ def test_a_changed_meaning_is_refused_with_the_way_out(
 ) -> None:
     path = kept / "manifests/tiny/mlvp/videos.parquet"
     about = files.read_metadata(path)
-    files._encode([change(pq.read_table(path))], about, path)
+    parquet.encode([change(pq.read_table(path))], about, path)
     for read in (read_manifest, lambda path: files.read_rows(path, VIDEOS)):
         with pytest.raises(ManifestError, match=f"{named}.*open it with that version, or delete it and run snakemake"):
             read(path)

@@ -31,7 +31,7 @@ from perturbations.evaluation.page.intervals import (
 from perturbations.evaluation.page.ranks import Ranked
 from perturbations.evaluation.result_sets import check_results, with_clean
 from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
-from perturbations.manifest import files
+from perturbations.manifest import files, parquet
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
 from perturbations.retrieval.bootstrap import separable
 from perturbations.verify import tree
@@ -204,7 +204,7 @@ def test_bad_files_of_ranks(tmp_path: Path) -> None:
     nothing = table.set_column(table.column_names.index("rank"), "rank", pa.array(np.zeros(len(table), np.int64)))
     pq.write_table(nothing, path)
     is_refused("rank below 1")
-    about = {"perturbations": json.dumps({"kind": "ranks", "schema_version": files.SCHEMA_VERSION})}
+    about = {"perturbations": json.dumps({"kind": "ranks", "schema_version": parquet.SCHEMA_VERSION})}
     pq.write_table(table.drop_columns(["seed"]).replace_schema_metadata(about), path)
     is_refused("cannot be read")
 

@@ -30,7 +30,7 @@ from perturbations.base import jsontext, storage
 from perturbations.cli.main import main
 from perturbations.exports.writing import dataset_card, export_rows, publication
 from perturbations.exports.writing.requests import Request, Terms
-from perturbations.manifest import files
+from perturbations.manifest import files, schemas
 from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, VIDEOS, MultimodalRow, QuarantineRow
 
 PLACES = {
@@ -118,7 +118,7 @@ def test_an_empty_quarantine_is_opened_with_its_types(datasets: ModuleType, tmp_
     assert both["item_id"][:] == ["a"]
     assert both.features["severity"].dtype == "int64"  # though no row has one
     for path in (empty, full):
-        assert list(pd.read_parquet(path).columns) == files.schema_of(QUARANTINE).names
+        assert list(pd.read_parquet(path).columns) == schemas.schema_of(QUARANTINE).names
     assert read_manifest(empty).empty
 
 

@@ -33,7 +33,7 @@ CHANGES: dict[str, tuple[str, dict[str, str]]] = {
             "path.read_bytes()).items()": 'path.read_bytes())["bytes"].items()',
         },
     ),
-    "parts": ("manifest/files.py", {'"perturbations"': '"about"'}),
+    "parts": ("manifest/parquet.py", {'"perturbations"': '"about"'}),
     "what parts say of their rows": ("manifest/cells.py", {'"statuses"': '"rows_per_status"'}),
     "packs": ("store/packs.py", {"tarfile.PAX_FORMAT": "tarfile.GNU_FORMAT"}),
     "sums": ("base/sums.py", {"{lines[name]}  {name}": "{lines[name]} *{name}"}),

@@ -48,7 +48,7 @@ KIND = RowKind(
 USED = """
 from pathlib import Path
 from perturbations.exports.writing import recipe_tables
-from perturbations.manifest import files, layout
+from perturbations.manifest import files, layout, schemas
 from perturbations.manifest.kinds import KINDS, SOURCES, SourceRow
 from perturbations.manifest.kinds.titles import KIND, TitleRow
 from perturbations.verify import run
@@ -62,7 +62,7 @@ def problems(*paths):
 path = Path(layout.at("titles", dataset="d"))
 sources = path.with_name(layout.name("sources"))
 assert layout.place_of(str(path)) == layout.Place("titles", {"dataset": "d"})
-assert files.schema_of(KINDS["titles"]).names == ["item_id", "title"]
+assert schemas.schema_of(KINDS["titles"]).names == ["item_id", "title"]
 rows = [SourceRow(dataset="d", split="", item_id=name, status="missing") for name in "ab"]
 files.write(sources, SOURCES, rows, {"root": "../.."})
 files.write(path, KIND, [TitleRow(item_id="a", title="the clip a"), TitleRow(item_id="c")], {"root": "../.."})

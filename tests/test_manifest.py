@@ -22,7 +22,7 @@ from looping import each
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.rows import RANKS, RankRow
-from perturbations.manifest import files, locations, sets
+from perturbations.manifest import changes, files, locations, parquet, schemas, sets
 from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -98,7 +98,7 @@ def filled(row: type[Any], **columns: Any) -> Any:
 
 
 def names_of(kind: RowKind[Any]) -> list[str]:
-    names: list[str] = files.schema_of(kind).names
+    names: list[str] = schemas.schema_of(kind).names
     return names
 
 
@@ -143,7 +143,7 @@ def test_metadata_comes_back(tmp_path: Path) -> None:
     assert {len(described.pop(name)) for name in hashes} == {64}
     assert described == {
         "kind": "captions",
-        "schema_version": files.SCHEMA_VERSION,
+        "schema_version": parquet.SCHEMA_VERSION,
         "root": "..",
         "tools": {"x": "1"},
         "é": [1, 2],
@@ -199,14 +199,14 @@ def test_every_column_is_explained() -> None:
 
 
 def test_schemas_are_those_of_the_types() -> None:
-    assert files.schema_of(QRELS) == pa.schema(
+    assert schemas.schema_of(QRELS) == pa.schema(
         [("query_id", pa.string()), ("corpus_id", pa.string()), ("score", pa.int64())]
     )
-    assert files.schema_of(ANALYSES).field("vector").type == pa.list_(pa.float32())
-    assert files.schema_of(SOURCES).field("status").type == pa.string()
-    assert files.schema_of(VIDEOS).field("psnr_db").type == pa.float64()
+    assert schemas.schema_of(ANALYSES).field("vector").type == pa.list_(pa.float32())
+    assert schemas.schema_of(SOURCES).field("status").type == pa.string()
+    assert schemas.schema_of(VIDEOS).field("psnr_db").type == pa.float64()
     assert TEXTS.row.__annotations__["accepted"] == "bool"
-    assert files.schema_of(TEXTS).field("accepted").type == pa.bool_()
+    assert schemas.schema_of(TEXTS).field("accepted").type == pa.bool_()
     for kind in KINDS.values():
         assert names_of(kind) == [column.name for column in columns_of(kind.row)]
         assert set(names_of(kind)) == set(asdict(filled(kind.row)))
@@ -281,9 +281,9 @@ def test_a_manifest_without_rows_has_no_row_group_and_an_earlier_one_is_sound(tm
         pq.write_table(table, path, compression="zstd", write_page_checksum=True)
         assert pq.ParquetFile(path).num_row_groups == 1
     assert read_manifest(path).empty
-    assert files.changed_parts(path, QUARANTINE, []) == []
+    assert changes.changed_parts(path, QUARANTINE, []) == []
     pq.write_table(pq.read_table(path), path, compression="gzip")
-    assert files.changed_parts(path, QUARANTINE, []) == ["bytes"]
+    assert changes.changed_parts(path, QUARANTINE, []) == ["bytes"]
 
 
 def test_pandas_and_pyarrow_read_it_plainly_and_read_manifest_as_it_is(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def part(path: Path, *ids: str) -> Path:
     return path
 
 
-VERSION = files.SCHEMA_VERSION
+VERSION = parquet.SCHEMA_VERSION
 CAPTIONS_TODAY = {"kind": "captions", "schema_version": VERSION}
 REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "missing": (lambda path: None, "no such manifest: .*a.parquet"),

@@ -28,8 +28,8 @@ from perturbations.evaluation import pictures, stored_features
 from perturbations.evaluation.page import figure_files, lost_queries, page, page_tables, parts, views
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
+from perturbations.manifest import dataframes, sets, skipped
 from perturbations.manifest import files as manifests
-from perturbations.manifest import sets, skipped
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import QUARANTINE, SOURCES, TEXT_STATISTICS, QuarantineRow
 from perturbations.manifest.skipped import Skipped
@@ -562,7 +562,7 @@ def test_results_and_ranks_of_an_earlier_version_open(tmp_path: Path) -> None:
         then = replace(kind, key=tuple(name for name in kind.key if name not in new))
         manifests._write_tables(tmp_path / f"{kind.name}.parquet", then, [table], {})
     assert manifests.read_rows(tmp_path / "results.parquet", RESULTS) == rows
-    frame = manifests.read_manifest(tmp_path / "results.parquet")
+    frame = dataframes.read_manifest(tmp_path / "results.parquet")
     assert frame[["side", "recall_at_1"]].values.tolist() == [["none", 40.0]]
     content = page_of(tmp_path, results=[tmp_path / "results.parquet"], ranks=[tmp_path / "ranks.parquet"])
     assert "No intervals" not in content.text

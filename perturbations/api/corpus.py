@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perturbations.api.clips import CLEAN, Clip
 from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
-from perturbations.manifest import files, layout, locations
+from perturbations.manifest import files, layout, locations, parquet, stored_columns
 from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -203,8 +203,8 @@ class Corpus(Sequence[Clip]):
 
     def _usable_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of the usable rows in the file, and of those that are not complete."""
-        names = files.columns_in(self.path)
-        table = files.read_columns(self.path, *(name for name in ("status", "accepted") if name in names))
+        names = parquet.columns_in(self.path)
+        table = stored_columns.read_columns(self.path, *(name for name in ("status", "accepted") if name in names))
         complete = np.asarray(pc.equal(table["status"], COMPLETE))
         accepted = np.asarray(table["accepted"]) if "accepted" in table.column_names else True
         return np.nonzero(complete & accepted)[0], np.nonzero(~complete)[0]
@@ -212,8 +212,8 @@ class Corpus(Sequence[Clip]):
     @cached_property
     def _columns(self) -> dict[str, pa.Array]:
         """The columns by which clips are chosen, of all rows of the file; texts that repeat take memory once."""
-        there = [name for name in _CHOSEN_BY if name in files.columns_in(self.path)]
-        table = files.read_columns(self.path, *there)
+        there = [name for name in _CHOSEN_BY if name in parquet.columns_in(self.path)]
+        table = stored_columns.read_columns(self.path, *there)
         return {name: table[name].combine_chunks().dictionary_encode() for name in there}
 
     def _values(self, name: str) -> set[Any]:

@@ -83,7 +83,7 @@ def _regenerate(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     from perturbations.exports.writing import output_folder
-    from perturbations.manifest import files
+    from perturbations.manifest import changes, files
 
     export = registry.get(options.format)
     if export.needs_models:
@@ -104,7 +104,7 @@ def _export(options: argparse.Namespace) -> int:
         ),
     )
     kind = files.kind_of(options.manifest)
-    files.check_unchanged(options.manifest)
+    changes.check_unchanged(options.manifest)
     output_folder.check_outside(options.output, options.manifest)
     with output_folder.one_export(options.output):
         return _write(export, request, kind)

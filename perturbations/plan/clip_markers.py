@@ -140,10 +140,10 @@ def _adopt(marker: Path, part: Path, there: Sizes) -> None:
     """Write the marker of clips that were made without one; as old as their part, it makes nothing run again."""
     if not part.is_file():
         return
-    from perturbations.manifest import files
+    from perturbations.manifest import stored_columns
 
     try:
-        clips = list(files.stored(part))
+        clips = list(stored_columns.stored(part))
     except ManifestError:
         return  # it is made again by who reads it
     if all(there.get(Path(path).name) == size for path, size in tars.sizes(clips).items()):

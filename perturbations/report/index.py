@@ -15,7 +15,7 @@ from pathlib import Path
 
 from perturbations.base import shown, storage, templates
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import files, layout, roots
+from perturbations.manifest import files, layout, roots, stored_columns
 from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS
 from perturbations.report import pages
 
@@ -55,7 +55,7 @@ def write(root: Path) -> Path:
             if kind == QUARANTINE.name:
                 lacking += _lacking(path, output)
             if section := _SECTIONS.get(kind, _RESULTS if kind.endswith("results") else None):
-                size = files.stored_bytes(path) if kind == VIDEOS.name else 0
+                size = stored_columns.stored_bytes(path) if kind == VIDEOS.name else 0
                 of_pictures += [_has_pictures(path)] if kind == VIDEOS.name else []
                 own_words = partial(shown.in_words_of, pictures=kind == VIDEOS.name and of_pictures[-1])
                 beside = _beside(path, kind, lying)
@@ -94,7 +94,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _has_pictures(path: Path) -> bool:
     """Whether the first row of a manifest of videos is of a picture."""
-    paths = files.read_columns(path, "source_path")["source_path"]
+    paths = stored_columns.read_columns(path, "source_path")["source_path"]
     return len(paths) > 0 and storage.is_picture(paths[0].as_py())
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, did_you_mean
-from perturbations.manifest import files as manifests
-from perturbations.manifest import layout
+from perturbations.manifest import layout, stored_columns
 from perturbations.plan import runs
 
 
@@ -118,7 +117,7 @@ def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> N
 def _rows(part: _Part) -> list[_RetriedRow]:
     """The rows of a part that are retried; all of it where it cannot be read."""
     try:
-        rows = manifests.failed_rows(part.path)
+        rows = stored_columns.failed_rows(part.path)
         return [_RetriedRow(part, row["item_id"], row["stage"] or "", row["error"] or "") for row in rows]
     except ManifestError:
         return [_RetriedRow(part, None, "part", "cannot be read")]

@@ -14,7 +14,7 @@ from pathlib import Path
 from perturbations.base import progress
 from perturbations.base.errors import ManifestError
 from perturbations.engine import journal
-from perturbations.manifest import files, layout
+from perturbations.manifest import files, layout, stored_columns
 from perturbations.plan import clip_markers, listed, runs, sharding
 from perturbations.status.counts import Count, Counted, Failed
 from perturbations.status.counts import StageCounts as StageCounts
@@ -171,7 +171,7 @@ class _Collection:
             if self._add_rows(stage, count, merged):
                 count.total = count.done + count.failed
                 self._take_lost(stage, count, merged, kind)
-                count.bytes = files.stored_bytes(merged) if kind != "source_part" else 0
+                count.bytes = stored_columns.stored_bytes(merged) if kind != "source_part" else 0
                 return
         for paths in parts:
             count = stage.new_count()
@@ -183,7 +183,7 @@ class _Collection:
         """Count the rows of a part or a manifest; without them where it cannot be read."""
         try:
             complete, failed = files.counts(path)
-            rows = files.failed_rows(path) if failed else []
+            rows = stored_columns.failed_rows(path) if failed else []
         except ManifestError as error:
             stage.add_failure(str(path.relative_to(self._root)), str(error))
             return False
@@ -213,7 +213,7 @@ class _Collection:
     def _take_lost(self, stage: Counted, count: Count, path: Path, kind: str) -> None:
         """Count clips no longer as done whose files are gone, or have another size than their rows say."""
         if kind == "video_part":
-            lost = clip_markers.lost(self._root, files.stored(path))
+            lost = clip_markers.lost(self._root, stored_columns.stored(path))
             count.done -= len(lost)
             for name in lost:
                 stage.add_failure(Path(name).name.partition(".")[0], LOST)

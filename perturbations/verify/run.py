@@ -14,7 +14,7 @@ from pathlib import Path
 
 from perturbations.base import sums
 from perturbations.base.errors import ManifestError, OutputError, UnknownPerturbationError, short
-from perturbations.manifest import files, layout, skipped
+from perturbations.manifest import changes, files, layout, skipped
 from perturbations.manifest.kinds import COMPLETE, FILES
 from perturbations.verify import derived, record, remedies, repair, strangers, tree, undoing
 from perturbations.verify.findings import Finding
@@ -131,7 +131,7 @@ def _verify(task: ManifestCheck[object]) -> None:
 
 def _as_written(looked_at: Tree, manifest: Manifest[object]) -> Iterator[Finding]:
     """Findings where a manifest's metadata, counts and hashes differ from its rows, or its file from the list."""
-    names = files.changed_parts(manifest.path, manifest.kind, manifest.rows, is_listed=manifest.is_recorded)
+    names = changes.changed_parts(manifest.path, manifest.kind, manifest.rows, is_listed=manifest.is_recorded)
     if names:
         yield Finding(manifest.path, "", f"it was changed after it was written: {', '.join(names)} differ")
     if manifest.misplaced:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import files, layout, locations
+from perturbations.manifest import layout, locations, stored_columns
 from perturbations.manifest.kinds import VIDEOS
 from perturbations.plan import clip_markers
 from perturbations.verify.findings import Finding
@@ -62,7 +62,7 @@ def _named_by_parts(folder: Path) -> Iterator[str]:
         return
     for part in tree[0].glob(layout.any_of("video_part", **place.fields)):
         try:
-            yield from (Path(tars.file_of(path)).name for path, _ in files.stored(part))
+            yield from (Path(tars.file_of(path)).name for path, _ in stored_columns.stored(part))
         except ManifestError:
             continue  # the next run makes it again
 

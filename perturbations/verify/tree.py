@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, cast
 from perturbations.base import storage, sums
 from perturbations.base.errors import ManifestError
 from perturbations.guides import registry as guides
-from perturbations.manifest import files, layout, locations
+from perturbations.manifest import changes, files, layout, locations
 from perturbations.manifest.kinds import ANALYSES, FILES, FORMER, KIND_OF, KINDS, ManifestFile, RowKind, RowT
 from perturbations.plan import sharding
 from perturbations.verify.findings import Finding
@@ -104,7 +104,7 @@ class Manifest(Generic[_RowType]):
     @cached_property
     def is_whole(self) -> bool:
         """Whether it is what was written: its list says so, or, where no list names it, its own hashes do."""
-        return self.is_recorded or (self.precedes_lists and not files.changed_parts(self.path, self.kind, self.rows))
+        return self.is_recorded or (self.precedes_lists and not changes.changed_parts(self.path, self.kind, self.rows))
 
     @cached_property
     def misplaced(self) -> str:

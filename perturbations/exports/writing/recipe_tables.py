@@ -15,7 +15,7 @@ from typing import Any
 from perturbations.base import jsontext, storage, sums
 from perturbations.base.errors import ManifestError, short
 from perturbations.exports.writing import output_folder
-from perturbations.manifest import files, layout
+from perturbations.manifest import changes, files, layout
 from perturbations.manifest.kinds import (
     ANALYSES,
     FILES,
@@ -51,7 +51,7 @@ class Table:
 
 def _read(path: Path) -> Table:
     """A manifest as it was written. Raises `ManifestError` for one that was changed since."""
-    files.check_unchanged(path)
+    changes.check_unchanged(path)
     kind = files.kind_of(path)
     return Table(kind, files.read_rows(path, kind), files.read_metadata(path))
 

@@ -1,6 +1,6 @@
 """What a manifest's rows are, one file per kind. `manifests/README.md` explains every column to users.
 
-The Parquet schema is derived from the types of rows (`perturbations.manifest.files`). A field whose type admits None
+The Parquet schema is derived from the types of rows (`perturbations.manifest.schemas`). A field whose type admits None
 may be empty; every other one is filled in every row. Standard library only. A new kind is a file that defines `KIND`.
 """
 

@@ -1,0 +1,65 @@
+"""Manifests as pandas' tables, for evaluators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perturbations.base.errors import ManifestError
+from perturbations.manifest import files, locations, parquet
+from perturbations.manifest.kinds import SOURCE_STORAGE, SOURCES, TEXTS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_Cell = str | float | None
+"""A path, or None or NaN without one."""
+
+
+def read_manifest(path: str | Path) -> pd.DataFrame:
+    """Read a manifest as a DataFrame, one line per row.
+
+    The paths in the columns `path`, `source_path` and `guide` are made absolute, so that rows can be handed to
+    `open_clip` from anywhere. `DataFrame.attrs` holds the file's metadata. Raises `ManifestError` when the file is
+    missing or not a manifest, or when a row names a file outside the corpus.
+    """
+    path = Path(path)
+    table = files.check_former(path) if files.is_former(path) else parquet.read_table(path, files.kind_of(path))
+    frame: pd.DataFrame = table.to_pandas()
+    described = files.read_metadata(path)
+    root = locations.root_of(path, described)
+    is_source = [described["kind"] == SOURCES.name] * len(frame)
+    if "storage" in frame.columns:
+        is_source = (frame["storage"] == SOURCE_STORAGE).tolist()
+    for column in locations.COLUMNS:
+        if column in frame.columns:
+            frame[column] = _absolute(frame[column].tolist(), is_source, column, root)
+    frame.attrs.update(described)
+    return frame
+
+
+def _absolute(values: Sequence[_Cell], is_source: Sequence[bool], column: str, root: Path) -> list[_Cell]:
+    known: dict[tuple[str, bool], str] = {}
+    absolute: list[_Cell] = []
+    for value, of_source in zip(values, is_source, strict=True):
+        if not isinstance(value, str):
+            absolute.append(value)
+            continue
+        key = value, of_source
+        if key not in known:
+            table = locations.SOURCE_COLUMNS if of_source else locations.COLUMNS
+            known[key] = table[column](value, root)
+        absolute.append(known[key])
+    return absolute
+
+
+def read_captions(path: str | Path, *, accepted_only: bool = True) -> pd.DataFrame:
+    """Read a manifest of perturbed captions, without those that the fidelity gate did not accept.
+
+    The paper leaves them out too. Raises `ManifestError` when the file is missing or not such a manifest.
+    """
+    frame = read_manifest(path)
+    if frame.attrs["kind"] != TEXTS.name:
+        raise ManifestError(f"{path} is a manifest of {frame.attrs['kind']}, not of {TEXTS.name}")
+    return frame[frame["accepted"]].reset_index(drop=True) if accepted_only else frame
