@@ -27,7 +27,7 @@ from perturbations.engine import shards
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
 from perturbations.media import program
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
@@ -61,7 +61,7 @@ def plain_arguments(job_recipe: recipe.VideoRecipe) -> str:
     if job_recipe.entry.method == "codec":
         options = registry.resolve(job_recipe.entry.kernel)(**job_recipe.params)
         return " ".join(f"-{name.replace('vcodec', 'c:v')} {value}" for name, value in options.items())
-    if not isinstance(job_recipe.storage, recipe.StoredVideo):
+    if not isinstance(job_recipe.storage, tiers.StoredVideo):
         return "-c:v libx264rgb -preset ultrafast -qp 18"
     profile = storage.PROFILES[job_recipe.storage.profile]
     options_text = " ".join(f"-{name} {value}" for name, value in profile.options.items())
@@ -97,12 +97,12 @@ def main() -> None:
                 print(_line(key, severity, videos, folder, options.shard), flush=True)
 
 
-HIGH = recipe.stored_video("high")
-TWELVE = recipe.StoredFrames(num_frames=12)
+HIGH = tiers.stored_video("high")
+TWELVE = tiers.StoredFrames(num_frames=12)
 ANALYSES = ("motion", "main_object", "embedding")
 
 
-def _analysed(name: str, tier: recipe.Storage, folder: Path) -> float:
+def _analysed(name: str, tier: tiers.Storage, folder: Path) -> float:
     """CPU seconds of an analysis of the whole shard, whose part then lies in `folder`."""
     job_recipe = recipe.analysis(name, config.Backends(), tier)
     part = f"{name}-{tier.tier}"
@@ -116,7 +116,7 @@ def _listed(path: Path) -> ListedClip:
 
 
 def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int) -> str:
-    def job(tier: recipe.Storage) -> tuple[float, float, float]:
+    def job(tier: tiers.Storage) -> tuple[float, float, float]:
         job_recipe = recipe.make(registry.get(key), severity, seed=0, storage=tier, donors="bench")
         work = Path(tempfile.mkdtemp(dir=folder))
         command = [sys.executable, "-P", "-m", "perturbations", "rule", "videos", "--recipe", job_recipe.text]

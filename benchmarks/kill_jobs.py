@@ -24,10 +24,10 @@ from perturbations.base import storage
 from perturbations.cli.main import main
 from perturbations.config import sections as config
 from perturbations.engine import render_clip, shards
-from perturbations.guides.registry import AnalysisRecipe
+from perturbations.guides.analyses import AnalysisRecipe
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
-from perturbations.plan import caption_recipes, listed, recipe
+from perturbations.plan import caption_recipes, listed, recipe, tiers
 from perturbations.plan.listed import ListedCaption, ListedClip
 from perturbations.suites import registry
 
@@ -83,7 +83,7 @@ def prepare(root: Path, recipes: Sequence[recipe.VideoRecipe]) -> list[Job]:
     run_perturb(root, "rule", "sources", "--dataset", "drawn", "--listed", "base/listed.jsonl", "--output", sources[1])
     needed = {job_recipe.analysis.text: job_recipe.analysis for job_recipe in recipes if job_recipe.analysis}
     for name in ANALYSES:
-        own = recipe.analysis(name, config.Backends(), recipe.Unstored())
+        own = recipe.analysis(name, config.Backends(), tiers.Unstored())
         needed[own.text] = own
     jobs = []
     for text, analysis in needed.items():
@@ -107,11 +107,11 @@ def part_of(analysis: AnalysisRecipe) -> str:
 
 
 def video_recipes(tiers: Sequence[str]) -> dict[tuple[str, str], recipe.VideoRecipe]:
-    settings: dict[str, recipe.Storage] = {
-        "video/high": recipe.stored_video("high"),
-        "frames/5": recipe.StoredFrames(num_frames=5),
-        "recipe": recipe.Unstored(),
-        "tar": recipe.StoredFrames(num_frames=5),
+    settings: dict[str, tiers.Storage] = {
+        "video/high": tiers.stored_video("high"),
+        "frames/5": tiers.StoredFrames(num_frames=5),
+        "recipe": tiers.Unstored(),
+        "tar": tiers.StoredFrames(num_frames=5),
     }
     return {
         (tier, entry.key): recipe.make(

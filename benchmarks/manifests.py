@@ -20,7 +20,7 @@ from perturbations.engine import clip_rows
 from perturbations.engine.journal import Measured
 from perturbations.manifest import files, layout, sets
 from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, CompleteSource, VideoRow
-from perturbations.plan import listed, recipe
+from perturbations.plan import listed, recipe, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
@@ -33,7 +33,7 @@ def write_parts(folder: Path, clips: int, shard_size: int) -> None:
     """Write what planning and the jobs of all shards write."""
     unguided = [entry for entry in registry.perturbations(SUITE, "video") if entry.guide is None][:12]
     recipes = {
-        f"{entry.name}/{severity}": recipe.make(entry, severity, seed=0, storage=recipe.Unstored())
+        f"{entry.name}/{severity}": recipe.make(entry, severity, seed=0, storage=tiers.Unstored())
         for entry in unguided
         for severity in range(1, 6)
     }

@@ -22,7 +22,7 @@ from perturbations.engine import shards
 from perturbations.manifest import files
 from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, CompleteSource
 from perturbations.media import program
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
@@ -111,14 +111,14 @@ def main() -> None:
         needed = {registry.get(key).guide for key in options.perturbations}
         for guide, analysis in (("motion", "motion"), ("main_object", "main_object"), ("donor", "embedding")):
             if guide in needed:
-                job_recipe = recipe.analysis(analysis, config.Backends(), recipe.stored_video("high"))
+                job_recipe = recipe.analysis(analysis, config.Backends(), tiers.stored_video("high"))
                 command = [sys.executable, "-P", "-m", "perturbations", "rule", "analyse", "--recipe", job_recipe.text]
                 command += ["--sources", "both.parquet", "--folder", analysis, "--output", f"{analysis}.parquet"]
                 peak, seconds = peak_mib(command, folder)
                 print(f"| {analysis} | {peak:.0f} | {seconds:.0f} |", flush=True)
         print("| perturbation | peak MiB | seconds | stored, dB |")
         print("|---|---|---|---|")
-        storage = recipe.stored_video("high")
+        storage = tiers.stored_video("high")
         for key in options.perturbations:
             entry = registry.get(key)
             for whole in (False, True) if registry.suite(entry.suite).whole_videos else (False,):

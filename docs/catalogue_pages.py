@@ -26,7 +26,7 @@ from perturbations.guides import registry as guides
 from perturbations.manifest.kinds import CompleteSource
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.report import preview
 from perturbations.report.sheet import contact_sheet
@@ -236,7 +236,7 @@ def digests() -> dict[str, str]:
 
 
 def _recipe(entry: Perturbation, severity: int) -> str:
-    return recipe.make(entry, severity, seed=_SEED, storage=recipe.Unstored(), donors="demo").text
+    return recipe.make(entry, severity, seed=_SEED, storage=tiers.Unstored(), donors="demo").text
 
 
 def _frames_sha256(scene: int) -> str:

@@ -15,7 +15,7 @@ from perturbations.engine import shards
 from perturbations.evaluation.page import page
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS, VideoRow
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.report import corpus_page
 from perturbations.suites import registry
@@ -47,7 +47,7 @@ def _corpus(root: Path) -> None:
     rows: list[VideoRow] = []
     for entry in registry.perturbations("mlvp", "video"):
         for severity in _SEVERITIES if entry.guide is None else ():
-            wanted = recipe.make(entry, severity, seed=0, storage=recipe.Unstored())
+            wanted = recipe.make(entry, severity, seed=0, storage=tiers.Unstored())
             place = root / entry.name / str(severity)
             rows += shards.run_videos(
                 wanted, [source], root=root, folder=place, journal=place / "rows.jsonl", stall_limit_s=600

@@ -20,7 +20,7 @@ from perturbations.guides.registry import Known
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
 from perturbations.media import decoding, encoding, probing, program
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
@@ -221,7 +221,7 @@ def video_row(wanted: recipe.VideoRecipe, **columns: Any) -> VideoRow:
 
 
 def made_row(
-    key: str, tier: recipe.Storage, source: CompleteSource, folder: Path, severity: int = 3, **named: Any
+    key: str, tier: tiers.Storage, source: CompleteSource, folder: Path, severity: int = 3, **named: Any
 ) -> VideoRow:
     """A row of the videos manifest, as the workflow makes it."""
     wanted = recipe.make(registry.get(key), severity, seed=0, storage=tier)

@@ -22,7 +22,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.plan import caption_recipes, mixes, recipe
+from perturbations.plan import caption_recipes, mixes, recipe, tiers
 from perturbations.suites import registry
 
 ITEMS = ["clip_7", "video1", "Video1", '..\\"q" <b>影片', "a/b\nc.d"]
@@ -101,7 +101,7 @@ def _sources(folder: Path) -> list[SourceRow]:
 def _videos(root: Path, sources: list[SourceRow]) -> list[VideoRow]:
     rows: list[VideoRow] = []
     for name, severity in SCENARIOS:
-        tier: recipe.Storage = recipe.Unstored() if name == "fog" else recipe.stored_video("lossless")
+        tier: tiers.Storage = tiers.Unstored() if name == "fog" else tiers.stored_video("lossless")
         wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=0, storage=tier)
         folder = root / f"corpora/data/mlvp/{name}_{severity}"
         rows += shards.run_videos(

@@ -17,13 +17,13 @@ from perturbations.engine.comparability import comparability
 from perturbations.engine.tally import counted
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import COMPLETE, QUARANTINED, TextRow, VideoRow
-from perturbations.plan import caption_recipes, recipe
+from perturbations.plan import caption_recipes, recipe, tiers
 from perturbations.suites import published as tables
 from perturbations.suites import registry
 
 
 def video(key: str, severity: int = 3, variant: str | None = None, **more: Any) -> VideoRow:
-    wanted = recipe.make(registry.get(key), severity, variant=variant, seed=0, storage=recipe.Unstored(), **more)
+    wanted = recipe.make(registry.get(key), severity, variant=variant, seed=0, storage=tiers.Unstored(), **more)
     return clips.video_row(wanted)
 
 

@@ -22,7 +22,7 @@ from perturbations.cli.main import main, parser
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
 from perturbations.plan import listed as lists
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 from perturbations.verify import strangers, tree
@@ -225,7 +225,7 @@ def test_a_sheet_shows_the_frames_of_the_corpus_though_less_is_encoded(tmp_path:
     for key in ("mlvp/h264_compression", "mlvp/gaussian_noise"):
         entry = registry.get(key)
         clean, shown = preview.images_of(entry, row, [], severities=[3], seed=0, latest=30)
-        whole = recipe.make(entry, 3, seed=0, storage=recipe.Unstored())
+        whole = recipe.make(entry, 3, seed=0, storage=tiers.Unstored())
         planned = rendering.planned_clip(whole, source_of(row))
         (frame,) = planned.frames(only={30})
         assert np.array_equal(frame.image, shown), key
@@ -245,7 +245,7 @@ def test_verify_knows_the_files_of_ids_with_two_dots(tmp_path: Path) -> None:
     folder = tmp_path / "corpora/d/mlvp/fog/3"
     folder.mkdir(parents=True)
     rows = []
-    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=recipe.stored_video("lossless"))
+    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("lossless"))
     for item_id in ("a..b", "wait..."):
         path = folder / f"{storage.file_stem(item_id)}.mp4"
         path.touch()
@@ -258,7 +258,7 @@ def test_verify_knows_the_files_of_ids_with_two_dots(tmp_path: Path) -> None:
 
 
 def test_verify_names_the_repair_of_rows_whose_file_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=recipe.stored_video("lossless"))
+    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("lossless"))
     manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
     row = clips.video_row(wanted, item_id="a", path="corpora/d/mlvp/fog/3/a.mp4")
     files.write(manifest, VIDEOS, [row], {"root": "../../.."})

@@ -20,7 +20,7 @@ from perturbations.engine import render_clip, rendering
 from perturbations.engine.source import source_of
 from perturbations.media import encoding, pixels
 from perturbations.media.clip import uniform_indices
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
 FFV1, X264 = ("-c:v", "ffv1"), ("-c:v", "libx264", "-preset", "ultrafast", "-qp", "0")
@@ -57,7 +57,7 @@ OTHER_PICTURES = {
     "palette.mov": ("-vf", "split[a][b];[a]palettegen[p];[b][p]paletteuse", "-c:v", "png", "-pix_fmt", "pal8"),
     "palette.gif": ("-vf", "split[a][b];[a]palettegen[p];[b][p]paletteuse"),
 }
-UNSTORED = recipe.Unstored()
+UNSTORED = tiers.Unstored()
 RECIPES = {
     "mpeg1": ("msrvtt_p/mpeg1", "released", 1),
     "mpeg2": ("msrvtt_p/mpeg2", "released", 1),
@@ -90,7 +90,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in SOURCES | OTHER_PICTURES}
 
 
-def made(name: str, tier: recipe.Storage = UNSTORED) -> recipe.VideoRecipe:
+def made(name: str, tier: tiers.Storage = UNSTORED) -> recipe.VideoRecipe:
     key, variant, severity = RECIPES[name]
     return recipe.make(registry.get(key), severity, variant=variant, seed=0, storage=tier)
 
@@ -154,8 +154,8 @@ def test_an_array_gives_what_its_file_gives(
     assert moved(clean, result) < 2
 
 
-@pytest.mark.parametrize("tier", [recipe.stored_video("high"), recipe.StoredFrames(num_frames=3), recipe.Unstored()])
-def test_the_row_is_measured_against_the_source(tier: recipe.Storage, sources: dict[str, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("tier", [tiers.stored_video("high"), tiers.StoredFrames(num_frames=3), tiers.Unstored()])
+def test_the_row_is_measured_against_the_source(tier: tiers.Storage, sources: dict[str, Path], tmp_path: Path) -> None:
     source = source_of(clips.source_row(sources["full-range.mp4"]))
     wanted = made("mpeg1", tier)
     row = render_clip.produce(wanted, source, tmp_path / f"a{render_clip.extension(wanted) or ''}")

@@ -20,7 +20,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
 from perturbations.config import line_numbers
 from perturbations.config import sections as config
-from perturbations.plan import recipe
+from perturbations.plan import tiers
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -252,7 +252,7 @@ def test_what_is_left_empty_has_its_defaults_and_a_profile_no_effect_on_frames(t
     assert parsed(tmp_path, text) == parsed(tmp_path, plain)
     plain = parsed(tmp_path, PLAIN + "storage: {tier: frames}\n")
     profiled = parsed(tmp_path, PLAIN + "storage: {tier: frames, profile: lossless}\n")
-    assert recipe.storage_of(profiled.storage) == recipe.storage_of(plain.storage)
+    assert tiers.storage_of(profiled.storage) == tiers.storage_of(plain.storage)
 
 
 # --- paths -----------------------------------------------------------------------------------------------------------

@@ -28,15 +28,15 @@ from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS, QuarantineRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip
-from perturbations.plan import caption_recipes, recipe
+from perturbations.plan import caption_recipes, recipe, tiers
 from perturbations.report import captions_page, corpus_page, index, previews
 from perturbations.suites import registry
 
 NAMES = ("gaussian_noise", "translate", "mpeg2", "sampling")  # translate changes the size, sampling the length
 TIERS = {
-    "recipe": recipe.Unstored(),
-    "frames": recipe.StoredFrames(num_frames=4),
-    "video": recipe.stored_video("high"),
+    "recipe": tiers.Unstored(),
+    "frames": tiers.StoredFrames(num_frames=4),
+    "video": tiers.stored_video("high"),
 }
 ABOUT = {
     "root": "../../..",
@@ -47,7 +47,7 @@ ABOUT = {
 }
 
 
-def corpus_of(root: Path, tier: recipe.Storage, *items: str) -> Path:
+def corpus_of(root: Path, tier: tiers.Storage, *items: str) -> Path:
     """A corpus of clips with these ids, and its manifest."""
     rows: list[VideoRow] = []
     for seed, item in enumerate(items):
@@ -358,7 +358,7 @@ def test_it_fits_the_screen_and_its_choices_work(width: int, scheme: str, stored
 
 def test_pages_of_pictures_show_stills_and_speak_of_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    _, row = made(tmp_path, recipe.stored_video("png"), monkeypatch)  # which lets no encoder of videos start
+    _, row = made(tmp_path, tiers.stored_video("png"), monkeypatch)  # which lets no encoder of videos start
     manifest = tmp_path / "manifests/pictures/mm_robustness/videos.parquet"
     page = page_of(manifest, manifest.with_name("corpus.html"))
     for text in (page, index.write(tmp_path).read_text()):

@@ -42,7 +42,7 @@ from perturbations.evaluation.scenarios import Clean
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, decord_reader, encoding
 from perturbations.media.clip import Image, MediaClip, Timing, uniform_indices
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
 STREAMS = [entry.key for entry in registry.perturbations(kind="video") if entry.method == "codec"]
@@ -71,20 +71,20 @@ def assert_read_alike(row: VideoRow | CompleteSource) -> None:
 # --- what a corpus holds ---------------------------------------------------------------------------------------------
 
 TIERS = [
-    *(recipe.stored_video(profile) for profile in storage.PROFILES),
-    recipe.StoredFrames(num_frames=5),
-    recipe.Unstored(),
+    *(tiers.stored_video(profile) for profile in storage.PROFILES),
+    tiers.StoredFrames(num_frames=5),
+    tiers.Unstored(),
 ]
 
 
 @pytest.mark.parametrize("tier", TIERS, ids=lambda tier: getattr(tier, "profile", tier.tier))
 @pytest.mark.parametrize("shape", [(11, 48, 64), (7, 53, 37), (1, 16, 16)], ids=["even", "odd", "one-frame"])
 def test_every_tier_opens_alike(
-    decord: ModuleType, tier: recipe.Storage, shape: tuple[int, int, int], tmp_path: Path
+    decord: ModuleType, tier: tiers.Storage, shape: tuple[int, int, int], tmp_path: Path
 ) -> None:
     source = source_row(write_scene(tmp_path / "clip.mp4", moving(*shape)))
     row = made_row("mlvp/fog", tier, source, tmp_path / "out")
-    if shape[1] % 2 and isinstance(tier, recipe.StoredVideo) and tier.profile == "released":
+    if shape[1] % 2 and isinstance(tier, tiers.StoredVideo) and tier.profile == "released":
         # decord takes the padding of MPEG-4's blocks for a part of the frame.
         with pytest.raises(MediaError, match="decord gives other frames"):
             open_clip(row, reader="decord")
@@ -95,7 +95,7 @@ def test_every_tier_opens_alike(
 @pytest.mark.parametrize("key", STREAMS)
 def test_encoders_streams_open_alike(decord: ModuleType, key: str, tmp_path: Path) -> None:
     source = source_row(write_scene(tmp_path / "clip.mp4", moving(60, 48, 64)))
-    row = made_row(key, recipe.stored_video("high"), source, tmp_path / "out")
+    row = made_row(key, tiers.stored_video("high"), source, tmp_path / "out")
     assert_read_alike(row)
     assert_evaluators_read_alike(decord, Path(row.path or ""), open_clip(row))
 
@@ -208,7 +208,7 @@ def test_other_frames_are_refused(decord: ModuleType, written_by: object, tmp_pa
 @pytest.mark.parametrize("break_it", ["damaged", "cut off"])
 def test_a_stored_clip_that_is_damaged_is_refused(decord: ModuleType, break_it: str, tmp_path: Path) -> None:
     source = source_row(write_scene(tmp_path / "clip.mp4", moving(30, 48, 64)))
-    row = made_row("mlvp/fog", recipe.stored_video("compatible"), source, tmp_path / "out")
+    row = made_row("mlvp/fog", tiers.stored_video("compatible"), source, tmp_path / "out")
     whole, broken = Path(row.path or ""), tmp_path / "broken.mp4"
     if break_it == "damaged":
         overwritten(whole, broken, 0.5, 0.52)
@@ -229,7 +229,7 @@ def test_what_is_no_video_is_an_error(decord: ModuleType, content: bytes, tmp_pa
 
 
 def test_a_row_must_say_which_frames_it_has_and_who_reads_them_be_known(tmp_path: Path) -> None:
-    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=recipe.stored_video("high"))
+    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("high"))
     path = written(tmp_path / "a.mp4", noise(9))
     row = video_row(wanted, storage="video/high", path=str(path))
     assert len(open_clip(row)) == 9

@@ -29,7 +29,7 @@ from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import SOURCES, CaptionRow, CompleteSource, SourceRow, TextRow
 from perturbations.plan import caption_recipes as caption_recipes
-from perturbations.plan import mixes, recipe
+from perturbations.plan import mixes, recipe, tiers
 from perturbations.suites import registry
 
 torch = pytest.importorskip("torch")
@@ -235,7 +235,7 @@ def test_captions_that_the_gate_refused_neither_ask_nor_answer() -> None:
 def test_quarantined_clips_are_no_gallery_and_no_query_is_an_error() -> None:
     sources = [source("a"), source("b")]
     captions = [caption("1", "a"), caption("2", "b")]
-    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=recipe.Unstored())
+    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.Unstored())
     rows = [clips.video_row(wanted, item_id=row.item_id) for row in sources]
     perturbed = [replace(rows[0], status="quarantined", stage="video", error="no"), rows[1]]
     asked = scenarios.retrieval("t2v", perturbed, captions, scenarios.Clean(sources, captions), "gallery")
@@ -432,7 +432,7 @@ def test_a_perturbed_gallery_is_encoded_once_and_its_clean_queries_not_again(
 def test_both_sides_of_a_combination_are_perturbed(
     direction: str, model: Path, rows: list[CompleteSource], tmp_path: Path
 ) -> None:
-    wanted = recipe.make(registry.get("msrvtt_p/jumble"), 3, seed=0, storage=recipe.Unstored())
+    wanted = recipe.make(registry.get("msrvtt_p/jumble"), 3, seed=0, storage=tiers.Unstored())
     videos = [
         replace(
             mixes._clean_row(0.2, clips.video_row(wanted, item_id=row.item_id), row), perturbation="jumble", severity=3
@@ -613,7 +613,7 @@ def test_another_method_runs_alone(evaluated: Project) -> None:
     ],
 )
 def test_results_say_whose_severities_they_have(changed: dict[str, str], facts: dict[str, str]) -> None:
-    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=recipe.Unstored())
+    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.Unstored())
     published = manifest_rows.expected_video(wanted, source("a"), None)
     backends = results.backends(None, [published, replace(published, **changed)])
     assert backends == {"retrieval": "demo_encoder"} | facts

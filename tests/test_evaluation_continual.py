@@ -21,7 +21,7 @@ from perturbations.evaluation import backbone, galleries, queries, runner, scena
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.rows import ResultRow
 from perturbations.manifest.kinds import CompleteSource, MixRow
-from perturbations.plan import mixes, recipe
+from perturbations.plan import mixes, recipe, tiers
 from perturbations.suites import registry
 from perturbations.tta.methods.registry import methods
 
@@ -59,7 +59,7 @@ def run(
 
 
 def asking(rows: Sequence[CompleteSource], scenario: Mapping[str, Any]) -> list[MixRow]:
-    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 1, seed=0, storage=recipe.Unstored())
+    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 1, seed=0, storage=tiers.Unstored())
     chosen = rows if scenario["perturbation"] == "1" else rows[:3]
     likes = [clips.video_row(wanted, item_id=row.item_id) for row in chosen]
     return [mixes._clean_row(scenario["share"], like, row) for like, row in zip(likes, chosen, strict=True)]

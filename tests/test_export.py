@@ -29,7 +29,7 @@ from perturbations.exports.writing import filenames
 from perturbations.exports.writing.requests import Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
-from perturbations.plan import caption_recipes, recipe
+from perturbations.plan import caption_recipes, tiers
 from perturbations.report import preview
 from perturbations.suites import registry
 
@@ -118,7 +118,7 @@ def test_clips_of_another_size_or_length_are_exported_and_drawn(sources: Path, t
     clean = next(row for row in files.read_rows(sources, SOURCES) if row.item_id == "video1")
     assert isinstance(clean, CompleteSource)
     clean = replace(clean, path=str(sources.parent / clean.path))
-    row = clips.made_row(f"msrvtt_p/{name}", recipe.Unstored(), clean, tmp_path, severity=5)
+    row = clips.made_row(f"msrvtt_p/{name}", tiers.Unstored(), clean, tmp_path, severity=5)
     assert (row.frame_count, row.height, row.width) != (30, 60, 80)
     files.write(tmp_path / "videos.parquet", VIDEOS, [row], {"root": "."})
     done = export("vtr_tta", tmp_path / "videos.parquet", tmp_path / "out")
@@ -211,10 +211,10 @@ def test_leftovers_of_a_killed_run_are_removed(sources: Path, tmp_path: Path) ->
     assert not leftover.exists()
 
 
-TIERS: list[recipe.Storage] = [
-    recipe.stored_video("lossless"),
-    recipe.StoredFrames(num_frames=4),
-    recipe.Unstored(),
+TIERS: list[tiers.Storage] = [
+    tiers.stored_video("lossless"),
+    tiers.StoredFrames(num_frames=4),
+    tiers.Unstored(),
 ]
 
 
@@ -226,7 +226,7 @@ def test_every_storage_tier_gives_the_same_frames_or_says_why_it_gives_none(sour
         row = clips.made_row("mlvp/gaussian_noise", tier, source, folder, severity=5)
         manifest = folder / "videos.parquet"
         files.write(manifest, VIDEOS, [replace(row, path=row.path and Path(row.path).name)], {"root": "."})
-        if isinstance(tier, recipe.StoredFrames):
+        if isinstance(tier, tiers.StoredFrames):
             with pytest.raises(ManifestError, match="frames/4 only, not 12"):
                 export("vtr_tta", manifest, out)
         export("vtr_tta", manifest, out, num_frames=4, size=32)

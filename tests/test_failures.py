@@ -24,7 +24,7 @@ from perturbations.engine import shards
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import probing, program
 from perturbations.media.clip import Frame
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
 H264 = {"vcodec": "libx264", "preset": "ultrafast", "pix_fmt": "yuv444p", "threads": 1, "fflags": "+bitexact"}
@@ -161,7 +161,7 @@ def test_a_file_that_asks_for_much_memory_is_at_fault_itself(tmp_path: Path, mon
 
 def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compression") -> Iterator[VideoRow]:
     """A shard's job."""
-    wanted = recipe.make(registry.get(entry), 3, seed=0, storage=recipe.stored_video("high"))
+    wanted = recipe.make(registry.get(entry), 3, seed=0, storage=tiers.stored_video("high"))
     journal = root / "work" / "s1.jsonl"
     return shards.run_videos(wanted, rows, root=root, folder=root / "corpus", journal=journal, stall_limit_s=PATIENCE_S)
 

@@ -35,13 +35,14 @@ from perturbations.captions import pipeline, similarities
 from perturbations.config import file as config_file
 from perturbations.engine import rendering, shards
 from perturbations.guides import registry as guides
-from perturbations.guides.registry import AnalysisRecipe
+from perturbations.guides.analyses import AnalysisRecipe
 from perturbations.manifest import machine
 from perturbations.models import language_model
 from perturbations.models import registry as models
 from perturbations.plan import paths
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import Unstored, make
+from perturbations.plan.recipe import make
+from perturbations.plan.tiers import Unstored
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.video import procedural_styles

@@ -17,7 +17,7 @@ from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import MediaClip, uniform_indices
-from perturbations.plan import recipe
+from perturbations.plan import tiers
 
 HIGH = storage.PROFILES["high"]
 FRAMES = 40
@@ -49,7 +49,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @each("num_frames", [1, 5, 12, 13, 300])
 def test_the_sampled_frames_of_a_stored_clip_are_key_frames(profile: str, num_frames: int, tmp_path: Path) -> None:
     source = source_row(written(tmp_path / "a.mp4", noise(num_frames, 16, 16)))
-    row = made_row("mlvp/gaussian_noise", recipe.stored_video(profile), source, tmp_path / "out")
+    row = made_row("mlvp/gaussian_noise", tiers.stored_video(profile), source, tmp_path / "out")
     assert row.path is not None
     regular = {0, *range(0, num_frames, 250)}
     assert set(uniform_indices(12, num_frames)) <= set(key_frames(Path(row.path)))
@@ -111,6 +111,6 @@ def test_a_file_that_was_cut_short_or_overwritten_is_damaged(fraction: float, st
 
 def test_a_row_gives_its_sampled_frames(tmp_path: Path) -> None:
     source = source_row(written(tmp_path / "a.mp4", noise(FRAMES)))
-    row = made_row("mlvp/fog", recipe.stored_video("high"), source, tmp_path / "out")
+    row = made_row("mlvp/fog", tiers.stored_video("high"), source, tmp_path / "out")
     places = [*uniform_indices(12, FRAMES), 0, 0, 1]
     assert np.array_equal(open_clip(row, places), open_clip(row)[places])

@@ -11,7 +11,7 @@ import clips
 import pytest
 
 from perturbations.manifest.kinds import SOURCE_STORAGE, CompleteSource, MixRow, TextRow, VideoRow
-from perturbations.plan import caption_recipes, mixes, recipe
+from perturbations.plan import caption_recipes, mixes, recipe, tiers
 from perturbations.suites import registry
 
 NAMES = ["fog", "snow", "style_transfer"]
@@ -21,7 +21,7 @@ def rows(items: int, seed: int = 0, dataset: str = "data") -> list[VideoRow]:
     made = []
     for name in NAMES:
         for severity in range(1, 6):
-            wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=seed, storage=recipe.Unstored())
+            wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=seed, storage=tiers.Unstored())
             for item in (f"i{number}" for number in range(items)):
                 path, recipe_id = f"{name}/{severity}/{item}", f"{name}/{severity}"
                 made.append(clips.video_row(wanted, dataset=dataset, item_id=item, path=path, recipe_id=recipe_id))

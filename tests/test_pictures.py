@@ -34,7 +34,7 @@ from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS, CaptionRow, CompleteSource, VideoRow
 from perturbations.media import decoding, encoding, probing, stills
 from perturbations.media.clip import MediaClip, Timing
-from perturbations.plan import costs, recipe
+from perturbations.plan import costs, recipe, tiers
 from perturbations.plan import items as reading
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
@@ -130,7 +130,7 @@ def test_a_picture_is_held_to_the_limit_of_pixels(tmp_path: Path, monkeypatch: p
 
 
 def made(
-    folder: Path, storage: recipe.Storage, monkeypatch: pytest.MonkeyPatch, name: str = "photo.jpg"
+    folder: Path, storage: tiers.Storage, monkeypatch: pytest.MonkeyPatch, name: str = "photo.jpg"
 ) -> tuple[CompleteSource, VideoRow]:
     """The rows of a picture and of what pixelation makes of it, in manifests; no encoder of videos may start."""
     monkeypatch.setattr("av.open", lambda *_, **__: pytest.fail("PyAV was opened for a picture"))
@@ -154,12 +154,12 @@ def made(
 @pytest.mark.parametrize("name", ["png", "jpeg", "recipe"])
 def test_a_perturbed_picture_is_stored_as_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
-    storage = recipe.Unstored() if name == "recipe" else recipe.stored_video(name)
+    storage = tiers.Unstored() if name == "recipe" else tiers.stored_video(name)
     source, row = made(tmp_path, storage, monkeypatch)
     assert (source.frame_count, source.fps, source.duration_s) == (1, 0, 0)
     assert (row.status, row.frame_count, row.audio, row.storage.rpartition("/")[2]) == ("complete", 1, None, name)
     frames = open_clip(row)
-    intended = open_clip(made(tmp_path, recipe.Unstored(), monkeypatch)[1])
+    intended = open_clip(made(tmp_path, tiers.Unstored(), monkeypatch)[1])
     if name == "jpeg":
         assert row.path is not None
         ours, theirs = Path(row.path).read_bytes(), io.BytesIO()
@@ -192,7 +192,7 @@ def test_perturbations_of_time_are_refused_by_name_before_a_job() -> None:
     wanted = config("coco", {"mlvp": {"perturbations": ["fog", "motion_blur", "h264_compression"]}})
     with pytest.raises(ConfigError, match=r"h264_compression, motion_blur need several frames.*list only fog"):
         recipe.from_config(wanted, "own", "mlvp", "motion_blur", 1)
-    assert recipe.from_config(wanted, "own", "mlvp", "fog", 1).storage == recipe.stored_video("png")
+    assert recipe.from_config(wanted, "own", "mlvp", "fog", 1).storage == tiers.stored_video("png")
     refused = {entry.name for entry in registry.perturbations("mlvp", "video") if not entry.applies_to_one_frame}
     assert {"event_insertion", "temporal_scrambling", "video_defocus"} < refused
     assert all(entry.applies_to_one_frame for entry in registry.perturbations("mm_robustness", "video"))
@@ -202,7 +202,7 @@ def test_perturbations_of_time_are_refused_by_name_before_a_job() -> None:
 def test_the_released_code_stores_jpeg(profile: str, stored: str) -> None:
     wanted = config("flickr30k", {"mm_robustness": {}}, profile=profile)
     made = recipe.from_config(wanted, "own", "mm_robustness", "fog", 1)
-    assert made.storage == recipe.stored_video(stored)
+    assert made.storage == tiers.stored_video(stored)
     assert recipe.parse(made.text) == made
 
 
@@ -344,7 +344,7 @@ def test_init_configures_pictures(
     own = config_file.parse(yaml.safe_load(Path("study/config.yaml").read_text()))
     assert (own.datasets["study"].adapter, own.max_failed_items_of("study")) == (adapter, 2)
     for entry in registry.perturbations("mm_robustness", "video"):
-        assert recipe.from_config(own, "study", "mm_robustness", entry.name, 5).storage == recipe.stored_video("png")
+        assert recipe.from_config(own, "study", "mm_robustness", entry.name, 5).storage == tiers.stored_video("png")
 
 
 def test_init_refuses_a_split_of_another_dataset(
@@ -361,7 +361,7 @@ def test_init_refuses_a_split_of_another_dataset(
 
 
 def test_a_card_of_pictures_speaks_of_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, row = made(tmp_path, recipe.stored_video("png"), monkeypatch)
+    _, row = made(tmp_path, tiers.stored_video("png"), monkeypatch)
     card = corpus_card.card(registry.suite("mm_robustness"), tally.counted([row]), sets.of_counts([], Counter(), 1), {})
     assert "1 of 0 pictures; perturbations: 1" in card
     assert not OF_VIDEOS.findall(card), card
@@ -388,7 +388,7 @@ def test_exports_carry_pictures_as_pictures(tmp_path: Path, monkeypatch: pytest.
     tree = tmp_path / "tree"
     tree.mkdir()
     monkeypatch.chdir(tree)
-    _, row = made(tree, recipe.stored_video(profile), monkeypatch)
+    _, row = made(tree, tiers.stored_video(profile), monkeypatch)
     hub, tars, tasks = (tmp_path / name for name in ("hub", "tars", "tasks"))
     manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
     hubfiles.write_clips(Request(manifest=manifest, output=hub, clean=True), "hub")
@@ -420,7 +420,7 @@ def test_a_shard_has_one_column_of_pictures_whatever_case_their_endings_have(
     tree = tmp_path / "tree"
     tree.mkdir()
     monkeypatch.chdir(tree)
-    made(tree, recipe.stored_video("png"), monkeypatch, "PHOTO.PNG")
+    made(tree, tiers.stored_video("png"), monkeypatch, "PHOTO.PNG")
     manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
     shardfiles.write_clips(Request(manifest=manifest, output=tmp_path / "tars", clean=True))
     for path in (tmp_path / "tars").rglob("*.tar"):
@@ -433,7 +433,7 @@ def test_mteb_evaluates_pictures_as_images(tmp_path: Path, monkeypatch: pytest.M
     tree, tasks = tmp_path / "tree", tmp_path / "tasks"
     tree.mkdir()
     monkeypatch.chdir(tree)
-    _, row = made(tree, recipe.stored_video("png"), monkeypatch)
+    _, row = made(tree, tiers.stored_video("png"), monkeypatch)
     manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
     taskfiles.write_clips(Request(manifest=manifest, output=tasks, clean=True))
     benchmark = exported_module(tasks).benchmark()

@@ -32,18 +32,18 @@ from perturbations.manifest.columns import values_of
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, encoding, probing
 from perturbations.media.clip import Frame, MediaClip, Timing, uniform_indices
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
 ENTRIES = registry.perturbations(kind="video")
 KEYS = [entry.key for entry in ENTRIES]
 
-LOSSLESS = recipe.stored_video("lossless")
-HIGH = recipe.stored_video("high")
-COMPATIBLE = recipe.stored_video("compatible")
-FRAMES = recipe.StoredFrames(num_frames=5)
-RECIPE = recipe.Unstored()
+LOSSLESS = tiers.stored_video("lossless")
+HIGH = tiers.stored_video("high")
+COMPATIBLE = tiers.stored_video("compatible")
+FRAMES = tiers.StoredFrames(num_frames=5)
+RECIPE = tiers.Unstored()
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_pixels_keep_their_shape(key: str, profile: str, shaped: tuple[Path, str
     """In the clean row, the perturbed row and the stored file; of square ones nothing is said."""
     path, said = shaped
     source = source_row(path)
-    row = clips.made_row(key, recipe.stored_video(profile), source, tmp_path)
+    row = clips.made_row(key, tiers.stored_video(profile), source, tmp_path)
     assert source.sample_aspect_ratio == row.sample_aspect_ratio == said
     assert row.path is not None
     assert probing.probe(Path(row.path)).sample_aspect == Fraction(said or 1)
@@ -135,7 +135,7 @@ def donor_frames() -> np.ndarray:
     return scene(9, 40, 72, seed=7)
 
 
-def made_row(key: str, severity: int, tier: recipe.Storage, path: Path, folder: Path, **options: Any) -> VideoRow:
+def made_row(key: str, severity: int, tier: tiers.Storage, path: Path, folder: Path, **options: Any) -> VideoRow:
     """A complete manifest row as the workflow makes it."""
     row = row_of(key, severity, tier, path, folder, **options)
     assert row.status == "complete", row.error
@@ -158,7 +158,7 @@ def known(text: str, source: CompleteSource, folder: Path) -> Known:
 def row_of(
     key: str,
     severity: int,
-    tier: recipe.Storage,
+    tier: tiers.Storage,
     path: Path,
     folder: Path,
     *,
@@ -261,7 +261,7 @@ def test_a_clip_of_which_nothing_is_left_is_quarantined(severity: int, tmp_path:
 def test_twelve_stored_frames_are_those_that_the_papers_models_read(key: str, num_frames: int, tmp_path: Path) -> None:
     path = clips.write_scene(tmp_path / "clip.mp4", clean := scene(num_frames, 24, 32))
     whole = made_row(key, 4, RECIPE, path, tmp_path / "whole")
-    row = made_row(key, 4, recipe.StoredFrames(num_frames=12), path, tmp_path / "frames")
+    row = made_row(key, 4, tiers.StoredFrames(num_frames=12), path, tmp_path / "frames")
     stored = perturbations.open_clip(row)
     assert (row.frame_count, row.duration_s, row.stored_frames) == (whole.frame_count, whole.duration_s, 12)
     plan = rendering.planned_clip(recipe.parse(row.recipe), shards.source_of(row)).order
@@ -468,7 +468,7 @@ LENGTH = 11
 
 @pytest.mark.parametrize("kept_bytes", [2**28, 0], ids=["kept", "rendered twice"])
 @pytest.mark.parametrize(
-    "tier", [recipe.stored_video("high"), recipe.StoredFrames(num_frames=12)], ids=["video", "frames"]
+    "tier", [tiers.stored_video("high"), tiers.StoredFrames(num_frames=12)], ids=["video", "frames"]
 )
 @pytest.mark.parametrize(
     ("key", "variant", "realizations"),
@@ -490,7 +490,7 @@ def test_each_realization_is_drawn_once(
     key: str,
     variant: str,
     realizations: int,
-    tier: recipe.Storage,
+    tier: tiers.Storage,
     kept_bytes: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

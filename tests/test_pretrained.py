@@ -22,7 +22,7 @@ from perturbations.guides import registry as guides
 from perturbations.guides.registry import Known
 from perturbations.guides.style import StyleGuide
 from perturbations.manifest.kinds import CompleteSource
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
 
@@ -57,7 +57,7 @@ def of_config(raw: dict[str, Any], key: str, variant: str = "released", severity
         severity,
         variant=variant,
         seed=0,
-        storage=recipe.Unstored(),
+        storage=tiers.Unstored(),
         backends=parsed.backends,
         donors="data",
     )

@@ -15,7 +15,7 @@ from perturbations.cli.main import main
 from perturbations.engine import shards
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS, CompleteSource, VideoRow
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
 PAPERS = {"mlvp", "mm_robustness", "msrvtt_p"}
@@ -40,7 +40,7 @@ def rows_of(root: Path, entry: registry.Perturbation) -> list[VideoRow]:
         for row in files.read_rows(root / "manifests/data/sources.parquet", SOURCES)
         if isinstance(row, CompleteSource)
     ]
-    wanted = recipe.make(entry, entry.severities[-1], seed=0, storage=recipe.Unstored(), donors="data")
+    wanted = recipe.make(entry, entry.severities[-1], seed=0, storage=tiers.Unstored(), donors="data")
     folder = root / "work" / entry.key
     known = clips.known(wanted, sources[0], folder, sources)
     rows = shards.run_videos(
@@ -83,7 +83,7 @@ def test_clips_that_nobody_stored_are_made_when_read_and_exported(tree: Path, tm
 def test_exported_streams_of_codecs_show_frames_in_time(key: str, ticks: list[int], tmp_path: Path) -> None:
     """An encoder counts frames with a clock of its own. (MPEG-4 has a constant rate, also of uneven frames.)"""
     path = clips.written(tmp_path / "clean.mp4", clips.noise(len(ticks)), ticks)
-    row = clips.made_row(key, recipe.Unstored(), clips.source_row(path), tmp_path)
+    row = clips.made_row(key, tiers.Unstored(), clips.source_row(path), tmp_path)
     manifest = tmp_path / "manifests/videos.parquet"
     files.write(manifest, VIDEOS, [row], {"root": ".."})
     assert main(["export", str(manifest), "--format", "hub", "-o", str(tmp_path / "hub")]) == 0

@@ -13,7 +13,8 @@ from test_kernels import GUIDES, SIZES, assert_close, bound, drawn, each_severit
 from test_suite_kernels import frames_of
 
 from perturbations.guides import frost as frost_guide
-from perturbations.guides.registry import FactsRequest, GuideSettings, Known
+from perturbations.guides.analyses import GuideSettings
+from perturbations.guides.registry import FactsRequest, Known
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.video import frost, released_mm_robustness, style

@@ -34,7 +34,7 @@ from perturbations.manifest.kinds import (
     TextRow,
     VideoRow,
 )
-from perturbations.plan import caption_recipes, mixes, recipe
+from perturbations.plan import caption_recipes, mixes, tiers
 from perturbations.suites import registry
 from perturbations.tta.gallery import Gallery
 
@@ -103,7 +103,7 @@ class Corpus:
         files.write(path, kind, rows, {"root": root})
 
     def _jumbled(self, source: CompleteSource) -> VideoRow:
-        return clips.made_row("msrvtt_p/jumble", recipe.Unstored(), source, self.folder / "made" / source.item_id)
+        return clips.made_row("msrvtt_p/jumble", tiers.Unstored(), source, self.folder / "made" / source.item_id)
 
     def rows(self, scenario: Any, modality: str) -> tuple[Sequence[Any], str]:
         """The perturbed rows of a scenario, as the jobs of an evaluation read them."""

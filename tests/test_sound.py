@@ -21,11 +21,11 @@ from perturbations.engine.source import source_of
 from perturbations.manifest.kinds import VideoRow
 from perturbations.media import decoding, probing, sound
 from perturbations.media.clip import MediaClip
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.verify.clip_checks import ClipCheck, check_video
 from perturbations.verify.clip_repair import ClipRepair, put_back
 
-VIDEO = recipe.stored_video("high")
+VIDEO = tiers.stored_video("high")
 
 
 def voiced(path: Path, codec: str = "aac", *output: str, seconds: float = 1.0, delay: float = 0.0) -> Path:
@@ -154,7 +154,7 @@ def test_a_clip_without_sound_says_why(tmp_path: Path) -> None:
     ):
         folder = tmp_path / f"{reason[:9]}{source.stem}"
         assert clips.made_row(key, VIDEO, clips.source_row(source), folder).audio == f"none: {reason}"
-    for tier in (recipe.StoredFrames(num_frames=3), recipe.Unstored()):
+    for tier in (tiers.StoredFrames(num_frames=3), tiers.Unstored()):
         assert clips.made_row("mlvp/fog", tier, clips.source_row(aac), tmp_path / tier.tier).audio is None
     span = clips.source_row(late, start_s=0.0, end_s=0.4)
     assert clips.made_row("mlvp/fog", VIDEO, span, tmp_path / "before").audio == "none: no sound in the clip's span"

@@ -28,7 +28,7 @@ from perturbations.engine import journal
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, VideoRow
-from perturbations.plan import clip_markers, listed, recipe, runs
+from perturbations.plan import clip_markers, listed, recipe, runs, tiers
 from perturbations.status import status
 from perturbations.status import text as status_text
 from perturbations.suites import registry
@@ -39,7 +39,7 @@ CAPTION = ("s10#0", "s10", "a dog")
 
 
 def video(item_id: str, name: str = "fog", severity: int = 1, **changed: Any) -> VideoRow:
-    wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=0, storage=recipe.Unstored())
+    wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=0, storage=tiers.Unstored())
     return clips.video_row(wanted, **{"dataset": "d", "item_id": item_id, "bytes": 1000, **changed})
 
 

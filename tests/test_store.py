@@ -31,7 +31,7 @@ from perturbations.config import sections as config
 from perturbations.engine import packing
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import VIDEOS
-from perturbations.plan import clip_markers, paths, recipe, sharding, snakemake_inside
+from perturbations.plan import clip_markers, paths, recipe, sharding, snakemake_inside, tiers
 from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip
 from perturbations.store import fetching, packs
@@ -355,7 +355,7 @@ def test_the_pack_of_clips_in_a_tar_is_the_tar(tmp_path: Path, monkeypatch: pyte
     assert files_of(other / "corpora") == files_of(job / "corpora")
 
     monkeypatch.chdir(here)
-    wanted = recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=recipe.stored_video("high"))
+    wanted = recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=tiers.stored_video("high"))
     rows = [video_row(wanted, item_id=Path(place).stem, path=place, storage="video/high") for place in places]
     files.write(job / "manifests/data/mlvp/videos.parquet", VIDEOS, rows, {"root": "../../.."})
     assert main(["fetch", str(job)]) == 1  # the source of these rows is nowhere

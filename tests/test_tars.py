@@ -30,7 +30,7 @@ from perturbations.engine import packing, render_clip, shards
 from perturbations.engine.journal import Measured
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS, CompleteSource, VideoRow
-from perturbations.plan import clip_markers, recipe
+from perturbations.plan import clip_markers, recipe, tiers
 from perturbations.status.status import collect
 from perturbations.suites import registry
 from perturbations.verify import run
@@ -85,7 +85,7 @@ def findings(**options: bool) -> list[str]:
 
 def job(root: Path, sources: list[CompleteSource]) -> list[VideoRow]:
     """A shard's job, as its command runs it."""
-    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=recipe.stored_video("high"))
+    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("high"))
     places = {"folder": root / "corpus", "journal": root / "work/s1.jsonl"}
     rows = list(shards.run_videos(wanted, sources, root=root, in_tar=True, stall_limit_s=60, **places))
     return shards.tar_rows(rows, wanted, **places)
@@ -276,7 +276,7 @@ def test_programs_read_members_without_unpacking(reader: Reader, tmp_path: Path)
     source = clips.source_row(clips.make(tmp_path / "a.mp4"), "a")
     (row,) = job(tmp_path, [source])
     (tmp_path / "alone").mkdir()
-    alone = clips.made_row("mlvp/fog", recipe.stored_video("high"), source, tmp_path / "alone")
+    alone = clips.made_row("mlvp/fog", tiers.stored_video("high"), source, tmp_path / "alone")
     row = replace(row, path=str(tmp_path / (row.path or "")))
     assert (row.sha256, row.frames_sha256) == (alone.sha256, alone.frames_sha256)
     assert np.array_equal(open_clip(row, reader=reader), open_clip(alone))

@@ -26,7 +26,7 @@ from perturbations.engine import guided, rendering, shards
 from perturbations.manifest.kinds import CompleteSource
 from perturbations.media import decoding, encoding, probing, program, received
 from perturbations.media.clip import Frame, MediaClip
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 from perturbations.video import rain, temporal, transport
 
@@ -181,7 +181,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> CompleteSource:
 
 def rendered(row: CompleteSource, name: str, severity: int, variant: str, **replaced: float) -> list[Frame]:
     entry = registry.get(f"transmission/{name}", variant)
-    wanted = recipe.make(entry, severity, seed=0, storage=recipe.Unstored(), replaced=replaced or None)
+    wanted = recipe.make(entry, severity, seed=0, storage=tiers.Unstored(), replaced=replaced or None)
     source = shards.source_of(row)
     return list(rendering.planned_clip(wanted, replace(source, facts=guided.facts_now(wanted, source))).frames())
 

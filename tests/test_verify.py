@@ -26,7 +26,7 @@ from perturbations.engine import render_clip
 from perturbations.engine.comparability import comparability
 from perturbations.manifest import files, layout, row_groups
 from perturbations.manifest.kinds import MIXES, SOURCES, TEXT_STATISTICS, VIDEOS, VideoRow
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 from perturbations.verify import clip_sets, derived, manifest_check, repair, run, strangers, undoing
 from perturbations.verify import tree as verified_tree
@@ -450,7 +450,7 @@ def test_without_sources_rows_that_change_the_length_accuse_no_other_row(
     """What a lost manifest said of clean clips is taken from the rows of perturbations that keep it."""
     path = tree / "manifests/tiny/mlvp/videos.parquet"
     rows = files.read_rows(path, VIDEOS)
-    shorter = recipe.make(registry.get("mlvp/temporal_scrambling"), 3, seed=0, storage=recipe.Unstored())
+    shorter = recipe.make(registry.get("mlvp/temporal_scrambling"), 3, seed=0, storage=tiers.Unstored())
     columns = {"frame_count": 2, "duration_s": 0.08, "source_frame_count": rows[0].source_frame_count}
     same = ("item_id", "dataset", "fps", "width", "height", "source_path", "source_sha256")
     kept = {name: getattr(rows[0], name) for name in same}

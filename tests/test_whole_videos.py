@@ -26,7 +26,7 @@ from perturbations.engine import frame_orders, rendering
 from perturbations.engine.source import Cut, Source, cut_of, source_of
 from perturbations.media import decoding, program
 from perturbations.media.clip import Image, MediaClip, uniform_indices
-from perturbations.plan import recipe, sharding
+from perturbations.plan import recipe, sharding, tiers
 from perturbations.suites import registry
 
 NTSC = Fraction(30000, 1001)
@@ -246,7 +246,7 @@ def test_memory_changes_no_frame(
 ) -> None:
     """Few frames held, key frames taken for near: what goes back and forth, and what goes through a scratch file."""
     source = source_of(clips.source_row(long_clip))
-    wanted = recipe.make(entry, 2, variant="paper", seed=1, storage=recipe.Unstored())
+    wanted = recipe.make(entry, 2, variant="paper", seed=1, storage=tiers.Unstored())
     expected = [frame.image for frame in rendering.planned_clip(wanted, source).frames()]
     monkeypatch.setattr(frame_orders, "_HELD_BYTES", held * source.height * source.width * 3)
     for key_frames in (1, 12):
@@ -257,7 +257,7 @@ def test_memory_changes_no_frame(
 
 def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(clips.source_row(long_clip))
-    wanted = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, seed=1, storage=recipe.Unstored())
+    wanted = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, seed=1, storage=tiers.Unstored())
     monkeypatch.setattr(frame_orders, "_HELD_BYTES", 7 * source.height * source.width * 3)
     decoded = []
     decode = decoding.decode
@@ -276,7 +276,7 @@ def test_few_frames_of_a_short_clip_take_no_copy(
     long_clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = source_of(clips.source_row(clips.make(tmp_path / "short.mp4", *GOP, frames=72)))
-    wanted = recipe.make(registry.get("mlvp/temporal_scrambling"), 5, seed=1, storage=recipe.Unstored())
+    wanted = recipe.make(registry.get("mlvp/temporal_scrambling"), 5, seed=1, storage=tiers.Unstored())
     expected = [frame.image for frame in rendering.planned_clip(wanted, short).frames()]
     monkeypatch.setattr(frame_orders, "scratch_file", lambda *arguments: pytest.fail("the clip was copied"))
     only = {0, len(expected) // 3, len(expected) - 1}
@@ -289,7 +289,7 @@ def test_few_frames_of_a_short_clip_take_no_copy(
 def test_clips_of_one_video_share_what_was_made_of_it(
     long_clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = recipe.make(registry.get("msrvtt_p/mpeg2"), 1, seed=0, storage=recipe.Unstored(), whole_videos=True)
+    wanted = recipe.make(registry.get("msrvtt_p/mpeg2"), 1, seed=0, storage=tiers.Unstored(), whole_videos=True)
     encoded = []
     encode = program.encode_with_ffmpeg
     monkeypatch.setattr(program, "encode_with_ffmpeg", lambda *args, **kept: encoded.append(1) or encode(*args, **kept))

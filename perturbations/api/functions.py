@@ -34,7 +34,8 @@ from perturbations.manifest.kinds import (
 from perturbations.media import decoding, decord_reader, encoding, framefile
 from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import Unstored, VideoRecipe, make, parse
+from perturbations.plan.recipe import VideoRecipe, make, parse
+from perturbations.plan.tiers import Unstored
 from perturbations.suites import registry
 
 Frames = Image

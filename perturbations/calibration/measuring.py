@@ -16,7 +16,8 @@ from perturbations.engine.planned import PlannedClip
 from perturbations.engine.render_clip import MEASURED_FRAMES
 from perturbations.engine.source import Source
 from perturbations.guides import registry as guides
-from perturbations.guides.registry import Analysed, Facts, Known, Work
+from perturbations.guides.analyses import Analysed, Work
+from perturbations.guides.registry import Facts, Known
 from perturbations.media import decoding, quality
 from perturbations.media.clip import Frame, uniform_indices
 from perturbations.plan.recipe import VideoRecipe

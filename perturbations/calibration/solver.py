@@ -25,7 +25,8 @@ from perturbations.engine.render_clip import MEASURED_FRAMES
 from perturbations.engine.source import Source, source_of
 from perturbations.manifest.kinds import CompleteSource
 from perturbations.plan import recipe
-from perturbations.plan.recipe import StoredFrames, VideoRecipe
+from perturbations.plan.recipe import VideoRecipe
+from perturbations.plan.tiers import StoredFrames
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 

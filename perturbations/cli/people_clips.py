@@ -42,7 +42,7 @@ def add_realization(parser: argparse.ArgumentParser) -> None:
 
 def _video(options: argparse.Namespace) -> int:
     from perturbations.engine import render_clip, shards
-    from perturbations.plan import recipe
+    from perturbations.plan import recipe, tiers
     from perturbations.suites import registry
 
     if options.output.suffix != ".mp4":
@@ -54,7 +54,7 @@ def _video(options: argparse.Namespace) -> int:
         entry,
         options.severity,
         seed=options.seed,
-        storage=recipe.stored_video(options.profile),
+        storage=tiers.stored_video(options.profile),
         donors="--donors",
     )
     source = shards.source_with_facts(job_recipe, *rows_from(options))

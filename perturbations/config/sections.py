@@ -26,6 +26,7 @@ from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
+from perturbations.guides.analyses import GuideSettings
 from perturbations.manifest import layout
 from perturbations.suites import registry
 
@@ -65,9 +66,9 @@ class _Backends(Strict):
 
     def guide_settings(
         self, *, variant: str = "released", sampled: int | None = None, donors: str = ""
-    ) -> guides.GuideSettings:
+    ) -> GuideSettings:
         """The settings of guides and analyses."""
-        return guides.GuideSettings(
+        return GuideSettings(
             roles=self.roles(),
             device=self.device,
             dtype=self.dtype,

@@ -9,7 +9,8 @@ from perturbations.base.records import canonical
 from perturbations.engine import guided
 from perturbations.engine.journal import Measured
 from perturbations.engine.source import Cut
-from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, Known
+from perturbations.guides.analyses import Analysed, AnalysisRecipe
+from perturbations.guides.registry import Facts, Known
 from perturbations.manifest.kinds import (
     COMPLETE,
     MISSING,
@@ -21,7 +22,8 @@ from perturbations.manifest.kinds import (
     VideoRow,
 )
 from perturbations.plan.listed import ListedClip
-from perturbations.plan.recipe import StoredFrames, StoredVideo, VideoRecipe, recipe_id
+from perturbations.plan.recipe import VideoRecipe, recipe_id
+from perturbations.plan.tiers import StoredFrames, StoredVideo
 
 NOTHING_KNOWN = Known()
 

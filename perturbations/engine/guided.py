@@ -10,15 +10,8 @@ from pathlib import Path
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import parse_record
 from perturbations.guides import registry
-from perturbations.guides.registry import (
-    Analysed,
-    AnalysisRecipe,
-    ClipShape,
-    Facts,
-    FactsRequest,
-    Known,
-    Work,
-)
+from perturbations.guides.analyses import Analysed, AnalysisRecipe, Work
+from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Known
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource
 from perturbations.media.clip import MediaClip
 from perturbations.media.footage import CleanClip, times_of

@@ -21,7 +21,7 @@ from pydantic import ConfigDict, ValidationError
 from perturbations.base import jsontext, storage
 from perturbations.base.errors import OutputError
 from perturbations.base.records import DIGEST_LENGTH, Record, digest
-from perturbations.guides.registry import Analysed
+from perturbations.guides.analyses import Analysed
 
 _log = logging.getLogger("perturbations")
 

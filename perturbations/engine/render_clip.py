@@ -20,7 +20,8 @@ from perturbations.engine.rendering import planned_clip
 from perturbations.engine.source import Source
 from perturbations.media import decoding, encoding, framefile, probing, quality, sound
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
-from perturbations.plan.recipe import StoredFrames, StoredVideo, VideoRecipe
+from perturbations.plan.recipe import VideoRecipe
+from perturbations.plan.tiers import StoredFrames, StoredVideo
 
 MEASURED_FRAMES = 12
 """PSNR and SSIM against the clean clip are computed on this many uniformly sampled frames."""

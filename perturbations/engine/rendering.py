@@ -18,7 +18,8 @@ from perturbations.engine.planned import PlannedClip, Realizations, Seen, check_
 from perturbations.engine.source import Source
 from perturbations.guides.registry import Watching
 from perturbations.media.clip import Frame
-from perturbations.plan.recipe import StoredFrames, VideoRecipe
+from perturbations.plan.recipe import VideoRecipe
+from perturbations.plan.tiers import StoredFrames
 from perturbations.suites import registry
 from perturbations.video.kernel import Batched, FrameFunction, Shape
 

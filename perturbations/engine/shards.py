@@ -15,7 +15,8 @@ from perturbations.base.progress import Tick, log_kept, no_tick, ticking
 from perturbations.engine import clip_rows, guided, packing, render_clip, supervise
 from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, Source, source_of
-from perturbations.guides.registry import Analysed, AnalysisRecipe, Known, Work, analysis
+from perturbations.guides.analyses import Analysed, AnalysisRecipe, Work
+from perturbations.guides.registry import Known, analysis
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, QuarantineStage, SourceRow, VideoRow
 from perturbations.media import decoding, probing, program, sound

@@ -15,25 +15,20 @@ from perturbations.base.errors import MediaError
 from perturbations.base.progress import ticking_on
 from perturbations.base.records import Record, canonical, digest
 from perturbations.base.settings import Strict
-from perturbations.guides.main_object import ObjectAnalysis, parse_result
-from perturbations.guides.main_object import settle_analysis as settle_objects
-from perturbations.guides.registry import (
+from perturbations.guides.analyses import (
     Analysed,
     Analysis,
     AnalysisRecipe,
-    ClipShape,
-    Facts,
-    FactsRequest,
-    Guide,
-    GuideRecipe,
     GuideSettings,
-    Known,
     ModelAnalysis,
     ModelsOfRole,
     Results,
     Role,
     Work,
 )
+from perturbations.guides.main_object import ObjectAnalysis, parse_result
+from perturbations.guides.main_object import settle_analysis as settle_objects
+from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe, Known
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from pydantic import Field
 from perturbations.base import storage
 from perturbations.base.records import Record, canonical
 from perturbations.base.settings import Strict
-from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe, GuideSettings, Role
+from perturbations.guides.analyses import GuideSettings, Role
+from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe
 from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:

@@ -13,15 +13,10 @@ from perturbations.base.errors import MediaError
 from perturbations.base.progress import ticking_on
 from perturbations.base.records import Record, canonical, parse_record
 from perturbations.base.settings import ModelName, Strict
-from perturbations.guides.registry import (
+from perturbations.guides.analyses import (
     Analysed,
     Analysis,
     AnalysisRecipe,
-    ClipShape,
-    Facts,
-    FactsRequest,
-    Guide,
-    GuideRecipe,
     GuideSettings,
     ModelAnalysis,
     ModelsOfRole,
@@ -29,6 +24,7 @@ from perturbations.guides.registry import (
     Role,
     Work,
 )
+from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe
 
 if TYPE_CHECKING:
     import numpy as np

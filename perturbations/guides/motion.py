@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from perturbations.base import storage
 from perturbations.base.progress import Tick, ticking
-from perturbations.guides.registry import (
-    Analysed,
-    Analysis,
-    AnalysisRecipe,
-    ClipShape,
-    Facts,
-    FactsRequest,
-    Guide,
-    GuideRecipe,
-    GuideSettings,
-    Results,
-    Work,
-)
+from perturbations.guides.analyses import Analysed, Analysis, AnalysisRecipe, GuideSettings, Results, Work
+from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe
 
 if TYPE_CHECKING:
     from perturbations.analysis.motion import FrameMotion

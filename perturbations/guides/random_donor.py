@@ -6,7 +6,8 @@ from typing import Literal
 
 from perturbations.base.errors import MediaError
 from perturbations.guides import donor
-from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe, GuideSettings
+from perturbations.guides.analyses import GuideSettings
+from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe
 
 
 class _RandomDonorGuide(GuideRecipe):

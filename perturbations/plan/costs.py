@@ -19,6 +19,7 @@ from perturbations.base.errors import ConfigError, MediaError
 from perturbations.base.storage import is_picture, sha256_of
 from perturbations.config import sections as configuration
 from perturbations.guides import registry as guides
+from perturbations.guides.analyses import AnalysisRecipe
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 
@@ -182,7 +183,7 @@ def memory_mb(work: Workload, least: int) -> int:
     return max(least, 400 + round(work.frame_pixels * _BYTES_PER_PIXEL / 1e6))
 
 
-def analyses(config: configuration.Config, dataset: str) -> dict[str, guides.AnalysisRecipe]:
+def analyses(config: configuration.Config, dataset: str) -> dict[str, AnalysisRecipe]:
     """The analyses that the configured suites need of a dataset's clips, by name."""
     wanted_by_name = {}
     for suite in config.suites:

@@ -17,9 +17,10 @@ from perturbations.config import named_paths
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.guides import registry as guides
+from perturbations.guides.analyses import OFFLINE_MB, AnalysisRecipe
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
-from perturbations.plan import caption_recipes, costs, listed, recipe, sharding
+from perturbations.plan import caption_recipes, costs, listed, recipe, sharding, tiers
 from perturbations.plan.costs import Workload
 from perturbations.plan.extension import Plans, PlanWing
 from perturbations.suites import registry
@@ -176,7 +177,7 @@ def _is_offline(wanted: recipe.VideoRecipe) -> bool:
 
 def video_memory_mb(wanted: recipe.VideoRecipe, clips: Workload) -> int:
     """The memory of a job that makes videos of some clips, in MB: large where weights are loaded, or frames are."""
-    return costs.memory_mb(clips, guides.OFFLINE_MB if _is_offline(wanted) else _WEIGHTS_MB)
+    return costs.memory_mb(clips, OFFLINE_MB if _is_offline(wanted) else _WEIGHTS_MB)
 
 
 def video_minutes(wanted: recipe.VideoRecipe, clips: Workload) -> int:
@@ -195,9 +196,9 @@ ANALYSES = tuple(guides.analyses())
 """The names of all analyses."""
 
 
-def analysis_recipe(config: configuration.Config, analysis: str) -> guides.AnalysisRecipe:
+def analysis_recipe(config: configuration.Config, analysis: str) -> AnalysisRecipe:
     """The recipe of one of `ANALYSES`."""
-    return recipe.analysis(analysis, config.backends, recipe.storage_of(config.storage))
+    return recipe.analysis(analysis, config.backends, tiers.storage_of(config.storage))
 
 
 def analysis_captions(collection: str, analysis: str, shard: str) -> str | list[str]:
@@ -209,7 +210,7 @@ def analysis_captions(collection: str, analysis: str, shard: str) -> str | list[
 def analysis_memory_mb(config: configuration.Config, analysis: str, clips: Workload) -> int:
     """The memory of an analysis's job in MB: large for pretrained models, small for offline ones and small frames."""
     declared, is_offline = guides.analysis(analysis), analysis_recipe(config, analysis).is_offline
-    return costs.memory_mb(clips, guides.OFFLINE_MB if is_offline else declared.memory_mb)
+    return costs.memory_mb(clips, OFFLINE_MB if is_offline else declared.memory_mb)
 
 
 def analysis_minutes(config: configuration.Config, analysis: str, clips: Workload) -> int:

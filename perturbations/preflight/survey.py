@@ -12,7 +12,7 @@ from perturbations.config import sections as configuration
 from perturbations.engine import clip_files
 from perturbations.guides import registry as guides
 from perturbations.manifest import layout
-from perturbations.plan import costs, listed, recipe, sharding
+from perturbations.plan import costs, listed, sharding, tiers
 from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip
 from perturbations.preflight.wanted import WantedWork
@@ -63,9 +63,9 @@ def stored(
     size = 0.0
     for name, number in clips.items() if config.storage.tier != "recipe" else ():
         pictures = config.datasets[sharding.dataset_of(name)].has_pictures
-        resolved = recipe.storage_of(config.storage, pictures=pictures)
-        frames = resolved.num_frames if isinstance(resolved, recipe.StoredFrames) else None
-        form = resolved.profile if isinstance(resolved, recipe.StoredVideo) else config.storage.tier
+        resolved = tiers.storage_of(config.storage, pictures=pictures)
+        frames = resolved.num_frames if isinstance(resolved, tiers.StoredFrames) else None
+        form = resolved.profile if isinstance(resolved, tiers.StoredVideo) else config.storage.tier
         try:
             pixels = costs.mean_pixels(surveyed[name].usable(surveyed[name].shards), frames, seed=config.seed)
         except ImportError:  # Snakemake's own environment has no decoder; the jobs' has

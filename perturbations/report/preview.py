@@ -18,13 +18,13 @@ from perturbations.base.errors import ManifestError
 from perturbations.engine import guided, rendering
 from perturbations.engine.source import Source, source_of
 from perturbations.guides import registry as guides
-from perturbations.guides.registry import AnalysisRecipe
+from perturbations.guides.analyses import AnalysisRecipe
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, AnalysisRow, CompleteSource, VideoRow
 from perturbations.media import decoding
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
 from perturbations.media.footage import CleanClip
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.report.sheet import contact_sheet, empty_sheet, write_picture
 from perturbations.suites import registry
 
@@ -114,7 +114,7 @@ def images_of(
     places = _places(row.frame_count, latest, temporal=temporal)
     images = [_shown(source.frames(set(places)), places)]
     for severity in severities:
-        video = recipe.make(entry, severity, seed=seed, storage=recipe.Unstored(), donors="--donors")
+        video = recipe.make(entry, severity, seed=seed, storage=tiers.Unstored(), donors="--donors")
         facts = guided.facts_now(video, source, others, analysed)
         planned = rendering.planned_clip(video, replace(source, facts=facts))
         places = _places(planned.num_frames, latest, temporal=temporal)
@@ -240,7 +240,7 @@ def clean_middle(row: VideoRow) -> Image:
     """The clean clip's frame at the position that `middle` shows. Raises `MediaError`."""
     stored = recipe.parse(row.recipe).storage
     position = row.source_frame_count // 2
-    if isinstance(stored, recipe.StoredFrames):
+    if isinstance(stored, tiers.StoredFrames):
         sampled = uniform_indices(stored.num_frames, row.source_frame_count)
         position = sampled[len(sampled) // 2]
     return next(iter(decoding.decode(source_clip(row), only={position}))).image

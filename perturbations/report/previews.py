@@ -20,7 +20,7 @@ from perturbations.base.storage import Profile, is_picture
 from perturbations.manifest.kinds import VideoRow
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import Frame, Timing
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.report import preview
 from perturbations.suites import registry
 
@@ -144,7 +144,7 @@ def _frames(row: VideoRow, *, whole: bool) -> list[Image]:
 def _clean_frames(row: VideoRow, *, whole: bool) -> list[Image]:
     """The clean clip's frames at the places that `_frames` shows."""
     stored = recipe.parse(row.recipe).storage
-    if isinstance(stored, recipe.StoredFrames):
+    if isinstance(stored, tiers.StoredFrames):
         sampled = uniform_indices(stored.num_frames, row.source_frame_count)
         places = [sampled[place] for place in _places(len(sampled), row.fps, whole=True)]
     else:

@@ -7,21 +7,11 @@ writer of videos, `released_online` perturbs inside the feature extractors. Whic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
-from perturbations.base.bounds import SHARE, Bound, Choice, Several, whole
 from perturbations.suites import kernels
-from perturbations.suites.registry import Combined, Form, Paper, Perturbation, Suite, table
+from perturbations.suites.msrvtt_p_captions import PAPER, TEXT
+from perturbations.suites.registry import Combined, Form, Perturbation, Suite, table
 from perturbations.suites.strengths import ParameterValue
-from perturbations.text.scripts import Languages
-
-_PAPER = Paper(
-    suite="msrvtt_p",
-    variants=("released", "released_online", "paper"),
-    video_source="MSRVTT-P / YouCook2-P, Sec. 3.1, App. A.1",
-    text_source="MSRVTT-P, App. A.2, Tab. 5",
-    draw="frame",
-)
 
 _AMOUNTS = (0.03, 0.06, 0.09, 0.17, 0.27)
 _RATES = (2, 4, 8, 16, 32)
@@ -32,7 +22,7 @@ def _mpeg(name: str, codec: str, scales: tuple[int, ...], summary: str) -> Pertu
     """The published -q:v, and the quantizer that it comes to: the coarsest from severity 2 or 3 on."""
     released = table("codec qscale quantizer", *((codec, scale, min(scale, kernels.COARSEST)) for scale in scales))
     # What follows the coarsest quantizer differs little.
-    return _PAPER.video(name, "digital", kernels.mpeg(codec), released, summary, monotonic=False)
+    return PAPER.video(name, "digital", kernels.mpeg(codec), released, summary, monotonic=False)
 
 
 def _frozen(opening: str) -> tuple[Mapping[str, ParameterValue], ...]:
@@ -43,21 +33,21 @@ def _frozen(opening: str) -> tuple[Mapping[str, ParameterValue], ...]:
 
 VIDEO = (
     # --- noise -------------------------------------------------------------------------------------------------------
-    _PAPER.video(
+    PAPER.video(
         "gaussian_noise",
         "noise",
         kernels.GAUSSIAN_NOISE_OF_RANKS,
         table("sigma", 0.08, 0.12, 0.18, 0.26, 0.38),
         "additive normal noise, new on every frame",
     ),
-    _PAPER.video(
+    PAPER.video(
         "impulse_noise",
         "noise",
         kernels.SALT_AND_PEPPER,
         table("amount", *_AMOUNTS),
         "salt and pepper on single colour values, new on every frame",
     ),
-    _PAPER.video(
+    PAPER.video(
         "shot_noise",
         "noise",
         kernels.SHOT_OR_IMPULSE_NOISE,
@@ -72,7 +62,7 @@ VIDEO = (
         differences="draws Poisson numbers, as ImageNet-C does, at the rates 250 100 50 30 15; the text repeats the "
         "salt and pepper of impulse noise, amounts included",
     ),
-    _PAPER.video(
+    PAPER.video(
         "speckle_noise",
         "noise",
         kernels.SPECKLE_NOISE,
@@ -81,21 +71,21 @@ VIDEO = (
         "normal noise that grows with brightness, new on every frame",
     ),
     # --- blur --------------------------------------------------------------------------------------------------------
-    _PAPER.video(
+    PAPER.video(
         "motion_blur",
         "blur",
         kernels.STREAK_BLUR,
         table("radius sigma", (10, 3.0), (15, 5.0), (15, 8.0), (15, 12.0), (20, 15.0)),
         "a streak of the whole frame, in a new direction on every frame",
     ),
-    _PAPER.video(
+    PAPER.video(
         "defocus_blur",
         "blur",
         kernels.DEFOCUS_BLUR,
         table("radius alias", (3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5)),
         "a lens out of focus",
     ),
-    _PAPER.video(
+    PAPER.video(
         "zoom_blur",
         "blur",
         kernels.ZOOM_BLUR,
@@ -104,7 +94,7 @@ VIDEO = (
         "a camera that rushes forward",
     ),
     # --- camera ------------------------------------------------------------------------------------------------------
-    _PAPER.video(
+    PAPER.video(
         "static_rotate",
         "camera",
         kernels.STATIC_ROTATE,
@@ -113,7 +103,7 @@ VIDEO = (
         # A right angle puts the frame's lines on lines again: it can be nearer to the frame than 45 degrees.
         monotonic=False,
     ),
-    _PAPER.video(
+    PAPER.video(
         "rotate",
         "camera",
         kernels.ROTATE,
@@ -123,7 +113,7 @@ VIDEO = (
         differences="turns by up to 6 12 18 24 30 degrees, the feature extractors' program by one degree more; the "
         "text gives no numbers, so `paper` has that program's",
     ),
-    _PAPER.video(
+    PAPER.video(
         "translate",
         "camera",
         kernels.TRANSLATE_RELEASED,
@@ -148,7 +138,7 @@ VIDEO = (
         monotonic=False,
     ),
     # --- digital -----------------------------------------------------------------------------------------------------
-    _PAPER.video(
+    PAPER.video(
         "jpeg",
         "digital",
         kernels.JPEG_OF_BGR,
@@ -166,7 +156,7 @@ VIDEO = (
     ),
     _mpeg("mpeg2", "mpeg4", (15, 30, 45, 60, 75), "an MPEG-4 encode at a coarse quantizer (MPEG2 is the paper's name)"),
     # --- temporal ----------------------------------------------------------------------------------------------------
-    _PAPER.video(
+    PAPER.video(
         "jumble",
         "temporal",
         kernels.JUMBLE,
@@ -176,7 +166,7 @@ VIDEO = (
         differences="the writer's segments grow from 4 to 64 frames; the text's, and the feature extractors', shrink "
         "from 32 to 2",
     ),
-    _PAPER.video(
+    PAPER.video(
         "box_jumble",
         "temporal",
         kernels.BOX_JUMBLE,
@@ -188,7 +178,7 @@ VIDEO = (
         # Longer segments keep more of the order, not less.
         monotonic=False,
     ),
-    _PAPER.video(
+    PAPER.video(
         "sampling",
         "temporal",
         kernels.SAMPLING_RELEASED,
@@ -198,7 +188,7 @@ VIDEO = (
         differences="holds the last frame for r frames too, so that a clip gets up to 31 frames longer; the text slows "
         "the playback down and names no length",
     ),
-    _PAPER.video(
+    PAPER.video(
         "reverse_sampling",
         "temporal",
         kernels.REVERSE_SAMPLING_RELEASED,
@@ -210,7 +200,7 @@ VIDEO = (
         # Going backwards moves frames farther than any rate.
         monotonic=False,
     ),
-    _PAPER.video(
+    PAPER.video(
         "freeze",
         "temporal",
         kernels.FREEZE_RELEASED,
@@ -232,210 +222,12 @@ VIDEO = (
     ),
 )
 
-_MISLABELLED = 'takes "female" for a male word and "male" for a female one, which changes 2 captions more and 1 less'
-_EITHER = Choice((False, True))
-
-# Penn tags, and what begins several of them.
-_PENN = """
-CC CD DT EX FW IN JJ JJR JJS LS MD NN NNP NNPS NNS PDT POS PRP PRP$ RB RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ WDT
-WP WP$ WRB
-"""
-_TAGS = tuple(_PENN.split())
-
-
-def _text(
-    category: str,
-    kernel: str,
-    name: str,
-    summary: str,
-    roles: str = "",
-    *,
-    random: bool = True,
-    version: int = 1,
-    not_comparable: str = "",
-    languages: Languages = "English",
-    **fixed: ParameterValue,
-) -> Perturbation:
-    """A kernel whose parameters are `fixed`, but for a share."""
-    bounds = {key: _bound(key, value) for key, value in fixed.items()}
-    return _PAPER.text(
-        name,
-        category,
-        kernel,
-        summary,
-        (fixed,),
-        bounds,
-        roles=tuple(roles.split()),
-        measured=category in _MEANING,
-        random=random,
-        version=version,
-        not_comparable=not_comparable,
-        languages=languages,
-    )
-
-
-# The categories that should keep a caption's meaning.
-_MEANING = ("SwapText", "TextStyle")
-
-
-def _bound(name: str, value: ParameterValue) -> Bound:
-    if name == "tags":
-        return Several(Choice(_TAGS), len(_TAGS))
-    if name == "positions":
-        return Several(whole(-1000, 999), 100)
-    if isinstance(value, bool):
-        return _EITHER
-    return Choice((value,)) if isinstance(value, str) else whole(0, 1_000_000) if isinstance(value, int) else SHARE
-
-
-def _gender(name: str, gender: str, summary: str) -> Perturbation:
-    released, paper = ({"gender": gender, "mislabelled": mislabelled} for mislabelled in (True, False))
-    bounds = {"gender": Choice((gender,)), "mislabelled": _EITHER}
-    return _PAPER.text(
-        name,
-        "Bias",
-        "bias:to_gender",
-        summary,
-        (released,),
-        bounds,
-        variants={"paper": Form(table=(paper,))},
-        differences=_MISLABELLED,
-        random=False,
-    )
-
-
-_character = partial(_text, "ChangeChar")
-_letter = partial(_character, languages="Latin letters")
-_drop = partial(_text, "DropText", "parts_of_speech:drop", roles="tagger", random=False)
-_keep = partial(_text, "DropText", "parts_of_speech:keep", roles="tagger", random=False)
-_drop_one = partial(_text, "DropText", "parts_of_speech:drop_random", roles="tagger")
-_position = partial(_text, "Positional", languages="words between spaces")
-_drop_at = partial(_position, "parts_of_speech:drop_positions", random=False)
-_swap = partial(_text, "SwapText")
-_swap_part = partial(_swap, "words:multi_pos_swap", roles="tagger ambiguous")
-_style = partial(_text, "TextStyle", version=2)
-
-
-def _restyled(name: str, style: str, summary: str, msrvtt: int, youcook2: int, *, version: int = 2) -> Perturbation:
-    """A style, and how many percent of the datasets' captions the offline rules change."""
-    changes = f"changes {msrvtt} % of MSR-VTT's captions and {youcook2} % of YouCook2's"
-    return _style(
-        "sentences:restyle",
-        name,
-        summary,
-        "styler",
-        random=False,
-        style=style,
-        not_comparable=changes,
-        version=version,
-    )
-
-
-TEXT = (
-    _text("AddText", "words:insert_adv", "insert_adv", "an adverb before each verb", "tagger"),
-    _text(
-        "AddText",
-        "words:append_irrelevant",
-        "append_irr",
-        "an irrelevant opening phrase; from 10 words on, a proverb at the end too",
-        closing_from=10,
-    ),
-    _gender("gender_female", "f", "male words become female"),
-    _gender("gender_male", "m", "female words become male"),
-    _PAPER.text(
-        "gender_neutral",
-        "Bias",
-        "bias:to_neutral",
-        "gendered words become neutral",
-        ({"agreeing": False},),
-        {"agreeing": _EITHER},
-        variants={"paper": Form(table=({"agreeing": True},))},
-        differences='leaves the verbs of "he" and "she", and puts "theirs" and "they" before nouns, as the published '
-        "captions do",
-        roles=("tagger", "inflector"),
-        random=False,
-    ),
-    _text("Bias", "bias:swap", "gender_swap", "gendered words change gender", "tagger", random=False),
-    _letter("characters:keyboard_slip", "keyboard", "a letter slips to a neighbouring key", share=0.2),
-    _letter("characters:ocr_slip", "ocr", "a character is recognized wrongly", share=0.2),
-    _character("words:prefix_swap", "prefix_swap", "another first morph, same tag", "tagger"),
-    _character("characters:punctuation", "punctuation", "brackets around it, an end mark", languages="any language"),
-    _character("characters:spelling_error", "spelling_error", "a common misspelling", share=0.3),
-    _letter("characters:typos", "typos", "a letter more, less, exchanged or replaced", share=0.3),
-    _drop("no_nouns", "nouns become [UNK]", tags=["NN"]),
-    _drop("no_verbs", "verbs become [UNK]", tags=["VB"]),
-    _drop("no_nouns_and_no_verbs", "nouns and verbs become [UNK]", tags=["NN", "VB"]),
-    _keep("only_nouns", "all but nouns become [UNK]", tags=["NN"]),
-    _keep("only_verbs", "all but verbs become [UNK]", tags=["VB"]),
-    _keep("only_nouns_and_only_verbs", "all but nouns and verbs become [UNK]", tags=["NN", "VB"]),
-    _drop_one("random_noun", "one noun becomes [UNK] wherever it stands", tag="NN", otherwise_first=False),
-    _drop_one(
-        "random_verb",
-        "one verb becomes [UNK] wherever it stands; without one, the first word",
-        tag="VB",
-        otherwise_first=True,
-    ),
-    _drop_at("drop_first", "the first word becomes [UNK]", positions=[0]),
-    _drop_at("drop_last", "the last word becomes [UNK]", positions=[-1]),
-    _drop_at("drop_first_and_last", "the first and last words become [UNK]", positions=[0, -1]),
-    _position("parts_of_speech:shuffle_order", "shuffle_order", "the words in a random order"),
-    _swap(
-        "sentences:back_translation",
-        "back_trans",
-        "into another language and back",
-        "translator",
-        random=False,
-        version=2,
-        not_comparable="is no round trip: single words of what comes back are taken, talk -> speak most often, and the "
-        "rest is put back. It changes 37 % of MSR-VTT's captions and 15 % of YouCook2's (column `changed`); corpus "
-        "BLEU-4 on MSR-VTT is 0.89, where the paper's table implies about 0.43",
-    ),
-    _swap(
-        "words:masked_suggestion",
-        "mlm_suggestion",
-        "words become what a language model puts in their gap",
-        "tagger masked_lm",
-        share=0.2,
-        version=2,
-        not_comparable="words come from a list of similar words, not from a model that reads the gap's context",
-    ),
-    _swap_part("multi_pos_swap_JJ", "adjectives become words of several parts of speech", tag="JJ"),
-    _swap_part("multi_pos_swap_NN", "nouns become words of several parts of speech", tag="NN"),
-    _swap(
-        "words:neighbour_swap",
-        "swap_syn_word_embedding",
-        "a word becomes its neighbour in an embedding",
-        "tagger inflector neighbours",
-        share=0.1,
-        not_comparable="takes words that stand in like places, not synonyms: snake -> crocodile, dog -> horse",
-    ),
-    _swap(
-        "words:synonym_swap",
-        "swap_syn_wordnet",
-        "a word becomes its WordNet synonym",
-        "tagger wordnet",
-        share=0.1,
-        not_comparable="takes synonyms of any sense of a word, in their base form: dogs -> wiener",
-    ),
-    _restyled("active_to_passive", "passive", "active voice becomes passive", 14, 39, version=3),
-    _restyled("casual_to_formal", "formal", "casual style becomes formal", 26, 4),
-    _restyled("formal_to_casual", "casual", "formal style becomes casual", 57, 7),
-    _style(
-        "negation:reverse_negation",
-        "reverse_neg",
-        "the statement negated, or its negation undone",
-        "tagger inflector",
-        random=False,
-    ),
-    _style("grammar:tense", "tense", "a verb in another tense", "tagger inflector", share=0.1),
-)
-
 SUITE = Suite(
     name="msrvtt_p",
     title="MSRVTT-P and YouCook2-P: visual and language perturbations of text-to-video retrieval",
     reference="Schiappa et al., Robustness Analysis of Video-Language Models Against Visual and Language Perturbations",
     perturbations=VIDEO + TEXT,
-    variants=_PAPER.variants,
+    variants=PAPER.variants,
     whole_videos=True,
     corpora={"msrvtt_p": "msrvtt", "youcook2_p": "youcook2"},
     # Sec. 4, Fig. 4: 66; 48 where captions have no gender to change.

@@ -308,9 +308,8 @@ class Suite:
 @cache
 def suites() -> dict[str, Suite]:
     """Every suite by its name: what the files of `perturbations.suites` declare as `SUITE`."""
-    return shelf.named(
-        "suite", shelf.things("perturbations.suites", "SUITE", Suite, ("code", "kernels", "published", "strengths"))
-    )
+    beside = ("code", "kernels", "msrvtt_p_captions", "published", "strengths")
+    return shelf.named("suite", shelf.things("perturbations.suites", "SUITE", Suite, beside))
 
 
 def suite(name: str) -> Suite:

@@ -12,7 +12,8 @@ from perturbations.base.errors import ManifestError, MediaError
 from perturbations.engine import clip_rows
 from perturbations.engine.source import source_of
 from perturbations.guides import registry as guides
-from perturbations.guides.registry import AnalysisRecipe, Work, parse_analysis
+from perturbations.guides.analyses import AnalysisRecipe, Work
+from perturbations.guides.registry import parse_analysis
 from perturbations.manifest import locations
 from perturbations.manifest.kinds import COMPLETE, SOURCES, AnalysisRow, CompleteSource
 from perturbations.verify.derived import doubled
