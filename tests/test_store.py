@@ -25,6 +25,7 @@ from test_workflow import Project, tiny_clip
 from perturbations import read_manifest
 from perturbations.base import storage, tars
 from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.cli import common
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
@@ -141,10 +142,10 @@ def test_a_damaged_pack_is_named_and_leaves_no_half_of_a_file(kept: int, clips: 
 
 def test_jobs_pack_only_in_a_store(clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(clips)
-    packs.write_beside(Path("work/demo/s0.parquet"), NAMES)
+    common.pack(Path("work/demo/s0.parquet"), NAMES)
     assert not Path("work/demo/s0.tar").exists()
     monkeypatch.setenv(storage.STORE_VARIABLE, str(tmp_path))
-    packs.write_beside(Path("work/demo/s0.parquet"), [*NAMES, None])
+    common.pack(Path("work/demo/s0.parquet"), [*NAMES, None])
     before = files_of(clips)
     (clips / NAMES[0]).unlink()
     packs.unpack_brought()

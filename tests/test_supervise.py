@@ -82,7 +82,7 @@ def test_only_the_parent_looks_for_garbage_seldom() -> None:
         (outcome,) = run(lambda task, tick: gc.get_threshold(), ["a"])
         assert outcome.result == usual < gc.get_threshold()
     finally:
-        atexit.unregister(gc.freeze)
+        atexit.unregister(startup.end)
         startup.collect_as_usual()
     assert gc.get_threshold() == usual
 

@@ -22,7 +22,7 @@ _log = logging.getLogger("perturbations")
 _EVERY_S = 5.0
 _TAIL = 64 * 1024
 
-_DONE = re.compile(r"(\d+)/\d+ \[(?:(\d+):)?(\d+):(\d+)<")  # tqdm's
+_DONE = re.compile(r"(\d+)/\d+ \[(?:(\d+):)?(\d+):(\d+)<")  # of `_meter`
 _KEPT = "%d of %d were finished before and are kept"
 _KEPT_LINE = re.compile(_KEPT.replace("%d", r"(\d+)"))
 _ERROR = "perturb: "
@@ -69,16 +69,26 @@ def log_kept(kept: int, total: int) -> None:
 
 def logged(things: Iterable[_T], total: int, unit: str) -> Iterator[_T]:
     """Pass things on and log items done, rate and time left, at most every few seconds and at the end."""
-    from tqdm import tqdm  # not at the top: Snakemake alone plans
-
     start = last_log = time.monotonic()
     for done, thing in enumerate(things, start=1):
         now = time.monotonic()
         if done == total or now - last_log >= _EVERY_S:
-            # tqdm's text without its bar: a log file is read line by line.
-            _log.info(tqdm.format_meter(done, total, now - start, unit=f" {unit}", ncols=0).strip())
+            _log.info(_meter(done, total, now - start, unit))
             last_log = now
         yield thing
+
+
+def _meter(done: int, total: int, seconds: float, unit: str) -> str:
+    """tqdm's text without its bar: a log file is read line by line. Loading tqdm takes longer than a short job may."""
+    rate = done / max(seconds, 1e-9)
+    pace = f"{rate:.2f} {unit}/s" if rate >= 1 else f"{1 / rate:.2f} s/ {unit}"
+    return f"{done / total:.0%} {done}/{total} [{_clock(seconds)}<{_clock((total - done) / rate)}, {pace}]"
+
+
+def _clock(seconds: float) -> str:
+    minutes, left = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{left:02d}" if hours else f"{minutes:02d}:{left:02d}"
 
 
 def no_tick() -> None:

@@ -26,19 +26,29 @@ def things(package: str, constant: str, kind: type[_Thing], beside: Collection[s
     must define `constant`, of the type `kind`; and so must the modules that wings put on the shelf.
     Raises `ShelfError` naming the file that does not.
     """
+    modules = _modules(package, beside)
+    return {name: _declared(package, path, constant, kind) for name, path in sorted(modules.items())}
+
+
+def thing(package: str, constant: str, kind: type[_Thing], beside: Collection[str], name: str) -> _Thing | None:
+    """What the file `name` declares, which alone is imported; None where no file has that name."""
+    path = _modules(package, beside).get(name)
+    return None if path is None else _declared(package, path, constant, kind)
+
+
+def _modules(package: str, beside: Collection[str]) -> dict[str, str]:
+    """File name -> module, of all things of a shelf."""
     shelf = importlib.import_module(package)
     no_things = {_REGISTRY, *beside}
-    names = sorted(module.name for module in pkgutil.iter_modules(shelf.__path__) if module.name not in no_things)
-    modules = {name: f"{package}.{name}" for name in names} | wings.on_shelf(package)
-    declared = {}
-    for name, path in sorted(modules.items()):
-        module = importlib.import_module(path)
-        thing = getattr(module, constant, None)
-        if not isinstance(thing, kind):
-            raise ShelfError(
-                f"{module.__file__} is on the shelf {package}, and must define {constant}: a {kind.__name__}"
-            )
-        declared[name] = thing
+    names = (module.name for module in pkgutil.iter_modules(shelf.__path__) if module.name not in no_things)
+    return {name: f"{package}.{name}" for name in names} | wings.on_shelf(package)
+
+
+def _declared(package: str, path: str, constant: str, kind: type[_Thing]) -> _Thing:
+    module = importlib.import_module(path)
+    declared = getattr(module, constant, None)
+    if not isinstance(declared, kind):
+        raise ShelfError(f"{module.__file__} is on the shelf {package}, and must define {constant}: a {kind.__name__}")
     return declared
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations import __version__
-from perturbations.base import project, startup, wings
+from perturbations.base import project, startup, storage, wings
 from perturbations.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ def complete_sources(path: Path) -> list[CompleteSource]:
 
 
 def pack(part: Path, files: Iterable[str | None]) -> None:
-    """Pack the files of a part, in an object store."""
-    for wing in wings.wings().values():
-        wing.pack(part, files)
+    """Pack the files of a part, in an object store; elsewhere nothing."""
+    if storage.in_store():
+        for wing in wings.wings().values():
+            wing.pack(part, files)
 
 
 def provenance(path: Path) -> dict[str, object]:

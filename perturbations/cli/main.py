@@ -8,19 +8,22 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 # One thread per job; NumPy's libraries read these when they load.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+# Pydantic looks for plugins in the metadata of every installed package.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from perturbations import __version__
 from perturbations.base import limits, progress, shown, startup, storage, wings
 from perturbations.base.errors import PerturbationError
-from perturbations.cli import printed
+from perturbations.cli import printed, rules
 from perturbations.cli.arguments import Command, CommandGroup, Commands, Parser, parsed
 
 
-def _sections() -> Mapping[str, Mapping[str, wings.Declare]]:
+def _sections(job: str | None) -> Mapping[str, Mapping[str, wings.Declare]]:
     """What declares commands, by the sections of `perturb --help` and the commands' names."""
     sections: dict[str, dict[str, wings.Declare]] = {
         "start": {"init": _of_module("people_init"), "list": _of_module("people_list")},
@@ -32,7 +35,7 @@ def _sections() -> Mapping[str, Mapping[str, wings.Declare]]:
         for title, commands in wing.commands.items():
             sections.setdefault(title, {}).update(commands)
     sections["before, during and after a run"]["verify"] = _of_module("people_verify")
-    return {**sections, "the workflow": {"rule": _of_module("rules")}}
+    return {**sections, "the workflow": {"rule": partial(rules.add, job=job)}}
 
 
 def _of_module(name: str) -> wings.Declare:
@@ -47,12 +50,18 @@ def _of_module(name: str) -> wings.Declare:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns 0 for success, 1 for a problem, and 2 for wrong arguments."""
+    status = _run(arguments)
+    startup.end_with(status)
+    return status
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no letter for an id gets its escape
         sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
     if arguments is None:
         startup.collect_seldom()
-    options = parsed(parser(words[0] if words else None), words)
+    options = parsed(parser(*words[:2]), words)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -81,8 +90,8 @@ def _failed(error: object, status: int = 1) -> int:
     return status
 
 
-def parser(command: str | None = None) -> Parser:
-    """The parser of all commands; for a command's name, of its module alone, which is what a job waits for."""
+def parser(command: str | None = None, job: str | None = None) -> Parser:
+    """The parser of all commands; for the first words of a command line, of what may follow: a job waits for it."""
     command_line = Parser(
         prog="perturb",
         description="Perturb videos and captions like the robustness benchmarks for video-text retrieval.",
@@ -96,7 +105,7 @@ def parser(command: str | None = None) -> Parser:
     )
     printed.add(command_line)
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
-    sections = _sections()
+    sections = _sections(job)
     known = {name: declare for declared in sections.values() for name, declare in declared.items()}
     listed = {}
     for title, declared in sections.items():

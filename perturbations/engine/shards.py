@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from perturbations.base import locking, storage
 from perturbations.base.errors import MediaError
@@ -21,8 +21,10 @@ from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, QuarantineStage, SourceRow, VideoRow
 from perturbations.media import decoding, probing, program, sound
 from perturbations.media.clip import Frame, MediaClip
-from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import VideoRecipe
+
+if TYPE_CHECKING:
+    from perturbations.plan.listed import ListedClip
 
 _log = logging.getLogger("perturbations")
 

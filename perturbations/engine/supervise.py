@@ -181,6 +181,7 @@ def _serve(
     os.setpgid(0, 0)  # so that its ffmpeg can be killed with it
     processes.end_with(parent)
     startup.collect_as_usual()
+    startup.keep_memory()
 
     def tick() -> None:
         alive.value += 1

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick
 from perturbations.base.records import Record
-from perturbations.base.settings import Strict
 from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
+    from perturbations.base.settings import Strict
     from perturbations.media.footage import CleanClip
 
 

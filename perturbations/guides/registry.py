@@ -11,13 +11,14 @@ The files of this shelf import NumPy and models in functions only: Snakemake imp
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar, Union, runtime_checkable
 
-from pydantic import Field
+from pydantic import Field, PlainValidator, SerializeAsAny, TypeAdapter, ValidationInfo
 
 from perturbations.base import shelf
 from perturbations.base.errors import ConfigError, ManifestError, MediaError, ShelfError
@@ -275,7 +276,18 @@ def other_version(recipe: GuideRecipe | AnalysisRecipe) -> str:
     return own or next(filter(None, below), "")
 
 
-def any_recipe() -> object:
-    """The type of a recipe's guide, for pydantic; `kind` tells the types apart."""
+@cache
+def _recipes() -> TypeAdapter[GuideRecipe]:
+    """Reads the recipes of all guides; `kind` tells their types apart."""
     kinds = tuple(guide.recipe for guide in guides().values())
-    return Annotated[Union[kinds], Field(discriminator="kind")]  # noqa: UP007
+    return TypeAdapter(Annotated[Union[kinds], Field(discriminator="kind")])  # noqa: UP007
+
+
+def _of_its_kind(value: object, info: ValidationInfo) -> GuideRecipe:
+    if info.mode == "json":
+        return _recipes().validate_json(json.dumps(value))
+    return _recipes().validate_python(value)
+
+
+AnyGuideRecipe = Annotated[SerializeAsAny[GuideRecipe], PlainValidator(_of_its_kind)]
+"""The type of a recipe's guide, for pydantic. The shelf is loaded for the first guide: most jobs have none."""

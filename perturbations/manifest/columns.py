@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from perturbations.base.errors import ManifestError
-from perturbations.manifest.kinds import KINDS, MixRow, MultimodalRow, RowKind, RowT
+from perturbations.manifest.kinds import MixRow, MultimodalRow, RowKind, RowT
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,9 @@ class Column:
 _VIEWS = (MixRow, MultimodalRow)
 
 
+@cache
 def columns_of(row: type[Any]) -> tuple[Column, ...]:
     """The columns of a type of rows, in their order; a view's own stand before those of the rows that it shows."""
-    return _COLUMNS[row]
-
-
-def _derived(row: type[Any]) -> tuple[Column, ...]:
     hints = get_type_hints(row)
     names = [field.name for field in fields(row)]
     if row in _VIEWS:
@@ -43,11 +41,6 @@ def _column(name: str, hint: Any) -> Column:
     words = get_args(plain) if get_origin(plain) is Literal else None
     kind = str if words else get_origin(plain) or plain
     return Column(name, kind, len(alternatives) > 1, words)
-
-
-_COLUMNS: dict[type[Any], tuple[Column, ...]] = {
-    row: _derived(row) for kind in KINDS.values() for row in (kind.row, kind.complete) if row is not None
-}
 
 
 def values_of(row: object) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from perturbations.base.records import Record, canonical, digest, parse_record
 from perturbations.config.extension import ConfigWing
 from perturbations.guides import registry as guides
 from perturbations.guides.analyses import AnalysisRecipe
-from perturbations.guides.registry import GuideRecipe
+from perturbations.guides.registry import AnyGuideRecipe
 from perturbations.manifest.kinds import ClipRow, CompleteSource, TextRow
 from perturbations.plan.tiers import Storage, StoredFrames, StoredVideo, storage_of, stored_video
 from perturbations.suites import registry
@@ -36,10 +36,6 @@ _RecipeSeed = Annotated[int, Field(ge=0, lt=2**63)]
 
 if TYPE_CHECKING:
     from perturbations.config import sections as configuration
-
-    AnyGuide = GuideRecipe
-else:
-    AnyGuide = guides.any_recipe()
 
 
 class _PerturbationRecipe(Record):
@@ -81,7 +77,7 @@ class VideoRecipe(_PerturbationRecipe):
     draw: Literal["clip", "frame", "none"]
     storage: Annotated[Storage, Field(discriminator="tier")]
     whole_videos: bool | None = None
-    guide: AnyGuide | None = None
+    guide: AnyGuideRecipe | None = None
 
     @cached_property
     def entry(self) -> registry.Perturbation:

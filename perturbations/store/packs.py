@@ -52,13 +52,12 @@ def _member(tar: tarfile.TarFile, file: IO[bytes], name: str) -> tarfile.TarInfo
 
 
 def write_beside(part: Path, files: Iterable[str | None]) -> None:
-    """Pack the files of a part, in a store; elsewhere nothing."""
-    if storage.in_store():
-        stored = {tars.file_of(name) for name in files if name}
-        if clips := [name for name in stored if is_tar_of_clips(name)]:
-            _link(Path(clips[0]), pack_of(part))
-        else:
-            write(pack_of(part), stored, Path())
+    """Pack the files of a part."""
+    stored = {tars.file_of(name) for name in files if name}
+    if clips := [name for name in stored if is_tar_of_clips(name)]:
+        _link(Path(clips[0]), pack_of(part))
+    else:
+        write(pack_of(part), stored, Path())
 
 
 def is_tar_of_clips(path: str) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
-from typing import Literal
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Literal
 
 from perturbations.base import shelf
 from perturbations.base.bounds import Bounds, problem_of
@@ -14,7 +14,9 @@ from perturbations.suites.code import Code
 from perturbations.suites.code import resolve as resolve
 from perturbations.suites.kernels import Kernel
 from perturbations.suites.strengths import ParameterValue, Path, along, between
-from perturbations.text.scripts import Languages
+
+if TYPE_CHECKING:
+    from perturbations.text.scripts import Languages
 
 KernelParameters = Mapping[str, ParameterValue]
 Medium = Literal["video", "text"]
@@ -305,19 +307,28 @@ class Suite:
     variants: tuple[str, ...] = ("released", "paper")
 
 
+_SHELF = "perturbations.suites", "SUITE", Suite, ("code", "kernels", "msrvtt_p_captions", "published", "strengths")
+
+
 @cache
 def suites() -> dict[str, Suite]:
     """Every suite by its name: what the files of `perturbations.suites` declare as `SUITE`."""
-    beside = ("code", "kernels", "msrvtt_p_captions", "published", "strengths")
-    return shelf.named("suite", shelf.things("perturbations.suites", "SUITE", Suite, beside))
+    return shelf.named("suite", shelf.things(*_SHELF))
+
+
+@lru_cache
+def _suite(name: str) -> Suite | None:
+    """The suite called `name`. A file of its name is loaded alone: a job needs one suite."""
+    declared = shelf.thing(*_SHELF, name)
+    return declared if declared is not None and declared.name == name else suites().get(name)
 
 
 def suite(name: str) -> Suite:
     """The suite called `name`; raises `UnknownPerturbationError` when there is none."""
-    if name not in suites():
+    if (declared := _suite(name)) is None:
         known = ", ".join(suites())
         raise UnknownPerturbationError(f"no suite {short(name)}; known: {known}{did_you_mean(name, suites())}")
-    return suites()[name]
+    return declared
 
 
 def perturbations(suite_name: str | None = None, kind: Medium | None = None) -> list[Perturbation]:
@@ -331,10 +342,9 @@ def get(key: str, variant: str | None = None) -> Perturbation:
 
     Raises `UnknownPerturbationError` with the nearest names, or with the suite's variants.
     """
-    known = _by_key()
-    if key not in known:
+    by_variant = _by_key(key.partition("/")[0]).get(key)
+    if by_variant is None:
         raise UnknownPerturbationError(f"no perturbation {short(key)}{_near(key)} See `perturb list`.")
-    by_variant = known[key]
     if variant is None:
         return next(iter(by_variant.values()))
     if variant not in by_variant:
@@ -344,19 +354,19 @@ def get(key: str, variant: str | None = None) -> Perturbation:
 
 def _near(key: str) -> str:
     """The keys closest to a mistyped one; for a name without its suite, those of every suite that has it."""
-    known = _by_key()
     if "/" not in key:
         of_name: dict[str, list[str]] = {}
         for entry in perturbations():
             of_name.setdefault(entry.name, []).append(entry.key)
         if key in of_name:
             return f"; did you mean {' or '.join(of_name[key])}?"
-    return did_you_mean(key, known) or "."
+    return did_you_mean(key, [entry.key for entry in perturbations()]) or "."
 
 
-@cache
-def _by_key() -> dict[str, dict[str, Perturbation]]:
-    """Each perturbation in each of its suite's variants."""
+@lru_cache
+def _by_key(suite_name: str) -> dict[str, dict[str, Perturbation]]:
+    """Each perturbation of a suite in each of its variants; none where there is no such suite."""
+    group = _suite(suite_name)
     return {
         entry.key: {
             variant: entry
@@ -364,8 +374,7 @@ def _by_key() -> dict[str, dict[str, Perturbation]]:
             else replace(entry.others.get(variant, entry), variant=variant, others=entry.others)
             for variant in group.variants
         }
-        for group in suites().values()
-        for entry in group.perturbations
+        for entry in (group.perturbations if group else ())
     }
 
 
