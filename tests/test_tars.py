@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from perturbations import Corpus, open_clip, read_manifest
 from perturbations.base import storage, tars
-from perturbations.base.errors import MediaError
+from perturbations.base.errors import MediaError, OutputError
 from perturbations.base.readers import Reader
 from perturbations.cli.main import main
 from perturbations.engine import packing, render_clip, shards
@@ -336,6 +336,66 @@ def test_a_foreign_manifest_with_its_list_replaces_no_member(tmp_path: Path, mon
     monkeypatch.chdir(own)
     assert main(["verify", "--fast", "--repair"]) == 1
     assert contents(own) == before
+
+
+def _at(row: VideoRow, offset: int, name: str = "") -> VideoRow:
+    tar, _, own = tars.named(row.path or "") or ("", 0, "")
+    return replace(row, path=f"{tar}/{offset}/{name or own}")
+
+
+HOSTILE: dict[str, Callable[[VideoRow], VideoRow]] = {
+    "beyond all files": lambda row: _at(row, 10**17),
+    "behind a hole": lambda row: _at(row, 10**10),
+    "in the header": lambda row: _at(row, 0),
+    "in another member": lambda row: _at(row, 2 * tars.BLOCK),
+    "between blocks": lambda row: _at(row, int((row.path or "").split("/")[-2]) + 1),
+    "of a terabyte": lambda row: replace(row, bytes=10**12),
+    "of fewer than no bytes": lambda row: replace(row, bytes=-(10**6)),
+    "of a long name": lambda row: _at(row, int((row.path or "").split("/")[-2]), f"{'x' * 200}.npy.zst"),
+}
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_tar_is_written_only_as_a_job_packs_it(name: str, is_made: bool, corpus: Path, tmp_path: Path) -> None:
+    """Whether the member that a listed row puts elsewhere was made again, or the one before it alone."""
+    tar = tar_of_two(corpus).relative_to(corpus)
+    rows = [row for row in files.read_rows(MANIFEST, VIDEOS) if (row.path or "").startswith(str(tar))]
+    rows.sort(key=lambda row: tars.at(row.path or "").offset)
+    made = [tmp_path / f"{number}" for number in range(2)]
+    for path, row in zip(made, rows, strict=True):
+        storage.link_or_copy(Path(row.path or ""), path)
+    tar.unlink()
+    before = {path for path in corpus.rglob("*") if path.is_file()}
+    packing.patch(
+        tar, tmp_path / "right.tar", {row.path or "": path for row, path in zip(rows, made, strict=True)}, rows
+    )
+    rows[1] = HOSTILE[name](rows[1])
+    put_back = {row.path or "": path for row, path in zip(rows[: 1 + is_made], made, strict=False)}
+    with pytest.raises(OutputError, match="as its row says|almost none are there"):
+        packing.patch(tar, tmp_path / "wrong.tar", put_back, rows)
+    assert not (tmp_path / "wrong.tar").exists()
+    assert {path for path in corpus.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["behind a hole", "of a terabyte", "another tar"])
+def test_a_repair_by_a_hostile_list_writes_nothing(name: str, corpus: Path) -> None:
+    tar = tar_of_two(corpus)
+    held = tar.relative_to(corpus).as_posix()
+    last = max(tars.members(tar), key=lambda member: member[1])[1]
+    rows = list(files.read_rows(MANIFEST, VIDEOS))
+    for number, row in enumerate(rows):
+        if name == "another tar" and (row.path or "").startswith(held):
+            rows[number] = replace(row, path=(row.path or "").replace("/s", "/t"))
+        elif (row.path or "").startswith(f"{held}/{last}/"):
+            rows[number] = HOSTILE[name](row)
+    tar.unlink()
+    files.write(MANIFEST, VIDEOS, rows, files.read_metadata(MANIFEST))
+    before = contents(corpus)
+    found = [finding for finding in findings(fast=True, repair=True) if "not put back: " in finding]
+    assert len(found) == 2
+    assert all("no job packs" in finding for finding in found)
+    assert contents(corpus) == before
 
 
 def test_webdataset_reads_a_corpus_s_own_tars(tmp_path: Path) -> None:

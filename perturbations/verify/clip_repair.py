@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perturbations.base import storage, tars
-from perturbations.base.errors import ManifestError, MediaError, OutputError
+from perturbations.base.errors import ManifestError, MediaError, OutputError, cut
 from perturbations.base.progress import Tick
 from perturbations.engine import packing, render_clip
 from perturbations.engine.source import source_of
-from perturbations.manifest import locations
+from perturbations.manifest import layout, locations
 from perturbations.manifest.kinds import VideoRow
 from perturbations.plan import clip_markers
 from perturbations.plan.recipe import parse
@@ -73,6 +73,9 @@ def put_back(task: ClipRepair, tick: Tick) -> str:
 
 def patch_tar(root: Path, tar: str, clips: Mapping[str, Path], rows: Sequence[VideoRow]) -> str:
     """Put clips back that `put_back` made, by their paths, at their places in a tar; returns why they were not."""
+    place = layout.place_of(tar)
+    if place is None or place.kind != "clip_tar":
+        return f"no job packs clips into {cut(tar)}"
     try:
         target = locations.confined(root, tar)
         output = storage.temporary_path(target)
