@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import clips
+import cv2
 import kernel_data
 import numpy as np
 import pytest
@@ -33,9 +34,12 @@ from perturbations.base import wings
 from perturbations.base.errors import BackendError, ToolError
 from perturbations.captions import pipeline, similarities
 from perturbations.config import file as config_file
+from perturbations.datasets.listing import Item, Listing
 from perturbations.engine import rendering, shards
+from perturbations.guides import frost
 from perturbations.guides import registry as guides
-from perturbations.guides.analyses import AnalysisRecipe
+from perturbations.guides.analyses import AnalysisRecipe, GuideSettings
+from perturbations.guides.registry import FactsRequest, Known
 from perturbations.manifest import machine
 from perturbations.models import language_model
 from perturbations.models import registry as models
@@ -56,6 +60,25 @@ CAPTIONS = (
     "someone is cooking 3 eggs and they don't add any salt to the pan",
     "The children were told a funny story by their grandmother yesterday evening.",
     "a woman explains how her new phone can be connected to the television",
+)
+NARRATIONS = (
+    "the man is peeling the red onion with a knife",
+    "the man cuts the red onion into rings",
+    "he adds some oil to the pan",
+    "he adds two eggs to the pan",
+    "she is stirring the eggs in the pan slowly",
+    "she puts the eggs on a plate",
+    "she puts the onion rings on a plate",
+    "the woman washes the knives, the pan and a plate",
+    "the woman dries the knives",
+    "he puts the knives into a drawer",
+    "they are eating the eggs at the table",
+    "they wash the table with a wet cloth",
+)
+"""Of spans of one long video: queries of both kinds, and more distractors than a target has."""
+INSTRUCTIONS = (
+    *("Cut it into rings instead.", "Switch to a screwdriver.", "Switch to squats.", "Drop the knife instead."),
+    *("Use the other hand.", "Hold it with both hands.", "Replace it with nylon.", "Stir instead of cutting them."),
 )
 LIBRARIES = ("numpy", "opencv-python-headless", "av", "pyarrow", "lemminflect", "textblob", "onnxruntime", "tokenizers")
 """What results depend on beside the package: names in `envs/constraints.txt`."""
@@ -96,8 +119,7 @@ def versioned() -> dict[str, Versioned]:
             drawing = code if guide.on_the_fly else ()
             entries[analysis.name] = Versioned(version, where, (analysis.run, *drawing), result)
         if (own := guide.recipe.model_fields.get("version")) is not None:
-            pictures = style_pictures if guide.name == "style" else None
-            entries[f"{guide.name} guide"] = Versioned(own.default, where, code, pictures)
+            entries[f"{guide.name} guide"] = Versioned(own.default, where, code, OF_GUIDES[guide.name])
     return {**entries, **of_composed()}
 
 
@@ -127,16 +149,36 @@ def of_composed() -> dict[str, Versioned]:
     if "composed" not in wings.wings():
         return {}
     # By name: `conftest.py` leaves out a file that imports a wing where that is cut off.
-    names = ("labels", "instructions", "builder", "language", "planning")
+    names = ("labels", "instructions", "sources", "language", "planning")
     modules = (importlib.import_module(f"perturbations.composed.{name}") for name in names)
-    labels, instructions, builder, language, planning = modules
+    labels, instructions, sources, language, planning = modules
     room = "perturbations/composed"
     version = json.loads(planning.split_settings(CONFIG, "d"))["version"]
-    code = (labels.kind_of, builder.build, language.rewritten, language_model.load)
+    code = (labels.kind_of, sources._of_spans, language.rewritten, language_model.load)
+
+    def split() -> Any:
+        spans = [
+            Item(f"c{n}", "v", ("v.mp4",), (text,), start_s=2.0 * n, end_s=2.0 * n + 1)
+            for n, text in enumerate(NARRATIONS)
+        ]
+        return sources._of_spans(clips.DATASET, Listing(tuple(spans), ()), 3, "d")
+
+    def written() -> bytes:
+        prompts = [prompt(*NARRATIONS[:2]) for prompt in (language.instruction_prompt, language.caption_prompt)]
+        prompts.append(language.temporal_prompt(INSTRUCTIONS[0]))
+        return f"{prompts} {split().queries} {split().blocks}".encode()
+
+    def instructed() -> bytes:
+        return "\n".join(f"{query.query_id} {query.instruction}" for query in split().queries).encode()
+
+    def labelled() -> bytes:
+        return " ".join(map(labels.kind_of, INSTRUCTIONS)).encode()
+
+    of_spans = (sources._of_spans,)
     return {
-        "composed labels": Versioned(labels.SOURCE, f"{room}/labels.py", (labels.kind_of,)),
-        "composed instructions": Versioned(instructions.SOURCE, f"{room}/instructions.py", (builder.build,)),
-        "composed split": Versioned(version, f"{room}/planning.py", code),
+        "composed labels": Versioned(labels.SOURCE, f"{room}/labels.py", (labels.kind_of,), labelled),
+        "composed instructions": Versioned(instructions.SOURCE, f"{room}/instructions.py", of_spans, instructed),
+        "composed split": Versioned(version, f"{room}/planning.py", code, written),
     }
 
 
@@ -175,6 +217,26 @@ def style_pictures() -> bytes:
     """The pictures in whose style clips are painted where the user has none."""
     return b"".join(name.encode() + procedural_styles.image(name).tobytes() for name in procedural_styles.names())
 
+
+def frost_photographs() -> bytes:
+    """Which of a folder's photographs clips get in each variant, and their pixels."""
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(6):
+            cv2.imwrite(f"{folder}/{number}.png", np.full((4, 5, 3), (number, 40, 80), np.uint8))
+        for variant in ("released", "paper"):
+            recipe = frost.settle(GuideSettings(roles={"frost": frost.Frost(images=Path(folder))}, variant=variant))
+            request = partial(FactsRequest, guide=recipe, key="mm_robustness/frost", parameters={}, known=Known())
+            for item in ("a", "b", "c", "d"):
+                facts = frost.find(request(seed=3, dataset="d", item_id=item))
+                photograph = frost.photograph(facts.frost, facts.files.image)
+                assert photograph is not None
+                results.append(f"{Path(facts.files.image or '').name} {facts.size} {photograph.tolist()}")
+    return "\n".join(results).encode()
+
+
+OF_GUIDES = {"style": style_pictures, "frost": frost_photographs}
+"""What guides with a version of their own give to kernels."""
 
 ENTRIES = versioned()
 
@@ -284,7 +346,8 @@ def test_another_entry_of_any_table_is_noticed(monkeypatch: pytest.MonkeyPatch, 
         with monkeypatch.context() as change:
             if "/" in key:
                 changed = tmp_path / str(number) / key
-                shutil.copytree(kernel_data.PACKAGE / Path(key).parent, changed.parent)
+                for folder in {path.parent for path in kernel_data.FILES}:
+                    shutil.copytree(kernel_data.PACKAGE / folder, tmp_path / str(number) / folder)
                 *lines, last = changed.read_text(encoding="utf-8").splitlines()
                 changed.write_text("\n".join([*lines, another(last)]), encoding="utf-8")
                 change.setattr(kernel_data, "PACKAGE", tmp_path / str(number))
