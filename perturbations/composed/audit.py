@@ -65,7 +65,7 @@ def audit(split: Split) -> Audit:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class _Comparison:
     """A gallery that a dataset brings beside one of ours: the same clips as often, whichever rows stand for them.
 
@@ -81,12 +81,12 @@ class _Comparison:
     given: str
     ours: str
     queries: int
-    equal: int
-    given_size: float
-    our_size: float
-    more: int
-    fewer: int
-    first: str
+    equal: int = 0
+    given_size: float = 0
+    our_size: float = 0
+    more: int = 0
+    fewer: int = 0
+    first: str = ""
 
     def words(self) -> str:
         """The comparison in a sentence."""
@@ -102,34 +102,25 @@ class _Comparison:
 
 def compare_galleries(split: Split, given: str = "local_official", ours: str = "local_released") -> _Comparison:
     """Compare two galleries of a split, query by query. Raises ValueError for a gallery that there is not."""
-    equal = more = fewer = given_clips = our_clips = 0
-    first = ""
+    counts = _Comparison(given=given, ours=ours, queries=len(split.queries))
     names = [clip.clip_id for clip in split.pool]
     pairs = zip(split.queries, gallery(split, given), gallery(split, ours), strict=True)
     for query, given_rows, our_rows in pairs:
         their_rows, own_rows = {*given_rows}, {*our_rows}
-        given_clips += len(their_rows)
-        our_clips += len(own_rows)
+        counts.given_size += len(their_rows)
+        counts.our_size += len(own_rows)
         if their_rows == own_rows:
-            equal += 1
+            counts.equal += 1
             continue
         theirs, own = (Counter(names[row] for row in rows) for rows in (their_rows, own_rows))
-        equal += theirs == own
-        more += (theirs - own).total()
-        fewer += (own - theirs).total()
-        if theirs != own and not first:
-            first = query.query_id
-    return _Comparison(
-        given=given,
-        ours=ours,
-        queries=len(split.queries),
-        equal=equal,
-        given_size=given_clips / max(1, len(split.queries)),
-        our_size=our_clips / max(1, len(split.queries)),
-        more=more,
-        fewer=fewer,
-        first=first,
-    )
+        counts.equal += theirs == own
+        counts.more += (theirs - own).total()
+        counts.fewer += (own - theirs).total()
+        if theirs != own and not counts.first:
+            counts.first = query.query_id
+    counts.given_size /= max(1, counts.queries)
+    counts.our_size /= max(1, counts.queries)
+    return counts
 
 
 def compared(split: Split) -> Iterator[_Comparison]:
@@ -138,7 +129,7 @@ def compared(split: Split) -> Iterator[_Comparison]:
         ours = (
             ("global_rows", "global_distinct") if is_global(given) else ("local_released", "local_full", "local_video")
         )
-        comparisons = []
+        comparisons: list[_Comparison] = []
         for name in ours:
             comparisons.append(compare_galleries(split, given, name))
             if comparisons[-1].equal == len(split.queries):

@@ -5,13 +5,15 @@ They are computed when they are needed: 2,295 global galleries of 12,525 rows ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from perturbations.composed.modifications import ComposedQuery, Rows, Split, distinct, overlap
 
 _RECUT = 0.5
 """A distractor whose span has this intersection over union with the query's or a target's shows the same moment."""
+
+_RowsOf = Callable[[Split, ComposedQuery], Rows]
 
 
 class ComposedGallery(Sequence[Rows]):
@@ -22,9 +24,7 @@ class ComposedGallery(Sequence[Rows]):
     that show the same moment as the query or one of its targets are left out.
     """
 
-    def __init__(
-        self, split: Split, rows: Callable[[ComposedQuery], Rows], *, shared: Rows = (), deduplicate: bool = False
-    ) -> None:
+    def __init__(self, split: Split, rows: _RowsOf, *, shared: Rows = (), deduplicate: bool = False) -> None:
         self._split = split
         self._rows = rows
         self._deduplicate = deduplicate
@@ -38,14 +38,14 @@ class ComposedGallery(Sequence[Rows]):
             absent = {*self.left_out(index)}
             return tuple(row for row in self.shared if row not in absent)
         query = self._split.queries[index]
-        rows = self._rows(query)
+        rows = self._rows(self._split, query)
         recuts = _recuts(self._split, query) if self._deduplicate else frozenset()
         return tuple(row for row in rows if row not in recuts) if recuts else rows
 
     def left_out(self, index: int) -> Rows:
         """The shared rows that a query does not retrieve from, sorted."""
         query = self._split.queries[index]
-        absent = {*self._rows(query)} if self.shared else set()
+        absent = {*self._rows(self._split, query)} if self.shared else set()
         return tuple(sorted(absent | _recuts(self._split, query) if self.shared and self._deduplicate else absent))
 
 
@@ -61,57 +61,54 @@ def _recuts(split: Split, query: ComposedQuery) -> frozenset[int]:
     )
 
 
-def _of_rows(split: Split) -> tuple[Rows, Callable[[ComposedQuery], Rows]]:
-    return tuple(range(len(split.pool))), lambda query: tuple(split.rows_of.get(query.clip, ()))
+def _rows_of_clip(split: Split, query: ComposedQuery) -> Rows:
+    return tuple(split.rows_of.get(query.clip, ()))
 
 
-def _of_names(split: Split) -> tuple[Rows, Callable[[ComposedQuery], Rows]]:
-    return tuple(sorted(split.last.values())), lambda query: tuple(
-        split.last[name] for name in (query.clip,) if name in split.last
-    )
+def _row_of_clip(split: Split, query: ComposedQuery) -> Rows:
+    return tuple(split.last[name] for name in (query.clip,) if name in split.last)
 
 
-def _released(split: Split) -> Callable[[ComposedQuery], Rows]:
-    def rows(query: ComposedQuery) -> Rows:
-        targets = distinct(query.targets)
-        own = tuple(split.last[name] for name in targets)
-        # The one reading of the published sizes: a query of several targets retrieves from those alone.
-        return own + (tuple(split.blocks.get(targets[0], ())) if len(query.targets) == 1 else ())
-
-    return rows
+def _released(split: Split, query: ComposedQuery) -> Rows:
+    targets = distinct(query.targets)
+    own = tuple(split.last[name] for name in targets)
+    # The one reading of the published sizes: a query of several targets retrieves from those alone.
+    return own + (tuple(split.blocks.get(targets[0], ())) if len(query.targets) == 1 else ())
 
 
-def _full(split: Split) -> Callable[[ComposedQuery], Rows]:
-    def rows(query: ComposedQuery) -> Rows:
-        targets = distinct(query.targets)
-        members = [split.last[name] for name in targets]
-        members += [row for name in targets for row in split.blocks.get(name, ())]
-        by_name = {split.pool[row].clip_id: row for row in members if split.pool[row].clip_id != query.clip}
-        return tuple(sorted(by_name.values()))
-
-    return rows
+def _full(split: Split, query: ComposedQuery) -> Rows:
+    targets = distinct(query.targets)
+    members = [split.last[name] for name in targets]
+    members += [row for name in targets for row in split.blocks.get(name, ())]
+    by_name = {split.pool[row].clip_id: row for row in members if split.pool[row].clip_id != query.clip}
+    return tuple(sorted(by_name.values()))
 
 
-def _of_video(split: Split) -> Callable[[ComposedQuery], Rows]:
-    def rows(query: ComposedQuery) -> Rows:
-        video = split.pool[split.last[query.clip]].video_id
-        return tuple(row for row in split.last_of_video[video] if row != split.last[query.clip])
-
-    return rows
+def _of_video(split: Split, query: ComposedQuery) -> Rows:
+    own = split.last[query.clip]
+    return tuple(row for row in split.last_of_video[split.pool[own].video_id] if row != own)
 
 
-def _of_targets(split: Split) -> tuple[Rows, Callable[[ComposedQuery], Rows]]:
-    rows = {split.last[name] for query in split.queries for name in query.targets}
-    names = _of_names(split)[1]
-    return tuple(sorted(rows)), lambda query: tuple(row for row in names(query) if row in rows)
+def _targets(split: Split) -> set[int]:
+    return {split.last[name] for query in split.queries for name in query.targets}
 
 
-_GLOBAL: Final[dict[str, tuple[str, Callable[[Split], tuple[Rows, Callable[[ComposedQuery], Rows]]]]]] = {
-    "global_rows": ("every row but the query's; a name that repeats counts as often", _of_rows),
-    "global_distinct": ("every clip but the query's, each name once", _of_names),
-    "global_targets": ("every target clip but the query's, each once: WebVid-CoVR's", _of_targets),
+_GLOBAL: Final[dict[str, tuple[str, Callable[[Split], Iterable[int]], _RowsOf]]] = {
+    "global_rows": (
+        "every row but the query's; a name that repeats counts as often",
+        lambda split: range(len(split.pool)),
+        _rows_of_clip,
+    ),
+    "global_distinct": (
+        "every clip but the query's, each name once",
+        lambda split: split.last.values(),
+        _row_of_clip,
+    ),
+    "global_targets": ("every target clip but the query's, each once: WebVid-CoVR's", _targets, _row_of_clip),
 }
-_LOCAL: Final[dict[str, tuple[str, Callable[[Split], Callable[[ComposedQuery], Rows]]]]] = {
+"""What a gallery is, the rows that queries share, and which of them a query does not retrieve from."""
+
+_LOCAL: Final[dict[str, tuple[str, _RowsOf]]] = {
     "local_released": (
         "a single target and its distractors; several targets without any: the one reading that gives the published "
         "sizes and chances, in which 289 of EgoCVR's queries cannot miss",
@@ -120,14 +117,16 @@ _LOCAL: Final[dict[str, tuple[str, Callable[[Split], Callable[[ComposedQuery], R
     "local_full": ("all targets and all of their distractors, without the query", _full),
     "local_video": ("the other clips of the query's long video", _of_video),
 }
-_SUMMARIES: Final = {name: rule[0] for rules in (_GLOBAL, _LOCAL) for name, rule in rules.items()}
-NAMES: Final[tuple[str, ...]] = tuple(_SUMMARIES)
+"""What a gallery is, and the rows that a query retrieves from."""
+
+NAMES: Final[tuple[str, ...]] = (*_GLOBAL, *_LOCAL)
 DEFAULT_LOCAL: Final[str] = "local_full"
 
 
 def summary_of(name: str) -> str:
     """What a gallery is, in a few words."""
-    return _SUMMARIES.get(name, "the dataset's own")
+    known = _GLOBAL.get(name) or _LOCAL.get(name)
+    return known[0] if known else "the dataset's own"
 
 
 def gallery(split: Split, name: str, *, deduplicate: bool = False) -> ComposedGallery:
@@ -138,13 +137,13 @@ def gallery(split: Split, name: str, *, deduplicate: bool = False) -> ComposedGa
     if name in split.galleries:
         members = split.galleries[name]
         place = {query.query_id: number for number, query in enumerate(split.queries)}
-        return ComposedGallery(split, lambda query: tuple(members[place[query.query_id]]), deduplicate=deduplicate)
+        return ComposedGallery(split, lambda _, query: tuple(members[place[query.query_id]]), deduplicate=deduplicate)
     if name in _GLOBAL:
-        shared, absent = _GLOBAL[name][1](split)
-        return ComposedGallery(split, absent, shared=shared, deduplicate=deduplicate)
+        _, shared, absent = _GLOBAL[name]
+        return ComposedGallery(split, absent, shared=tuple(sorted(shared(split))), deduplicate=deduplicate)
     if name not in _LOCAL:
         raise ValueError(f"no gallery {name!r}; choose one of {', '.join((*NAMES, *split.galleries))}")
-    return ComposedGallery(split, _LOCAL[name][1](split), deduplicate=deduplicate)
+    return ComposedGallery(split, _LOCAL[name][1], deduplicate=deduplicate)
 
 
 def is_global(name: str) -> bool:

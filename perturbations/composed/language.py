@@ -7,36 +7,25 @@ GPT-4; any causal language model of transformers can answer here.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from perturbations.base.errors import AnnotationError, short
 from perturbations.composed.modifications import ComposedQuery, ModificationKind, Split
 from perturbations.datasets import parsing
 from perturbations.datasets.listing import at
 
+if TYPE_CHECKING:
+    from perturbations.models.language_model import LanguageModel
+
 _PARTS = ("instruction", "kind", "modified_caption")
 """What a language model can write into a split."""
 
 _NARRATIONS = {"source": "Source Narration", "target": "Target Narration", "instruction": "Instruction"}
-
-
-class _Answers(Protocol):
-    """A language model: `perturbations.models.language_model.LanguageModel`."""
-
-    @property
-    def source(self) -> str:
-        """What rows record of it."""
-
-    def answer(self, prompt: str) -> str:
-        """The most probable continuation, one line."""
-
-    def says_yes(self, prompt: str) -> bool:
-        """Whether "yes" is more probable than "no"."""
 
 
 @cache
@@ -92,41 +81,30 @@ def read_captions(path: Path, split: Split) -> dict[str, str]:
 
 
 def rewritten(
-    split: Split, model: _Answers, parts: Sequence[str] = _PARTS, captions: Mapping[str, str] | None = None
+    split: Split, model: LanguageModel, parts: Sequence[str] = _PARTS, captions: Mapping[str, str] | None = None
 ) -> Split:
     """The split with parts that a language model wrote; each query says so in its sources.
 
     An instruction needs both narrations, a modified caption the query clip's narration, or its caption in `captions`:
     where they are missing, or the model answers nothing, the query keeps what it has. Labels are of the new
-    instructions.
+    instructions. Each prompt is asked once.
     """
-    remembered = _Remembered(model)
-    return replace(split, queries=tuple(_rewritten(query, remembered, parts, captions) for query in split.queries))
+    answer, says_yes = cache(model.answer), cache(model.says_yes)
 
+    def of(query: ComposedQuery) -> ComposedQuery:
+        if "instruction" in parts and query.narration and query.target_narration:
+            text = answer(instruction_prompt(query.narration, query.target_narration))
+            if text:
+                query = replace(query, instruction=text, instruction_source=model.source)
+        if "kind" in parts:
+            kind: ModificationKind = "temporal" if says_yes(temporal_prompt(query.instruction)) else "object"
+            query = replace(query, kind=kind, kind_source=model.source)
+        caption = query.narration if captions is None else captions[query.clip]
+        if "modified_caption" in parts and caption:
+            text = answer(caption_prompt(caption, query.instruction))
+            if text:
+                source = model.source if captions is None else f"{model.source}, of given captions"
+                query = replace(query, modified_caption=text, caption_source=source)
+        return query
 
-class _Remembered:
-    """A model that answers each prompt once."""
-
-    def __init__(self, model: _Answers) -> None:
-        self.source = model.source
-        self.answer: Callable[[str], str] = cache(model.answer)
-        self.says_yes: Callable[[str], bool] = cache(model.says_yes)
-
-
-def _rewritten(
-    query: ComposedQuery, model: _Answers, parts: Sequence[str], captions: Mapping[str, str] | None
-) -> ComposedQuery:
-    if "instruction" in parts and query.narration and query.target_narration:
-        text = model.answer(instruction_prompt(query.narration, query.target_narration))
-        if text:
-            query = replace(query, instruction=text, instruction_source=model.source)
-    if "kind" in parts:
-        kind: ModificationKind = "temporal" if model.says_yes(temporal_prompt(query.instruction)) else "object"
-        query = replace(query, kind=kind, kind_source=model.source)
-    caption = query.narration if captions is None else captions[query.clip]
-    if "modified_caption" in parts and caption:
-        text = model.answer(caption_prompt(caption, query.instruction))
-        if text:
-            source = model.source if captions is None else f"{model.source}, of given captions"
-            query = replace(query, modified_caption=text, caption_source=source)
-    return query
+    return replace(split, queries=tuple(map(of, split.queries)))

@@ -6,7 +6,7 @@ every strategy of a single stage with each of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal
@@ -243,13 +243,16 @@ def evaluate(
         counted[name] = (members.sizes >= FEWEST) & ((present > 0) | (name in _AS_RELEASED))
         yield _random(name, counted[name], members.sizes, present)
     for setting in wanted:
-        first = {name: _First(split, ways.top_k) for name in candidates}
-        places = _places(split, by_name, setting, candidates, targets, ways.shortlist, first if ways.top_k else {})
+        first: dict[str, list[str | None]] = {
+            name: [None] * len(split.queries) if ways.top_k else [] for name in candidates
+        }
+        kept = _keeper(split, ways.top_k, first) if ways.top_k else None
+        places = _places(split, by_name, setting, candidates, targets, ways.shortlist, kept)
         for name, members in candidates.items():
             own = counted[name]
             mean = float(members.sizes[own].mean()) if own.any() else float("nan")
             yield Score(
-                setting=setting, gallery=name, counted=own, mean_size=mean, places=places[name], first=first[name].kept
+                setting=setting, gallery=name, counted=own, mean_size=mean, places=places[name], first=first[name]
             )
 
 
@@ -266,20 +269,17 @@ def _random(name: str, counted: NDArray[np.bool_], sizes: NDArray[np.int64], pre
     )
 
 
-class _First:
-    """What each query retrieved first in a gallery, if anything is kept."""
+def _keeper(
+    split: Split, top_k: int, first: Mapping[str, list[str | None]]
+) -> Callable[[str, int, NDArray[np.int64], _Floats], None]:
+    """Keeps in `first` what each query retrieved first in a gallery: the clips of the highest scores."""
 
-    def __init__(self, split: Split, top_k: int | None) -> None:
-        self._split = split
-        self._top_k = top_k
-        self.kept: list[str | None] = [None] * len(split.queries) if top_k else []
+    def keep(name: str, query: int, rows: NDArray[np.int64], scores: _Floats) -> None:
+        best = first_places(scores[None], top_k)[0]
+        names = [split.pool[row].clip_id for row in rows[best]]
+        (first[name][query],) = evidence.written(scores[None, best], names, top_k)
 
-    def keep(self, query: int, rows: NDArray[np.int64], scores: _Floats) -> None:
-        """Keep the clips of the highest scores."""
-        assert self._top_k is not None
-        best = first_places(scores[None], self._top_k)[0]
-        names = [self._split.pool[row].clip_id for row in rows[best]]
-        (self.kept[query],) = evidence.written(scores[None, best], names, self._top_k)
+    return keep
 
 
 def _places(
@@ -289,7 +289,7 @@ def _places(
     galleries: Mapping[str, Packed],
     targets: Sequence[Sequence[int]],
     shortlist: int,
-    first: Mapping[str, _First],
+    kept: Callable[[str, int, NDArray[np.int64], _Floats], None] | None,
 ) -> dict[str, NDArray[np.int64]]:
     model = models[setting.model]
     filtering = models[setting.shortlist_model or setting.model]
@@ -307,7 +307,7 @@ def _places(
         filter_visual=filtering.visual(split) if setting.shortlist_strategy in ("visual", "average") else None,
         filter_text=filtering.texts.get(setting.words),
         filter_strategy=setting.shortlist_strategy or "visual",
-        kept=(lambda name, *retrieved: first[name].keep(*retrieved)) if first else None,
+        kept=kept,
     )
 
 
