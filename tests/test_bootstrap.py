@@ -22,10 +22,10 @@ from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page import ranks
 from perturbations.evaluation.page.intervals import (
     RECALLS,
-    IntervalColumn,
+    ScenarioMean,
     Scores,
     marks,
-    mean_column,
+    mean_of,
     spans_of,
 )
 from perturbations.evaluation.page.ranks import Ranked
@@ -38,7 +38,7 @@ from perturbations.verify import tree
 from perturbations.verify.manifest_check import ManifestCheck, Options
 from perturbations.verify.tree import Manifest
 
-ONLY_CLEAN = IntervalColumn("clean", ((CLEAN_SCENARIO, 1.0),))
+ONLY_CLEAN = ((CLEAN_SCENARIO, 1.0),)
 
 
 def generator(name: str = "a") -> np.random.Generator:
@@ -144,7 +144,7 @@ def read(folder: Path, known: Sequence[RankRow]) -> dict[Any, Ranked]:
     return ranks.read([folder / "r.parquet"])
 
 
-def change(scores: Scores, metric: str, column: IntervalColumn) -> Any:
+def change(scores: Scores, metric: str, column: ScenarioMean) -> Any:
     """The change by TCR, and that in each resample."""
     return scores.estimate(metric, "tcr", column) - scores.estimate(metric, "none", column)
 
@@ -170,7 +170,7 @@ def test_the_order_of_rows_and_files_changes_nothing(tmp_path: Path) -> None:
     assert first.runs.keys() == second.runs.keys()
     for run, column in first.runs.items():
         np.testing.assert_array_equal(first.ranks[:, column], second.ranks[:, second.runs[run]])
-    column = mean_column("mid", scores_of(rows, whole).scenarios("mlvp", "query")["mid"])
+    column = mean_of(scores_of(rows, whole).scenarios("mlvp", "query")["mid"])
     np.testing.assert_array_equal(
         *(change(scores_of(rows, ranked), "recall_at_5", column) for ranked in (whole, parts))
     )
@@ -217,7 +217,7 @@ def test_scenarios_and_seeds_are_averaged_within_each_resample(tmp_path: Path) -
     by_group = read(tmp_path, known)
     (ranked,) = by_group.values()
     scores = scores_of(rows, by_group)
-    column = mean_column("mid", scores.scenarios("mlvp", "query")["mid"])
+    column = mean_of(scores.scenarios("mlvp", "query")["mid"])
     counts = draws(len(ranked.ranks), rng.generator(0, "demo", "v2t", "report/bootstrap"))
     means = {}
     for method in ("none", "tcr"):
@@ -255,13 +255,13 @@ def test_a_run_without_ranks_has_no_interval(tmp_path: Path) -> None:
     rows, known = many(seeds=(42,))
     kept = [row for row in known if (row.method, row.perturbation) != ("tcr", "rain")]
     scores = scores_of(rows, read(tmp_path, kept))
-    whole = mean_column("mid", scores.scenarios("mlvp", "query")["mid"])
+    whole = mean_of(scores.scenarios("mlvp", "query")["mid"])
     drawn = change(scores, "recall_at_1", whole)
     assert np.isfinite(drawn[0])
     assert spans_of([drawn]) == [None]
     assert spans_of([change(scores, "recall_at_1", ONLY_CLEAN)]) != [None]
     assert scores.estimate("median_rank", "tcr", ONLY_CLEAN).shape == (1,)
-    missing = IntervalColumn("x", ((ScenarioKey("mlvp", "snow", 5, side="query"), 1.0),))
+    missing = ((ScenarioKey("mlvp", "snow", 5, side="query"), 1.0),)
     assert np.isnan(scores.estimate("recall_at_1", "tcr", missing)).all()
 
 
@@ -338,7 +338,7 @@ def test_a_method_that_lost_its_clean_result_is_not_marked(tmp_path: Path) -> No
             known += of_row
     scores = scores_of(rows, read(tmp_path, known))
     assert scores.collapsed == {"invgc"}
-    column = mean_column("mid", scores.every("mlvp", "query"))
+    column = mean_of(scores.every("mlvp", "query"))
     found = np.stack([scores.estimate("recall_at_1", method, column) for method in scores.methods])
     best = marks(scores.competing(found, scores.methods))
     assert dict(zip(scores.methods, best, strict=True)) == {"none": "second", "tcr": "best", "invgc": ""}

@@ -22,8 +22,8 @@ from perturbations.base.errors import AnnotationError
 from perturbations.base.records import canonical
 from perturbations.evaluation import stored_features
 from perturbations.evaluation.page import figures, robustness_tables
-from perturbations.evaluation.page.hubness_tables import shown
-from perturbations.evaluation.page.intervals import CLEAN_COLUMN, Scores, mean_column, spans_of
+from perturbations.evaluation.page.intervals import CLEAN_MEAN, Scores, mean_of, spans_of
+from perturbations.evaluation.page.page_sections import shown
 from perturbations.evaluation.page.page_tables import file_name
 from perturbations.evaluation.page.parts import method_label, titled
 from perturbations.evaluation.page.ranks import setting_of
@@ -158,7 +158,7 @@ def _sensitivity(models: Sequence[Scores], retrieval: RetrievalChoice) -> Iterat
     """R@1 by the values of each parameter that settings of one method differ in, all others being equal."""
     rows: dict[str, list[tuple[object, ...]]] = {}
     for scores in models:
-        columns = {"clean": CLEAN_COLUMN, retrieval.suite: mean_column("", scores.every(*_place(retrieval)))}
+        columns = {"clean": CLEAN_MEAN, retrieval.suite: mean_of(scores.every(*_place(retrieval)))}
         for method, parameter, settings in _settings(scores):
             where = titled(scores.model if len(models) > 1 else "", methods.title_of(method))
             for (value, entry), (line, column) in product(settings, columns.items()):

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from perturbations.evaluation.page.intervals import (
-    CLEAN_COLUMN,
+    CLEAN_MEAN,
     RECALLS,
     Estimate,
-    IntervalColumn,
+    ScenarioMean,
     Scores,
-    mean_column,
+    mean_of,
     spans_of,
 )
 from perturbations.evaluation.page.overview import span_of_numbers
@@ -74,14 +74,14 @@ def _in_brief(scores: Scores, retrieval: RetrievalChoice) -> str:
     return f"{text}; {count}the best is {method_label(best)} ({_points(changes[best])})."
 
 
-def _estimates(scores: Scores, retrieval: RetrievalChoice) -> tuple[Estimate, Estimate, IntervalColumn | None]:
+def _estimates(scores: Scores, retrieval: RetrievalChoice) -> tuple[Estimate, Estimate, ScenarioMean | None]:
     """R@1 of the model as it is, of clean and of perturbed queries, and the column of these; None where none are."""
     baseline = methods.baseline().name
-    clean = scores.estimate(_METRIC, baseline, CLEAN_COLUMN)
+    clean = scores.estimate(_METRIC, baseline, CLEAN_MEAN)
     scenarios = scores.every(retrieval.suite, retrieval.side)
     if not scenarios:
         return clean, clean, None
-    column = mean_column("all", scenarios)
+    column = mean_of(scenarios)
     return clean, scores.estimate(_METRIC, baseline, column), column
 
 
@@ -99,7 +99,7 @@ def _in_full(scores: Scores, retrieval: RetrievalChoice) -> list[str]:
     for key in scenarios:
         by_name.setdefault(titled(key.perturbation, key.text_perturbation or ""), []).append(key)
     losses = {
-        name: float((scores.estimate(_METRIC, methods.baseline().name, mean_column("", own)) - clean)[0])
+        name: float((scores.estimate(_METRIC, methods.baseline().name, mean_of(own)) - clean)[0])
         for name, own in by_name.items()
     }
     known = {name: loss for name, loss in losses.items() if not np.isnan(loss)}
@@ -122,7 +122,7 @@ def _points(change: Estimate, form: str = "+.1f") -> str:
     return f"{number(float(change[0]), form)} points{interval}"
 
 
-def _changes(scores: Scores, column: IntervalColumn, baseline: Estimate) -> dict[str, Estimate]:
+def _changes(scores: Scores, column: ScenarioMean, baseline: Estimate) -> dict[str, Estimate]:
     """The change of the perturbed result by each method that competes."""
     changes = {
         name: scores.estimate(_METRIC, name, column) - baseline
@@ -140,7 +140,7 @@ def _separable(changes: Mapping[str, Estimate]) -> list[str]:
     return [name for name, is_apart in zip(changes, apart, strict=True) if is_apart]
 
 
-def _of_methods(scores: Scores, column: IntervalColumn, baseline: Estimate) -> list[str]:
+def _of_methods(scores: Scores, column: ScenarioMean, baseline: Estimate) -> list[str]:
     """Which methods change the perturbed result, and which change nothing."""
     changes = _changes(scores, column, baseline)
     still = [name for name in changes if _changes_nothing(scores, name, column)]
@@ -167,13 +167,13 @@ def _of_methods(scores: Scores, column: IntervalColumn, baseline: Estimate) -> l
     return sentences
 
 
-def _changes_nothing(scores: Scores, name: str, column: IntervalColumn) -> bool:
+def _changes_nothing(scores: Scores, name: str, column: ScenarioMean) -> bool:
     """Whether a method leaves every R@k as it is, in each resample too."""
     baseline = methods.baseline().name
     return all(
         np.array_equal(scores.estimate(metric, name, own), scores.estimate(metric, baseline, own), equal_nan=True)
         for metric in RECALLS
-        for own in (column, CLEAN_COLUMN)
+        for own in (column, CLEAN_MEAN)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -26,16 +26,10 @@ _SEED = 0  # of the resamples; the same for all, so that models of one dataset a
 _ROUNDING = 1e-6
 
 
-@dataclass(frozen=True)
-class IntervalColumn:
-    """A column of a table: its heading, and a mean over scenarios, whose weights sum to 1."""
+ScenarioMean = tuple[tuple[ScenarioKey, float], ...]
+"""A mean over scenarios, with weights whose sum is 1."""
 
-    name: str
-    weights: tuple[tuple[ScenarioKey, float], ...]
-
-
-CLEAN_COLUMN = IntervalColumn("clean", ((CLEAN_SCENARIO, 1.0),))
-
+CLEAN_MEAN: ScenarioMean = ((CLEAN_SCENARIO, 1.0),)
 
 IntervalSpan = tuple[float, float]
 """The ends of a 95 % interval."""
@@ -55,18 +49,17 @@ def place_in(suite: str) -> Callable[[ScenarioKey], tuple[Any, ...]]:
     return place
 
 
-def mean_column(name: str, scenarios: Iterable[ScenarioKey]) -> IntervalColumn:
+def mean_of(scenarios: Iterable[ScenarioKey]) -> ScenarioMean:
     """The mean over perturbations of each perturbation's mean over its severities (MSRVTT-P, Sec. 4.3)."""
     by_perturbation: dict[tuple[str | None, ...], list[ScenarioKey]] = {}
     for scenario in scenarios:
         key = scenario.suite, scenario.perturbation, scenario.text_perturbation
         by_perturbation.setdefault(key, []).append(scenario)
-    weights = [
+    return tuple(
         (scenario, 1 / (len(by_perturbation) * len(members)))
         for members in by_perturbation.values()
         for scenario in members
-    ]
-    return IntervalColumn(name, tuple(weights))
+    )
 
 
 def spans_of(estimates: Iterable[Estimate]) -> list[IntervalSpan | None]:
@@ -147,15 +140,15 @@ class Scores:
         rows = [self._first[scenario] for scenario in scenarios if scenario in self._first]
         return [(int(row["queries"]), int(row["missing_queries"]), int(row["gallery"])) for row in rows]
 
-    def of_seeds(self, metric: str, method: str, column: IntervalColumn) -> Estimate:
+    def of_seeds(self, metric: str, method: str, column: ScenarioMean) -> Estimate:
         """The mean of a metric over a column's scenarios (seeds, 1 or more); NaN where a run is missing."""
         return self._mean(self._table(metric), method, column)
 
-    def estimate(self, metric: str, method: str, column: IntervalColumn) -> Estimate:
+    def estimate(self, metric: str, method: str, column: ScenarioMean) -> Estimate:
         """The mean of `of_seeds`."""
         return np.asarray(self.of_seeds(metric, method, column).mean(axis=0))
 
-    def value(self, metric: str, method: str, column: IntervalColumn) -> float:
+    def value(self, metric: str, method: str, column: ScenarioMean) -> float:
         """The value of `estimate`."""
         return float(self.estimate(metric, method, column)[0])
 
@@ -164,15 +157,15 @@ class Scores:
 
         NaN where the clean result over these queries is not known, or is of another gallery.
         """
-        column = IntervalColumn("", ((scenario, 1.0),))
-        return self._mean(self._table(f"clean_{metric}"), method, column), self.of_seeds(metric, method, column)
+        only = ((scenario, 1.0),)
+        return self._mean(self._table(f"clean_{metric}"), method, only), self.of_seeds(metric, method, only)
 
-    def own_span(self, metric: str, column: IntervalColumn, estimate: Estimate) -> IntervalSpan | None:
+    def own_span(self, metric: str, column: ScenarioMean, estimate: Estimate) -> IntervalSpan | None:
         """The interval of a value; where every resample is 0 or every one is 100, the exact one of its queries."""
         (span,) = spans_of([estimate])
         if span is None or span not in ((0, 0), (100, 100)) or metric not in RECALLS or self._ranked is None:
             return span
-        queries = min(own[0] for own in self.counts(scenario for scenario, _ in column.weights))
+        queries = min(own[0] for own in self.counts(scenario for scenario, _ in column))
         clips = len(set(self._ranked.clips.tolist()))  # captions of one clip count once
         low, high = share_interval(span[0] / 100, min(queries, clips))
         return 100 * low, 100 * high
@@ -181,9 +174,9 @@ class Scores:
     def collapsed(self) -> frozenset[str]:
         """The methods whose clean R@1 lost more than its own interval: the baseline's lies above it."""
         metric = "recall_at_1"
-        baseline = self.value(metric, methods_shelf.baseline().name, CLEAN_COLUMN)
+        baseline = self.value(metric, methods_shelf.baseline().name, CLEAN_MEAN)
         spans = {
-            method: self.own_span(metric, CLEAN_COLUMN, self.estimate(metric, method, CLEAN_COLUMN))
+            method: self.own_span(metric, CLEAN_MEAN, self.estimate(metric, method, CLEAN_MEAN))
             for method in self.methods
         }
         return frozenset(method for method, span in spans.items() if span is not None and span[1] < baseline)
@@ -193,10 +186,10 @@ class Scores:
         out = [name in self.collapsed or needs_all_queries(name) for name in names]
         return np.where(np.array(out, np.bool_)[:, None], np.nan, estimates)
 
-    def _mean(self, table: Estimate, method: str, column: IntervalColumn) -> Estimate:
+    def _mean(self, table: Estimate, method: str, column: ScenarioMean) -> Estimate:
         seeds = self.seeds.get(method, [0])
         total = np.zeros((len(seeds), table.shape[1]))
-        for scenario, weight in column.weights:  # one by one: equal runs stay exactly equal
+        for scenario, weight in column:  # one by one: equal runs stay exactly equal
             total += weight * table[[self._runs.get((scenario, method, seed), -1) for seed in seeds]]
         return total
 

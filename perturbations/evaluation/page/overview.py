@@ -1,20 +1,22 @@
-"""The report's first tables: R@k of each retrieval; every method on clean queries, each category, and all of them."""
+"""The report's tables of recall: of each retrieval; of every method by category; and, folded, in each scenario."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 
 from perturbations.evaluation.page.intervals import (
-    CLEAN_COLUMN,
+    CLEAN_MEAN,
     RECALLS,
     Estimate,
-    IntervalColumn,
     IntervalSpan,
+    ScenarioMean,
     Scores,
     marks,
-    mean_column,
+    mean_of,
+    place_in,
     spans_of,
 )
 from perturbations.evaluation.page.page_tables import FORMS, PageTable
@@ -24,11 +26,13 @@ from perturbations.evaluation.page.parts import (
     Group,
     PagePart,
     in_order,
+    label,
     method_label,
     named,
     needs_all_queries,
     titled,
 )
+from perturbations.evaluation.page.ranks import run_of
 from perturbations.evaluation.page.views import METRICS, RetrievalChoice, Views
 from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.tta.methods import registry as methods
@@ -78,7 +82,7 @@ def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list
     for retrieval in views.retrievals:
         for scores in of_directions.get(retrieval.direction, ()):
             scenarios = scores.every(retrieval.suite, retrieval.side)
-            columns = [mean_column("all", scenarios) if scenarios else None, CLEAN_COLUMN]
+            columns = [mean_of(scenarios) if scenarios else None, CLEAN_MEAN]
             values = [
                 None if column is None else scores.value(metric, baseline.name, column)
                 for column in columns
@@ -145,16 +149,16 @@ def tables(models: Sequence[Scores], views: Views) -> list[PagePart]:
 
 def _columns(
     models: Sequence[Scores], scenarios: Sequence[Mapping[str, list[ScenarioKey]]]
-) -> list[tuple[Scores, str, IntervalColumn | None]]:
+) -> list[tuple[Scores, str, ScenarioMean | None]]:
     """Of each column its model, its heading, and what it is the mean of: None where the model has no such category."""
     categories = list(dict.fromkeys(category for of_model in scenarios for category in of_model))
-    columns: list[tuple[Scores, str, IntervalColumn | None]] = []
+    columns: list[tuple[Scores, str, ScenarioMean | None]] = []
     for scores, of_model in zip(models, scenarios, strict=True):
         every = [scenario for members in of_model.values() for scenario in members]
         groups = {category: of_model.get(category) for category in categories}
         groups |= {"all": every} if len(categories) > 1 else {}
-        columns.append((scores, "clean", CLEAN_COLUMN))
-        columns += [(scores, name, mean_column(name, members) if members else None) for name, members in groups.items()]
+        columns.append((scores, "clean", CLEAN_MEAN))
+        columns += [(scores, name, mean_of(members) if members else None) for name, members in groups.items()]
     return columns
 
 
@@ -162,7 +166,7 @@ def _table(
     models: Sequence[Scores],
     retrieval: RetrievalChoice,
     metric: str,
-    columns: Sequence[tuple[Scores, str, IntervalColumn | None]],
+    columns: Sequence[tuple[Scores, str, ScenarioMean | None]],
     scenarios: Sequence[Mapping[str, list[ScenarioKey]]],
 ) -> PageTable:
     first, several = models[0], len(models) > 1
@@ -191,7 +195,7 @@ def _table(
 
 
 def _compared(
-    scores: Scores, column: IntervalColumn | None, metric: str, names: Sequence[str]
+    scores: Scores, column: ScenarioMean | None, metric: str, names: Sequence[str]
 ) -> dict[str, Sequence[object]]:
     """The parts of a column: of each method its value, its change against the baseline, and the interval of that."""
     if column is None:
@@ -262,3 +266,96 @@ def _notes(models: Sequence[Scores], suite: str, scenarios: Sequence[Mapping[str
             "again for one."
         )
     return notes
+
+
+# --- in each scenario, as the papers print it -------------------------------------------------------------------------
+
+
+def recall(models: Sequence[Scores], views: Views) -> list[PagePart]:
+    """R@1 of each method in each scenario, as in the papers' tables, and of mixed videos; folded."""
+    first = models[0]
+    rows = pd.concat([scores.rows for scores in models])
+    parts: list[PagePart] = []
+    for (group, suite), of_suite in rows[rows["suite"] != "clean"].groupby(["side", "suite"], sort=True):
+        side, suite = str(group), str(suite)
+        folded: list[PagePart] = []
+        where = titled(first.dataset, DIRECTIONS[first.direction], SIDES.get(side, ""), suite)
+        unmixed = of_suite[of_suite["mix"].isna()]
+        for severity, own in unmixed.groupby(unmixed["severity"].astype(int), sort=True):
+            table = _of_scenarios(f"R@1: {where} at severity {severity}", models, _perturbations(suite, own))
+            folded.append(Group([table], f"{suite} at severity {severity}: R@1"))
+        for mix, own in of_suite[of_suite["mix"].notna()].groupby("mix", sort=True):
+            name = str(mix).replace("_", " ")
+            table = _of_scenarios(f"R@1: {where}, {name}", models, {name: _mixed(own)})
+            folded.append(Group([table], f"{suite}, {name}: R@1"))
+        parts.append(Group(folded, views=views.of(first.dataset, first.direction, side, suite)))
+    return parts
+
+
+_NamedMean = tuple[str, ScenarioMean]
+"""The heading of a column, and what it is the mean of."""
+
+
+def _perturbations(suite: str, rows: pd.DataFrame) -> dict[str, list[_NamedMean]]:
+    """The perturbations at one severity by category, in the paper's order."""
+    place = place_in(suite)
+    scenarios = {run_of(row)[0]: row for row in reversed(rows.to_dict("records"))}
+    categories: dict[str, list[_NamedMean]] = {}
+    for scenario in sorted(scenarios, key=lambda key: (*place(key), key.text_severity or 0)):
+        row = scenarios[scenario]
+        heading = label(suite, scenario.perturbation, row["backend"])
+        heading += f" + {scenario.text_perturbation} {scenario.text_severity}" if scenario.text_perturbation else ""
+        categories.setdefault(row["category"], []).append((heading, ((scenario, 1.0),)))
+    return categories
+
+
+def _mixed(rows: pd.DataFrame) -> list[_NamedMean]:
+    scenarios = dict.fromkeys(run_of(row)[0] for row in rows.to_dict("records"))
+    return [
+        (key.perturbation if key.share is None else f"{key.share:.0%} perturbed", ((key, 1.0),)) for key in scenarios
+    ]
+
+
+def _average(columns: Sequence[_NamedMean]) -> _NamedMean:
+    return "average", tuple((mean[0][0], 1 / len(columns)) for _, mean in columns)
+
+
+def _of_scenarios(title: str, models: Sequence[Scores], categories: Mapping[str, Sequence[_NamedMean]]) -> PageTable:
+    """Methods x perturbations, grouped by category, with averages; several models one below the other."""
+    columns = [("", "clean", CLEAN_MEAN)]
+    for category, members in categories.items():
+        columns += [(category, *own) for own in [*members, *([_average(members)] if len(members) > 1 else [])]]
+    if len(categories) > 1:
+        columns.append(("all", *_average([own for members in categories.values() for own in members])))
+    of_models = {scores.model if len(models) > 1 else "": _of_model(scores, columns) for scores in models}
+    data = pd.concat(of_models, names=["", "", "method"]).droplevel(1)
+    note = note_of(models, (scenario for *_, mean in columns[1:] for scenario, _ in mean))
+    return PageTable(title, data, ".1f", note, forms=("csv", "tex"))
+
+
+def _of_model(scores: Scores, columns: Sequence[tuple[str, str, ScenarioMean]]) -> pd.DataFrame:
+    """A model's methods, then the numbers of queries, of missing ones and of gallery items, where they differ."""
+    counts = [scores.counts([mean[0][0]]) if len(mean) == 1 else [] for *_, mean in columns]
+    counted = {
+        name: [f"{own[0][place]:,}" if own else "" for own in counts]
+        for place, name in enumerate(("queries (N)", "missing queries", "gallery"))
+        if len({own[0][place] for own in counts if own}) > 1
+    }
+    data = [
+        ((category, name), _marked(scores, mean, [own[place] for own in counted.values()]))
+        for place, (category, name, mean) in enumerate(columns)
+    ]
+    return named(data, [*map(method_label, scores.methods), *counted], "method")
+
+
+def _marked(scores: Scores, column: ScenarioMean, below: Sequence[str]) -> dict[str, Sequence[object]]:
+    """The parts of a column, and what stands below its methods; with several seeds, the deviation over them."""
+    metric, names = "recall_at_1", scores.methods
+    estimates = np.stack([scores.estimate(metric, method, column) for method in names])
+    seeds = [scores.of_seeds(metric, method, column)[:, 0] for method in names]
+    spreads = [float(np.std(own, ddof=1)) if len(own) > 1 else None for own in seeds]
+    spans = [scores.own_span(metric, column, own) for own in estimates]
+    marked = marked_methods(scores, metric, estimates, names)
+    empty = [""] * len(below)
+    parts: dict[str, Sequence[object]] = {"std": spreads, **ends(spans), "mark": marked}
+    return {"value": [*estimates[:, 0].tolist(), *below], **{name: [*own, *empty] for name, own in parts.items()}}

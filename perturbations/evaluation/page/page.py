@@ -16,14 +16,12 @@ from perturbations.base import shown, storage, templates
 from perturbations.evaluation import layout
 from perturbations.evaluation.page import (
     figure_files,
-    hubness_tables,
     in_words,
     lost_queries,
     overview,
     page_sections,
     published_section,
     robustness_tables,
-    scores,
     severity_plots,
     views,
 )
@@ -69,7 +67,7 @@ def write(
         recall += overview.summary(of_directions, page_views)
         for models in of_directions.values():
             summaries += in_words.of_direction(models, page_views)
-            recall += [*overview.tables(models, page_views), *scores.recall(models, page_views)]
+            recall += [*overview.tables(models, page_views), *overview.recall(models, page_views)]
             severity += severity_plots.of_methods(models, page_views)
         robustness += robustness_tables.tables(of_directions, page_views)
         published += published_section.of_dataset(of_directions, replaced)
@@ -82,7 +80,7 @@ def write(
         Section("severity", "R@1 in figures", severity),
         Section("robustness", "Robustness scores", robustness if any(tables_in(robustness)) else []),
         Section("published", "Published values", published and [published_section.READ, *published]),
-        hubness_tables.hubs(frame, drawn, page_views),
+        page_sections.hubs(frame, drawn, page_views),
         *lost_queries.sections(ranks, output),
         page_sections.costs(frame, page_views),
         page_sections.corpora(statistics, quarantine, results),

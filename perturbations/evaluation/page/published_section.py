@@ -18,10 +18,10 @@ from perturbations.evaluation import departures
 from perturbations.evaluation.page.intervals import (
     RECALLS,
     Estimate,
-    IntervalColumn,
     IntervalSpan,
+    ScenarioMean,
     Scores,
-    mean_column,
+    mean_of,
     spans_of,
 )
 from perturbations.evaluation.page.page_tables import PageTable, number
@@ -158,20 +158,20 @@ def _one(cell: Published, key: StatedKey, several: Sequence[_Configured]) -> Bes
     return Beside(cell, key, members[0][0].model, float(estimate[0]), span)
 
 
-def _column(part: StatedPart, scores: Scores) -> IntervalColumn | None:
+def _column(part: StatedPart, scores: Scores) -> ScenarioMean | None:
     """The mean over a part's scenarios; None where one of them was not run."""
     wanted = [run._replace(side=part.side) for run in part.runs]
-    return mean_column("", wanted) if {*wanted} <= {*scores.keys} else None
+    return mean_of(wanted) if {*wanted} <= {*scores.keys} else None
 
 
-_Members = Sequence[tuple[Scores, IntervalColumn]]
+_Members = Sequence[tuple[Scores, ScenarioMean]]
 
 
 def _estimate(key: StatedKey, members: _Members) -> Estimate:
     """Our number, and where ranks are known the same in each resample; of a deviation the number alone."""
     method, score = members[0][0].methods[0], key.metric.removesuffix(_SPREAD)
     if score in FORMULAS:
-        scenarios = [(scores, {"": [scenario for scenario, _ in column.weights]}) for scores, column in members]
+        scenarios = [(scores, {"": [scenario for scenario, _ in column]}) for scores, column in members]
         estimate, deviation = score_of(Compared(scenarios, "", key.of, (), ""), score, [""], method)
         return np.array([deviation]) if key.metric.endswith(_SPREAD) else _PRINTED.get(score, 1) * estimate
     metric, factor = _MEANS.get(key.metric, (key.metric, 1))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perturbations.evaluation.page import overview
-from perturbations.evaluation.page.intervals import Estimate, Scores, marks, mean_column, spans_of
+from perturbations.evaluation.page.intervals import Estimate, Scores, marks, mean_of, spans_of
 from perturbations.evaluation.page.page_tables import PageTable
 from perturbations.evaluation.page.parts import DIRECTIONS, SIDES, Group, PagePart, method_label, named, titled
 from perturbations.evaluation.page.views import METRICS, RetrievalChoice, Views
@@ -67,7 +67,7 @@ class Compared:
         ]
         shared = [key for name, key in by_member[0].items() if all(name in other for other in by_member)]
         cells = []
-        for key, weight in mean_column("", shared).weights:
+        for key, weight in mean_of(shared):
             name = key.perturbation, key.severity, key.text_perturbation
             pairs = [
                 scores.pairs(self.metric, method, own[name])

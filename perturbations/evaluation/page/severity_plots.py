@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from perturbations.evaluation.page import figures
-from perturbations.evaluation.page.intervals import CLEAN_COLUMN, Scores, mean_column, spans_of
+from perturbations.evaluation.page.intervals import CLEAN_MEAN, Scores, mean_of, spans_of
 from perturbations.evaluation.page.parts import DIRECTIONS, SIDES, Figure, Group, PagePart, method_label, titled
 from perturbations.evaluation.page.views import Views
 from perturbations.evaluation.rows import ScenarioKey
@@ -47,11 +47,11 @@ def of_methods(models: Sequence[Scores], views: Views) -> list[PagePart]:
 
 def _by_perturbation(scores: Scores, scenarios: Sequence[ScenarioKey]) -> pd.DataFrame:
     """R@1 of clean queries and under each perturbation: rows `plot` (what perturbs), `line` (a method), `value`."""
-    columns = {"clean": CLEAN_COLUMN}
+    columns = {"clean": CLEAN_MEAN}
     for key in scenarios:
-        columns[titled(key.perturbation, key.text_perturbation or "")] = mean_column("", [key])
+        columns[titled(key.perturbation, key.text_perturbation or "")] = mean_of([key])
     if len(scenarios) > 1:
-        columns["mean"] = mean_column("", scenarios)
+        columns["mean"] = mean_of(scenarios)
     rows = [
         (name, method_label(method), scores.value("recall_at_1", method, column))
         for name, column in columns.items()
@@ -72,7 +72,7 @@ def curves(
         at: dict[int, list[ScenarioKey]] = {}
         for scenario in members:
             at.setdefault(scenario.severity or 0, []).append(scenario)
-        columns = {0: CLEAN_COLUMN, **{severity: mean_column("", at[severity]) for severity in sorted(at)}}
+        columns = {0: CLEAN_MEAN, **{severity: mean_of(at[severity]) for severity in sorted(at)}}
         for method in scores.methods:
             line = titled(model, method_label(method))
             estimates = {severity: scores.estimate(metric, method, column) for severity, column in columns.items()}
