@@ -407,9 +407,9 @@ def runner() -> Any:
 
 def clip_features(*names: str) -> Any:
     """One direction per clip."""
-    from perturbations.evaluation.features import Features
+    from perturbations.evaluation.stored_features import StoredFeatures
 
-    return Features(names, np.eye(8, dtype=np.float32)[["abcdefgh".index(name) for name in names]])
+    return StoredFeatures(Path(), names, np.eye(8, dtype=np.float32)[["abcdefgh".index(name) for name in names]])
 
 
 def run(runner: Any, asked: Any = None, names: str = "abcdef", split: Split = SPLIT, **changed: Any) -> list[Any]:
@@ -522,9 +522,9 @@ def test_features_come_back_from_their_file(tmp_path: Path, runner: Any) -> None
     path = tmp_path / "a.safetensors"
     composed_features.write(path, {"fog/5": clip_features("a", "b"), "fog/1": clip_features()}, Backbone())  # type: ignore[arg-type]
     again = composed_features.read(path, "sum")
-    assert again["fog/5"].names == ("a", "b")
+    assert again["fog/5"].ids == ("a", "b")
     assert (again["fog/5"].rows == clip_features("a", "b").rows).all()
-    assert again["fog/1"].names == ()
+    assert again["fog/1"].ids == ()
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(ManifestError, match="holds no features"):
         composed_features.read(path, "sum")

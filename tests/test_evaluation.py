@@ -39,6 +39,7 @@ import tiny_models
 
 from perturbations.evaluation import backbone, features, galleries, queries, results, runner, scenarios
 from perturbations.evaluation.jobs import _clean
+from perturbations.evaluation.stored_features import StoredFeatures
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.methods.registry import methods, title_of
 
@@ -645,7 +646,7 @@ def test_a_gallery_of_other_weights_is_refused(tmp_path: Path, monkeypatch: pyte
 
 def test_features_of_other_weights_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "features.safetensors"
-    features.write(path, {"clean": features.Features(("a",), np.ones((1, 4), np.float32))}, of_weights("old"))
-    assert features.read(path, "old")["clean"].names == ("a",)
+    features.write(path, {"clean": StoredFeatures(path, ("a",), np.ones((1, 4), np.float32))}, of_weights("old"))
+    assert features.read(path, "old")["clean"].ids == ("a",)
     with pytest.raises(ManifestError, match="encoded with other weights.*run snakemake again, which encodes"):
         features.read(path, "new")

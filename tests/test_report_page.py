@@ -25,7 +25,7 @@ import synthetic_results as synthetic
 from perturbations.base import templates
 from perturbations.base.errors import AnnotationError, ManifestError
 from perturbations.evaluation import pictures, stored_features
-from perturbations.evaluation.page import figure_files, lost_queries, page, page_tables, parts, views
+from perturbations.evaluation.page import figure_files, lost_queries, page, page_tables, parts
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import dataframes, sets, skipped
@@ -919,7 +919,14 @@ def test_lost_queries_show_the_clips_that_they_retrieved(tmp_path: Path) -> None
     text = templates.rendered(
         "perturbations.evaluation.page",
         "page.html.j2",
-        **{"title": "t", "summary": "", "banner": [], "views": views.of(page._read([])), "metrics": {}, "folder": ""},
+        **{
+            "title": "t",
+            "summary": "",
+            "banner": [],
+            "views": parts.views_of(page._read([])),
+            "metrics": {},
+            "folder": "",
+        },
         sections=[section],
     )
     assert text.count('<img src="data:image/webp;') == 2

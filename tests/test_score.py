@@ -13,7 +13,7 @@ import pytest
 
 from perturbations import read_manifest, retrieval
 from perturbations.cli.main import main
-from perturbations.evaluation import evidence, feature_sets, stored_features
+from perturbations.evaluation import feature_sets, result_sets, stored_features
 from perturbations.evaluation.section import Evaluation
 
 IDS = [f"clip {number}" for number in range(6)]
@@ -211,8 +211,8 @@ def test_similarities_of_a_re_ranker(folder: Path, capsys: pytest.CaptureFixture
     ranks = read_manifest(folder / "out/ranks.parquet").set_index(["side", "query_id"])["rank"]
     assert ranks["query"].tolist() == [2, 7, 7, 7, 7, 7]
     retrieved = read_manifest(folder / "out/ranks.parquet").set_index(["side", "query_id"])["retrieved"]
-    assert evidence.read(retrieved["query", "clip 0"]) == [("clip 6", 2.0), ("clip 0", 1.0)]
-    assert evidence.read(retrieved["query", "clip 2"]) == [("clip 0", 1.0), ("clip 1", None)]
+    assert result_sets.read_retrieved(retrieved["query", "clip 0"]) == [("clip 6", 2.0), ("clip 0", 1.0)]
+    assert result_sets.read_retrieved(retrieved["query", "clip 2"]) == [("clip 0", 1.0), ("clip 1", None)]
     page = (folder / "out/report.html").read_text()
     assert "Lost queries on features" in page
     assert "clip 0 1, clip 1" in page

@@ -19,7 +19,7 @@ from test_evaluation import CLEAN, bad_source, job
 
 from perturbations import read_manifest
 from perturbations.cli.main import main
-from perturbations.evaluation import backbone, evidence, galleries, runner, scenarios
+from perturbations.evaluation import backbone, galleries, result_sets, runner, scenarios
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.rows import RankRow, ResultRow
 from perturbations.manifest import files
@@ -185,9 +185,9 @@ def test_scored_features_are_an_evaluations(
     ours = {tuple(row[name] for name in key): row["rank"] for row in places.to_dict("records")}
     first = {tuple(row[name] for name in key): row["retrieved"] for row in places.to_dict("records")}
     for row in ranks:
-        of_ours = evidence.read(first[tuple(getattr(row, name) for name in key)])
+        of_ours = result_sets.read_retrieved(first[tuple(getattr(row, name) for name in key)])
         assert [score for _, score in of_ours] == pytest.approx(
-            [score for _, score in evidence.read(row.retrieved or "")], abs=1e-4
+            [score for _, score in result_sets.read_retrieved(row.retrieved or "")], abs=1e-4
         )
     expected_ranks = {tuple(getattr(row, name) for name in key): row.rank for row in ranks}
     assert ours.keys() == expected_ranks.keys()

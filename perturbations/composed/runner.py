@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +21,11 @@ from perturbations.evaluation.keys import LISTED
 from perturbations.evaluation.planning import CLEAN
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
-from perturbations.evaluation.stored_features import Floats
+from perturbations.evaluation.stored_features import Floats, StoredFeatures, rows_of_ids
 from perturbations.manifest.columns import row_from
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.retrieval.composed import NOT_RETRIEVED, TWO_STAGE
 from perturbations.suites import registry
-
-if TYPE_CHECKING:
-    from perturbations.evaluation.features import Features
 
 _log = logging.getLogger("perturbations")
 
@@ -48,7 +44,7 @@ class Encoded:
         architecture: of the model's vision tower.
     """
 
-    clips: Features
+    clips: StoredFeatures
     texts: _Encode
     checkpoint: str
     architecture: str | None = None
@@ -64,7 +60,7 @@ class Queries:
         rows: the rows of the perturbed clips or instructions, for the backends that results name.
     """
 
-    clips: Features | None = None
+    clips: StoredFeatures | None = None
     instructions: Mapping[str, str] | None = None
     rows: Sequence[ClipRow | TextRow] = ()
 
@@ -99,8 +95,7 @@ def evaluate(
     ranks: list[RankRow] = []
     for scenario in settings.scenarios:
         queries = asking(scenario)
-        ids = frozenset(query.query_id for query in split.queries if _is_asked(query.query_id, query.clip, queries))
-        part = restricted(split, frozenset(encoded.clips.names), ids)
+        part = restricted(split, frozenset(encoded.clips.ids), _asked(split, queries))
         _log.info("%s: %d of %d queries", _name(scenario), len(part.queries), len(split.queries))
         if not part.queries:
             raise ManifestError(f"{_name(scenario)}: no query is left: clips are quarantined, or words not accepted")
@@ -241,9 +236,11 @@ def _row(
     )
 
 
-def _is_asked(query_id: str, clip: str, queries: Queries) -> bool:
-    has_clip = queries.clips is None or clip in queries.clips.place
-    return has_clip and (queries.instructions is None or query_id in queries.instructions)
+def _asked(split: Split, queries: Queries) -> frozenset[str]:
+    """The ids of the queries whose perturbed clip or instruction is there."""
+    clips = split.rows_of if queries.clips is None else frozenset(queries.clips.ids)
+    ids = frozenset(query.query_id for query in split.queries if query.clip in clips)
+    return ids if queries.instructions is None else ids & queries.instructions.keys()
 
 
 def _model(
@@ -259,14 +256,10 @@ def _model(
             texts[words] = encoded.texts(lines)
     return ScoredModel(
         name=settings.model,
-        clips=_chosen(encoded.clips, [clip.clip_id for clip in split.pool]),
+        clips=rows_of_ids(encoded.clips, [clip.clip_id for clip in split.pool]),
         texts=texts,
-        queries=None if queries.clips is None else _chosen(queries.clips, [query.clip for query in split.queries]),
+        queries=None if queries.clips is None else rows_of_ids(queries.clips, [query.clip for query in split.queries]),
     )
-
-
-def _chosen(features: Features, names: Sequence[str]) -> Floats:
-    return np.asarray(features.rows[[features.place[name] for name in names]], np.float32)
 
 
 def _is_affected(setting: ScoredSetting, scenario: ComposedScenario) -> bool:

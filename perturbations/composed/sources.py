@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from perturbations.composed import official, webvid
+from perturbations.base.errors import AnnotationError
+from perturbations.composed import official
 from perturbations.composed.builder import build
 from perturbations.composed.instructions import words_of
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
-from perturbations.datasets import registry
+from perturbations.datasets import registry, webvid_covr
 from perturbations.datasets.egocvr import pool_of
-from perturbations.datasets.listing import Listing
+from perturbations.datasets.listing import Collector, Listing
+from perturbations.datasets.parsing import header
 from perturbations.datasets.registry import Dataset, FamilyMember, annotations_of
+
+_log = logging.getLogger("perturbations")
 
 
 def _annotation_files(dataset: Dataset) -> tuple[Path, ...]:
@@ -70,6 +75,38 @@ def _official(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split
 
 def _no_pool(dataset: Dataset) -> str | None:
     return None if pool_of(dataset).is_file() else f"there is no {pool_of(dataset)}, the table of all clips"
+
+
+# --- WebVid-CoVR ----------------------------------------------------------------------------------------------------
+
+
+def _webvid(path: Path) -> Split:
+    """The split of WebVid-CoVR (Ventura et al., 2024): each row's video and instruction ask for its other video.
+
+    A query retrieves from the targets of all rows without its own video: the gallery `global_targets`. Rows that cannot
+    be used are logged; raises `AnnotationError` where none is left.
+    """
+    collector, clips, queries = Collector(path), dict[str, PoolClip](), list[ComposedQuery]()
+    for _, row in webvid_covr.rows(path, collector):
+        for side in "12":
+            name, caption = row[f"pth{side}"], row[f"txt{side}"].strip()
+            clips.setdefault(name, PoolClip(clip_id=name, video_id=name, narration=caption))
+        queries.append(
+            ComposedQuery(
+                query_id=f"{len(queries):06d}",
+                clip=row["pth1"],
+                targets=(row["pth2"],),
+                instruction=row["edit"].strip(),
+                narration=clips[row["pth1"]].narration,
+                target_narration=clips[row["pth2"]].narration,
+                instruction_source="official",
+            )
+        )
+    for entry in collector.rejected:
+        _log.warning("%s: not a query: %s", path, entry.reason)
+    if not queries:
+        raise AnnotationError(f"{path} lists no query")
+    return Split(tuple(clips.values()), tuple(queries), {})
 
 
 # --- synthetic families ---------------------------------------------------------------------------------------------
@@ -138,13 +175,13 @@ _OF_ADAPTERS = {
         files=lambda dataset: (annotations_of(dataset), pool_of(dataset)),
         target="egocvr",
     ),
-    "webvid_covr": _SplitSource(split=lambda dataset, *_: webvid.read(annotations_of(dataset))),
+    "webvid_covr": _SplitSource(split=lambda dataset, *_: _webvid(annotations_of(dataset))),
 }
 
 
 def of_file(path: Path) -> Split:
     """The split of an annotation file of EgoCVR or WebVid-CoVR. Raises `AnnotationError`."""
-    return webvid.read(path) if webvid.is_of(path) else official.read(path)
+    return _webvid(path) if {*webvid_covr.TEXTS} <= {*header(path)} else official.read(path)
 
 
 def source_of(adapter: str) -> _SplitSource | None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from perturbations.base.errors import ConfigError
 from perturbations.composed.gallery_sets import gallery, targets_in
 from perturbations.composed.modifications import Split
-from perturbations.evaluation import evidence
+from perturbations.evaluation.result_sets import retrieved_first
 from perturbations.retrieval.composed import (
     AVERAGES,
     FEWEST,
@@ -120,7 +120,7 @@ class Score:
         mean_size: clips in the galleries of the counted queries.
         places: of each query's best target, as `composed_places` gives them; of random orders empty.
         chances: of random orders: R@k in percent by k; else empty.
-        first: what each query retrieved first, as `evidence.written` writes it; empty where nobody keeps it.
+        first: what each query retrieved first, as `retrieved_first` writes it; empty where nobody keeps it.
     """
 
     setting: ScoredSetting | None
@@ -277,7 +277,7 @@ def _keeper(
     def keep(name: str, query: int, rows: NDArray[np.int64], scores: _Floats) -> None:
         best = first_places(scores[None], top_k)[0]
         names = [split.pool[row].clip_id for row in rows[best]]
-        (first[name][query],) = evidence.written(scores[None, best], names, top_k)
+        (first[name][query],) = retrieved_first(scores[None, best], names, top_k)
 
     return keep
 

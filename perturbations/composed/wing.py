@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
 
+from perturbations.composed import rows
 from perturbations.composed.layout import PLACES
 from perturbations.plan.extension import CaptionShards, Plans, PlanWing, Target
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from perturbations.composed.section import Composed
     from perturbations.config.problems import Problem
     from perturbations.config.sections import Config
-    from perturbations.manifest.kind import RowKind
 
 
 def _section() -> type[Composed]:
@@ -27,12 +27,6 @@ def _problems(config: Config) -> list[Problem]:
     from perturbations.composed import section
 
     return section.problems_of(config)
-
-
-def _kinds() -> Iterable[RowKind[Any]]:
-    from perturbations.composed import rows
-
-    return rows.kinds()
 
 
 def _jobs(commands: Commands) -> None:
@@ -84,7 +78,7 @@ WING = PlanWing(
     places=PLACES,
     section=_section,
     problems=_problems,
-    kinds=_kinds,
+    kinds=rows.kinds,
     declare_jobs=_jobs,
     score=_score,
     targets=_targets,

@@ -86,7 +86,7 @@ def write(
             features = composed_features.of_texts(backbone, [row.text for row in usable])
         else:
             held = composed_features.of_clips(backbone, usable, num_frames=num_frames, kept="mean", reader=reader)
-            ids, features = held.names, held.rows
+            ids, features = held.ids, held.rows
         stored_features.write(path, ids, np.asarray(features, np.float32))
         yield f"{path}: {len(ids):,} {'captions' if is_text else 'clips'}, {features.shape[1]} numbers each"
     if clean.captions:

@@ -15,12 +15,12 @@ from perturbations import retrieval
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, short
 from perturbations.base.records import canonical, digest
-from perturbations.evaluation import evidence, feature_sets, stored_features
+from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation.feature_sets import Answers, FeatureSet
 from perturbations.evaluation.keys import CHOICES, LISTED
 from perturbations.evaluation.method_settings import AS_IT_IS, parameters_of
 from perturbations.evaluation.planning import CLEAN, DirectionName, Side
-from perturbations.evaluation.result_sets import check, with_clean
+from perturbations.evaluation.result_sets import check, retrieved_first, with_clean
 from perturbations.evaluation.rows import (
     CLEAN_SCENARIO,
     RANKS,
@@ -244,7 +244,7 @@ def _retrieved(
         )
         ranks.append(retrieval.ranks(block, targets[part]))
         counts.append(retrieval.k_occurrence(block))
-        first += [None] * len(block) if top_k is None else evidence.written(block, gallery, top_k)
+        first += [None] * len(block) if top_k is None else retrieved_first(block, gallery, top_k)
     return _Retrieved(ids, np.concatenate(ranks), np.sum(counts, axis=0), first)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -19,25 +17,12 @@ from perturbations.base.readers import Reader
 from perturbations.evaluation import galleries
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.galleries import ANEW
-from perturbations.evaluation.stored_features import Floats
+from perturbations.evaluation.stored_features import Floats, StoredFeatures
 from perturbations.manifest.kinds import COMPLETE, ClipRow, CompleteSource, SourceRow
 from perturbations.tta import encode_gallery
 
 CLEAN = "clean"
 """The name of the set of clean clips."""
-
-
-@dataclass(frozen=True)
-class Features:
-    """The features of clips, float32, clips x D, and the clips' names, each once."""
-
-    names: tuple[str, ...]
-    rows: Floats
-
-    @cached_property
-    def place(self) -> dict[str, int]:
-        """The row of each name."""
-        return {name: number for number, name in enumerate(self.names)}
 
 
 def of_clips(
@@ -47,15 +32,15 @@ def of_clips(
     num_frames: int,
     kept: Literal["mean", "middle"],
     reader: Reader = "pyav",
-) -> Features:
+) -> StoredFeatures:
     """The features of the complete clips among rows, sorted by name: the mean over frames, or the middle frame's."""
     complete = [row for row in rows if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE]
     clips = sorted(complete, key=lambda row: row.item_id)
     sampled = num_frames if kept == "mean" else 1
     if not clips:
-        return Features((), np.empty((0, 1), np.float32))
+        return StoredFeatures(Path(), (), np.empty((0, 1), np.float32))
     features = galleries.encoded(backbone, clips, sampled, reader).features.mean(1).cpu().numpy()
-    return Features(tuple(row.item_id for row in clips), np.asarray(features, np.float32))
+    return StoredFeatures(Path(), tuple(row.item_id for row in clips), np.asarray(features, np.float32))
 
 
 def of_texts(backbone: LoadedBackbone, texts: Sequence[str]) -> Floats:
@@ -66,9 +51,9 @@ def of_texts(backbone: LoadedBackbone, texts: Sequence[str]) -> Floats:
     return np.asarray(encoded[[place[text] for text in texts]], np.float32)
 
 
-def write(path: Path, sets: Mapping[str, Features], backbone: LoadedBackbone) -> None:
+def write(path: Path, sets: Mapping[str, StoredFeatures], backbone: LoadedBackbone) -> None:
     """Write sets of features, by their names, whole or not at all."""
-    names = json.dumps({name: features.names for name, features in sets.items()})
+    names = json.dumps({name: features.ids for name, features in sets.items()})
     with storage.atomic_path(path) as temporary:
         library("safetensors.torch", package="safetensors").save_file(
             {name: torch.from_numpy(np.ascontiguousarray(features.rows)) for name, features in sets.items()},
@@ -77,16 +62,19 @@ def write(path: Path, sets: Mapping[str, Features], backbone: LoadedBackbone) ->
         )
 
 
-def read(path: Path, checkpoint: str) -> dict[str, Features]:
+def read(path: Path, checkpoint: str) -> dict[str, StoredFeatures]:
     """What `write` wrote with the weights of this hash. Raises `ManifestError` for anything else."""
     try:
         with library("safetensors").safe_open(path, framework="np") as file:
             about = file.metadata() or {}
             names = json.loads(about.get("names", ""))
-            sets = {name: Features(tuple(names[name]), file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+            sets = {
+                name: StoredFeatures(path, tuple(names[name]), file.get_tensor(name))
+                for name in file.keys()  # noqa: SIM118
+            }
     except (OSError, KeyError, ValueError, TypeError, library("safetensors").SafetensorError) as error:
         raise ManifestError(f"{path} holds no features ({error}); {ANEW}") from error
-    if any(len(features.names) != len(features.rows) for features in sets.values()):
+    if any(len(features.ids) != len(features.rows) for features in sets.values()):
         raise ManifestError(f"{path} has another number of names than of features; {ANEW}")
     galleries.check_weights(path, about.get("checkpoint"), checkpoint)
     return sets

@@ -16,7 +16,6 @@ from perturbations.evaluation.method_settings import AS_IT_IS, MethodSetting
 from perturbations.plan import caption_recipes, recipe
 from perturbations.plan.mixes import PER_BATCH, SHARES
 from perturbations.suites import registry
-from perturbations.tta.parameters import MethodValue
 
 CLEAN = "clean"
 MIXED, ALL = "mixed", "all"
@@ -241,14 +240,6 @@ ScenarioSettings = Mapping[str, Any]
 """A `Scenario` and its dataset by their names, as they are written in a job's settings and rows."""
 
 
-class MethodSettings(TypedDict):
-    """A method of a job: `parameters` are those that are not the published ones, `label` what tables call it."""
-
-    name: str
-    label: str
-    parameters: Mapping[str, MethodValue]
-
-
 class _RunSettings(TypedDict):
     """What all runs of a model share, besides the model."""
 
@@ -266,7 +257,8 @@ class EvaluationSettings(ModelSettings, _RunSettings):
     model_key: str
     seeds: Sequence[int]
     scenarios: Sequence[ScenarioSettings]
-    methods: Sequence[MethodSettings]
+    methods: Sequence[Mapping[str, Any]]
+    """Name, label and parameters that are not the published ones."""
 
 
 def model_settings(config: configuration.Config, files: str | None = None) -> ModelSettings:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -25,36 +25,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 
-class _Tokenizer(Protocol):
-    """A tokenizer of transformers."""
-
-    model_max_length: int
-    all_special_ids: list[int]
-    pad_token_id: int | None
-
-    def __call__(
-        self, texts: list[str], /, *, padding: bool | str, truncation: bool, max_length: int, return_tensors: str
-    ) -> Mapping[str, Tensor]:
-        """Token ids and attention mask, B x L each."""
-        ...
-
-    def get_vocab(self) -> dict[str, int]:
-        """All tokens with their ids."""
-        ...
-
-    def decode(self, token_ids: list[int], /) -> str:
-        """The text of token ids."""
-        ...
-
-
 @dataclass(frozen=True)
 class TokenizedTexts:
-    """How texts become token ids.
+    """How texts become token ids: by a tokenizer of transformers, or what has its interface.
 
     With `full_length` every text is padded to the maximum length, and the padding is not masked, as SigLIP was trained.
     """
 
-    tokenizer: _Tokenizer
+    tokenizer: Any
     most_tokens: int
     full_length: bool = False
 
@@ -80,7 +58,7 @@ def read_texts(checkpoint: Checkpoint, declared: Backbone, config: PreTrainedCon
     """
     if not any((checkpoint.folder / name).is_file() for name in _TOKENIZER_FILES):
         raise _unfit(checkpoint, f"it holds no tokenizer (none of {', '.join(_TOKENIZER_FILES)})")
-    tokenizer: _Tokenizer = load_part(library("transformers").AutoTokenizer, checkpoint)
+    tokenizer = load_part(library("transformers").AutoTokenizer, checkpoint)
     rows, positions = _whole(checkpoint, config, "vocab_size"), _whole(checkpoint, config, "max_position_embeddings")
     if declared.places_follow_padding:
         positions -= _whole(checkpoint, config, "pad_token_id") + 1

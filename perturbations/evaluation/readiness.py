@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from perturbations.base import checkpoints, shown
+from perturbations.base import checkpoints
 from perturbations.config import sections as configuration
 from perturbations.engine import needs
 from perturbations.evaluation.backbones import registry as backbones
@@ -50,9 +50,3 @@ def _of_backbone(key: str, name: str) -> Iterator[str]:
         yield f"{key}: {reason}"
     elif not any(folder.glob("*.safetensors")):
         yield f"{key}: {name} holds no weights: no *.safetensors file"
-
-
-def work(rules: Collection[str]) -> Iterator[str]:
-    """What a run evaluates, a line; `rules` has one entry per job."""
-    if number := [*rules].count("evaluate"):
-        yield f"to evaluate: {shown.plural(number, 'job')} of retrieval"

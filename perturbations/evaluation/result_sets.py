@@ -1,7 +1,11 @@
-"""Results of many models in one table: what run a row is of, what may stand together, its clean counterpart, checks."""
+"""Results of many models in one table: what run a row is of, what may stand together, its clean counterpart, checks.
+
+And what each query retrieved first, in the column `retrieved` of ranks.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,11 +13,14 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perturbations.base.errors import ManifestError
+from perturbations.base.records import canonical
 from perturbations.evaluation.keys import clean_key, key_of
 from perturbations.evaluation.rows import RANKS, RankRow, ResultRow, ScenarioColumns
 from perturbations.manifest import layout
+from perturbations.retrieval.metrics import first_places
 from perturbations.verify.derived import doubled
 from perturbations.verify.findings import Finding, name_of, values
 from perturbations.verify.manifest_check import ManifestCheck
@@ -108,6 +115,24 @@ def scenario_name(scenario: Mapping[str, Any]) -> str:
     caption = f" + {scenario['text_perturbation']} {scenario['text_severity']}" if scenario["text_perturbation"] else ""
     perturbed = f"{scenario['suite']}/{scenario['perturbation']} {severity}{caption}"
     return f"{scenario['direction']} {scenario['side']} {perturbed}"
+
+
+_DIGITS = 6  # of scores
+
+
+def retrieved_first(similarities: NDArray[np.number], gallery: Sequence[str], k: int) -> list[str]:
+    """The first k items of each query as JSON, [id, score], the best first; a score that is not finite is null."""
+    return [
+        canonical(
+            [[gallery[place], round(float(row[place]), _DIGITS) if np.isfinite(row[place]) else None] for place in own]
+        )
+        for row, own in zip(similarities, first_places(similarities, k).tolist(), strict=True)
+    ]
+
+
+def read_retrieved(text: str) -> list[tuple[str, float | None]]:
+    """The ids and scores that `retrieved_first` gives."""
+    return [(str(name), score) for name, score in json.loads(text)]
 
 
 # --- what `perturb verify` checks -------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from perturbations.base import jsontext, storage
 from perturbations.base.checkpoints import library
 from perturbations.base.records import Record, canonical
 from perturbations.engine.comparability import differences
-from perturbations.evaluation import evidence
 from perturbations.evaluation.keys import order_of
 from perturbations.evaluation.planning import CONTINUAL, EvaluationSettings, ScenarioSettings
+from perturbations.evaluation.result_sets import retrieved_first
 from perturbations.evaluation.rows import WHOLE_GALLERY, ResultRow
 from perturbations.evaluation.scenarios import Retrieval, ScenarioRow, id_of
 from perturbations.manifest.kinds import ClipRow, TextRow
@@ -137,7 +137,7 @@ def finished(
         row=row,
         ranks=tuple(ranks.tolist()),
         query_ids=task.query_ids,
-        retrieved=tuple(evidence.written(similarities, list(map(id_of, task.gallery)), k)) if k else (),
+        retrieved=tuple(retrieved_first(similarities, list(map(id_of, task.gallery)), k)) if k else (),
         occurrence=tuple(occurrence.tolist()),
         heatmap=tuple(map(tuple, np.round(similarities[:_HEATMAP, :_HEATMAP].astype(np.float64), 4).tolist())),
         losses=tuple(float(f"{loss:.4g}") for loss in counts.losses),

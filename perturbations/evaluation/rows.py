@@ -144,7 +144,7 @@ class ResultRow(ScenarioColumns):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRow(ScenarioColumns):
-    """The place of a query's best target, from 1; `retrieved` is what `evaluation.top_k` keeps, see `evidence`."""
+    """The place of a query's best target, from 1; `retrieved` is what `evaluation.top_k` keeps (`retrieved_first`)."""
 
     query_id: str
     rank: int

@@ -49,7 +49,10 @@ _CLOSE = 1e-3  # of the largest value: rounding, such as of another batch
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """The features of a file, float32, ids x D; ids are of items, clips or captions, or the texts themselves."""
+    """Features, float32, ids x D; ids are of items, clips or captions, or the texts themselves.
+
+    `path` is the file that they were read from; of computed ones it is `.`.
+    """
 
     path: Path
     ids: tuple[str, ...]

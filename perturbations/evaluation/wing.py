@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from perturbations.base import shown
+from perturbations.evaluation import protocols, rows
 from perturbations.evaluation.layout import FIELDS, PLACES
 from perturbations.plan.extension import CaptionShards, Plans, PlanWing, Target
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from perturbations.config.problems import Problem
     from perturbations.config.sections import Config
     from perturbations.evaluation.section import Evaluation
-    from perturbations.manifest.kind import RowKind
 
 
 def _section() -> type[Evaluation]:
@@ -33,12 +34,6 @@ def _problems(config: Config) -> list[Problem]:
     from perturbations.evaluation import section
 
     return section.problems_of(config)
-
-
-def _kinds() -> Iterable[RowKind[Any]]:
-    from perturbations.evaluation import rows
-
-    return rows.KINDS
 
 
 def _commands(commands: Commands) -> None:
@@ -66,9 +61,8 @@ def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[
 
 
 def _work(rules: Collection[str]) -> Iterator[str]:
-    from perturbations.evaluation import readiness
-
-    return readiness.work(rules)
+    if number := [*rules].count("evaluate"):
+        yield f"to evaluate: {shown.plural(number, 'job')} of retrieval"
 
 
 def _methods() -> list[tuple[str, dict[str, object]]]:
@@ -110,12 +104,6 @@ def _protocols() -> list[tuple[str, dict[str, object]]]:
     ]
 
 
-def _cells(protocol: str | None) -> list[tuple[str, dict[str, object]]]:
-    from perturbations.evaluation import protocols
-
-    return protocols.cell_lines(protocol)
-
-
 WING = PlanWing(
     summary="retrieval with perturbed queries, without and with test-time adaptation",
     rules=("evaluation_common", "evaluation"),
@@ -124,11 +112,11 @@ WING = PlanWing(
     section=_section,
     complete=_complete,
     problems=_problems,
-    kinds=_kinds,
+    kinds=lambda: rows.KINDS,
     commands={"use what a run made": dict.fromkeys(("report", "score", "encode"), _commands)},
     declare_jobs=_jobs,
     shelves={"methods": _methods, "backbones": _backbones, "protocols": _protocols},
-    cells={"protocols": _cells},
+    cells={"protocols": protocols.cell_lines},
     targets=_targets,
     readiness=_readiness,
     work=_work,

@@ -25,10 +25,9 @@ from perturbations.evaluation.page import figures, robustness_tables
 from perturbations.evaluation.page.intervals import CLEAN_MEAN, Scores, mean_of, spans_of
 from perturbations.evaluation.page.page_sections import shown
 from perturbations.evaluation.page.page_tables import file_name
-from perturbations.evaluation.page.parts import method_label, titled
+from perturbations.evaluation.page.parts import METRICS, RetrievalChoice, Views, method_label, titled
 from perturbations.evaluation.page.ranks import setting_of
 from perturbations.evaluation.page.severity_plots import curves
-from perturbations.evaluation.page.views import METRICS, RetrievalChoice, Views
 from perturbations.evaluation.pictures import Picture
 from perturbations.tta.methods import registry as methods
 

@@ -23,11 +23,12 @@ from perturbations.evaluation.page.parts import (
     SIDES,
     Group,
     PagePart,
+    RetrievalChoice,
+    Views,
     method_label,
     needs_all_queries,
     titled,
 )
-from perturbations.evaluation.page.views import RetrievalChoice, Views
 from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.retrieval.bootstrap import separable
 from perturbations.tta.methods import registry as methods

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 
 from perturbations.api.functions import open_clip
 from perturbations.base.errors import ManifestError, MediaError
-from perturbations.evaluation import evidence
 from perturbations.evaluation.page.page_tables import PageTable
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
@@ -27,7 +26,7 @@ from perturbations.evaluation.page.parts import (
     titled,
 )
 from perturbations.evaluation.page.ranks import setting_of
-from perturbations.evaluation.result_sets import scenario_name
+from perturbations.evaluation.result_sets import read_retrieved, scenario_name
 from perturbations.manifest import layout, locations
 from perturbations.manifest.companions import companion
 from perturbations.manifest.kinds import SOURCES, CompleteSource
@@ -81,7 +80,7 @@ def _table(key: Sequence[str], lost: pd.DataFrame) -> PagePart:
 
 
 def _list(retrieved: str) -> str:
-    return ", ".join(name if score is None else f"{name} {score:.3g}" for name, score in evidence.read(retrieved))
+    return ", ".join(name if score is None else f"{name} {score:.3g}" for name, score in read_retrieved(retrieved))
 
 
 def _clips(folder: Path, dataset: str) -> dict[str, CompleteSource]:
@@ -104,7 +103,7 @@ def _lists(rows: Sequence[Mapping[Any, Any]], clips: Mapping[str, CompleteSource
     for row in rows:
         title = f"{row['query_id']}, {scenario_name(row)}"
         both = {
-            side: [(name, picture(name)) for name, _ in evidence.read(row[column])[:_PICTURED_ITEMS]]
+            side: [(name, picture(name)) for name, _ in read_retrieved(row[column])[:_PICTURED_ITEMS]]
             for side, column in (("clean", "retrieved_clean"), ("perturbed", "retrieved"))
         }
         query = picture(row["query_id"])

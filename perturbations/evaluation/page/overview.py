@@ -22,9 +22,12 @@ from perturbations.evaluation.page.intervals import (
 from perturbations.evaluation.page.page_tables import FORMS, PageTable
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
+    METRICS,
     SIDES,
     Group,
     PagePart,
+    RetrievalChoice,
+    Views,
     in_order,
     label,
     method_label,
@@ -33,7 +36,6 @@ from perturbations.evaluation.page.parts import (
     titled,
 )
 from perturbations.evaluation.page.ranks import run_of
-from perturbations.evaluation.page.views import METRICS, RetrievalChoice, Views
 from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.tta.methods import registry as methods
 

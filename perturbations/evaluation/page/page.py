@@ -23,11 +23,19 @@ from perturbations.evaluation.page import (
     published_section,
     robustness_tables,
     severity_plots,
-    views,
 )
 from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page.page_tables import FORMS
-from perturbations.evaluation.page.parts import Group, PagePart, Section, model_names, order, tables_in
+from perturbations.evaluation.page.parts import (
+    METRICS,
+    Group,
+    PagePart,
+    Section,
+    model_names,
+    order,
+    tables_in,
+    views_of,
+)
 from perturbations.evaluation.page.ranks import read as read_ranks
 from perturbations.evaluation.page.ranks import setting_of
 from perturbations.evaluation.pictures import read as read_pictures
@@ -55,7 +63,7 @@ def write(
     """
     frame = _read(results)
     drawn = [picture for path in pictures for picture in read_pictures(path)]
-    page_views = views.of(frame)
+    page_views = views_of(frame)
     replaced = _replaced(results)
     summaries: list[PagePart] = []
     recall: list[PagePart] = []
@@ -98,7 +106,7 @@ def write(
         banner=_banner(frame),
         sections=sections,
         views=page_views,
-        metrics=views.METRICS,
+        metrics=METRICS,
         folder=quote(folder.name),
     )
     _write_tables(folder, sections)

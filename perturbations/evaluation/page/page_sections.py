@@ -19,7 +19,9 @@ from perturbations.evaluation.page.parts import (
     Figure,
     Group,
     PagePart,
+    RetrievalChoice,
     Section,
+    Views,
     groups,
     in_order,
     method_label,
@@ -30,7 +32,6 @@ from perturbations.evaluation.page.parts import (
     titled,
 )
 from perturbations.evaluation.page.ranks import run_of, setting_of
-from perturbations.evaluation.page.views import RetrievalChoice, Views
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import ResultRow, ScenarioKey
 from perturbations.manifest import files, sets

@@ -25,9 +25,8 @@ from perturbations.evaluation.page.intervals import (
     spans_of,
 )
 from perturbations.evaluation.page.page_tables import PageTable, number
-from perturbations.evaluation.page.parts import SIDES, Group, PagePart, method_label, named, titled
+from perturbations.evaluation.page.parts import METRICS, SIDES, Group, PagePart, method_label, named, titled
 from perturbations.evaluation.page.robustness_tables import FORMULAS, Compared, score_of
-from perturbations.evaluation.page.views import METRICS
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
 from perturbations.evaluation.stated import StatedKey, StatedPart, is_of

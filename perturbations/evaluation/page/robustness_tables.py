@@ -10,8 +10,18 @@ import numpy as np
 from perturbations.evaluation.page import overview
 from perturbations.evaluation.page.intervals import Estimate, Scores, marks, mean_of, spans_of
 from perturbations.evaluation.page.page_tables import PageTable
-from perturbations.evaluation.page.parts import DIRECTIONS, SIDES, Group, PagePart, method_label, named, titled
-from perturbations.evaluation.page.views import METRICS, RetrievalChoice, Views
+from perturbations.evaluation.page.parts import (
+    DIRECTIONS,
+    METRICS,
+    SIDES,
+    Group,
+    PagePart,
+    RetrievalChoice,
+    Views,
+    method_label,
+    named,
+    titled,
+)
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.rows import ScenarioKey
 from perturbations.retrieval import gamma_a, gamma_r, mmi

@@ -9,8 +9,7 @@ import pandas as pd
 
 from perturbations.evaluation.page import figures
 from perturbations.evaluation.page.intervals import CLEAN_MEAN, Scores, mean_of, spans_of
-from perturbations.evaluation.page.parts import DIRECTIONS, SIDES, Figure, Group, PagePart, method_label, titled
-from perturbations.evaluation.page.views import Views
+from perturbations.evaluation.page.parts import DIRECTIONS, SIDES, Figure, Group, PagePart, Views, method_label, titled
 from perturbations.evaluation.rows import ScenarioKey
 from perturbations.tta.methods import registry as methods
 
