@@ -271,8 +271,8 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The items whose clips are read from now on, in order."""
     names: list[str] = []
-    sampled = queries.sampled
-    monkeypatch.setattr(queries, "sampled", lambda row, *given: names.append(row.item_id) or sampled(row, *given))
+    sampled = queries.Clip.sampled
+    monkeypatch.setattr(queries.Clip, "sampled", lambda clip, *how: names.append(clip.item_id) or sampled(clip, *how))
     return names
 
 

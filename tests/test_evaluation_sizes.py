@@ -116,7 +116,7 @@ def test_queries_reserve_their_frames(tmp_path: Path, monkeypatch: pytest.Monkey
     from perturbations.evaluation.processors import Images
 
     pixels = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
-    monkeypatch.setattr(queries, "sampled", lambda *_: pixels)
+    monkeypatch.setattr(queries.Clip, "sampled", lambda *_: pixels)
     reserved: list[int] = []
     monkeypatch.setattr(storage, "reserve", lambda path, size: reserved.append(size) or path.write_bytes(bytes(size)))
     clips = queries.Clips([None, None, None], 2, Images(4), tmp_path)  # type: ignore[list-item]

@@ -12,7 +12,7 @@ from functools import partial
 
 from perturbations.composed.instructions import SOURCE, Words, instruction_for
 from perturbations.composed.modifications import ComposedQuery, ModificationKind, PoolClip, Split, overlap, same_action
-from perturbations.composed.sampler import SimilarityOf, sampled_blocks, tf_idf
+from perturbations.composed.sampler import sampled_blocks, tf_idf
 
 _LEAST_SHARED = 0.2
 """The share of all nouns of two captions that both have, from which on they are of the same things."""
@@ -33,7 +33,6 @@ def build(
     *,
     seed: int,
     dataset: str,
-    similarities: SimilarityOf | None = None,
 ) -> Split:
     """The split of all queries that the clips' captions allow.
 
@@ -41,7 +40,6 @@ def build(
         clips: captioned spans of long videos, names unique; those without a span are alone in time.
         analyse: a caption's verb and nouns: `instructions.words_of` with a tagger.
         seed, dataset: the key of the distractors that are drawn.
-        similarities: of narrations, to rank distractors; default: `sampler.tf_idf` over all captions.
 
     Each clip asks at most two queries: the most similar clip of another action, and of another object. Targets are all
     clips of the video with that caption. Unlike EgoCVR's, distractors may be clips of other queries: here nearly every
@@ -55,7 +53,7 @@ def build(
         videos.setdefault(clip.video_id, []).append(_Candidate(row, clip, analyse(clip.narration)))
     queries = [query for members in videos.values() for member in members for query in _queries(member, members)]
     split = Split(tuple(clips), tuple(queries), {})
-    alike = similarities or tf_idf([clip.narration for clip in clips])
+    alike = tf_idf([clip.narration for clip in clips])
     blocks = sampled_blocks(split, alike, seed=seed, dataset=dataset, annotated_too=True)
     return Split(split.pool, split.queries, blocks, frozenset(blocks))
 

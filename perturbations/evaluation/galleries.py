@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from perturbations.api.clips import Clip
 from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.errors import ManifestError
@@ -59,7 +60,7 @@ def _encoded(backbone: LoadedBackbone, rows: Sequence[ScenarioRow], num_frames: 
     clips = [row for row in rows if isinstance(row, ClipRow | CompleteSource)]
 
     def read(row: ClipRow | CompleteSource) -> NDArray[np.uint8]:
-        return backbone.images.resized(queries.sampled(row, num_frames, reader))
+        return backbone.images.resized(Clip(row).sampled(num_frames, reader))
 
     def parts() -> Iterator[Batch]:
         with queries.readers() as pool:

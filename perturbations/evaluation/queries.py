@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from perturbations.api.functions import open_clip
+from perturbations.api.clips import Clip
 from perturbations.base import storage
-from perturbations.base.arrays import uniform_indices
 from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
 from perturbations.evaluation.processors import Images, check_distinct
@@ -48,7 +46,7 @@ class Clips:
         self._pixels = np.memmap(path, np.uint8, "r+", shape=shape)
 
         def read(place: int) -> None:
-            self._pixels[place] = images.resized(sampled(rows[place], num_frames, reader))
+            self._pixels[place] = images.resized(Clip(rows[place]).sampled(num_frames, reader))
 
         with readers() as pool:
             for _ in logged(pool.map(read, range(len(rows))), len(rows), "clips read"):
@@ -69,14 +67,6 @@ Asked = Clips | list[str]
 def readers() -> ThreadPoolExecutor:
     """A pool with as many threads as torch may use, because the model (and a GPU) waits while clips are read."""
     return ThreadPoolExecutor(torch.get_num_threads())
-
-
-def sampled(row: ClipRow | CompleteSource, num_frames: int, reader: Reader = "pyav") -> NDArray[np.uint8]:
-    """The uniformly sampled frames of a row, T x H x W x 3, in any storage tier."""
-    if isinstance(row, ClipRow) and row.storage.startswith("frames/"):
-        stack = open_clip(row)
-        return stack[uniform_indices(num_frames, len(stack))]
-    return open_clip(row, uniform_indices(num_frames, row.frame_count), reader)
 
 
 def of_rows(

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,12 +76,8 @@ class StoredSimilarities:
     rows: NDArray[np.generic]
 
 
-@dataclass(frozen=True)
-class _Tensor:
-    """A stored tensor: its shape, and how rows are read."""
-
-    shape: tuple[int, ...]
-    block: Callable[[int, int], NDArray[np.generic]]
+_Opened = tuple[tuple[str, ...] | None, tuple[int, ...], Any]
+"""The names, where a file has them, the shape of its tensor, and what gives the tensor's rows by a slice."""
 
 
 def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
@@ -99,17 +95,17 @@ def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
         tensor_path = beside[0]
     else:
         tensor_path = path
-    ids, tensor = _opened(tensor_path)
+    ids, shape, tensor = _opened(tensor_path)
     if ids is None:
         listed = tensor_path.with_suffix(".csv")
         if not listed.is_file():
             raise AnnotationError(f"{tensor_path} has no ids: {listed} must list them, in the column id")
         ids = tuple(key for _, key, _ in _listed(listed, lists=False))
-    if len(ids) != tensor.shape[0]:
+    if len(ids) != shape[0]:
         raise AnnotationError(
-            f"{tensor_path} has {tensor.shape[0]:,} rows, and there are {len(ids):,} ids: one of them is cut short"
+            f"{tensor_path} has {shape[0]:,} rows, and there are {len(ids):,} ids: one of them is cut short"
         )
-    return StoredFeatures(tensor_path, ids, _reduced(tensor_path, ids, tensor, frames))
+    return StoredFeatures(tensor_path, ids, _reduced(tensor_path, ids, shape, tensor, frames))
 
 
 def write(path: Path, ids: Sequence[str], rows: Floats) -> None:
@@ -304,49 +300,47 @@ def _check_shape(place: object, shape: tuple[int, ...]) -> None:
         )
 
 
-def _reduced(path: Path, names: Sequence[str], tensor: _Tensor, frames: PooledAs) -> Floats:
+def _reduced(path: Path, names: Sequence[str], shape: tuple[int, ...], tensor: Any, frames: PooledAs) -> Floats:
     """All rows of a tensor, one feature per row, with a block of them in memory at a time."""
-    result = np.empty((tensor.shape[0], tensor.shape[-1]), np.float32)
-    step = max(1, _BLOCK // math.prod(tensor.shape[1:]))
+    result = np.empty((shape[0], shape[-1]), np.float32)
+    step = max(1, _BLOCK // math.prod(shape[1:]))
 
     def place_of(start: int, row: int) -> str:
         return f"{path}, row {start + row:,} ({short(names[start + row])})"
 
     for start in range(0, len(result), step):
         try:
-            block = tensor.block(start, min(start + step, len(result)))
+            block = tensor[start : min(start + step, len(result))]
+            if not isinstance(block, np.ndarray):  # of torch; NumPy has no bfloat16
+                block = (block.float() if block.is_floating_point() else block).numpy()
         except (OSError, RuntimeError, ValueError, TypeError) as error:
             raise AnnotationError(f"{path} cannot be read: {cut(str(error))}") from error
         result[start : start + step] = _one_frame(_numbers(partial(place_of, start), block), frames)
     return result
 
 
-def _opened(path: Path) -> tuple[tuple[str, ...] | None, _Tensor]:
-    """The names, where the file has them, and the tensor."""
+def _opened(path: Path) -> _Opened:
     opener = {".npy": _npy, ".npz": _npz, ".pt": _torch_file, ".safetensors": _safetensors}.get(path.suffix)
     if opener is None:
         raise AnnotationError(f"{path}: features are read from .csv, {', '.join(SUFFIXES)}")
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise AnnotationError(f"{path} is larger than {_MOST_BYTES // 1024**3} GiB")
-        names, tensor = opener(path)
+        names, shape, tensor = opener(path)
     except (AnnotationError, ConfigError):
         raise
     except Exception as error:  # a damaged or forged file can make the readers raise anything
         raise AnnotationError(f"{path} is no sound file of features: {cut(first_line(error))}") from error
-    _check_shape(path, tensor.shape)
-    return names, tensor
+    _check_shape(path, shape)
+    return names, shape, tensor
 
 
-def _array(values: NDArray[np.generic]) -> _Tensor:
-    return _Tensor(values.shape, lambda start, end: np.asarray(values[start:end]))
+def _npy(path: Path) -> _Opened:
+    values = np.load(path, mmap_mode="r", allow_pickle=False)
+    return None, values.shape, values
 
 
-def _npy(path: Path) -> tuple[None, _Tensor]:
-    return None, _array(np.load(path, mmap_mode="r", allow_pickle=False))
-
-
-def _npz(path: Path) -> tuple[tuple[str, ...] | None, _Tensor]:
+def _npz(path: Path) -> _Opened:
     with _unpacked(path, "features") as held:
         ids = None
         if "ids" in held:
@@ -354,10 +348,11 @@ def _npz(path: Path) -> tuple[tuple[str, ...] | None, _Tensor]:
             if listed.ndim != 1 or listed.dtype.kind != "U":
                 raise ValueError("`ids` is no row of texts")
             ids = tuple(str(name).strip() for name in listed)
-        return ids, _array(held["features"])
+        values = held["features"]
+        return ids, values.shape, values
 
 
-def _torch_file(path: Path) -> tuple[None, _Tensor]:
+def _torch_file(path: Path) -> _Opened:
     torch = library("torch")
     is_zip = zipfile.is_zipfile(path)
     if is_zip:
@@ -367,16 +362,10 @@ def _torch_file(path: Path) -> tuple[None, _Tensor]:
     held = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
     if not isinstance(held, torch.Tensor) or held.layout != torch.strided or held.is_quantized:
         raise ValueError(f"it holds a {type(held).__name__}, not a plain tensor")
-
-    def block(start: int, end: int) -> NDArray[np.generic]:
-        rows = held[start:end].detach()
-        values: NDArray[np.generic] = (rows.float() if rows.dtype == torch.bfloat16 else rows).numpy()
-        return values
-
-    return None, _Tensor(tuple(held.shape), block)
+    return None, tuple(held.shape), held.detach()
 
 
-def _safetensors(path: Path) -> tuple[tuple[str, ...] | None, _Tensor]:
+def _safetensors(path: Path) -> _Opened:
     opened = library("safetensors").safe_open
     file = opened(path, framework="np")
     names = list(file.keys())
@@ -390,9 +379,5 @@ def _safetensors(path: Path) -> tuple[tuple[str, ...] | None, _Tensor]:
     listed = json.loads((file.metadata() or {}).get("ids", "null"))
     if listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):
         raise ValueError("`ids` in its metadata is no list of texts")
-
-    def block(start: int, end: int) -> NDArray[np.generic]:
-        rows = part[start:end]
-        return rows if isinstance(rows, np.ndarray) else np.asarray(rows.float().numpy())
-
-    return None if listed is None else tuple(name.strip() for name in listed), _Tensor(tuple(part.get_shape()), block)
+    ids = None if listed is None else tuple(name.strip() for name in listed)
+    return ids, tuple(part.get_shape()), part

@@ -88,7 +88,6 @@ def _videos(
     dataset: str,
     *,
     severities: Sequence[int] = (5,),
-    perturbations: Sequence[str] | str = "all",
     summary: str = "",
     unstated: tuple[str, ...] = (_FRAMES,),
     needs: dict[str, str] = _FINE_TUNED,
@@ -96,7 +95,7 @@ def _videos(
 ) -> EvaluationProtocol:
     spoken = summary or f"12 perturbations of videos at severity {', '.join(map(str, severities))}"
     evaluation = _perturbed(["v2t"], ["mlvp"], list(severities), **changed)
-    suites = {"mlvp": {"variant": "released", "perturbations": perturbations}}
+    suites = {"mlvp": {"variant": "released", "perturbations": "all"}}
     return _protocol(table, f"v2t, {dataset}: {spoken}", (dataset,), evaluation, suites, needs, unstated)
 
 
