@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar, Union, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, Union, runtime_checkable
 
 from pydantic import Field, PlainValidator, SerializeAsAny, TypeAdapter, ValidationInfo
 
@@ -280,7 +280,8 @@ def other_version(recipe: GuideRecipe | AnalysisRecipe) -> str:
 def _recipes() -> TypeAdapter[GuideRecipe]:
     """Reads the recipes of all guides; `kind` tells their types apart."""
     kinds = tuple(guide.recipe for guide in guides().values())
-    return TypeAdapter(Annotated[Union[kinds], Field(discriminator="kind")])  # noqa: UP007
+    of_a_kind: Any = Annotated[Union[kinds], Field(discriminator="kind")]  # noqa: UP007
+    return TypeAdapter(of_a_kind)
 
 
 def _of_its_kind(value: object, info: ValidationInfo) -> GuideRecipe:

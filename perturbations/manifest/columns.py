@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -25,9 +24,17 @@ class Column:
 _VIEWS = (MixRow, MultimodalRow)
 
 
-@cache
+_COLUMNS: dict[type[Any], tuple[Column, ...]] = {}
+
+
 def columns_of(row: type[Any]) -> tuple[Column, ...]:
     """The columns of a type of rows, in their order; a view's own stand before those of the rows that it shows."""
+    if row not in _COLUMNS:
+        _COLUMNS[row] = _derived(row)
+    return _COLUMNS[row]
+
+
+def _derived(row: type[Any]) -> tuple[Column, ...]:
     hints = get_type_hints(row)
     names = [field.name for field in fields(row)]
     if row in _VIEWS:

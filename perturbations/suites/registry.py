@@ -366,7 +366,8 @@ def _near(key: str) -> str:
 @lru_cache
 def _by_key(suite_name: str) -> dict[str, dict[str, Perturbation]]:
     """Each perturbation of a suite in each of its variants; none where there is no such suite."""
-    group = _suite(suite_name)
+    if (group := _suite(suite_name)) is None:
+        return {}
     return {
         entry.key: {
             variant: entry
@@ -374,7 +375,7 @@ def _by_key(suite_name: str) -> dict[str, dict[str, Perturbation]]:
             else replace(entry.others.get(variant, entry), variant=variant, others=entry.others)
             for variant in group.variants
         }
-        for entry in (group.perturbations if group else ())
+        for entry in group.perturbations
     }
 
 
