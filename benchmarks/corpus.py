@@ -86,7 +86,7 @@ def main() -> None:
         files.write(folder / "sources.parquet", SOURCES, rows)
         print("| analysis, once a clip | full length | 12 frames |")
         print("|---|---|---|")
-        for name in ANALYSES if any(registry.get(key).guide for key in options.perturbations) else ():
+        for name in filter(_needed(options.perturbations).__contains__, ANALYSES):
             full, twelve = (_analysed(name, tier, folder) / options.shard for tier in (HIGH, TWELVE))
             print(f"| {name} | {full:.3f} | {twelve:.3f} |", flush=True)
         columns = ("perturbation", "severity", "floor", "job", "12 frames", "MB")
@@ -100,6 +100,12 @@ def main() -> None:
 HIGH = tiers.stored_video("high")
 TWELVE = tiers.StoredFrames(num_frames=12)
 ANALYSES = ("motion", "main_object", "embedding")
+
+
+def _needed(keys: list[str]) -> set[str]:
+    """The analyses that the guides of perturbations need."""
+    recipes = (recipe.make(registry.get(key), 1, seed=0, storage=HIGH, donors="bench") for key in keys)
+    return {made.analysis.analysis for made in recipes if made.analysis is not None}
 
 
 def _analysed(name: str, tier: tiers.Storage, folder: Path) -> float:

@@ -54,6 +54,9 @@ def rain(
     places, speeds = drawn.places[:count], drawn.speeds[:count]
     streak = np.array([drawn.slant * length * height, length * height])
     thick = max(1, round(min(height, width) / 224))
+    # All streaks have one grey, so each step is a table of a level, or concerns the pixels of streaks alone.
+    share = np.float32(_GREY) / np.float32(255)
+    levels = np.arange(256, dtype=np.float32)
 
     def apply(frame: Image, index: int) -> Image:
         fallen = index * speeds
@@ -63,11 +66,19 @@ def rain(
         lines = np.rint(np.stack([tops, tops + streak], axis=1)).astype(np.int32)
         drops = np.zeros((height, width), np.uint8)
         cv2.polylines(drops, list(lines), isClosed=False, color=_GREY, thickness=thick)
-        share = (drops.astype(np.float32) / 255)[:, :, None]
-        picture = frame.astype(np.float32)
-        mean = picture.mean(axis=(0, 1), dtype=np.float64).astype(np.float32)
-        light = picture + share * (255 - picture) * (1 - float(mean.mean()) / 255)
-        wet = picture + share * (cv2.blur(light, (3, 3)).reshape(light.shape) - picture)
-        return np.asarray(np.clip((wet - mean) * np.float32(contrast) + mean, 0, 255), np.uint8)
+        mean = (np.array(cv2.sumElems(frame)[:3]) / (height * width)).astype(np.float32)
+        lit = levels + share * (255 - levels) * (1 - float(mean.mean()) / 255)
+        light = cv2.copyTo(cv2.LUT(frame, lit), drops, frame.astype(np.float32))
+        hit = np.nonzero(drops)
+        blurred, picture = cv2.blur(light, (3, 3)).reshape(light.shape)[hit], levels[frame[hit]]
+        dark = _clipped((levels[:, None] - mean) * np.float32(contrast) + mean)
+        output = cv2.LUT(frame, dark[:, None, :])
+        wet = picture + share * (blurred - picture)
+        output[hit] = _clipped((wet - mean) * np.float32(contrast) + mean)
+        return np.asarray(output, np.uint8)
 
     return apply
+
+
+def _clipped(values: NDArray[np.float32]) -> Image:
+    return np.asarray(np.clip(values, 0, 255), np.uint8)
