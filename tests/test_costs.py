@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from snakemake.common import get_function_params, get_input_function_aux_params
+from snakemake.io import AnnotatedString
 from snakemake.resources import Resource
 from test_workflow import tiny_clip
 
@@ -103,3 +106,18 @@ def test_what_is_requested_doubles_at_each_attempt(given: Resource, requests: li
     asked = [rule.resources["mem_mb"].evaluate(None, attempt=attempt, **more).value for attempt in (1, 2, 3)]
     assert asked == requests
     assert rule.resources["gpu"].value == 1
+
+
+def test_snakemake_inspects_no_function_once_its_parameters_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed(wildcards: object, input: object) -> str:
+        return f"{wildcards} {input}"
+
+    given = Resource("mem_mb", lambda wildcards, attempt: 100 * attempt)
+    flagged = AnnotatedString(listed)
+    rule = SimpleNamespace(resources={"mem_mb": given}, input=["a", flagged], params=[listed, ["x"], None])
+    rules = SimpleNamespace(_rules={"a": SimpleNamespace(rule=rule)})
+    snakemake_inside.remember_parameters(rules)
+    monkeypatch.setattr(inspect, "signature", None)
+    assert list(get_function_params(listed)) == ["wildcards", "input"]
+    assert list(get_input_function_aux_params(given.evaluate, {"input": [], "rulename": "a"})) == ["input", "rulename"]
+    assert given.evaluate(None, attempt=3, rulename="a").value == 300

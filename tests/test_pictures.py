@@ -240,7 +240,7 @@ def test_karpathys_files_list_the_split_with_five_captions_each(tmp_path: Path) 
     assert len(listing.rejected) == 5
     assert all(part in reasons for part in ("no list of captions", "duplicate id", "no object", "not a text", "leaves"))
     (tmp_path / "videos/1.jpg").touch()
-    assert [found.path.name for found in reading.locate(dataset, listing)[0]] == ["1.jpg"]
+    assert [Path(found.path).name for found in reading.locate(dataset, listing)[0]] == ["1.jpg"]
     _, train = listing_of(tmp_path, "flickr30k", {"images": images}, split="train")
     assert [item.item_id for item in train.items] == ["2"]
 
@@ -261,7 +261,7 @@ def test_a_picture_is_no_clip_of_a_dataset_of_videos(tmp_path: Path) -> None:
     dataset, listing = listing_of(tmp_path, "pictures", rows)
     for name in ("a.jpg", "b.webp"):
         (tmp_path / "videos" / name).touch()
-    assert [found.path.name for found in reading.locate(dataset, listing)[0]] == ["a.jpg", "b.webp"]
+    assert [Path(found.path).name for found in reading.locate(dataset, listing)[0]] == ["a.jpg", "b.webp"]
     named = {"columns": {"video": "item_id"}}
     dataset, listing = listing_of(tmp_path, "folder", [{"item_id": "a.jpg", "caption": "a cat"}], **named)
     found, (missing,) = reading.locate(dataset, listing)

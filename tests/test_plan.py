@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -271,3 +272,19 @@ def test_captions_go_to_the_shards_of_their_ids(tmp_path: Path, monkeypatch: pyt
         [f"{name}#0" for name in names], 4, str, lambda item_id: item_id.removesuffix("#0")
     )
     assert not stale.exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ListedClip(item_id='"\u2028é\\%s', source_video_id="v", path="a/b.mp4", bytes=7, start_s=0.1, split="test"),
+        ListedClip(item_id="a", source_video_id="a", path="a.mp4", end_s=1e22),
+        ListedCaption(caption_id="c#0", item_id="c", text="a\nb"),
+        RejectedItem(item_id="a", split="", error="is { no %", missing=True),
+    ],
+)
+def test_a_line_is_json_with_sorted_keys(tmp_path: Path, line: Any) -> None:
+    listed.write(tmp_path / "list.jsonl", [line])
+    text = json.dumps(dataclasses.asdict(line), sort_keys=True, separators=(",", ":"))
+    assert (tmp_path / "list.jsonl").read_text() == f"{text}\n"
+    assert listed.read(tmp_path / "list.jsonl", type(line)) == [line]

@@ -24,7 +24,7 @@ class _Located:
     """An item whose video exists: its path and size in bytes."""
 
     item: Item
-    path: Path
+    path: str
     bytes: int
 
 
@@ -105,6 +105,7 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rej
     """
     assert dataset.videos is not None, "the configuration has checked it"
     look = functools.cache(functools.partial(_look, str(dataset.videos)))
+    videos = "" if dataset.videos == Path() else str(dataset.videos)
     located: list[_Located] = []
     missing: list[Rejected] = []
     for item in listing.items:
@@ -117,15 +118,15 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rej
             problem = next((look(folder)[1] for folder, _ in parts if look(folder)[1]), None)
             missing.append(Rejected(item.item_id, problem or f"missing: no {named} in {dataset.videos}"))
             continue
-        path = dataset.videos / present
+        path = os.path.join(videos, present)
         if is_picture(path) != dataset.has_pictures:
             what = "not a picture" if dataset.has_pictures else "a picture, which the adapter `pictures` reads"
             missing.append(Rejected(item.item_id, f"{path} is {what}"))
             continue
         try:
-            status = path.stat()
+            status = os.stat(path)
         except OSError as error:
-            broken = isinstance(error, FileNotFoundError) and path.is_symlink()
+            broken = isinstance(error, FileNotFoundError) and os.path.islink(path)
             what = "is a broken symbolic link" if broken else f"cannot be read: {error.strerror}"
             missing.append(Rejected(item.item_id, f"{path} {what}"))
             continue

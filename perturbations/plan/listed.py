@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from json.encoder import encode_basestring_ascii
+from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from perturbations.base import jsontext, storage
 from perturbations.base.errors import ManifestError, cut
@@ -60,10 +61,21 @@ _Line = TypeVar("_Line", ListedClip, ListedCaption, RejectedItem)
 
 def write(path: Path, lines: Iterable[_Line]) -> None:
     """Write a list file, unless it holds these lines already."""
-    rows = ({name: getattr(line, name) for name in _TYPES[type(line)]} for line in lines)
+    storage.write_text_if_changed(path, "".join(map(_text, lines)))
+
+
+def _text(line: _Line) -> str:
+    """A line as JSON with sorted keys. There may be a million, and `json.dumps` of an object takes longer."""
+    form, values = _FORMS[type(line)]
     # ASCII only: names may contain characters that some readers treat as line ends.
-    texts = (json.dumps(row, sort_keys=True, separators=(",", ":")) for row in rows)
-    storage.write_text_if_changed(path, "".join(f"{text}\n" for text in texts))
+    return form % tuple([_ENCODE.get(type(value), json.dumps)(value) for value in values(line)])
+
+
+_ENCODE: dict[type, Callable[[Any], str]] = {
+    str: encode_basestring_ascii,
+    int: int.__repr__,
+    type(None): lambda value: "null",
+}
 
 
 def write_captions(path: Path, captions: Iterable[tuple[str, str, str]]) -> None:
@@ -130,6 +142,12 @@ def _accepted(hint: type) -> tuple[type, ...]:
 _TYPES: dict[type, dict[str, tuple[type, ...]]] = {
     line: {field.name: _accepted(get_type_hints(line)[field.name]) for field in fields(line)}
     for line in (ListedClip, ListedCaption, RejectedItem)
+}
+
+
+_FORMS = {
+    line: ("{" + ",".join(f'"{name}":%s' for name in sorted(types)) + "}\n", attrgetter(*sorted(types)))
+    for line, types in _TYPES.items()
 }
 
 

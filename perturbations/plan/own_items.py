@@ -45,7 +45,7 @@ def match(name: str, videos: Path, captions: Path, *, pictures: bool = False) ->
     located, missing = items.locate(dataset, listing)
     clips = [
         (
-            ListedClip(item_id=entry.item.item_id, source_video_id="", path=str(entry.path), bytes=entry.bytes),
+            ListedClip(item_id=entry.item.item_id, source_video_id="", path=entry.path, bytes=entry.bytes),
             len(entry.item.texts),
         )
         for entry in located

@@ -137,7 +137,7 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
         listing = items.whole_videos(dataset, listing)
     split = datasets.split_of(dataset)
     if datasets.get(dataset.adapter).synthetic:
-        located = [_clip(item, split, root / "videos" / f"{item.item_id}.mp4", None) for item in listing.items]
+        located = [_clip(item, split, str(root / "videos" / f"{item.item_id}.mp4"), None) for item in listing.items]
         missing: list[Rejected] = []
     else:
         videos_found, missing = items.locate(dataset, listing)
@@ -245,11 +245,11 @@ class _Captions:
         return item.caption_id(within), item.item_id, item.texts[within]
 
 
-def _clip(item: Item, split: str, path: Path, size: int | None) -> ListedClip:
+def _clip(item: Item, split: str, path: str, size: int | None) -> ListedClip:
     return ListedClip(
         item_id=item.item_id,
         source_video_id=item.source_video_id,
-        path=str(path),
+        path=path,
         bytes=size,  # so that a replaced video is noticed; a new time alone changes nothing
         start_s=item.start_s,
         end_s=item.end_s,

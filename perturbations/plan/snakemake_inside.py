@@ -6,6 +6,7 @@ break nothing outside of this file. `workflow` and `rules` are the names that Sn
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 import time
@@ -225,7 +226,30 @@ def _grown(resource: Any) -> Callable[..., Any]:
         value = resource.evaluate(wildcards, attempt=attempt, **more).value
         return value << (attempt - 1) if isinstance(value, int) else value
 
+    _note_parameters(resource._evaluator)
     return grown
+
+
+def remember_parameters(rules: Any) -> None:
+    """Note the parameters of these rules' functions, after `grow_with_attempts`: Snakemake inspects 24 per job else."""
+    for proxy in rules._rules.values():
+        resources = [*(proxy.rule.resources or {}).values()]
+        of_files = (getattr(item, "_file", item) for item in (*proxy.rule.input, *proxy.rule.params))
+        functions = [getattr(held, "callable", held) for held in of_files]
+        for resource in resources:
+            functions += [resource.evaluate, resource._evaluator]
+        for function in functions:
+            _note_parameters(function)
+
+
+def _note_parameters(function: Any) -> None:
+    held = getattr(function, "__func__", function)
+    if inspect.isroutine(function) and not hasattr(held, _PARAMETERS):
+        setattr(held, _PARAMETERS, inspect.signature(function).parameters)
+
+
+_PARAMETERS = "_overwrite_params"
+"""Where Snakemake takes the parameters of a function from, in place of its signature."""
 
 
 def make_default(workflow: Any, rules: Any, name: str) -> None:

@@ -93,7 +93,7 @@ def _link(link: Path, target: Path) -> None:
         link.symlink_to(target)
 
 
-def from_there(path: Path, place: Path) -> Path:
+def from_there(path: str, place: Path) -> str:
     """A path of planning as jobs in `place` write it into manifests: a file of this folder by a relative path.
 
     So manifests hold after the folder was moved. Other paths stay, and so do all where `place` is a link.
@@ -101,9 +101,9 @@ def from_there(path: Path, place: Path) -> Path:
     if not place.parts or place.is_absolute():
         return path
     here = Path.cwd()
-    if not path.is_relative_to(here) or _leads_elsewhere(here, place):
+    if not Path(path).is_relative_to(here) or _leads_elsewhere(here, place):
         return path
-    return Path(os.path.relpath(path, place))
+    return os.path.relpath(path, place)
 
 
 @cache
