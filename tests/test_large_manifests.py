@@ -16,6 +16,7 @@ from perturbations import Corpus
 from perturbations.base.errors import ManifestError
 from perturbations.engine.comparability import comparability
 from perturbations.exports import registry as exports
+from perturbations.exports.writing import regenerating
 from perturbations.exports.writing.requests import Request
 from perturbations.manifest import changes, files, row_groups
 from perturbations.manifest.kinds import QRELS, SOURCES, VIDEOS, QrelRow
@@ -116,18 +117,45 @@ def test_what_is_made_of_it_is_the_same(plain: Path, large: Path) -> None:
     assert pages[0] == pages[1]
 
 
-@pytest.mark.parametrize("form", ["webdataset", "hub", "recipe", "vtr_tta"])
-def test_an_export_of_it_is_the_same(plain: Path, large: Path, tmp_path: Path, form: str) -> None:
+MIXED, PAIRS = "manifests/data/mlvp/mixed_types.parquet", "manifests/data/mlvp/multimodal.parquet"
+TEXTS_FILE = "manifests/data/mm_robustness/captions.parquet"
+
+
+@pytest.mark.parametrize(
+    ("form", "what", "place"),
+    [
+        *((form, "videos", VIDEOS_FILE) for form in ("webdataset", "hub", "mteb", "recipe", "vtr_tta")),
+        ("mteb", "videos", MIXED),
+        *((form, "pairs", PAIRS) for form in ("webdataset", "hub", "mteb")),
+        *((form, "captions", TEXTS_FILE) for form in ("webdataset", "hub", "mteb")),
+    ],
+)
+def test_an_export_of_it_is_the_same(
+    plain: Path, large: Path, tmp_path: Path, form: str, what: str, place: str
+) -> None:
     if exports.get(form).needs_models:
         pytest.importorskip("torch")
     contents = []
     for tree in (plain, large):
         output = tmp_path / tree.name
-        request = Request(manifest=tree / VIDEOS_FILE, output=output, num_frames=2, size=16, clean=form != "recipe")
-        exported = exports.get(form).write("videos", request)
+        request = Request(manifest=tree / place, output=output, num_frames=2, size=16, clean=form != "recipe")
+        exported = exports.get(form).write(what, request)
         held = {path.relative_to(output): content_of(path) for path in sorted(output.rglob("*.*"))}
         contents.append((held, str(exported)))
-    assert len(contents[0][0]) > 4
+    assert len(contents[0][0]) > 3
+    assert contents[0] == contents[1]
+
+
+def test_what_is_regenerated_from_it_is_the_same(plain: Path, large: Path, tmp_path: Path) -> None:
+    contents = []
+    for tree, jobs in ((plain, 1), (large, 2)):
+        published, output = tmp_path / f"{tree.name} recipes", tmp_path / f"{tree.name} again"
+        exports.get("recipe").write("videos", Request(manifest=tree / VIDEOS_FILE, output=published))
+        done = regenerating.regenerate(published, plain / "clean", output, jobs=jobs)
+        assert (done.made, done.kept, done.failed, done.findings) == (15, 0, 0, ())
+        tables = sorted((output / "manifests").rglob("*.parquet"))
+        contents.append({path.relative_to(output): pq.read_table(path).to_pydict() for path in tables})
+    assert Path(MIXED) in contents[0]
     assert contents[0] == contents[1]
 
 

@@ -139,8 +139,8 @@ def write_captions(request: Request) -> int:
     if request.order is None:
         raise ConfigError("--order: give the test split's file; captions are written in its order")
     wanted = [item_id for item_id in caption_texts.split_order(request.order) if item_id not in _NOT_LOADED]
-    scenarios = caption_texts.first_captions(request.manifest, _NAMES)
-    for name, texts in scenarios.items():
+    written = 0
+    for name, texts in caption_texts.first_captions(request.manifest, _NAMES):
         if missing := [item_id for item_id in wanted if item_id not in texts]:
             raise ManifestError(
                 f"{len(missing)} of the {len(wanted)} videos of {request.order} have no caption {name} in "
@@ -149,7 +149,8 @@ def write_captions(request: Request) -> int:
         pairs = [[item_id, texts[item_id]] for item_id in wanted]
         # Escaped to ASCII, because the loader reads the file in its machine's default encoding.
         storage.write_text_if_changed(request.output / f"{name}.json", json.dumps(pairs, indent=0))
-    return len(scenarios)
+        written += 1
+    return written
 
 
 EXPORT = Export(

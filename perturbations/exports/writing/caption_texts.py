@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from perturbations.base import jsontext
 from perturbations.base.errors import ManifestError
+from perturbations.exports.writing import stored_clips
 from perturbations.exports.writing.filenames import scenario
 from perturbations.manifest import files
 from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import TEXTS
 
 
-def first_captions(path: Path, names: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Per scenario of a `texts` manifest, each video's first caption.
+def first_captions(path: Path, names: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each scenario of a `texts` manifest with each video's first caption; those of one are in memory.
 
     A caption that the fidelity gate rejected is replaced by its original. `names` is as for `scenario`.
     Raises `ManifestError` for another kind of manifest.
@@ -25,11 +25,12 @@ def first_captions(path: Path, names: Mapping[str, str]) -> dict[str, dict[str, 
     kind = files.kind_of(path)
     if kind != TEXTS:
         raise ManifestError(f"{path} is a manifest of {kind.name}; captions are exported from texts")
-    scenarios: dict[str, dict[str, str]] = defaultdict(dict)
-    for row in sorted(files.read_rows(path, TEXTS), key=lambda row: numbered(row.caption_id)):
-        text = row.text if row.accepted else row.source_text
-        scenarios[scenario(row, names)].setdefault(row.item_id, text)
-    return scenarios
+    rows = stored_clips.by_scenario(files.read_rows(path, TEXTS), lambda row: scenario(row, names))
+    for name, members in rows.items():
+        texts: dict[str, str] = {}
+        for row in sorted(members, key=lambda row: numbered(row.caption_id)):
+            texts.setdefault(row.item_id, row.text if row.accepted else row.source_text)
+        yield name, texts
 
 
 def split_order(path: Path) -> list[str]:

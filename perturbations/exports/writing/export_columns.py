@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -159,8 +160,14 @@ def table(kind: type[Columns], rows: Sequence[Columns]) -> pa.Table:
 
 def write_table(path: Path, content: pa.Table) -> None:
     """Write a table as Parquet, whole or not at all; the same table gives the same bytes."""
-    with storage.atomic_path(path) as temporary:
-        pq.write_table(content, temporary, compression="zstd")
+    write_tables(path, content, [])
+
+
+def write_tables(path: Path, first: pa.Table, others: Iterable[pa.Table]) -> None:
+    """Write tables of one schema as one, each as a row group."""
+    with storage.atomic_path(path) as temporary, pq.ParquetWriter(temporary, first.schema, compression="zstd") as table:
+        for part in chain([first], others):
+            table.write_table(part)
 
 
 def as_json(row: Columns | PairedText) -> dict[str, Any]:

@@ -189,6 +189,8 @@ class ExportedTexts:
 
     Attributes:
         manifest, dataset, about: as of a `Corpus`.
+        suites: those of the accepted rows.
+        caption_ids: those of all rows that are exported.
         rows: the accepted rows per scenario; with clean captions, those as `clean`.
         rejected: the number of rows that the fidelity gate rejected, which are left out.
         clean: the clips that the captions are of, where they were requested.
@@ -199,6 +201,8 @@ class ExportedTexts:
     manifest: Path
     dataset: str
     about: Mapping[str, Any]
+    suites: set[str]
+    caption_ids: set[str]
     rows: Mapping[str, Sequence[TextRow | CaptionRow]]
     rejected: int
     clean: tuple[ExportedClip, ...]
@@ -216,23 +220,35 @@ def read_texts(request: Request, *, clean_clips: bool = False) -> ExportedTexts:
     if kind != TEXTS:
         raise ManifestError(f"{path} is a manifest of {kind.name}; captions are exported from texts")
     listed = files.read_rows(path, TEXTS)
-    accepted = [row for row in listed if row.accepted]
+    ids: dict[str, list[str]] = defaultdict(list)
+    known: dict[str, str] = {}  # an id that repeats takes memory once
+
+    def name_of(row: TextRow) -> str | None:
+        if not row.accepted:
+            return None
+        name = export_layout.scenario(row, with_suite=True)
+        ids[name].append(known.setdefault(row.caption_id, row.caption_id))
+        return name
+
+    accepted = stored_clips.by_scenario(listed, name_of)
     if not accepted:
         raise ManifestError(f"{path} has no complete row to export")
-    several = len({row.suite for row in accepted}) > 1
-    rows: dict[str, list[TextRow | CaptionRow]] = defaultdict(list)
-    for row in accepted:
-        rows[export_layout.scenario(row, with_suite=several)].append(row)
-    names = ((name, row.caption_id) for name, members in rows.items() for row in members)
-    stored_clips.check_twice(path, sorted(names))
+    stored_clips.check_twice(path, ((name, caption_id) for name in sorted(ids) for caption_id in sorted(ids[name])))
+    suites = {members[0].suite for members in accepted.values()}
+    rows: dict[str, Sequence[TextRow | CaptionRow]] = {
+        export_layout.scenario(members[0], with_suite=len(suites) > 1): members for members in accepted.values()
+    }
     if request.clean:
-        rows[export_layout.CLEAN] += _required(path, CAPTIONS)
+        clean_captions = _required(path, CAPTIONS)
+        rows[export_layout.CLEAN] = [*rows.get(export_layout.CLEAN, ()), *clean_captions]
+        known |= {row.caption_id: row.caption_id for row in clean_captions}
     sources: Sequence[SourceRow] = _required(path, SOURCES) if clean_clips or request.clean else []
     clean = _corpus(path, sources, captions=companion(path, CAPTIONS))
     dataset = next((row.dataset for row in listed), path.parent.name)
     about = files.read_metadata(path)
-    rejected = len(listed) - len(accepted)
-    return ExportedTexts(path, dataset, about, rows, rejected, tuple(clean.clips), clean.listed, tuple(sources))
+    rejected = len(listed) - sum(map(len, accepted.values()))
+    clips = tuple(clean.clips)
+    return ExportedTexts(path, dataset, about, suites, {*known}, rows, rejected, clips, clean.listed, tuple(sources))
 
 
 def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
@@ -250,8 +266,7 @@ def title(exported: ExportedCorpus | ExportedTexts, *, pictures: bool) -> str:
 
 def identity(exported: ExportedCorpus | ExportedTexts) -> list[str]:
     """What tells an export from others: the dataset, the kind of manifest or of mix, the suites."""
-    captions = () if isinstance(exported, ExportedCorpus) else chain(*exported.rows.values())
-    suites = {suite for row in captions if (suite := getattr(row, "suite", None))} | exported.listed.suites
+    suites = exported.listed.suites | (set() if isinstance(exported, ExportedCorpus) else exported.suites)
     if not suites and exported.about.get("suite"):  # of a suite's manifest, only clean clips are exported
         suites = {str(exported.about["suite"])}
     kind = ",".join(sorted(exported.listed.mixes)) or str(exported.about.get("kind", ""))

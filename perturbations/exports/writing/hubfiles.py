@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from perturbations.base.errors import ManifestError
 from perturbations.exports.writing import (
@@ -203,19 +205,32 @@ def _captions_with_clips(request: Request, texts: ExportedTexts) -> Written:
         request.manifest, texts.clean, lambda clip: data / names[clip], stall_limit_s=request.stall_limit_s
     )
     of_item = {clip.row.item_id: names[clip] for clip in placed.files}
-    rows = [row for _, members in sorted(texts.rows.items()) for row in members if row.item_id in of_item]
-    if not rows:
+    tables = _tables_of(texts, of_item)
+    first = next(tables, None)
+    if first is None:
         raise ManifestError(f"{request.manifest}: no caption has a clip that can be exported")
-    table = export_columns.table(export_columns.CaptionColumns, [export_columns.of_caption(row) for row in rows])
-    export_columns.write_table(data / _METADATA, _with_names([of_item[row.item_id] for row in rows], table))
+    export_columns.write_tables(data / _METADATA, first, tables)
+    rows = pq.read_metadata(data / _METADATA).num_rows
     output_folder.prune(request.output, [data / _METADATA, *(file.path for file in placed.files.values())])
     output_folder.write_left_out(request.output, placed.failed)
-    left_out = sum(map(len, texts.rows.values())) - len(rows)
+    left_out = sum(map(len, texts.rows.values())) - rows
     configs = [
         dataset_card.Config("default", (f"{output_folder.DATA}/{_METADATA}", f"{output_folder.DATA}/{_VIDEOS}/**"))
     ]
     paragraphs = [*_CAPTIONS, "`video` is the clean clip of the caption."]
-    what = publication.of(texts, request, len(rows), left_out)
+    what = publication.of(texts, request, rows, left_out)
     dataset_card.write(what, configs, paragraphs)
     kept = len(placed.files) - placed.written
     return Written((data / _METADATA,), "captions", what, Exported(placed.written, kept, placed.failed))
+
+
+_ROWS = 2**17
+"""Rows of a table that are in memory."""
+
+
+def _tables_of(texts: ExportedTexts, names: Mapping[str, str]) -> Iterator[pa.Table]:
+    """The captions of all scenarios whose clips have names, in tables of up to `_ROWS`."""
+    rows = (row for _, members in sorted(texts.rows.items()) for row in members if row.item_id in names)
+    while part := [*islice(rows, _ROWS)]:
+        table = export_columns.table(export_columns.CaptionColumns, [export_columns.of_caption(row) for row in part])
+        yield _with_names([names[row.item_id] for row in part], table)

@@ -5,40 +5,72 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import groupby
 
 from perturbations.base.errors import ManifestError, UnknownPerturbationError
 from perturbations.exports.writing import export_columns, export_layout, export_rows, stored_clips
 from perturbations.exports.writing.export_columns import PairColumns, PairedText
 from perturbations.exports.writing.export_rows import ExportedClip, ExportedCorpus
 from perturbations.exports.writing.requests import Request
+from perturbations.manifest import files, row_groups
 from perturbations.manifest.companions import numbered
-from perturbations.manifest.kinds import COMPLETE, MULTIMODAL, CompleteSource, MultimodalRow, VideoRow
+from perturbations.manifest.kinds import COMPLETE, MULTIMODAL, CaptionRow, CompleteSource, MultimodalRow, VideoRow
 from perturbations.suites import registry
 
 _VIDEO = tuple(field.name for field in fields(VideoRow))
 
 
+_BY_VIDEO = replace(
+    MULTIMODAL,
+    key=("suite", "perturbation", "severity", "item_id", "text_perturbation", "text_severity", "caption_id"),
+)
+"""Pairs in the order of their videos."""
+
+
 @dataclass(frozen=True)
 class _Pairs:
-    """The pairs of a corpus.
+    """The pairs of a corpus, which are read when they are needed.
 
     Attributes:
         corpus: the videos, each once, also those of which the gate accepted no caption.
-        captions: the accepted captions per video, named by `Clip.identity`.
+        listed: the rows of pairs, in the order of `_BY_VIDEO`.
+        places: those of each video with an accepted caption, named by `Clip.identity`.
+        clean: the clean captions per item.
+        originals: their texts by their ids.
     """
 
     corpus: ExportedCorpus
-    captions: Mapping[tuple[str, ...], Sequence[PairedText]]
+    listed: Sequence[MultimodalRow]
+    places: Mapping[tuple[str, ...], range]
+    clean: Mapping[str, Sequence[CaptionRow]]
+    originals: Mapping[str, str]
 
     @property
     def with_captions(self) -> ExportedCorpus:
         """The corpus of the videos that are paired with a caption."""
-        members = {name: [clip for clip in clips if self.of(clip)] for name, clips in self.corpus.scenarios.items()}
-        return replace(self.corpus, scenarios={name: clips for name, clips in members.items() if clips})
+        places = {
+            name: [place for place, clip in enumerate(clips) if self.has(clip)]
+            for name, clips in self.corpus.scenarios.items()
+        }
+        scenarios = self.corpus.scenarios
+        return replace(
+            self.corpus,
+            scenarios={name: row_groups.stored(scenarios[name]).taken(kept) for name, kept in places.items() if kept},
+        )
+
+    def has(self, clip: ExportedClip) -> bool:
+        """Whether a video is paired with a caption."""
+        is_clean = isinstance(clip.row, CompleteSource)
+        return clip.row.item_id in self.clean if is_clean else clip.identity in self.places
 
     def of(self, clip: ExportedClip) -> Sequence[PairedText]:
         """The captions that a video is paired with, by perturbation and id."""
-        return self.captions.get(clip.identity, ())
+        if isinstance(clip.row, CompleteSource):
+            texts = [_clean(row.caption_id, row.text) for row in self.clean.get(clip.row.item_id, ())]
+        else:
+            rows = (self.listed[place] for place in self.places.get(clip.identity, ()))
+            texts = [_perturbed(row, self.originals.get(row.caption_id)) for row in rows if _is_exported(row)]
+        return sorted(texts, key=lambda text: (scenario(text), numbered(text.caption_id)))
 
     def rows(self, clip: ExportedClip, sha256: str) -> Iterator[PairColumns]:
         """The columns of a video's pairs; `sha256` is the hash of its file."""
@@ -46,7 +78,7 @@ class _Pairs:
         return (export_columns.of_pair(described, text) for text in self.of(clip))
 
 
-def scenario(text: PairedText) -> str:
+def scenario(text: PairedText | MultimodalRow) -> str:
     """The name of a caption's scenario: `no_verbs_1`, `clean`."""
     if text.text_perturbation == export_layout.CLEAN:
         return export_layout.CLEAN
@@ -59,32 +91,48 @@ def read(request: Request) -> _Pairs:
     Captions that the fidelity gate rejected are left out. Raises `ManifestError` as `corpus.read` does, and where no
     video is complete and has an accepted caption.
     """
-    rows = [row for row in stored_clips.read(request.manifest, (MULTIMODAL,)) if isinstance(row, MultimodalRow)]
-    videos = dict.fromkeys(VideoRow(**{name: getattr(row, name) for name in _VIDEO}) for row in rows)
-    exported = export_rows.of_rows(request, list(videos))
-    captions = _captions(request, exported, [row for row in rows if row.accepted and row.status == COMPLETE])
-    if not any(captions.get(clip.identity) for clip in exported.clips):
-        raise ManifestError(f"{request.manifest} has no complete row to export")
-    return _Pairs(exported, captions)
-
-
-def _captions(
-    request: Request, exported: ExportedCorpus, rows: Sequence[MultimodalRow]
-) -> dict[tuple[str, ...], list[PairedText]]:
-    clean = {row.caption_id: row.text for row in exported.captions}
-    texts: dict[tuple[str, ...], list[PairedText]] = defaultdict(list)
-    for row in rows:
-        identity = (row.suite, row.perturbation, str(row.severity), row.item_id)
-        texts[identity].append(_perturbed(row, clean.get(row.caption_id)))
-    complete = {clip.row.item_id: clip.identity for clip in exported.clips if isinstance(clip.row, CompleteSource)}
+    pairs = (row for row in stored_clips.read(request.manifest, (MULTIMODAL,)) if isinstance(row, MultimodalRow))
+    listed = files.in_order(_BY_VIDEO, pairs)
+    places: dict[tuple[str, ...], range] = {}
+    videos: list[int] = []
+    for identity, members in groupby(enumerate(listed), lambda pair: _identity(pair[1])):
+        numbered_rows = list(members)
+        names = [
+            (f"{' '.join(identity)} with {scenario(row)}", row.caption_id)
+            for _, row in numbered_rows
+            if _is_exported(row)
+        ]
+        stored_clips.check_twice(request.manifest, sorted(names))
+        # Rows of one video that say different things of it are different videos, which is refused.
+        distinct = {_video(row): place for place, row in reversed(numbered_rows)}
+        videos += sorted(distinct.values())
+        if names:
+            places[identity] = range(numbered_rows[0][0], numbered_rows[-1][0] + 1)
+    exported = export_rows.of_rows(request, row_groups.stored(listed).taken(videos).mapped(_video))
+    clean: dict[str, list[CaptionRow]] = defaultdict(list)
     for caption in exported.captions:
-        if caption.item_id in complete:
-            texts[complete[caption.item_id]].append(_clean(caption.caption_id, caption.text))
-    titled = [(f"{' '.join(identity)} with {scenario(text)}", text) for identity in texts for text in texts[identity]]
-    stored_clips.check_twice(request.manifest, sorted((name, text.caption_id) for name, text in titled))
-    for members in texts.values():
-        members.sort(key=lambda text: (scenario(text), numbered(text.caption_id)))
-    return dict(texts)
+        clean[caption.item_id].append(caption)
+    for item_id, captions in clean.items() if export_layout.CLEAN in exported.scenarios else ():
+        named = sorted((f"clean {item_id} with clean", caption.caption_id) for caption in captions)
+        stored_clips.check_twice(request.manifest, named)
+    originals = {row.caption_id: row.text for row in exported.captions}
+    paired = _Pairs(exported, listed, places, clean, originals)
+    if not any(map(paired.has, exported.clips)):
+        raise ManifestError(f"{request.manifest} has no complete row to export")
+    return paired
+
+
+def _identity(row: MultimodalRow) -> tuple[str, ...]:
+    """The name of a pair's video, as `Clip.identity`."""
+    return row.suite, str(row.perturbation), str(row.severity), row.item_id
+
+
+def _is_exported(row: MultimodalRow) -> bool:
+    return row.accepted and row.status == COMPLETE
+
+
+def _video(row: MultimodalRow) -> VideoRow:
+    return VideoRow(**{name: getattr(row, name) for name in _VIDEO})
 
 
 def _perturbed(row: MultimodalRow, source_text: str | None) -> PairedText:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+import numpy as np
 
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, MediaError, short
@@ -18,12 +21,12 @@ from perturbations.base.sums import NAME
 from perturbations.engine import clip_rows, render_clip, shards, supervise
 from perturbations.engine.source import source_of
 from perturbations.exports.writing import recipe_tables
-from perturbations.manifest import layout, locations
-from perturbations.manifest.kinds import CAPTIONS, COMPLETE, FILES, SOURCES, VIDEOS, ClipRow, VideoRow
+from perturbations.manifest import files, layout, locations, row_groups
+from perturbations.manifest.kinds import CAPTIONS, COMPLETE, FILES, SOURCES, VIDEOS, ClipRow, RowKind, VideoRow
 from perturbations.media import sound
 from perturbations.plan.recipe import parse
 from perturbations.verify import run
-from perturbations.verify.findings import Finding, name_of
+from perturbations.verify.findings import Finding, name_of, values
 
 _log = logging.getLogger("perturbations")
 
@@ -66,30 +69,38 @@ def regenerate(
     _log_absent(published, export)
     manifests = {name: locations.confined(output, f"{layout.MANIFESTS}/{name}") for name in export.tables}
     located: dict[str, Sequence[Any]] = {
-        name: [recipe_tables.renamed(row, partial(_below, held)) for row in table.rows]
+        name: row_groups.stored(table.rows).mapped(partial(recipe_tables.renamed, named=partial(_below, held)))
         for name, table in export.tables.items()
     }
-    every = located[export.videos] = [_placed(row, export.dataset) for row in located[export.videos]]
+    every = row_groups.stored(located[export.videos]).mapped(partial(_placed, dataset=export.dataset))
+    located[export.videos] = every
+    # Every row is read before the first file is written: a name that leads out of a folder stops all.
+    complete = np.flatnonzero([row.status == COMPLETE for row in every])
+    for rows in (rows for name, rows in located.items() if name != export.videos):
+        deque(rows, maxlen=0)
     output.mkdir(parents=True, exist_ok=True)
-    tasks = [row for row in every if row.status == COMPLETE]
-    results: dict[tuple[object, ...], VideoRow] = {}
-    made, findings = 0, []
-    outcomes = _outcomes(tasks, output, jobs, stall_limit_s)
-    for row, (result, is_new, problem) in logged(outcomes, len(tasks), "videos regenerated"):
-        made += is_new and not problem
-        if problem:
-            findings.append(Finding(published, name_of(row, VIDEOS.key), problem))
-        elif result is not None:
-            results[_key(row)] = result
+    counts: Counter[str] = Counter()
+    findings: list[Finding] = []
+
+    def results() -> Iterator[VideoRow]:
+        outcomes = _outcomes(every.taken(complete), output, jobs, stall_limit_s)
+        for row, (result, is_new, problem) in logged(outcomes, len(complete), "videos regenerated"):
+            if problem:
+                findings.append(Finding(published, name_of(row, VIDEOS.key), problem))
+            elif result is not None:
+                counts["made" if is_new else "kept"] += 1
+                yield result
+
+    measured = _by_clip(VIDEOS, results())
     for name, table in export.tables.items():
         level = "/".join([".."] * len(Path(layout.MANIFESTS, name).parent.parts))
-        table.write(manifests[name], [_with_files(row, results) for row in located[name]], level)
+        table.write(manifests[name], _with_files(table.kind, located[name], measured), level)
     failed = {finding.subject for finding in findings}
     others = (finding for finding in _verified([*manifests.values()], stall_limit_s) if finding.subject not in failed)
     return Regenerated(
         videos=manifests[export.videos],
-        made=made,
-        kept=len(results) - made,
+        made=counts["made"],
+        kept=counts["kept"],
         failed=len(findings),
         findings=(*findings, *others),
         claimed={} if root else _claimed(export),
@@ -122,13 +133,22 @@ _Outcome = tuple[VideoRow | None, bool, str | None]
 
 
 def _outcomes(
-    tasks: Sequence[VideoRow], root: Path, jobs: int, stall_limit_s: float
+    tasks: Iterable[VideoRow], root: Path, jobs: int, stall_limit_s: float
 ) -> Iterator[tuple[VideoRow, _Outcome]]:
-    parts = [tasks[start : start + _SLICE] for start in range(0, len(tasks), _SLICE)]
+    rows = iter(tasks)
+    parts = iter(lambda: [*islice(rows, _SLICE)], [])
     make = partial(_made, root=root, stall_limit_s=stall_limit_s)
-    with ProcessPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
-        for part, done in zip(parts, (pool.map if pool else map)(make, parts), strict=True):
-            yield from zip(part, done, strict=True)
+    if jobs == 1:
+        for part in parts:
+            yield from zip(part, make(part), strict=True)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        started = ((part, pool.submit(make, part)) for part in parts)
+        running = deque(islice(started, 2 * jobs))
+        while running:
+            part, done = running.popleft()
+            running.extend(islice(started, 1))
+            yield from zip(part, done.result(), strict=True)
 
 
 def _below(held: Path, name: str) -> str:
@@ -170,14 +190,32 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[VideoRow, bool]:
     return clip_rows.complete_video(row, measured), True
 
 
-def _key(row: ClipRow) -> tuple[object, ...]:
-    return row.item_id, row.suite, row.perturbation, row.severity
+_CLIP_KEY = ("item_id", "suite", "perturbation", "severity")
+
+
+def _by_clip(kind: RowKind[Any], rows: Iterable[Any]) -> Sequence[Any]:
+    """Rows of clips in the order of `_CLIP_KEY`."""
+    return files.in_order(replace(kind, key=_CLIP_KEY), rows)
+
+
+def _key(row: ClipRow) -> tuple[tuple[bool, object], ...]:
+    return tuple((value is not None, value) for value in values(row, _CLIP_KEY))
 
 
 _OF_CLIP = tuple(field.name for field in fields(ClipRow))
 
 
-def _with_files(row: Any, results: Mapping[tuple[object, ...], VideoRow]) -> Any:
-    """A row of videos, of mixes or of pairs, with what is known of the file that was made."""
-    made = results.get(_key(row)) if isinstance(row, ClipRow) else None
-    return row if made is None else replace(row, **{name: getattr(made, name) for name in _OF_CLIP})
+def _with_files(kind: RowKind[Any], rows: Iterable[Any], results: Iterable[VideoRow]) -> Iterable[Any]:
+    """Rows of videos, of mixes or of pairs, with what is known of the files that were made; other rows as they are."""
+    return _joined(_by_clip(kind, rows), results) if issubclass(kind.row, ClipRow) else rows
+
+
+def _joined(rows: Iterable[Any], results: Iterable[VideoRow]) -> Iterator[Any]:
+    """Rows with the columns of the results of their clips; both are in the order of `_CLIP_KEY`."""
+    following = ((_key(result), result) for result in results)
+    key, made = next(following, (None, None))
+    for row in rows:
+        wanted = _key(row)
+        while key is not None and key < wanted:
+            key, made = next(following, (None, None))
+        yield replace(row, **{name: getattr(made, name) for name in _OF_CLIP}) if key == wanted else row

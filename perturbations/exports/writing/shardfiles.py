@@ -126,7 +126,7 @@ def write_captions(request: Request) -> int:
     """Write the shards of a manifest of perturbed captions; returns their number."""
     texts = export_rows.read_texts(request)
     export_rows.claim(request.output, "webdataset", texts)
-    keys = export_layout.keys(row.caption_id for rows in texts.rows.values() for row in rows)
+    keys = export_layout.keys(texts.caption_ids)
     shards: list[Path] = []
     for scenario, rows in sorted(texts.rows.items()):
         samples = (

@@ -21,7 +21,17 @@ from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
 from perturbations.engine import supervise
 from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, ClipRow, CompleteSource, MixRow, RowKind, SourceRow
+from perturbations.manifest.kinds import (
+    COMPLETE,
+    SOURCES,
+    VIDEOS,
+    ClipRow,
+    CompleteSource,
+    MixRow,
+    RowKind,
+    RowT,
+    SourceRow,
+)
 from perturbations.manifest.row_groups import StoredRows, stored
 from perturbations.media.clip import uniform_indices
 from perturbations.verify.findings import Finding, name_of
@@ -72,6 +82,7 @@ class ClipsByScenario:
         """Add rows, whose scenario is their `name`. Raises `ManifestError` where a scenario has one id twice."""
         places: dict[str, array[int]] = defaultdict(lambda: array("q"))
         ids: dict[str, list[str]] = defaultdict(list)
+        known: dict[str, str] = {}  # an id that repeats takes memory once
         folders: set[str] = set()
         for place, row in enumerate(rows):
             if isinstance(row, ClipRow) and row.recipe:
@@ -81,7 +92,7 @@ class ClipsByScenario:
                 continue
             scenario_of = name(row)
             places[scenario_of].append(place)
-            ids[scenario_of].append(row.item_id)
+            ids[scenario_of].append(known.setdefault(row.item_id, row.item_id))
             folders.add(os.path.dirname(tars.file_of(row.path or "")))
             self.bytes += row.bytes or 0
             self.has_pictures = self.has_pictures or is_picture(row)
@@ -91,11 +102,20 @@ class ClipsByScenario:
                 self.mixes |= {row.mix} if isinstance(row, MixRow) else set()
         check_twice(path, ((scenario_of, item_id) for scenario_of in ids for item_id in sorted(ids[scenario_of])))
         self.folders |= {Path(folder) for folder in folders if folder}
+        self.item_ids.update(known)
         for scenario_of, members in ids.items():
-            self.item_ids.update(members)
             in_order = sorted(range(len(members)), key=members.__getitem__)
             usable = cast("StoredRows[UsableRow]", rows)
             self.scenarios[scenario_of] = usable.taken(np.array(places[scenario_of], np.int64)[in_order])
+
+
+def by_scenario(rows: Sequence[RowT], name: Callable[[RowT], str | None]) -> dict[str, StoredRows[RowT]]:
+    """The rows by the names of their scenarios, in their order; those without a name are left out."""
+    places: dict[str, array[int]] = defaultdict(lambda: array("q"))
+    for place, row in enumerate(rows):
+        if (scenario_of := name(row)) is not None:
+            places[scenario_of].append(place)
+    return {scenario_of: stored(rows).taken(members) for scenario_of, members in places.items()}
 
 
 def is_picture(row: UsableRow) -> bool:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -33,8 +36,9 @@ from perturbations.exports.writing.export_rows import ExportedClip
 from perturbations.exports.writing.publication import Publication
 from perturbations.exports.writing.requests import Exported, Request
 from perturbations.exports.writing.videofiles import Placed
-from perturbations.manifest import files, layout
-from perturbations.manifest.kinds import COMPLETE
+from perturbations.manifest import files, layout, row_groups
+from perturbations.manifest.kinds import COMPLETE, CaptionRow, TextRow
+from perturbations.manifest.row_groups import StoredRows
 from perturbations.verify.findings import Finding
 
 _TASKS = "tasks.py"
@@ -58,11 +62,11 @@ def _schema(medium: str, *, has_texts: bool) -> pa.Schema:
 
 @dataclass(frozen=True)
 class _Scenario:
-    """A subset of a task: the files of its queries and of its corpus, and which document answers which query."""
+    """A subset of a task: the files of its queries and of its corpus, and gives which document answers which query."""
 
     queries: Sequence[Path]
     corpus: Sequence[Path]
-    answers: Sequence[tuple[str, str]]
+    answers: Callable[[], Iterable[tuple[str, str]]]
 
 
 _Tasks = Mapping[str, Mapping[str, _Scenario]]
@@ -81,35 +85,53 @@ def write_clips(request: Request) -> Exported:
     usable = {row.item_id for row in exported.sources if row.status == COMPLETE}
     texts = sorted((row for row in exported.captions if row.item_id in usable), key=lambda row: row.caption_id)
     captioned = {row.item_id for row in texts}
-    chosen = [clip for clip in exported.clips if request.clean or clip.row.item_id in captioned]
-    if not any(clip.scenario != export_layout.CLEAN or clip.row.item_id in captioned for clip in chosen):
+    chosen = {name: row_groups.stored(clips) for name, clips in exported.scenarios.items()}
+    if not request.clean and not exported.listed.item_ids <= captioned:
+        kept = {name: [clip.row.item_id in captioned for clip in clips] for name, clips in chosen.items()}
+        chosen = {name: clips.taken(np.flatnonzero(kept[name])) for name, clips in chosen.items()}
+    if not any(chosen[name] for name in chosen if name != export_layout.CLEAN) and not captioned & {
+        clip.row.item_id for clip in chosen.get(export_layout.CLEAN, ())
+    }:
         raise ManifestError(
             f"{request.manifest}: no clip has captions; the tasks need the dataset's captions.parquet and "
             "sources.parquet, beside the manifest or above it. --clean writes the one task that needs none: perturbed "
             "videos as queries for the clean ones"
         )
     export_rows.claim(request.output, "mteb", exported)
-    placed = shardfiles.stage(request, chosen)
-    gallery = [clip for clip in chosen if clip in placed.files]
-    parts = _video_parts(request, gallery, placed)
+    placed = _written(request, chosen, shared=bool(exported.listed.mixes))
     tasks: dict[str, dict[str, _Scenario]] = defaultdict(dict)
     captions = request.output / output_folder.DATA / layout.name("captions")
     if texts:
         export_columns.write_table(captions, _texts((row.caption_id, row.text) for row in texts))
-    clean = {clip.row.item_id for clip in gallery if clip.scenario == export_layout.CLEAN}
-    for scenario, videos in parts.items():
-        held = {clip.row.item_id for clip in gallery if clip.scenario == scenario}
-        if pairs_of := [(row.item_id, row.caption_id) for row in texts if row.item_id in held]:
-            tasks["v2t"][scenario] = _Scenario(videos, [captions], pairs_of)
-            tasks["t2v"][scenario] = _Scenario([captions], videos, [(caption, item) for item, caption in pairs_of])
-        if scenario != export_layout.CLEAN and held & clean:
-            tasks["v2v"][scenario] = _Scenario(
-                videos, parts[export_layout.CLEAN], [(item, item) for item in held & clean]
-            )
-    quarantined = exported.quarantined
-    left_out = (*placed.failed, *quarantined)
-    _finish(publication.of(exported, request, len(gallery), left_out), tasks, left_out, "Videos are")
-    return Exported(len(placed.files), 0, placed.failed, quarantined)
+    clean = placed.items.get(export_layout.CLEAN, [])
+    for scenario, videos in sorted(placed.parts.items()):
+        held = placed.items[scenario]
+        if not captioned.isdisjoint(held):
+            tasks["v2t"][scenario] = _Scenario(videos, [captions], partial(_captions_of, held, texts))
+            tasks["t2v"][scenario] = _Scenario([captions], videos, partial(_videos_of, held, texts))
+        if scenario != export_layout.CLEAN and not {*clean}.isdisjoint(held):
+            tasks["v2v"][scenario] = _Scenario(videos, placed.parts[export_layout.CLEAN], partial(_same, held, clean))
+    failed, quarantined = placed.failed, exported.quarantined
+    left_out = (*failed, *quarantined)
+    _finish(publication.of(exported, request, placed.number, left_out), tasks, left_out, "Videos are")
+    return Exported(placed.number, 0, failed, quarantined)
+
+
+def _captions_of(item_ids: Iterable[str], texts: Iterable[CaptionRow]) -> Iterator[tuple[str, str]]:
+    """Each of these videos with each of its captions."""
+    held = {*item_ids}
+    return ((row.item_id, row.caption_id) for row in texts if row.item_id in held)
+
+
+def _videos_of(item_ids: Iterable[str], texts: Iterable[CaptionRow | TextRow]) -> Iterator[tuple[str, str]]:
+    """Each caption of these videos with its video."""
+    held = {*item_ids}
+    return ((row.caption_id, row.item_id) for row in texts if row.item_id in held)
+
+
+def _same(item_ids: Iterable[str], others: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each video with the clean one of its item."""
+    return ((item_id, item_id) for item_id in {*item_ids} & {*others})
 
 
 def write_captions(request: Request) -> int:
@@ -120,19 +142,19 @@ def write_captions(request: Request) -> int:
     texts = export_rows.read_texts(request, clean_clips=True)
     export_layout.check_shards((clip.row.bytes for clip in texts.clean), request.shard_bytes)
     export_rows.claim(request.output, "mteb", texts)
-    placed = shardfiles.stage(request, texts.clean)
-    gallery = [clip for clip in texts.clean if clip in placed.files]
-    held = {clip.row.item_id for clip in gallery}
-    videos = _video_parts(request, gallery, placed).get(export_layout.CLEAN, [])
+    placed = _written(request, {export_layout.CLEAN: row_groups.stored(texts.clean)})
+    held, videos = {*placed.items[export_layout.CLEAN]}, placed.parts.get(export_layout.CLEAN, [])
     scenarios = {}
+    count = 0
     for scenario, rows in sorted(texts.rows.items()):
         members = sorted((row for row in rows if row.item_id in held), key=lambda row: row.caption_id)
         if members:
+            count += len(members)
             queries = _queries(request, scenario, [(row.caption_id, row.text) for row in members])
-            scenarios[scenario] = _Scenario([queries], videos, [(row.caption_id, row.item_id) for row in members])
+            scenarios[scenario] = _Scenario([queries], videos, partial(_videos_of, held, rows))
     _check_tasks(request, scenarios)
-    count = sum(len(scenario.answers) for scenario in scenarios.values())
-    _finish(publication.of(texts, request, count, placed.failed), {"t2v": scenarios}, placed.failed, "Queries are")
+    left_out = placed.failed
+    _finish(publication.of(texts, request, count, left_out), {"t2v": scenarios}, left_out, "Queries are")
     return len(scenarios)
 
 
@@ -146,25 +168,32 @@ def write_pairs(request: Request) -> Exported:
     exported = paired.corpus
     export_layout.check_shards([exported.listed.bytes], request.shard_bytes)
     export_rows.claim(request.output, "mteb", exported)
-    placed = shardfiles.stage(request, list(exported.clips))
-    gallery = list(placed.files)
+    placed = _written(request, {name: row_groups.stored(clips) for name, clips in exported.scenarios.items()})
     scenarios: dict[str, _Scenario] = {}
-    for video, parts in _video_parts(request, gallery, placed).items():
+    rows = 0
+    for video, parts in sorted(placed.parts.items()):
+        held = {*placed.items[video]}
         relevant: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
-        for clip in gallery:
-            for text in paired.of(clip) if clip.scenario == video else ():
+        for clip in exported.scenarios[video]:
+            for text in paired.of(clip) if clip.row.item_id in held else ():
                 relevant[pairs.scenario(text)].append((text.caption_id, text.text, clip.row.item_id))
         for name, members in sorted(relevant.items()):
             subset = f"{video}-{name}" if name != video else video
             members.sort()
             queries = _queries(request, subset, [(caption, text) for caption, text, _ in members])
-            scenarios[subset] = _Scenario([queries], parts, [(caption, item) for caption, _, item in members])
+            ids, items = (pa.array([member[place] for member in members]) for place in (0, 2))
+            scenarios[subset] = _Scenario([queries], parts, partial(_listed, ids, items.dictionary_encode()))
+            rows += len(members)
     _check_tasks(request, scenarios)
-    quarantined = exported.quarantined
-    left_out = (*placed.failed, *quarantined)
-    rows = sum(len(scenario.answers) for scenario in scenarios.values())
+    failed, quarantined = placed.failed, exported.quarantined
+    left_out = (*failed, *quarantined)
     _finish(publication.of(exported, request, rows, left_out), {"t2v": scenarios}, left_out, "Queries and corpus are")
-    return Exported(len(placed.files), 0, placed.failed, quarantined)
+    return Exported(placed.number, 0, failed, quarantined)
+
+
+def _listed(*columns: pa.Array) -> Iterable[tuple[str, str]]:
+    """The pairs of two columns."""
+    return zip(*(column.to_pylist() for column in columns), strict=True)
 
 
 def write_splits(request: Request) -> list[Path]:
@@ -183,7 +212,7 @@ def write_splits(request: Request) -> list[Path]:
     export_rows.claim(request.output, "mteb", exported)
     placed = shardfiles.stage(request, clips)
     held = {clip.row.item_id: clip for clip in placed.files}
-    videos = _video_parts(request, list(placed.files), placed).get(export_layout.CLEAN, [])
+    videos = _videos(request, export_layout.CLEAN, placed)
     targets = {row.query_id: [name for name in _names(row.targets) if name in held] for row in listed}
     answered = [row for row in listed if row.clip_id in held and targets[row.query_id]]
     if not answered:
@@ -192,7 +221,7 @@ def write_splits(request: Request) -> list[Path]:
     texts = {row.query_id: row.instruction for row in answered}
     queries = _write_parts(request, f"{export_layout.CLEAN}-queries", samples, texts)
     answers = [(row.query_id, name) for row in answered for name in targets[row.query_id]]
-    scenario = _Scenario(queries, videos, answers)
+    scenario = _Scenario(queries, videos, lambda: answers)
     lost = [row.query_id for row in listed if row.query_id not in texts]
     left_out = [*placed.failed, *(Finding(request.manifest, name, "its clips cannot be exported") for name in lost)]
     what = publication.of(exported, request, len(answered), left_out)
@@ -231,25 +260,72 @@ def _qrels(pairs: Iterable[tuple[str, str]]) -> pa.Table:
     return pa.Table.from_arrays([pa.array(queries, pa.string()), pa.array(targets, pa.string()), scores], schema=_QRELS)
 
 
-def _video_parts(request: Request, members: Sequence[ExportedClip], placed: Placed) -> dict[str, list[Path]]:
-    """Write each video once; returns the files per scenario.
+@dataclass(frozen=True)
+class _Written:
+    """The written videos.
 
-    The videos that the same scenarios have lie in the same files.
+    Attributes:
+        parts: their files per scenario.
+        items: their ids per scenario.
+        problems: those of the clips that are left out, per scenario.
     """
-    of_video: dict[tuple[str, ...], list[ExportedClip]] = defaultdict(list)
-    for clip in members:
-        of_video[clip.identity].append(clip)
-    groups: dict[tuple[str, ...], list[ExportedClip]] = defaultdict(list)
-    for clips in of_video.values():
-        groups[tuple(sorted({clip.scenario for clip in clips}))].append(clips[0])
+
+    parts: Mapping[str, list[Path]]
+    items: Mapping[str, list[str]]
+    problems: Mapping[str, list[Finding]]
+
+    @property
+    def number(self) -> int:
+        """The number of the clips of all scenarios."""
+        return sum(map(len, self.items.values()))
+
+    @property
+    def failed(self) -> tuple[Finding, ...]:
+        """The problems."""
+        return tuple(chain.from_iterable(self.problems.values()))
+
+
+def _written(request: Request, clips: Mapping[str, StoredRows[ExportedClip]], *, shared: bool = False) -> _Written:
+    """Write each video of some scenarios once; the clips of one file are in memory.
+
+    Where scenarios have `shared` videos, those that the same scenarios have lie in the same files.
+    """
+    alone: dict[tuple[str, ...], StoredRows[ExportedClip]] = {(name,): members for name, members in clips.items()}
+    groups = _shared(clips) if shared else alone
     parts: dict[str, list[Path]] = defaultdict(list)
+    items: dict[str, list[str]] = {name: [] for name in clips}
+    problems: dict[str, list[Finding]] = {name: [] for name in clips}
+    known: dict[str, str] = {}  # an id that repeats takes memory once
     for number, scenarios in enumerate(sorted(groups)):
-        name = scenarios[0] if len(scenarios) == 1 else f"shared_{number:04d}"
-        samples = (shardfiles.Sample(clip.row.item_id, _video(clip, placed)) for clip in groups[scenarios])
-        for path in _write_parts(request, f"{name}-videos", samples):
-            for scenario in scenarios:
-                parts[scenario].append(path)
-    return dict(sorted(parts.items()))
+        placed = shardfiles.stage(request, groups[scenarios])
+        paths = _videos(request, scenarios[0] if len(scenarios) == 1 else f"shared_{number:04d}", placed)
+        ids = [known.setdefault(clip.row.item_id, clip.row.item_id) for clip in placed.files]
+        for scenario in scenarios if paths else ():
+            parts[scenario] += paths
+            items[scenario] += ids
+        for scenario in scenarios:
+            problems[scenario] += placed.failed
+    return _Written(parts, items, problems)
+
+
+def _shared(clips: Mapping[str, StoredRows[ExportedClip]]) -> dict[tuple[str, ...], StoredRows[ExportedClip]]:
+    """Each video once, by the scenarios that have it."""
+    of_video: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for name, members in clips.items():
+        for clip in members:
+            of_video[clip.identity] = (*of_video.get(clip.identity, ()), name)
+    places: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for name, members in clips.items():
+        for place, clip in enumerate(members):
+            if (scenarios := of_video[clip.identity])[0] == name:
+                places[scenarios].append(place)
+    return {tuple(sorted(scenarios)): clips[scenarios[0]].taken(places[scenarios]) for scenarios in places}
+
+
+def _videos(request: Request, name: str, placed: Placed) -> list[Path]:
+    """Write placed videos as files of limited size; returns those."""
+    samples = (shardfiles.Sample(clip.row.item_id, _video(clip, placed)) for clip in placed.files)
+    return _write_parts(request, f"{name}-videos", samples)
 
 
 def _write_parts(
@@ -310,7 +386,7 @@ def _finish(what: Publication, tasks: _Tasks, left_out: Sequence[Finding], pertu
         subsets = {f"{category}-{name}" if described else name: scenario for name, scenario in scenarios.items()}
         for subset, scenario in subsets.items():
             qrels = output / output_folder.DATA / f"{subset}-qrels.parquet"
-            export_columns.write_table(qrels, _qrels(scenario.answers))
+            export_columns.write_table(qrels, _qrels(scenario.answers()))
             written += [qrels, *scenario.queries, *scenario.corpus]
             configs += _configs(output, subset, scenario, qrels)
         described.append(_described(what.title, category, list(subsets), what.in_words(perturbed)))
