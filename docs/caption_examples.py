@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from perturbations.base import shown
@@ -45,20 +45,20 @@ def page() -> str:
         ]
         sources = "; ".join(dict.fromkeys(entry.source for entry in entries))
         lines += ["", f"## {suite.name}", "", f"{suite.title}. {suite.reference}. {sources}."]
-        for entry, by_severity in caption_page.grouped(rows):
+        for entry, by_severity in caption_page.grouped(map(caption_page.sample, caption_rows.by_scenario(rows))):
             lines += ["", f"### {entry.name}", "", f"*{entry.category}*: {caption_page.sentence(entry.summary)}", ""]
-            lines += [*caption_page.about(entry), *_parameters(by_severity.values())]
+            lines += [*caption_page.about(entry), *_parameters(part.first for part in by_severity.values())]
             lines += [
                 f"- {shown.markdown(row.source_text)} → {shown.markdown(row.text)}"
-                for row in caption_page.changed_rows(caption_page.middle(by_severity))[:PAIRS]
+                for row in caption_page.middle(by_severity).examples[:PAIRS]
             ]
     return "\n".join(lines) + "\n"
 
 
-def _parameters(by_severity: Iterable[Sequence[TextRow]]) -> list[str]:
+def _parameters(by_severity: Iterable[TextRow]) -> list[str]:
     """One line per parameter, with its value per severity."""
     values: dict[str, list[str]] = defaultdict(list)
-    for rows in by_severity:
-        for name, value in json.loads(rows[0].params).items():
+    for row in by_severity:
+        for name, value in json.loads(row.params).items():
             values[name].append(f"{value:g}" if isinstance(value, float) else str(value))
     return [f"- {shown.name(name)}: {' '.join(numbers)}" for name, numbers in values.items()]

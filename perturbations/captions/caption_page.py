@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
 
 from perturbations.base import shown
 from perturbations.base.records import digest
@@ -19,8 +21,43 @@ _PAIRS = 10
 _MOST_REJECTED = 20
 
 
+@dataclass(frozen=True)
+class CaptionSample:
+    """What the page says of the captions under one perturbation at one severity.
+
+    Attributes:
+        first: the first row.
+        rows: their number.
+        changed, accepted: the shares of those that changed, and that the gate accepted.
+        similarity, attempts: means; None where none was measured.
+        examples: up to ten changed ones, in the order of a hash of their ids.
+    """
+
+    first: TextRow
+    rows: int
+    changed: float
+    accepted: float
+    similarity: float | None
+    attempts: float
+    examples: Sequence[TextRow]
+
+
+def sample(rows: Sequence[TextRow]) -> CaptionSample:
+    """The sample of the rows of one scenario."""
+    similar = [row.similarity for row in rows if row.similarity is not None]
+    return CaptionSample(
+        first=rows[0],
+        rows=len(rows),
+        changed=sum(row.changed for row in rows) / len(rows),
+        accepted=sum(row.accepted for row in rows) / len(rows),
+        similarity=sum(similar) / len(similar) if similar else None,
+        attempts=sum(row.attempts for row in rows) / len(rows),
+        examples=nsmallest(_PAIRS, (row for row in rows if row.changed), key=lambda row: digest(row.caption_id)),
+    )
+
+
 def of_corpus(
-    rows: Sequence[TextRow],
+    samples: Sequence[CaptionSample],
     listed: Listed,
     rejected: Sequence[RejectedItem] = (),
     left_out: Sequence[Skipped] = (),
@@ -29,8 +66,8 @@ def of_corpus(
 ) -> str:
     """The page of one corpus of perturbed captions.
 
-    It is written from the rows of its `texts` manifest, the captions that cannot be used, the perturbations that are
-    skipped, and the statistics; `adapter`, the dataset's, says which published ones stand beside them.
+    It is written from samples of its scenarios, the captions that cannot be used, the perturbations that are skipped,
+    and the statistics; `adapter`, the dataset's, says which published ones stand beside them.
     """
     notes = [f"- {listed.sentence('captions')}", *(f"- {shown.markdown(line)}" for line in sentences(left_out))]
     if rejected:
@@ -40,13 +77,13 @@ def of_corpus(
         ]
     if len(rejected) > _MOST_REJECTED:
         notes += ["", f"and {len(rejected) - _MOST_REJECTED:,} more: all are in `captions_quarantine.parquet`."]
-    if not rows:
+    if not samples:
         return "\n".join(["# Captions", "", "No caption is perturbed.", "", *notes]) + "\n"
-    first = rows[0]
+    first = samples[0].first
     lines = [f"# Captions of {shown.name(first.dataset)} under {shown.name(first.suite)}", ""]
-    lines += [f"{len(rows):,} rows; variant {shown.name(first.variant)}, seed {first.seed}."]
+    lines += [f"{sum(part.rows for part in samples):,} rows; variant {shown.name(first.variant)}, seed {first.seed}."]
     lines += ["", *notes]
-    return "\n".join([*lines, *_distances(counted, first.suite, adapter), *_entries(rows)]) + "\n"
+    return "\n".join([*lines, *_distances(counted, first.suite, adapter), *_entries(samples)]) + "\n"
 
 
 _DISTANCES = {"bleu4": "BLEU-4", "meteor": "METEOR", "rouge1": "ROUGE-1 F1"}
@@ -80,34 +117,34 @@ def _distances(counted: Sequence[TextStatisticsRow], suite: str, adapter: str) -
     return table if lines else []
 
 
-_BySeverity = dict[int, list[TextRow]]
+_BySeverity = dict[int, CaptionSample]
 
 
-def grouped(rows: Iterable[TextRow]) -> list[tuple[registry.Perturbation, _BySeverity]]:
-    """The rows by perturbation, and by ascending severity."""
-    groups: dict[str, _BySeverity] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        groups[f"{row.suite}/{row.perturbation}"][row.severity].append(row)
+def grouped(samples: Iterable[CaptionSample]) -> list[tuple[registry.Perturbation, _BySeverity]]:
+    """The samples by perturbation, and by ascending severity."""
+    groups: dict[str, _BySeverity] = defaultdict(dict)
+    for part in samples:
+        groups[f"{part.first.suite}/{part.first.perturbation}"][part.first.severity] = part
     return [(registry.get(key), dict(sorted(by_severity.items()))) for key, by_severity in groups.items()]
 
 
-def middle(by_severity: _BySeverity) -> list[TextRow]:
-    """The rows of the middle severity, of the higher one where two are in the middle."""
+def middle(by_severity: _BySeverity) -> CaptionSample:
+    """The sample of the middle severity, of the higher one where two are in the middle."""
     return by_severity[list(by_severity)[len(by_severity) // 2]]
 
 
-def _entries(rows: Iterable[TextRow]) -> list[str]:
+def _entries(samples: Iterable[CaptionSample]) -> list[str]:
     lines = []
-    for entry, by_severity in grouped(rows):
+    for entry, by_severity in grouped(samples):
         lines += ["", f"## {entry.name}", "", f"{sentence(entry.summary)} {entry.category}. {entry.source}.", ""]
         lines += about(entry)
         lines += [
             "",
             "| severity | parameters | changed | accepted | similarity | tries |",
             "|---|---|---|---|---|---|",
-            *(_counted(entry, severity, members) for severity, members in by_severity.items()),
+            *(_counted(entry, severity, part) for severity, part in by_severity.items()),
         ]
-        lines += ["", *_pairs(middle(by_severity))]
+        lines += ["", *_pairs(middle(by_severity).examples)]
     return lines
 
 
@@ -132,31 +169,21 @@ def about(entry: registry.Perturbation) -> list[str]:
     return lines
 
 
-def _counted(entry: registry.Perturbation, severity: int, rows: Sequence[TextRow]) -> str:
-    parameters = (
-        ", ".join(shown.name(f"{name} {_number(value)}") for name, value in json.loads(rows[0].params).items())
-        or "none"
-    )
-    changed = sum(row.changed for row in rows) / len(rows)
-    accepted = f"{sum(row.accepted for row in rows) / len(rows):.1%}" if entry.gated else ""
-    similar = [row.similarity for row in rows if row.similarity is not None]
-    similarity = f"{sum(similar) / len(similar):.2f}" if similar else ""
-    tries = f"{sum(row.attempts for row in rows) / len(rows):.1f}" if entry.gated else ""
-    return f"| {severity} | {parameters} | {changed:.1%} | {accepted} | {similarity} | {tries} |"
+def _counted(entry: registry.Perturbation, severity: int, part: CaptionSample) -> str:
+    values = json.loads(part.first.params).items()
+    parameters = ", ".join(shown.name(f"{name} {_number(value)}") for name, value in values) or "none"
+    accepted = f"{part.accepted:.1%}" if entry.gated else ""
+    similarity = f"{part.similarity:.2f}" if part.similarity is not None else ""
+    tries = f"{part.attempts:.1f}" if entry.gated else ""
+    return f"| {severity} | {parameters} | {part.changed:.1%} | {accepted} | {similarity} | {tries} |"
 
 
 def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def changed_rows(rows: Sequence[TextRow]) -> list[TextRow]:
-    """The changed captions, in the order of a hash of their ids."""
-    return sorted((row for row in rows if row.changed), key=lambda row: digest(row.caption_id))
-
-
-def _pairs(rows: Sequence[TextRow]) -> list[str]:
-    """Up to `_PAIRS` changed captions of rows of one severity."""
-    changed = changed_rows(rows)[:_PAIRS]
+def _pairs(changed: Sequence[TextRow]) -> list[str]:
+    """A table of changed captions."""
     if not changed:
         return ["No caption changed."]
     lines = ["| before | after |", "|---|---|"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from perturbations.base.records import canonical
@@ -59,38 +59,45 @@ def of_recipe(recipe: TextRecipe, dataset: str, caption: ListedCaption) -> dict[
 def statistics(rows: Iterable[TextRow]) -> Iterator[TextStatisticsRow]:
     """One row per perturbation and severity: how many captions changed, the gate's statistics, and the distances.
 
-    BLEU-4 takes the originals as references, METEOR the perturbed captions: so Schiappa et al. computed their Tab. 6.
+    The rows of a scenario follow each other; those of one are in memory. BLEU-4 takes the originals as references,
+    METEOR the perturbed captions: so Schiappa et al. computed their Tab. 6.
     """
+    return map(statistics_of, by_scenario(rows))
+
+
+def by_scenario(rows: Iterable[TextRow]) -> Iterator[list[TextRow]]:
+    """The rows of each scenario; they follow each other."""
+    return (list(members) for _, members in groupby(rows, lambda row: (row.perturbation, row.severity)))
+
+
+def statistics_of(rows: Sequence[TextRow]) -> TextStatisticsRow:
+    """The statistics of the rows of one scenario."""
     from perturbations.captions import distance  # NLTK takes a second to import
 
-    groups: dict[tuple[str, int], list[TextRow]] = defaultdict(list)
-    for row in rows:
-        groups[row.perturbation, row.severity].append(row)
-    for (name, severity), members in groups.items():
-        first = members[0]
-        pairs = [(row.source_text, row.text) for row in members]
-        similarities = [row.similarity for row in members if row.similarity is not None]
-        yield TextStatisticsRow(
-            dataset=first.dataset,
-            suite=first.suite,
-            perturbation=name,
-            severity=severity,
-            level=first.level,
-            variant=first.variant,
-            backend=first.backend,
-            captions=len(members),
-            changed=sum(row.changed for row in members),
-            effectively_changed=sum(row.effective_change for row in members),
-            accepted=sum(row.accepted for row in members),
-            similarity_mean=_mean(similarities),
-            similarity_min=min(similarities, default=None),
-            fluency_change_mean=_mean([row.fluency_change for row in members if row.fluency_change is not None]),
-            attempts_mean=_mean([row.attempts for row in members]),
-            attempts_max=max(row.attempts for row in members),
-            bleu4=distance.bleu4(pairs),
-            meteor=distance.meteor(pairs),
-            rouge1=distance.rouge1(pairs),
-        )
+    first = rows[0]
+    pairs = [(row.source_text, row.text) for row in rows]
+    similarities = [row.similarity for row in rows if row.similarity is not None]
+    return TextStatisticsRow(
+        dataset=first.dataset,
+        suite=first.suite,
+        perturbation=first.perturbation,
+        severity=first.severity,
+        level=first.level,
+        variant=first.variant,
+        backend=first.backend,
+        captions=len(rows),
+        changed=sum(row.changed for row in rows),
+        effectively_changed=sum(row.effective_change for row in rows),
+        accepted=sum(row.accepted for row in rows),
+        similarity_mean=_mean(similarities),
+        similarity_min=min(similarities, default=None),
+        fluency_change_mean=_mean([row.fluency_change for row in rows if row.fluency_change is not None]),
+        attempts_mean=_mean([row.attempts for row in rows]),
+        attempts_max=max(row.attempts for row in rows),
+        bleu4=distance.bleu4(pairs),
+        meteor=distance.meteor(pairs),
+        rouge1=distance.rouge1(pairs),
+    )
 
 
 def _mean(values: Sequence[float]) -> float | None:

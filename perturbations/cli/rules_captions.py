@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from perturbations.base.records import digest
@@ -84,25 +85,38 @@ def _merge_texts(
     from perturbations.base.progress import logged
     from perturbations.captions import caption_page, caption_rows
     from perturbations.engine import merging
-    from perturbations.engine.comparability import comparability
+    from perturbations.engine.comparability import verdict
+    from perturbations.engine.tally import Tally, TextTally
     from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
+    from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS, TextRow
     from perturbations.manifest.skipped import columns, parse
     from perturbations.plan.listed import RejectedItem, read, read_recipes
 
     unusable = read(rejected, RejectedItem) if rejected else []
     rows, listed = merging.texts(dataset, captions, parts, recipes, len(unusable))
-    left_out = parse(skipped)
-    described = {**listed.columns(), "skipped": columns(left_out)}
-    about = {**provenance(output), "dataset": dataset, "set": described}
-    about |= {"adapter": adapter, "config_digest": digest(dict(read_recipes(recipes)))}
-    about["comparability"] = comparability([], rows, adapter=adapter)
-    about |= sets.unrecorded(parts, TEXTS)
-    files.write(output, TEXTS, rows, about)
-    scenarios = len({(row.perturbation, row.severity) for row in rows})
-    counted = list(logged(caption_rows.statistics(rows), scenarios, "perturbations counted"))
+    left_out, wanted = parse(skipped), read_recipes(recipes)
+    tally, counted, samples = TextTally(), [], []
+    about: dict[str, object] = {}
+
+    def measured() -> Iterator[TextRow]:
+        for members in logged(caption_rows.by_scenario(rows), len(wanted), "perturbations counted"):
+            counted.append(caption_rows.statistics_of(members))
+            samples.append(caption_page.sample(members))
+            for row in members:
+                tally.add(row)
+                yield row
+
+    def described() -> dict[str, object]:
+        about.update(provenance(output), dataset=dataset)
+        about["set"] = {**listed.columns(), "skipped": columns(left_out)}
+        about.update(adapter=adapter, config_digest=digest(dict(wanted)))
+        about["comparability"] = verdict(Tally(), tally, adapter=adapter)
+        about.update(sets.unrecorded(parts, TEXTS))
+        return about
+
+    files.write(output, TEXTS, measured(), described)
     files.write(statistics, TEXT_STATISTICS, counted, about)
-    storage.write_text(page, caption_page.of_corpus(rows, listed, unusable, left_out, counted, adapter))
+    storage.write_text(page, caption_page.of_corpus(samples, listed, unusable, left_out, counted, adapter))
 
 
 def _combine(videos: Path, texts: Path, output: Path) -> None:

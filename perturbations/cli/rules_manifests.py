@@ -60,7 +60,7 @@ def _merge_videos(
     from perturbations.base import storage
     from perturbations.engine import corpus_card, merging
     from perturbations.engine.comparability import verdict
-    from perturbations.engine.tally import Tally
+    from perturbations.engine.tally import Tally, TextTally
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS
     from perturbations.plan import listed
@@ -75,7 +75,7 @@ def _merge_videos(
         about.update(provenance(output), dataset=dataset, suite=suite)
         about["set"] = sets.of_counts(clips, tally.complete, len(wanted)).columns()
         about.update(adapter=adapter, config_digest=digest(dict(wanted)))
-        about["comparability"] = verdict(tally, adapter=adapter)
+        about["comparability"] = verdict(tally, TextTally(), adapter=adapter)
         about.update(sets.unrecorded(parts, VIDEOS))
         about.update({sets.LOSSES: losses} if (losses := sets.losses_of(clips)) else {})
         return about

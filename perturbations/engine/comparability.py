@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from perturbations.base import shown
 from perturbations.engine.guided import offline_roles
-from perturbations.engine.tally import Tally, counted
+from perturbations.engine.tally import Tally, TextTally, counted, counted_texts
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.manifest.sets import ids_sha256
 from perturbations.models import registry as models
@@ -24,25 +24,25 @@ _AS_STORED = {"msrvtt_p": "video/released", "mm_robustness": "video/jpeg"}
 _NOT = "not comparable with published numbers"
 
 
-def comparability(videos: Iterable[ClipRow], texts: Sequence[TextRow] = (), *, adapter: str) -> str:
+def comparability(videos: Iterable[ClipRow], texts: Iterable[TextRow] = (), *, adapter: str) -> str:
     """Whether results on these rows of one corpus are comparable with published ones, in one sentence."""
-    return verdict(counted(videos), texts, adapter=adapter)
+    return verdict(counted(videos), counted_texts(texts), adapter=adapter)
 
 
-def verdict(videos: Tally, texts: Sequence[TextRow] = (), *, adapter: str) -> str:
+def verdict(videos: Tally, texts: TextTally, *, adapter: str) -> str:
     """Whether results on these rows of one corpus are comparable with published ones, in one sentence.
 
     It asks whether retrieval under the suite's perturbations was published for the dataset at all, for which split, and
     how these rows differ from what was measured: variant, storage, stand-ins, calibration, parameters. The model, which
     a corpus does not know, must be the papers' too.
     """
-    first = videos.first or next(iter(texts), None)
+    first = videos.first or texts.first
     if first is None:
         return "not comparable with anything: nothing was made"
     suite = first.suite
     is_image = videos.has_pictures or tables.papers_of(suite, adapter, "image")  # a dataset has one of both
     medium = "image" if is_image else "video"
-    modalities = [name for name, members in ((medium, videos.rows), ("text", texts)) if members]
+    modalities = [name for name, number in ((medium, videos.rows), ("text", texts.rows)) if number]
     reasons = [
         *(reason for modality in modalities for reason in _unpublished(suite, modality, adapter)),
         *_split(videos, texts, adapter),
@@ -54,15 +54,15 @@ def verdict(videos: Tally, texts: Sequence[TextRow] = (), *, adapter: str) -> st
     return f"comparable with published numbers of {' and '.join(papers)}, of the same model and weights"
 
 
-def differences(videos: Iterable[ClipRow], texts: Sequence[TextRow] = ()) -> list[str]:
+def differences(videos: Iterable[ClipRow], texts: Iterable[TextRow] = ()) -> list[str]:
     """How perturbed rows differ from what the authors made: variant, storage, stand-ins, guides, parameters."""
-    return _differences(counted(videos), texts)
+    return _differences(counted(videos), counted_texts(texts))
 
 
-def _differences(videos: Tally, texts: Sequence[TextRow]) -> list[str]:
-    clips = list(videos.distinct.values())
-    rows: list[ClipRow | TextRow] = [*clips, *texts]
-    reasons = [*_variant(rows), *_storage(videos), *_stand_ins(clips, texts), *_guides(clips)]
+def _differences(videos: Tally, texts: TextTally) -> list[str]:
+    clips, captions = list(videos.distinct.values()), list(texts.distinct.values())
+    rows: list[ClipRow | TextRow] = [*clips, *captions]
+    reasons = [*_variant(rows), *_storage(videos), *_stand_ins(clips, captions), *_guides(clips)]
     return [*reasons, *_parameters(clips, rows)]
 
 
@@ -93,9 +93,9 @@ def split_differences(adapter: str, listed: int, hashes: tables.SplitHashes) -> 
         yield f"the {listed:,} listed items are not those of the published split of {adapter}"
 
 
-def _split(videos: Tally, texts: Sequence[TextRow], adapter: str) -> Iterator[str]:
+def _split(videos: Tally, texts: TextTally, adapter: str) -> Iterator[str]:
     """The parts of the published split that are not complete, or that it does not have."""
-    items = videos.items.union(row.item_id for row in texts)
+    items = videos.items | texts.items
     yield from split_differences(adapter, len(items), tables.SplitHashes(ids=ids_sha256(items)))
     if adapter in tables.SPLITS and (lacking := {row.item_id for row in videos.failed}):
         yield f"{len(lacking):,} of {len(items):,} clips lack a perturbation"

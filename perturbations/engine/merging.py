@@ -90,13 +90,15 @@ def videos(sources: Sequence[SourceRow], shards: Path, parts: Path, recipes: Rec
         yield row
 
 
-def texts(dataset: str, lists: Path, parts: Path, recipes: Path, rejected: int) -> tuple[list[TextRow], sets.Listed]:
-    """The rows of every usable caption under every scenario, and the statuses of the listed captions.
+def texts(
+    dataset: str, lists: Path, parts: Path, recipes: Path, rejected: int
+) -> tuple[Iterator[TextRow], sets.Listed]:
+    """The rows of every usable caption, one scenario after the other, and the statuses of the listed captions.
 
     `rejected` is the number of listed captions that cannot be used.
 
-    Raises `ManifestError` unless each caption has exactly one row per scenario, made by the current recipe from the
-    current text.
+    Reading the rows raises `ManifestError` unless each caption has exactly one row per scenario, made by the current
+    recipe from the current text.
     """
     shards = listed.read_folder(lists, ListedCaption)
     current = listed.read_recipes(recipes)
@@ -110,6 +112,6 @@ def texts(dataset: str, lists: Path, parts: Path, recipes: Path, rejected: int) 
         for scenario, text in current.items()
         for shard, members in shards.items()
     )
-    merged = [*sets.merge(due, TEXTS, ("caption_id", "recipe_id"))]
+    merged = sets.merge(due, TEXTS, ("caption_id", "recipe_id"))
     caption_ids = [caption.caption_id for members in shards.values() for caption in members]
     return merged, sets.of_captions(caption_ids, rejected, len(current))

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from perturbations.base import shown, storage
 from perturbations.engine.guided import offline_roles
-from perturbations.manifest.kinds import COMPLETE, ClipRow
+from perturbations.manifest.kinds import COMPLETE, ClipRow, TextRow
 
 _Row = TypeVar("_Row", bound=ClipRow)
 
@@ -126,6 +126,39 @@ class Tally:
     def number_complete(self) -> int:
         """The number of complete rows."""
         return self.complete.total()
+
+
+@dataclass
+class TextTally:
+    """The rows of perturbed captions, counted.
+
+    Attributes:
+        rows: the number of rows.
+        first: the first row.
+        items: the ids of the clips that they describe.
+        distinct: a row for each way in which rows were made.
+    """
+
+    rows: int = 0
+    first: TextRow | None = None
+    items: set[str] = field(default_factory=set)
+    distinct: dict[tuple[object, ...], TextRow] = field(default_factory=dict)
+
+    def add(self, row: TextRow) -> None:
+        """Count a row."""
+        self.rows += 1
+        self.first = self.first or row
+        self.items.add(row.item_id)
+        way = row.suite, row.perturbation, row.severity, row.variant, row.params, row.recipe
+        self.distinct.setdefault(way, row)
+
+
+def counted_texts(rows: Iterable[TextRow]) -> TextTally:
+    """The tally of rows of perturbed captions."""
+    tally = TextTally()
+    for row in rows:
+        tally.add(row)
+    return tally
 
 
 def counted(rows: Iterable[ClipRow], measures: Mapping[str, Value] | None = None) -> Tally:

@@ -104,10 +104,10 @@ def drawn(
     return [*mixed_types(videos, sources, name, batches if mix == PER_BATCH else None)]
 
 
-def combinations(videos: Sequence[VideoRow], captions: Sequence[TextRow]) -> list[MultimodalRow]:
+def combinations(videos: Sequence[VideoRow], captions: Sequence[TextRow]) -> Iterator[MultimodalRow]:
     """`multimodal` of the suite's own combinations; no rows of a suite that has none."""
     combined = registry.suite(videos[0].suite).combined if videos else None
-    return [] if combined is None else list(multimodal(videos, captions, combined))
+    return iter(()) if combined is None else multimodal(videos, captions, combined)
 
 
 def multimodal(videos: Sequence[VideoRow], captions: Sequence[TextRow], combined: Combined) -> Iterator[MultimodalRow]:
