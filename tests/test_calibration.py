@@ -18,7 +18,7 @@ from looping import each
 from test_workflow import Project, copy_of, folders, new_project
 
 from perturbations.base.errors import ConfigError
-from perturbations.calibration import measuring, solved_page, solver
+from perturbations.calibration import measuring, planning, solved_page, solver
 from perturbations.calibration import table as calibration_table
 from perturbations.calibration.solver import TARGETS, Point
 from perturbations.cli.main import main
@@ -29,6 +29,8 @@ from perturbations.engine.source import Source
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, CompleteSource
 from perturbations.plan import paths, recipe
+from perturbations.plan.costs import Workload
+from perturbations.plan.sharding import DatasetPlan
 from perturbations.suites import registry
 from perturbations.suites.strengths import Axis, Stages, between
 
@@ -476,6 +478,21 @@ def test_frames_of_another_size_cannot_be_calibrated(sources: Sequence[Source]) 
     assert set(paths.calibrated(config_file.parse(asked))) - set(paths.calibrated(config_file.parse(released))) == {
         "msrvtt_p/translate"
     }
+
+
+def test_the_time_follows_from_the_sampled_clips_and_from_what_is_encoded() -> None:
+    """Two clips of the demo under all of MLVP took 15 CPU seconds."""
+
+    def minutes(clips: int, megapixels: float, *names: str) -> int:
+        work = {"s1": Workload(clips, round(clips * megapixels * 1e6), 1920 * 1080)}
+        return planning.minutes(DatasetPlan(("s1",), {}, clips, 0, work=work), [f"mlvp/{name}" for name in names])
+
+    assert minutes(0, 0, "fog") == 60
+    assert minutes(1000, 5000, "fog") == minutes(8, 5000, "fog")
+    assert minutes(2, 50_000, "h264_compression") < minutes(8, 50_000, "h264_compression")
+    assert minutes(8, 50_000, "fog") < minutes(8, 50_000, "h264_compression")
+    assert minutes(8, 5000, "h264_compression") < minutes(8, 50_000, "h264_compression")
+    assert minutes(8, 50_000, "fog") < minutes(8, 50_000, "fog", "temporal_scrambling")
 
 
 def test_captions_cannot_be_calibrated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -263,6 +263,22 @@ def test_what_a_job_reads() -> None:
     ]
 
 
+def test_the_time_of_a_job_follows_from_clips_queries_and_scenarios() -> None:
+    few, many = (DatasetPlan(("s1",), {}, count, 0, captions=count) for count in (1000, 100_000))
+    once, twice = (planned(suites=["mlvp"], severities=chosen) for chosen in ([3], [1, 3]))
+
+    def features(config: configuration.Config, plan: DatasetPlan) -> int:
+        return composed_paths.feature_minutes(config, "mine", "mlvp", "low", lambda name: plan)
+
+    def scenarios(config: configuration.Config, plan: DatasetPlan) -> int:
+        return composed_paths.job_minutes(config, "mine", composed.CLEAN, lambda name: plan)
+
+    assert features(once, few) < features(once, many) < features(twice, many)
+    assert scenarios(once, few) < scenarios(once, many)
+    fewer_words = planned(words=["instruction"])
+    assert scenarios(fewer_words, many) < scenarios(planned(), many)
+
+
 def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     ego = write_egocvr(tmp_path / "ego")
     datasets = {"drawn": DEMO, "plain": {"adapter": "demo"}, "ego": ego}

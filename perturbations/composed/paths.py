@@ -12,6 +12,7 @@ from perturbations.composed.sources import source_of
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.evaluation import paths as evaluation_paths
+from perturbations.evaluation import sizes
 from perturbations.manifest import layout
 from perturbations.plan import listed, sharding
 from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
@@ -93,6 +94,18 @@ def feature_inputs(config: configuration.Config, dataset: str, suite: str, level
 def feature_names(config: configuration.Config, dataset: str, suite: str, level: str) -> list[str]:
     """PERTURBATION/SEVERITY of each set of features in a file."""
     return [shift.part for shift in _shifts(config, dataset, suite, level)]
+
+
+def feature_minutes(config: configuration.Config, dataset: str, suite: str, level: str, plans: Plans) -> int:
+    """The time that encoding the query clips under a suite's perturbations of one level requests."""
+    return sizes.encoding_minutes(config, plans(dataset), "clips", len(_shifts(config, dataset, suite, level)))
+
+
+def job_minutes(config: configuration.Config, dataset: str, job: composed.ComposedJob, plans: Plans) -> int:
+    """The time that a job of scenarios requests, in which the words of each are encoded."""
+    words = len(config.composed.words)
+    times = sum(1 if scenario.instructions else words for scenario in composed.members(config, dataset, job))
+    return sizes.encoding_minutes(config, plans(dataset), "captions", times)
 
 
 def inputs(config: configuration.Config, dataset: str, job: composed.ComposedJob) -> Inputs:

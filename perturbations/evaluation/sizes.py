@@ -92,9 +92,11 @@ _MOST_MINUTES = 1440
 """Of a job with a journal: its next attempt goes on where it stopped, and many partitions allow a day."""
 
 
-def encoding_minutes(config: configuration.Config, plan: DatasetPlan, modality: evaluation.Modality) -> int:
-    """The time that a job requests that encodes all clips or captions of a dataset."""
-    return costs.requested_minutes(_seconds(config, plan, modality))
+def encoding_minutes(
+    config: configuration.Config, plan: DatasetPlan, modality: evaluation.Modality, times: int = 1
+) -> int:
+    """The time that a job requests that encodes all clips or captions of a dataset, or so many versions of them."""
+    return costs.requested_minutes(times * _seconds(config, plan, modality))
 
 
 def job_minutes(

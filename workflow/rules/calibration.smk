@@ -1,5 +1,8 @@
 # Severities of even distortion, on request: `snakemake calibrate_<dataset>`, and then `severity: calibrated`.
 # The table is not an input of any job. Its numbers are in the recipes, so a changed number reruns only its own jobs.
+from perturbations.calibration import planning as calibration_planning
+
+
 rule calibration:
     input:
         sources="<manifests>/{dataset}/sources.parquet",
@@ -14,8 +17,10 @@ rule calibration:
     conda:
         "../../envs/perturb.yaml"
     resources:
-        mem_mb=2000,
-        runtime=480,
+        mem_mb=lambda wildcards: costs.memory_mb(plan_of(wildcards.dataset).size, 2000),
+        runtime=lambda wildcards: calibration_planning.minutes(
+            plan_of(wildcards.dataset), paths.calibrated(CONFIG)
+        ),
     params:
         seed=CONFIG.seed,
         perturbations=lambda wildcards: list(paths.calibrated(CONFIG)),

@@ -92,7 +92,9 @@ rule composed_queries:
     threads: evaluation_paths.readers(FIRST_MODEL)
     resources:
         mem_mb=6000,
-        runtime=1440,
+        runtime=lambda wildcards: composed_paths.feature_minutes(
+            FIRST_MODEL, wildcards.dataset, wildcards.suite, wildcards.level, plan_of
+        ),
         gpu=evaluation_paths.gpus(FIRST_MODEL),
         gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
     params:
@@ -133,7 +135,9 @@ rule composed_evaluate:
         "../../envs/perturb.yaml"
     resources:
         mem_mb=4000,
-        runtime=480,
+        runtime=lambda wildcards: composed_paths.job_minutes(
+            FIRST_MODEL, wildcards.dataset, composed_job_of(wildcards), plan_of
+        ),
         gpu=evaluation_paths.gpus(FIRST_MODEL),
         gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
     params:
