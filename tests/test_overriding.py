@@ -120,7 +120,17 @@ LITERAL = re.compile(r'"(<?(?:work|manifests|corpora)>?/[^"]*)"')
 LOGS = re.compile(r'"<(logs|benchmarks)>/[^"]*"')
 VALUES = {"dataset": "d", "severity": "1", "shard": "s0", "level": "l", "list": "d/captions"}
 # What planning writes, and what a job's marker stands for; of logs and benchmarks, rules name each one's.
-WRITTEN_BESIDE = {"log", "benchmark", "run", "plan", "caption_plan", "model_files", "text_part", "clip_tar"}
+WRITTEN_BESIDE = {
+    "log",
+    "benchmark",
+    "run",
+    "plan",
+    "caption_plan",
+    "model_files",
+    "text_part",
+    "clip_tar",
+    "former_tar",
+}
 
 
 def literals(text: str) -> list[str]:

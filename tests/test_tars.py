@@ -118,6 +118,26 @@ def test_another_container_holds_the_same_clips_and_renders_none_again(corpus: P
     assert all("kept" in log for log in logs)
 
 
+@pytest.mark.parametrize("sizes", [(1, 3, 2), (3, 1)])
+def test_another_shard_size_renders_nothing_and_changes_no_clip(
+    sizes: tuple[int, ...], corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = read_manifest(MANIFEST)
+    for size in sizes:
+        shutil.rmtree("work/logs")
+        (corpus / "config.yaml").write_text(CONFIG.replace("shard_size: 2", f"shard_size: {size}"))
+        make(corpus)
+        kept = [path.read_text().partition(" were finished before")[0] for path in Path("work/logs").rglob("1/*.log")]
+        assert {text[-6:] for text in kept} <= {f"{count} of {count}" for count in range(1, size + 1)}
+        assert kept
+        assert read_manifest(MANIFEST)[MEASURED].equals(before[MEASURED])
+        assert findings(fast=True) == []
+    assert main(["clean", "--delete"]) == 0
+    assert not list(Path("work").rglob("former"))
+    assert findings(fast=True) == []
+    assert "Nothing to be done" in make(corpus, "--dry-run")
+
+
 def test_a_member_says_what_its_row_says(corpus: Path) -> None:
     for row in read_manifest(MANIFEST).to_dict("records"):
         place = tars.at(row["path"])
@@ -178,7 +198,7 @@ def test_a_job_that_was_killed_while_it_packed_goes_on_to_the_same_tar(
     (tar,) = (tmp_path / "corpus").glob("*.tar")
     before = tar.read_bytes()
     held = {packing.member_name(name, ".mp4"): tar.parent / f"{storage.file_stem(name)}.mp4" for name in names}
-    packing.unpack(tar, held)
+    packing.unpack(tar, held, (), tmp_path / "former")
     assert not tar.exists()
     for path in sorted(held.values())[left:]:
         path.unlink()

@@ -58,7 +58,7 @@ def at(path: Path | str) -> ByteSpan:
         return ByteSpan(Path(path), 0, os.stat(path).st_size)
     tar, offset, name = member
     status = os.stat(tar)
-    if stat.S_ISREG(status.st_mode) and offset >= BLOCK:
+    if stat.S_ISREG(status.st_mode) and BLOCK <= offset <= status.st_size:
         with open(tar, "rb") as file:
             header = _header(file, offset - BLOCK, status.st_size)
         if header is not None and header.name == name:

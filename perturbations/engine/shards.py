@@ -119,13 +119,15 @@ def run_videos(
     expected: list[VideoRow] = []
     failed: list[VideoRow] = []
     targets: dict[str, Path] = {}
+    recipe_ids: dict[str, str] = {}
     cuts = Cuts(videos) if recipe.whole_videos else None
     for source in sources:
         target = target_of(recipe, folder, source.item_id)
         row = _expected(recipe, source, target.relative_to(root).as_posix() if target else None, known, cuts)
         (expected if row.stage is None else failed).append(row)
         if target is not None:
-            targets[packing.member_name(source.item_id, render_clip.extension(recipe) or "")] = target
+            name = packing.member_name(source.item_id, render_clip.extension(recipe) or "")
+            targets[name], recipe_ids[name] = target, row.recipe_id
     tar = _tar_of(folder, journal)
 
     def work(task: Sequence[VideoRow], tick: Tick) -> list[Measured | str]:
@@ -140,10 +142,11 @@ def run_videos(
     expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
     with locking.one_job(journal), storage.scratch_directory() as scratch:
         storage.remove_leftovers(targets.values())
-        if targets:
-            packing.unpack(tar, targets)
         finished = Journal(journal, Measured, {row.recipe_id for row in expected})
         finished.forget(lambda measured: sound.is_other(measured.audio, with_sound=with_sound))
+        if targets:
+            done = [name for name, recipe_id in recipe_ids.items() if finished.find(recipe_id, None) is not None]
+            packing.unpack(tar, targets, done, layout.former_tars(journal))
         for row, outcome in _resumed(expected, work, 1, finished, root, stall_limit_s):
             if isinstance(outcome, str):
                 _log.warning("quarantined %r: %s", row.item_id, outcome)

@@ -44,6 +44,7 @@ _PATTERNS = {
     # clips
     "clips": "corpora/{dataset}/{suite}/{perturbation}/{severity}",
     "clip_tar": "corpora/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar",
+    "former_tar": "work/{dataset}/{suite}/{perturbation}/{severity}/former/{shard}.tar",
     "clip_marker": "corpora/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json",
     # of a run, and of every job
     "run": "work/run.txt",
@@ -135,6 +136,11 @@ def beside(path: Path, kind: str, other: str, /, **fields: object) -> Path:
 def journal_of(part: Path) -> Path:
     """The journal of the job that makes a part: beside it."""
     return part.with_suffix(".jsonl")
+
+
+def former_tars(journal: Path) -> Path:
+    """The folder of tars that the jobs beside a journal had when shards had other clips."""
+    return journal.parent / Path(pattern("former_tar")).parent.name
 
 
 def place_of(path: str) -> Place | None:

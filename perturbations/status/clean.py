@@ -69,6 +69,8 @@ def _is_needed(root: Path, path: Path, config: Config) -> bool:
     if place is None:
         suffix = Path(layout.pattern("video_part")).suffix
         place = layout.place_of(path.with_suffix(suffix).as_posix())  # a journal or a lock beside a part
+    if place is not None and place.kind == "former_tar":
+        return False
     if place is None or place.kind in ("clips", "clip_tar"):
         place = layout.place_of(path.parent.as_posix())
         if place is None or place.kind != "clips":
