@@ -238,9 +238,9 @@ def _row(
 
 def _asked(split: Split, queries: Queries) -> frozenset[str]:
     """The ids of the queries whose perturbed clip or instruction is there."""
-    clips = split.rows_of if queries.clips is None else frozenset(queries.clips.ids)
-    ids = frozenset(query.query_id for query in split.queries if query.clip in clips)
-    return ids if queries.instructions is None else ids & queries.instructions.keys()
+    held = None if queries.clips is None else frozenset(queries.clips.ids)
+    ids = frozenset(query.query_id for query in split.queries if held is None or query.clip in held)
+    return ids if queries.instructions is None else ids.intersection(queries.instructions)
 
 
 def _model(
