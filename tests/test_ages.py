@@ -305,7 +305,7 @@ def test_a_kept_corpus_is_evaluated(kept: Path) -> None:
     )
     galleries.write(kept / "gallery.safetensors", loaded, clean, "captions", settings["num_frames"])
     features = {"captions": galleries.read(kept / "gallery.safetensors", loaded, "captions")}
-    given = runner.EvaluationJob(settings, loaded, galleries.CleanSide(clean, features), None)  # type: ignore[arg-type]
+    given = runner.EvaluationJob(settings, loaded, clean, features, None)  # type: ignore[arg-type]
     results, ranks, _ = runner.evaluate(given, lambda scenario, modality: (asking, "hash"), kept / "journal.jsonl")
     assert [row.queries for row in results] == [len(ranks)] == [2]
     assert {row.method for row in files.read_rows(next(kept.rglob("results.parquet")), RESULTS)} == {"none", "tcr"}

@@ -315,7 +315,7 @@ def run(
         path = folder / f"{modality}.safetensors"
         galleries.write(path, loaded, clean, modality, settings["num_frames"])
         encoded[modality] = galleries.read(path, loaded, modality)
-    given = runner.EvaluationJob(settings, loaded, galleries.CleanSide(clean, encoded), None)
+    given = runner.EvaluationJob(settings, loaded, clean, encoded, None)
     return runner.evaluate(given, perturbed or (lambda scenario, modality: ([], "")), folder / f"{name}.jsonl")
 
 

@@ -54,7 +54,7 @@ def run(
     """Scenario "1" asks all clips, others the first three."""
     clean = scenarios.Clean(rows, CAPTIONS)
     captions = galleries.encoded(loaded, CAPTIONS, 3)
-    given = runner.EvaluationJob(settings, loaded, galleries.CleanSide(clean, {"captions": captions}), None)  # type: ignore[arg-type]
+    given = runner.EvaluationJob(settings, loaded, clean, {"captions": captions}, None)  # type: ignore[arg-type]
     return runner.evaluate(given, lambda scenario, _: (asking(rows, scenario), "hash"), journal)[0]
 
 

@@ -153,7 +153,7 @@ def evaluated(corpus: Corpus, model: Path, direction: str) -> tuple[list[ResultR
     bank = encoded["clips" if direction == "v2t" else "captions"]
     items = encoded["captions" if direction == "v2t" else "clips"]
     few = Gallery(items.direction, items.features[:5].roll(1, -1))
-    given = runner.EvaluationJob(settings, loaded, galleries.CleanSide(corpus.clean, encoded), bank, few)
+    given = runner.EvaluationJob(settings, loaded, corpus.clean, encoded, bank, few)
     rows, ranks, _ = runner.evaluate(given, corpus.rows, corpus.folder / f"{direction}.jsonl")
     return rows, ranks
 

@@ -6,7 +6,6 @@ A perturbed gallery is encoded once per scenario, by the model as it is: adaptat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ from perturbations.evaluation import queries, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.processors import check_distinct
-from perturbations.evaluation.scenarios import Clean, Retrieval, ScenarioRow
+from perturbations.evaluation.scenarios import Clean, ScenarioRow
 from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
 from perturbations.tta import encode_gallery
 from perturbations.tta.gallery import Gallery
@@ -74,7 +73,7 @@ def write(
     path: Path, backbone: LoadedBackbone, clean: Clean, modality: Modality, num_frames: int, reader: Reader = "pyav"
 ) -> None:
     """Encode a dataset's clean clips or captions, once for all scenarios of a model."""
-    rows = _usable(clean, modality)
+    rows = usable(clean, modality)
     if not rows:
         raise ManifestError(f"no {modality} to encode: every clip is quarantined, or none has a caption")
     features = encoded(backbone, rows, num_frames, reader).features
@@ -84,7 +83,8 @@ def write(
         )
 
 
-def _usable(clean: Clean, modality: Modality) -> Sequence[ScenarioRow]:
+def usable(clean: Clean, modality: Modality) -> Sequence[ScenarioRow]:
+    """The clean clips or captions that are encoded, in the order of their features."""
     if modality == "clips":
         return scenarios.clips_of(clean.sources, clean)
     return scenarios.captions_of(clean.captions, clean)
@@ -108,24 +108,3 @@ def check_weights(path: Path, stored: str | None, present: str) -> None:
             f"{path} was encoded with other weights than the model has now: they were replaced during the run; run "
             "snakemake again, which encodes with the new ones"
         )
-
-
-@dataclass(frozen=True)
-class CleanSide:
-    """The encoded clean clips and captions of a dataset, as far as a job needs them."""
-
-    rows: Clean
-    features: dict[Modality, Gallery]
-
-    def gallery(self, task: Retrieval) -> Gallery:
-        """The clean gallery of a retrieval: every usable item of the dataset."""
-        return self.features["captions" if task.direction == "v2t" else "clips"]
-
-    def queries(self, task: Retrieval) -> Gallery | None:
-        """The features of a retrieval's clean queries; None where they are perturbed or were not encoded."""
-        modality: Modality = "clips" if task.direction == "v2t" else "captions"
-        if task.is_perturbed("query") or modality not in self.features:
-            return None
-        places = {scenarios.id_of(row): place for place, row in enumerate(_usable(self.rows, modality))}
-        held = self.features[modality]
-        return Gallery(held.direction, held.features[[places[query] for query in task.query_ids]])

@@ -150,7 +150,8 @@ def _evaluate(options: argparse.Namespace) -> int:
     job = runner.EvaluationJob(
         settings,
         loaded,
-        galleries.CleanSide(clean, features),
+        clean,
+        features,
         None if options.bank is None else galleries.read(options.bank, loaded, asks),
         None if options.gallery_bank is None else galleries.read(options.gallery_bank, loaded, answers),
         job_environment.current().reader,

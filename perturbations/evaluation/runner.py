@@ -10,7 +10,7 @@ import json
 import logging
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
@@ -27,14 +27,13 @@ from perturbations.base.readers import Reader
 from perturbations.base.records import canonical, digest
 from perturbations.evaluation import galleries, queries, result_sets, results, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
-from perturbations.evaluation.galleries import CleanSide
 from perturbations.evaluation.keys import order_of, places_of
 from perturbations.evaluation.method_settings import parameters_of
 from perturbations.evaluation.pictures import Picture
-from perturbations.evaluation.planning import CONTINUAL, EvaluationSettings, ScenarioSettings
+from perturbations.evaluation.planning import CONTINUAL, EvaluationSettings, Modality, ScenarioSettings
 from perturbations.evaluation.results import FinishedRun
 from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioColumns
-from perturbations.evaluation.scenarios import Perturbed, Retrieval
+from perturbations.evaluation.scenarios import Clean, Perturbed, Retrieval
 from perturbations.tta import adapt
 from perturbations.tta.adaptation import Stream
 from perturbations.tta.gallery import Gallery
@@ -47,11 +46,15 @@ _log = logging.getLogger("perturbations")
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """What the runs of a job share: the settings, the model, the clean side, banks of queries and gallery items."""
+    """What the runs of a job share: the settings, the model, the dataset as it is, banks of queries and gallery items.
+
+    `encoded` holds the features of clean clips and captions, as far as the job needs them.
+    """
 
     settings: EvaluationSettings
     backbone: LoadedBackbone
-    clean: CleanSide
+    clean: Clean
+    encoded: Mapping[Modality, Gallery]
     bank: Gallery | None = None
     gallery_bank: Gallery | None = None
     reader: Reader = "pyav"
@@ -65,6 +68,19 @@ class EvaluationJob:
             for name, bank in banks.items()
             if bank is not None
         }
+
+    def gallery(self, task: Retrieval) -> Gallery:
+        """The clean gallery of a retrieval: every usable item of the dataset."""
+        return self.encoded["captions" if task.direction == "v2t" else "clips"]
+
+    def queries(self, task: Retrieval) -> Gallery | None:
+        """The features of a retrieval's clean queries; None where they are perturbed or were not encoded."""
+        modality: Modality = "clips" if task.direction == "v2t" else "captions"
+        if task.is_perturbed("query") or modality not in self.encoded:
+            return None
+        places = {scenarios.id_of(row): place for place, row in enumerate(galleries.usable(self.clean, modality))}
+        held = self.encoded[modality]
+        return Gallery(held.direction, held.features[[places[query] for query in task.query_ids]])
 
 
 def evaluate(
@@ -87,7 +103,7 @@ def evaluate(
                 "without `evaluation.gallerybank`, the gallery is its own bank: with few items clean results may drop"
             )
             _log.warning("%s: %s", own.title, text)
-    retrieval_of = partial(scenarios.of_scenario, perturbed=perturbed, clean=job.clean.rows)
+    retrieval_of = partial(scenarios.of_scenario, perturbed=perturbed, clean=job.clean)
     if _is_continual(job.settings):
         _forget_beginnings(job, (retrieval_of(scenario)[0] for scenario in job.settings["scenarios"]), done)
     chain = _Chain()
@@ -241,20 +257,20 @@ def _runs(
     chain: _Chain,
 ) -> Iterator[tuple[str, FinishedRun]]:
     """The runs of a scenario and their labels; runs of the journal are not repeated."""
-    hashes = {"listed_sha256": job.clean.rows.listed_sha256, "queries_sha256": _sha256_of(task.queries)}
+    hashes = {"listed_sha256": job.clean.listed_sha256, "queries_sha256": _sha256_of(task.queries)}
     hashes["checkpoint_sha256"] = job.backbone.sha256
     size = job.settings["batch_size"]
     gallery: Gallery | None = None
     # Clean queries that ask a perturbed gallery were encoded with the clean side, in float32.
     known_queries = task.is_perturbed("gallery") and job.settings["precision"] == "float32"
-    encoded = job.clean.queries(task) if known_queries else None
+    encoded = job.queries(task) if known_queries else None
     # As if each batch had been encoded by the model as it is.
     unadapted = Unadapted()
     for run, key in _keys(job, scenario, task, chain).items():
         if key not in done:
             if gallery is None and task.is_perturbed("gallery"):
                 gallery = galleries.encoded(job.backbone, task.gallery, job.settings["num_frames"], job.reader)
-            gallery = gallery or job.clean.gallery(task)
+            gallery = gallery or job.gallery(task)
             places = places_of(task.query_ids, run.seed)
             if encoded is not None:
                 parts = enumerate(encoded.features[places].split(size))
