@@ -238,8 +238,18 @@ def of_backbones() -> str:
     rows = []
     for name, entry in backbones.backbones().items():
         cells = [entry.title, f"`{name}`", entry.source, f"`{entry.model_class}`", f"`{entry.example}`"]
-        rows.append([*cells, entry.tokens, entry.abilities])
+        length = "the longest of the batch, masked" if entry.masks_padding else "the full length, not masked"
+        also = {
+            "a faster pass of frames": entry.own_pass,
+            "whole videos": entry.whole_videos,
+            "checkpoints in OpenAI's names": entry.openai_checkpoints,
+        }
+        abilities = " and ".join(ability for ability, is_there in also.items() if is_there)
+        rows.append([*cells, f"{_READ[entry.reads]}; padded to {length}", abilities])
     return table(["backbone", "model type", "source", "class", "for example", "text pooling token", "also"], rows)
+
+
+_READ = {"end": "its end", "first": "its first token", "last": "its last token"}
 
 
 def of_models() -> str:

@@ -55,21 +55,6 @@ class Backbone:
     whole_videos: bool = False
     openai_checkpoints: bool = False
 
-    @property
-    def tokens(self) -> str:
-        """For tables: how texts are padded, and which token's output is a text's feature."""
-        length = "the longest of the batch, masked" if self.masks_padding else "the full length, not masked"
-        return f"{_READ[self.reads]}; padded to {length}"
-
-    @property
-    def abilities(self) -> str:
-        """For tables: what it has beside what all have."""
-        own = "a faster pass of frames" if self.own_pass else "whole videos" if self.whole_videos else ""
-        return " and ".join(filter(None, [own, "checkpoints in OpenAI's names" if self.openai_checkpoints else ""]))
-
-
-_READ: dict[_Reads, str] = {"end": "its end", "first": "its first token", "last": "its last token"}
-
 
 @cache
 def backbones() -> dict[str, Backbone]:
