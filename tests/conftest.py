@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 import perturbations
+from perturbations.base import wings
 
 # As the command does, before NumPy is imported: threads that wait for a core cost more than they bring.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -53,20 +54,30 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave out a file that imports a wing that is not there: in a copy without it, those are not the spine's."""
-    if collection_path.suffix != ".py" or all(map(_is_there, needs.WINGS)):
-        return None
-    return True if not all(map(_is_there, _rooms(collection_path))) else None
+    return True if collection_path.suffix == ".py" and _wings(collection_path) - {*wings.wings()} else None
 
 
-def _is_there(room: str) -> bool:
-    return any((_PACKAGE / name).exists() for name in (room, f"{room}.py"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of a file that imports wings as theirs, and skip those of a wing that is not there."""
+    if names := _wings(item.path):
+        item.add_marker(needs.wings(*names))
+    absent = {name for mark in item.iter_markers("wings") for name in mark.kwargs} - {*wings.wings()}
+    if absent:
+        item.add_marker(pytest.mark.skip(reason=f"{needs.REASON}the wing {', '.join(sorted(absent))}"))
+
+
+def _wings(path: Path) -> set[str]:
+    return _rooms(path) & {*needs.WINGS}
 
 
 @cache
 def _rooms(path: Path) -> frozenset[str]:
-    """The rooms of the package that a file imports, itself or by the files of tests and docs that it imports."""
+    """The rooms of the package that a file imports, itself or by the files of tests and docs that it imports.
+
+    What a test imports in its function is not asked: such a test has a mark.
+    """
     rooms: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in ast.parse(path.read_bytes()).body:
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         for name in names:

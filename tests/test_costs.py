@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clips import DATASET
 from snakemake.common import get_function_params, get_input_function_aux_params
 from snakemake.io import AnnotatedString
 from snakemake.resources import Resource
@@ -25,7 +26,7 @@ MSRVTT, WHOLE = 27_000_000, 7_000_000_000
 
 
 def config(**settings: Any) -> configuration.Config:
-    return config_file.parse({"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}, **settings})
+    return config_file.parse({"datasets": {"demo": DATASET}, "suites": {"mlvp": {}}, **settings})
 
 
 def of(clips: int, pixels: int) -> Workload:

@@ -9,6 +9,7 @@ from typing import Any
 
 import needs
 import pytest
+from clips import DATASET
 
 from perturbations.base import storage
 from perturbations.base.errors import OutputError
@@ -23,7 +24,7 @@ THOUSAND = DatasetPlan((), {}, listed=1000, rejected=0, captions=1000)
 
 
 def wanted(**evaluated: Any) -> config.Config:
-    raw = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
+    raw = {"datasets": {"demo": DATASET}, "suites": {"mlvp": {}}}
     return config_file.parse({**raw, "evaluation": {"pretrained": "openai/clip-vit-base-patch32", **evaluated}})
 
 

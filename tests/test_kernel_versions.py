@@ -25,6 +25,7 @@ from typing import Any
 import clips
 import cv2
 import kernel_data
+import needs
 import numpy as np
 import pytest
 from test_bit_exactness import clip
@@ -371,6 +372,7 @@ def test_another_grey_level_of_a_style_picture_is_noticed(monkeypatch: pytest.Mo
     assert not problem_of("style guide", 1, hash_of(style_pictures()))
 
 
+@needs.wings("composed")
 def test_messages_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = {"mlvp/fog released": {"version": 1, **hash_of(b"a")}, "composed labels": {"version": "rule 1"}}
     monkeypatch.setitem(table(), "versions", recorded)

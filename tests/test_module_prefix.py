@@ -21,6 +21,8 @@ from perturbations.config import file as config_file
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.plan import paths, workplace
 
+pytestmark = needs.wings("demo")
+
 RULES = Path(__file__).parents[1] / "workflow" / "rules"
 SNAKEFILE = """
 import perturbations

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import clips
+import needs
 import preloaded
 import pytest
 
@@ -53,6 +54,7 @@ def overridden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, preloaded.snakemake(folder, "--printshellcmds", "mlvp_demo")
 
 
+@needs.wings("demo")
 def test_a_rule_s_resources_are_overridden(overridden: tuple[Path, str]) -> None:
     job = re.search(r"(?m)^(?:local)?rule videos:\n(?:    .*\n)+", overridden[1])
     assert job is not None
@@ -62,6 +64,7 @@ def test_a_rule_s_resources_are_overridden(overridden: tuple[Path, str]) -> None
         assert f"    {named}" in job[0]
 
 
+@needs.wings("demo")
 def test_a_module_s_variables_of_paths_are_followed(overridden: tuple[Path, str]) -> None:
     folder, _ = overridden
     names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
@@ -142,6 +145,7 @@ def filled(pattern: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda field: VALUES.get(field[1], field[1]), pattern)
 
 
+@needs.wings("report", "store")  # whose paths the rules of the spine name
 def test_every_path_of_a_rule_is_one_of_the_layout() -> None:
     patterns = set(layout.patterns().values())
     folders = {filled(pattern).rpartition("/")[0] for pattern in patterns}
@@ -154,6 +158,7 @@ def test_every_path_of_a_rule_is_one_of_the_layout() -> None:
     assert not wrong
 
 
+@needs.wings("evaluation", "store")
 def test_every_place_that_rules_make_is_named_and_each_rule_reads_as_one() -> None:
     named = {literal for path in RULES for literal in literals(path.read_text("utf-8"))}
     missing = {

@@ -6,7 +6,9 @@ import json
 import re
 from typing import Any
 
+import needs
 import pytest
+from clips import DATASET
 
 from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
@@ -17,7 +19,7 @@ from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.protocols import cells, registry
 from perturbations.plan.sharding import DatasetPlan
 
-DATASETS = {"demo": {"adapter": "demo"}}
+DATASETS = {"demo": DATASET}
 NAMED = {"captions": {"perturbations": ["ocr", "word_swap", "formal"]}}
 """Captions that any machine can perturb: the paper's need WordNet and Apertium."""
 
@@ -95,9 +97,12 @@ def test_keys_beside_a_protocol_replace_its_own_and_are_said() -> None:
     assert evaluation_paths.protocol_options(config_file.parse({"datasets": DATASETS, "suites": {"mlvp": {}}})) == []
 
 
+@needs.wings("demo")
 def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
     plan = DatasetPlan((), {}, listed=1, rejected=0, captions=1)
-    raw = {"datasets": {"own": {"adapter": "folder", "annotations": "a.csv", "videos": "."}, **DATASETS}}
+    raw = {
+        "datasets": {"own": {"adapter": "folder", "annotations": "a.csv", "videos": "."}, "demo": {"adapter": "demo"}}
+    }
     given = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_1"}})
     with pytest.raises(
         ConfigError, match=r"evaluation.pretrained: .* needs a CLIP model(.|\n)*evaluation.checkpoint: "

@@ -81,7 +81,7 @@ def models(protocol: registry.EvaluationProtocol, adapter: str) -> Iterator[Row]
 
 def config_of(protocol: registry.EvaluationProtocol, adapter: str) -> sections.Config:
     """A preset's configuration, as far as planning needs it."""
-    known = {"adapter": adapter, "annotations": "a", "videos": "v"} if adapter == "youcook2" else {"adapter": "demo"}
+    known = {"adapter": adapter if adapter == "youcook2" else "folder", "annotations": "a", "videos": "v"}
     raw = {"datasets": {"data": known}, "evaluation": {"protocol": protocol.name, "querybank": "data"}}
     return config_file.parse(raw)
 

@@ -439,6 +439,7 @@ def test_a_run_without_a_store_goes_on_from_what_was_fetched(run: Run, tmp_path:
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
+@needs.wings("calibration")
 def test_what_cannot_be_made_in_a_store_says_so_before_the_first_job(run: Run) -> None:
     before = set(run.cluster.jobs)
     done = stores.submit(run.cluster, run.project, run.prefix, "calibrate_tiny")

@@ -35,6 +35,8 @@ from perturbations.status.status import collect
 from perturbations.suites import registry
 from perturbations.verify import run
 
+pytestmark = needs.wings("demo")
+
 CONFIG = """
 seed: 3
 datasets: {demo: {adapter: demo, clips: 3}}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from clips import DATASET
 from tta_models import model_of, random_texts, random_videos
 
 from perturbations import tta
@@ -199,7 +200,7 @@ def test_a_precision_that_is_not_there_is_refused(name: str, message: str) -> No
 
 
 def test_the_configuration_takes_tf32_for_a_gpu_alone_and_shares_it_among_jobs() -> None:
-    raw: dict[str, Any] = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
+    raw: dict[str, Any] = {"datasets": {"demo": DATASET}, "suites": {"mlvp": {}}}
     with pytest.raises(ConfigError, match="evaluation.precision: tf32 needs an NVIDIA GPU"):
         config_file.parse({**raw, "evaluation": {"precision": "tf32"}})
     on_gpu = config_file.parse({**raw, "evaluation": {"precision": "tf32", "device": "cuda:0", "jobs_per_gpu": 3}})

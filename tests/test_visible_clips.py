@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+import needs
 import preloaded
 import pytest
 
@@ -14,6 +15,8 @@ from perturbations import read_manifest
 from perturbations.cli.main import main
 from perturbations.plan import clip_markers
 from perturbations.status.status import collect
+
+pytestmark = needs.wings("demo")
 
 CONFIG = """
 seed: 3
@@ -79,8 +82,8 @@ def test_what_is_gone_is_made_again(gone: str, lost: int, jobs: int, corpus: Pat
         next(path for path in markers if CLIP.name not in (clip_markers.read(path) or {})).write_text("{")
     assert videos(corpus) == (6 - lost, 6)
     assert planned(corpus, "mlvp_demo").get("videos", 0) == jobs
-    preview = ["--forcerun", "preview", "--", "manifests/demo/mlvp/preview.png"]
-    assert planned(corpus, *preview).get("videos", 0) == jobs
+    merged = ["--forcerun", "videos_manifest", "--", "manifests/demo/mlvp/videos.parquet"]
+    assert planned(corpus, *merged).get("videos", 0) == jobs
     snakemake(corpus, "mlvp_demo")
     assert {path: path.read_bytes() for path in corpus.rglob("corpora/**/*.zst")} == before
     assert planned(corpus, "mlvp_demo") == {}

@@ -29,12 +29,16 @@ def test_what_a_wing_declares_is_there(name: str) -> None:
         assert (PROJECT / file).exists(), file
 
 
-CONFIG = """
+CONFIG = """# Two clips.
+
 datasets: {mine: {adapter: folder, annotations: captions.csv, videos: videos}}
 suites: {mlvp: {perturbations: [fog, gaussian_noise], severities: [1]}}
 """
 
-DEMO = "# Two clips.\n\ndatasets: {demo: {adapter: demo, clips: 2}}\nsuites: {mlvp: {}}\n"
+DEMO = "# Two clips.\n\ndatasets: {demo: {adapter: demo, clips: 2}}\nsuites: {mlvp: {severities: [3]}}\n"
+
+OF_ALL_WINGS = ("advice", "cli", "config", "config_mistakes", "kinds", "layout", "names", "plan", "registry", "rooms")
+"""The files of tests that ask what all wings together declare: keys, commands, places, kinds, targets, imports."""
 
 IMPORT_ALL = """
 import importlib, pkgutil, perturbations
@@ -84,7 +88,7 @@ def test_without_a_wing_a_run_is_planned(name: str, tmp_path: Path) -> None:
             shelves.run(copy, "-c", program, f"{CONFIG}\n{name}: {{}}\n")
     if name == "calibration":
         (tmp_path / "config.yaml").write_text(CONFIG.replace("[1]", "[1], severity: calibrated"))
-        with pytest.raises(AssertionError, match="line 3: suites.mlvp.severity is `calibrated`: this installation has"):
+        with pytest.raises(AssertionError, match="line 4: suites.mlvp.severity is `calibrated`: this installation has"):
             snakemake(tmp_path, copy, "--dry-run", "--", "mlvp_mine")
 
 
@@ -99,22 +103,58 @@ def test_the_spine_alone_makes_a_corpus_and_verifies_it(tmp_path: Path) -> None:
     assert "status" not in commands
 
 
-@pytest.mark.parametrize("name", wings.wings())
-def test_the_spine_passes_its_tests_without_a_wing(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """A file that imports a wing is its test, and so is a test that `needs.wings` marks."""
+# --- copies of the whole repository ----------------------------------------------------------------------------------
+#
+# The spine's tests run once, without any wing, and a wing's once, without the others. What a run of all tests without
+# one wing would show beside that is how the others fit together, which the last test asks.
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A copy of the repository, for `pytest --wings`."""
     if not request.config.getoption("wings"):
-        pytest.skip("pytest --wings: ten minutes per wing")
+        pytest.skip("only with --wings, which takes twenty minutes on two idle cores")
     copy = tmp_path / "checkout"
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
     for file in tracked.rstrip("\0").split("\0"):
         (copy / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(PROJECT / file, copy / file, follow_symlinks=False)
-    cut(copy, [name])
-    if name == "demo":
-        add_clips(copy)
-    elif wings.wings()[name].section:
-        (copy / "config.yaml").write_text(DEMO)  # that of the repository has keys of the wing
-    for linter in (("ruff", "check", "perturbations"), ("mypy", "perturbations"), ("snakemake", "--lint")):
-        shelves.run(copy, "-m", *linter)
-    snakemake(copy, copy, "--", "mlvp_mine" if name == "demo" else "mlvp_demo")
-    shelves.run(copy, "-m", "pytest", "-n", "2", "-q", "--bare", "-p", "no:cacheprovider", "tests")
+    return copy
+
+
+def leave_out(checkout: Path, names: list[str]) -> str:
+    """Take wings out of a checkout, and their keys out of its `config.yaml`; a target that is left."""
+    cut(checkout, names)
+    if "demo" in names:
+        add_clips(checkout)
+        return "mlvp_mine"
+    (checkout / "config.yaml").write_text(DEMO)
+    return "mlvp_demo"
+
+
+def run_tests(checkout: Path, *words: str) -> None:
+    shelves.run(checkout, "-m", "pytest", "-n", "2", "-q", "--bare", "-p", "no:cacheprovider", *words)
+
+
+def test_the_spine_alone_passes_its_tests(checkout: Path) -> None:
+    leave_out(checkout, list(wings.wings()))
+    run_tests(checkout, "-m", "not wings", "tests")
+
+
+@pytest.mark.parametrize("name", wings.wings())
+def test_a_wing_alone_on_the_spine_passes_its_tests(name: str, checkout: Path) -> None:
+    """Less those that are another's too, which it does not need."""
+    leave_out(checkout, [*wings.wings().keys() - {name, *wings.wings()[name].needs}])
+    run_tests(checkout, "-m", f"wings({name}=True)", "tests")
+
+
+@pytest.mark.parametrize("name", wings.wings())
+def test_without_a_wing_the_others_fit_together(
+    name: str, checkout: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    target = leave_out(checkout, [name])
+    types = ("mypy", "perturbations", "--cache-dir", str(tmp_path_factory.getbasetemp() / "mypy"))
+    for linter in (("ruff", "check", "perturbations"), types, ("snakemake", "--lint")):
+        shelves.run(checkout, "-m", *linter)
+    snakemake(checkout, checkout, "--", target)
+    run_tests(checkout, *(f"tests/test_{file}.py" for file in OF_ALL_WINGS))

@@ -436,6 +436,7 @@ def test_the_default_target_is_the_demo(tmp_path: Path) -> None:
     assert jobs == {"all": "1", "sources": "1", "videos": "60"}
 
 
+@needs.wings("demo", "status")
 def test_a_dataset_may_have_the_name_of_a_folder_or_of_a_suite(tmp_path: Path) -> None:
     names = ("models", "composed", "whole", "mlvp")
     datasets = {name: {"adapter": "demo", "clips": 1} for name in names}
