@@ -45,18 +45,32 @@ def data_of(roots: Iterable[Any]) -> dict[str, str]:
 
     A constant is called `room.module.NAME`, a file by its path in the package. Messages of errors do not count.
     """
-    data: dict[str, str] = {}
+    names = (names for _, names in _walked(roots))
+    contents = {name: content for some in names for name, content in some.items() if name not in NO_RESULT}
+    return {name: hashlib.sha256(content.encode()).hexdigest() for name, content in contents.items()}
+
+
+def numbers_in(roots: Iterable[Any]) -> dict[str, list[float]]:
+    """Function -> the numbers above 2 that its code has, of all code below some functions."""
+    numbers = {}
+    for code, _ in _walked(roots):
+        values = [getattr(node, "value", None) for node in _nodes(_tree(code))]
+        numbers[f"{code.__module__}.{code.__qualname__}"] = [
+            value for value in values if isinstance(value, int | float) and value not in (0, 1, 2)
+        ]
+    return {name: values for name, values in numbers.items() if values}
+
+
+def _walked(roots: Iterable[Any]) -> Iterator[tuple[Any, dict[str, str]]]:
+    """All code below some functions and classes, with the data that it names: name -> content."""
     pending, known = list(roots), set[Any]()
     while pending:
         code = inspect.unwrap(pending.pop())
         if code in known or not _is_walked(code):
             continue
         known.add(code)
-        for name in _names(code):
-            content = repr(_plain(value_of(name), pending.append))
-            if content != "None" and name not in NO_RESULT:
-                data[name] = hashlib.sha256(content.encode()).hexdigest()
-    return data
+        contents = {name: repr(_plain(value_of(name), pending.append)) for name in _names(code)}
+        yield code, {name: content for name, content in contents.items() if content != "None"}
 
 
 def value_of(name: str) -> Any:
@@ -105,7 +119,7 @@ def _is_walked(code: Any) -> bool:
 def _names(code: Any) -> frozenset[str]:
     """What a function or a class names of the package: constants and code, models of roles, files of data."""
     module = sys.modules[code.__module__]
-    nodes = list(_nodes(ast.parse(textwrap.dedent(inspect.getsource(code)))))
+    nodes = list(_nodes(_tree(code)))
     imported = _imported(module)
     names = set[tuple[str, str]]()
     for node in nodes:
@@ -124,6 +138,10 @@ def _names(code: Any) -> frozenset[str]:
     texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
     files = {path for path in FILES if path.parts[0] == ("text" if room == "models" else room)}
     return frozenset(in_package | {str(path) for path in files if {path.name, path.stem} & texts})
+
+
+def _tree(code: Any) -> ast.Module:
+    return ast.parse(textwrap.dedent(inspect.getsource(code)))
 
 
 @cache

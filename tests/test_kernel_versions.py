@@ -327,6 +327,15 @@ def test_the_table_is_whole_and_of_the_pinned_libraries() -> None:
     assert {name: pins[name] for name in LIBRARIES}.items() <= table()["tools"].items(), UPDATE
 
 
+def test_numbers_of_models_that_no_test_runs_are_constants() -> None:
+    """What the papers' models give is compared nowhere: only their constants are."""
+    offline, pretrained = (
+        kernel_data.numbers_in(roles[backend].load for roles in models.roles().values() if backend in roles)
+        for backend in ("offline", "pretrained")
+    )
+    assert pretrained.keys() <= offline.keys()
+
+
 def another(value: Any) -> Any:
     """A value of the same type in which one entry, or one letter, is another."""
     if isinstance(value, str):

@@ -93,6 +93,8 @@ def _fields() -> Mapping[tuple[str, str], tuple[str, ...]]:
 
 
 _BERT = "bert-base-uncased"
+_AROUND = 60
+"""Words on each side of a gap that BERT reads: about as many as it can."""
 
 
 def bert(name: str = _BERT) -> _Fill:
@@ -119,8 +121,7 @@ def bert(name: str = _BERT) -> _Fill:
         allowed = words_by_tag().get(tag[:2], [])
         if not allowed:
             return []
-        # The gap with as many words around it as the model can read.
-        near = [*words[max(0, at - 60) : at], tokenizer.mask_token, *words[at + 1 : at + 61]]
+        near = [*words[max(0, at - _AROUND) : at], tokenizer.mask_token, *words[at + 1 : at + 1 + _AROUND]]
         tokens = tokenizer(" ".join(near), return_tensors="pt", truncation=True)
         places = (tokens["input_ids"][0] == tokenizer.mask_token_id).nonzero()
         if not len(places):

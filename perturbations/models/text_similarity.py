@@ -206,6 +206,8 @@ def _bert(weights: Mapping[str, Array], config: Mapping[str, float]) -> bytes:
 
 
 _MPNET = "sentence-transformers/paraphrase-mpnet-base-v2"
+_MPNET_TOKENS = 512
+_MPNET_THRESHOLD = 0.9
 
 
 def mpnet(name: str = _MPNET) -> SentenceEncoder:
@@ -223,13 +225,13 @@ def mpnet(name: str = _MPNET) -> SentenceEncoder:
         vectors = []
         for text in texts:  # alone, so that padding cannot change a sum
             with torch.inference_mode():
-                tokens = tokenizer(encodable(text), return_tensors="pt", truncation=True, max_length=512)
+                tokens = tokenizer(encodable(text), return_tensors="pt", truncation=True, max_length=_MPNET_TOKENS)
                 states = model(**tokens).last_hidden_state[0]
             pooled = states.mean(dim=0)
             vectors.append((pooled / pooled.norm()).numpy())
         return np.stack(vectors)
 
-    return SentenceEncoder(embed, threshold=0.9)
+    return SentenceEncoder(embed, threshold=_MPNET_THRESHOLD)
 
 
 def _similarities(encoder: SentenceEncoder, sentence: str) -> tuple[float, float]:

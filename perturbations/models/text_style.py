@@ -29,6 +29,7 @@ _ADEQUACY = "prithivida/parrot_adequacy_model"
 
 _CANDIDATES = 5
 _ADEQUATE = 0.95
+_SAMPLING = {"max_new_tokens": 64, "top_k": 50, "top_p": 0.95}
 
 
 def rules() -> Styler:
@@ -77,9 +78,7 @@ def t5(names: Mapping[str, str] | None = None, adequacy: str = _ADEQUACY) -> Sty
         model, tokenizer = transfer(style)
         tokens = tokenizer(_T5[style][1] + text, return_tensors="pt", truncation=True)
         with seeded_globals(rng):
-            output = model.generate(
-                **tokens, do_sample=True, max_new_tokens=64, top_k=50, top_p=0.95, num_return_sequences=_CANDIDATES
-            )
+            output = model.generate(**tokens, do_sample=True, num_return_sequences=_CANDIDATES, **_SAMPLING)
         candidates = tokenizer.batch_decode(output, skip_special_tokens=True)
         scores = [_adequacy(*judge(), text, candidate) for candidate in candidates]
         best = int(np.argmax(scores))

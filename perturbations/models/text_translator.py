@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # The WMT19 models' own limit.
 _MOST_NEW_TOKENS = 200
+_BEAMS = 5
 
 # A hundred times what Apertium takes for as many captions as the pipeline gives it at a time.
 _LIMIT_S = 120.0
@@ -216,7 +217,7 @@ def through(pairs: Sequence[Pair], text: str) -> str:
     translated = text
     for model, tokenizer in pairs:
         tokens = tokenizer(translated, return_tensors="pt", truncation=True)
-        output = model.generate(**tokens, num_beams=5, do_sample=False, max_new_tokens=_MOST_NEW_TOKENS)
+        output = model.generate(**tokens, num_beams=_BEAMS, do_sample=False, max_new_tokens=_MOST_NEW_TOKENS)
         translated = str(tokenizer.batch_decode(output, skip_special_tokens=True)[0])
         if not translated.strip():
             raise ToolError(f"a translation model gives nothing for the caption {short(text)}")
