@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import os
 import shutil
+import socket
 import tempfile
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import needs
 import pytest
@@ -151,3 +153,24 @@ def mteb(datasets: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The library; videos stay bytes, because torchcodec, which would decode them, needs ffmpeg's libraries."""
     monkeypatch.setattr(datasets.Video, "decode_example", lambda self, value, **_: value)
     return needs.reader("mteb")
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test fails that asks for an address."""
+
+    def refuse(*arguments: Any, **settings: Any) -> Any:
+        pytest.fail("a backend reached for the network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clips are made without a process of their own, a fork of this one: what those are for, test_supervise.py asks."""
+    import clips
+
+    from perturbations.engine import supervise
+
+    monkeypatch.setattr(supervise, "run", clips.unsupervised)

@@ -5,7 +5,10 @@ They are those of a model whose queries are harder the higher the severity, and 
 
 from __future__ import annotations
 
+import csv
+import html.parser
 import json
+import urllib.parse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +20,7 @@ import pyarrow.parquet as pq
 
 from perturbations.base import rng
 from perturbations.evaluation import pictures
+from perturbations.evaluation.page import page
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, ResultRow, ScenarioColumns
 from perturbations.manifest import files, parquet, schemas
@@ -29,6 +33,12 @@ METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl")
 MODELS = ("clip4clip-vit-b-32-qs-0a", "clip4clip-vit-b-16-qs-0b", "xpool-vit-b-32-qgs_cross-0c")
 GALLERY = 1000
 KINDS = {"v2t": "video", "t2v": "text"}
+PAPER_METHODS = ("none", "tcr", "hatvtr")
+TITLES = ["none", "TCR", "HAT-VTR"]
+V2T, T2V = "video-to-text (v2t), queries perturbed", "text-to-video (t2v), queries perturbed"
+MLVP = f"R@1: demo, {V2T}, mlvp at severity 5"
+B32, B16, XPOOL = "clip4clip-b32-qs-0a", "clip4clip-b16-qs-0b", "xpool-b32-qgs_cross-0c"
+METRICS = ("R@1", "R@5", "R@10", "RSUM", "median rank", "Hubness (skewness of the k-occurrence)")
 
 CLEAN = {"suite": "clean", "perturbation": "clean", "severity": 0, "category": "clean", "side": "none"}
 MEASURED = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_") or "_ms_" in column.name]
@@ -140,3 +150,102 @@ def picture(row: ResultRow, draw: np.random.Generator) -> Picture:
     occurrence = draw.negative_binomial(1, 1 / 16, row.gallery).astype(float)
     heatmap = draw.random((32, 32)).round(4)
     return Picture(**scenario, occurrence=tuple(occurrence.tolist()), heatmap=tuple(map(tuple, heatmap.tolist())))
+
+
+FOG = perturbed(registry.get("mlvp/fog"), 5)
+
+
+def result(method: str, recall_at_1: float, **more: Any) -> ResultRow:
+    """A row of clean queries of the demo, or of what `more` says."""
+    usual: dict[str, Any] = {
+        **{"dataset": "demo", "model_key": B32, "seed": 42, "direction": "v2t", **CLEAN},
+        **{f"recall_at_{k}": 100.0 for k in (5, 10, 50, 100)},
+        **{"rsum": 300.0, "queries": 100, "gallery": 100, "median_rank": 1.0, "mean_rank": 2.0},
+        "backend": json.dumps({"retrieval": "demo_encoder"}),
+        "side": "query" if more.get("suite", "clean") != "clean" else "none",
+    }
+    return result_row(**{**usual, **more}, method=method, recall_at_1=recall_at_1)
+
+
+def drawn(method: str, **more: Any) -> Picture:
+    return picture(result(method, 0.0, **more), np.random.default_rng(len(method)))
+
+
+class Page(html.parser.HTMLParser):
+    """A page: its text, and of each table its caption, its rows of (text, mark), its CSV file.
+
+    "|" is between the lines of a cell.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path, self.text = path, path.read_text(encoding="utf-8")
+        self.tables: dict[str, list[list[tuple[str, str]]]] = {}
+        self.files: dict[str, list[list[str]]] = {}
+        self.headings: list[str] = []
+        self.links: list[str] = []
+        self._rows: list[list[tuple[str, str]]] = []
+        self._open: str | None = None
+        self._text, self._mark = "", ""
+        self.feed(self.text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag in ("th", "td", "tr", "tbody"):  # they end the cell before
+            self._end_cell()
+        if tag == "table":
+            self._rows = []
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("caption", "th", "td", "h2"):
+            self._open, self._text, self._mark = tag, "", ""
+        elif tag in ("strong", "u"):
+            self._mark = tag
+        elif tag == "p" and self._open:
+            self._text += "|"
+        elif tag == "a" and (address := dict(attributes)["href"] or "").endswith((".csv", ".md", ".tex")):
+            self.links.append(address)
+            if address.endswith(".csv"):
+                with open(self.path.parent / urllib.parse.unquote(address), newline="", encoding="utf-8") as file:
+                    self.files[list(self.tables)[-1]] = list(csv.reader(file))
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "caption":
+            self.tables.pop(self._text, None)  # the tables of several datasets may have one caption
+            self.tables[self._text] = self._rows
+            self._open = None
+        elif tag == "h2":
+            self.headings.append(self._text)
+            self._open = None
+        elif tag == "table":
+            self._end_cell()
+
+    def _end_cell(self) -> None:
+        if self._open in ("th", "td"):
+            text = self._text.strip()
+            self._rows[-1].append((text.removeprefix("≈"), "≈" if text.startswith("≈") else self._mark))
+        self._open = None
+
+
+def page_of(folder: Path, rows: list[ResultRow] | None = None, **files: list[Path]) -> Page:
+    """The page of rows of one file, or of files."""
+    if rows is not None:
+        files["results"] = [written(folder, rows)]
+    page.write(folder / "report.html", **files)
+    return Page(folder / "report.html")
+
+
+def written(folder: Path, results: list[ResultRow], name: str = "results.parquet") -> Path:
+    files.write(folder / name, RESULTS, results, {})
+    return folder / name
+
+
+def of_model(key: str, r1: dict[str, float], **more: Any) -> list[ResultRow]:
+    """The rows of one model: each method on clean queries and on fog."""
+    return [
+        result(method, value - lost, model_key=key, checkpoint_sha256=key, **about, **more)
+        for method, value in r1.items()
+        for lost, about in ((0.0, {}), (10.0, FOG))
+    ]

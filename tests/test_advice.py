@@ -93,7 +93,7 @@ def test_a_file_that_a_message_advises_to_make_has_a_rule(kind: str) -> None:
     outputs = "\n".join(re.findall(r"^    output:\n((?: {8}.*\n)+)", rules, re.MULTILINE))
     has_rule = re.sub("^manifests", "<manifests>", pattern) in outputs
     fields = dict.fromkeys(re.findall(r"\{(\w+)\}", pattern), "a") | {"kind": "adaptation"}
-    made = Path(pattern.format_map(fields))
-    command = f"`snakemake --cores 1 {made}`" if has_rule else ""
-    assert (remedies.command(made), remedies.command(made / "page.csv")) == (command, command)
+    place = Path(pattern.format_map(fields))
+    command = f"`snakemake --cores 1 {place}`" if has_rule else ""
+    assert (remedies.command(place), remedies.command(place / "page.csv")) == (command, command)
     assert has_rule == (pattern != INDEX)

@@ -282,8 +282,10 @@ def test_a_changed_meaning_is_refused_with_the_way_out(
     for read in (read_manifest, lambda path: files.read_rows(path, VIDEOS)):
         with pytest.raises(ManifestError, match=f"{named}.*open it with that version, or delete it and run snakemake"):
             read(path)
-    found = {finding.place: finding.problem for summary in verified(fast=True).values() for finding in summary.findings}
-    assert named in found[path.relative_to(kept)]
+    problems = {
+        finding.place: finding.problem for summary in verified(fast=True).values() for finding in summary.findings
+    }
+    assert named in problems[path.relative_to(kept)]
 
 
 def test_a_kept_corpus_is_evaluated(kept: Path) -> None:
@@ -321,6 +323,6 @@ def test_a_journal_line_of_another_version_is_made_again(tmp_path: Path) -> None
     Journal(path, Older, {identity}).add(identity, Older(frame_count=1, stored_frames=0))
     assert Journal(path, Measured, {identity}).find(identity, None) is None
     Journal(path, Measured, {identity}).add(identity, Measured(frame_count=2, stored_frames=0))
-    found = Journal(path, Measured, {identity}).find(identity, None)
-    assert found is not None
-    assert found.frame_count == 2
+    row = Journal(path, Measured, {identity}).find(identity, None)
+    assert row is not None
+    assert row.frame_count == 2

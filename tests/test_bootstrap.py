@@ -14,20 +14,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from test_report_page import B32, result
+from synthetic_results import B32, result
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page import ranks
-from perturbations.evaluation.page.intervals import (
-    RECALLS,
-    ScenarioMean,
-    Scores,
-    marks,
-    mean_of,
-    spans_of,
-)
+from perturbations.evaluation.page.intervals import RECALLS, ScenarioMean, Scores, marks, mean_of, spans_of
 from perturbations.evaluation.page.ranks import Ranked
 from perturbations.evaluation.result_sets import check_results, with_clean
 from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
@@ -339,8 +332,8 @@ def test_a_method_that_lost_its_clean_result_is_not_marked(tmp_path: Path) -> No
     scores = scores_of(rows, read(tmp_path, known))
     assert scores.collapsed == {"invgc"}
     column = mean_of(scores.every("mlvp", "query"))
-    found = np.stack([scores.estimate("recall_at_1", method, column) for method in scores.methods])
-    best = marks(scores.competing(found, scores.methods))
+    points = np.stack([scores.estimate("recall_at_1", method, column) for method in scores.methods])
+    best = marks(scores.competing(points, scores.methods))
     assert dict(zip(scores.methods, best, strict=True)) == {"none": "second", "tcr": "best", "invgc": ""}
 
 

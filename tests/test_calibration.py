@@ -1,4 +1,4 @@
-"""Severities of even distortion: the paths, the solving, the table, the configuration, and the whole of it."""
+"""Severities of even distortion: measuring, solving, the table and the configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from looping import each
-from test_workflow import Project, copy_of, folders, new_project
 
 from perturbations.base.errors import ConfigError
 from perturbations.calibration import measuring, planning, solved_page, solver
@@ -32,7 +31,6 @@ from perturbations.plan import paths, recipe
 from perturbations.plan.costs import Workload
 from perturbations.plan.sharding import DatasetPlan
 from perturbations.suites import registry
-from perturbations.suites.strengths import Axis, Stages, between
 
 VISUAL = registry.perturbations(kind="video")
 FORMS = [form for entry in VISUAL for form in entry.forms()]
@@ -43,54 +41,9 @@ def keys(entries: Sequence[registry.Perturbation]) -> list[str]:
     return [f"{entry.key}-{entry.variant}" for entry in entries]
 
 
-# --- paths -----------------------------------------------------------------------------------------------------------
-
-
 def kind_of(entry: registry.Perturbation, name: str) -> type:
     values = [entry.parameters(severity)[name] for severity in entry.severities]
     return float if any(isinstance(value, float) for value in values) else type(values[0])
-
-
-@each("entry", FORMS)
-def test_paths_give_what_kernels_take(entry: registry.Perturbation) -> None:
-    path = entry.path
-    published = [entry.parameters(severity) for severity in entry.severities]
-    for name in published[0]:
-        if path is not None and name not in path:
-            assert len({str(parameters[name]) for parameters in published}) == 1, (
-                f"{name} differs between severities: say how it moves"
-            )
-    tried = [entry.parameters_at(strength) for strength in np.linspace(0, 1, 21).tolist()]
-    for parameters in tried:
-        assert set(parameters) == set(published[0])
-        for name, value in parameters.items():
-            assert type(value) is kind_of(entry, name), name
-            if isinstance(value, str):
-                assert value in {step[name] for step in published}
-    assert len({recipe.canonical(parameters) for parameters in tried}) >= 5, "too few places for five severities"
-
-
-def test_an_axis_goes_where_it_says() -> None:
-    axis = Axis(3, 61, step=2)
-    values = [axis.at(strength) for strength in np.linspace(0, 1, 50).tolist()]
-    assert values[0] == 3
-    assert values[-1] == 61
-    assert all(isinstance(value, int) and value % 2 for value in values)
-    assert values == sorted(values)
-    assert Axis(0.01, 100.0, geometric=True).at(0.5) == 1.0
-    assert Axis(0.0, 1.0).at(1 / 3) == 0.3333
-    assert Axis(2, 400, geometric=True, step=1, most=31).at(1.0) == 31
-    stages = Stages(("a", "b"))
-    assert [stages.at(strength) for strength in (0.0, 0.49, 0.5, 1.0)] == ["a", "a", "b", "b"]
-
-
-def test_without_a_path_the_way_leads_through_the_published_table() -> None:
-    table = [{"radius": 2, "share": 0.1, "place": "end"}, {"radius": 5, "share": 0.4, "place": "middle"}]
-    assert between(table, 0.0) == table[0]
-    assert between(table, 1.0) == table[1]
-    assert between(table, 0.4) == {"radius": 3, "share": 0.22, "place": "end"}
-    assert between(table, 0.6) == {"radius": 4, "share": 0.28, "place": "middle"}
-    assert between(table[:1], 0.7) == table[0]
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
@@ -134,8 +87,12 @@ def measured(entry: registry.Perturbation, sources: Sequence[Source], *places: f
 
 # Shifted, and where frames change places in a way that is not known to grow, they differ by as much at any strength.
 _FLAT = {"msrvtt_p/translate"} | {entry.key for entry in VISUAL if entry.method == "temporal" and not entry.monotonic}
+
+
 # On a clip so short and small the mildest changes no pixel that is looked at.
 _UNSEEN = {"msrvtt_p/box_jumble", "mlvp/event_insertion", "msrvtt_p/static_rotate"}
+
+
 # Frames of another size cannot be compared.
 SAME_SIZE = [form for form in FORMS if form.shape is None]
 
@@ -504,55 +461,6 @@ def test_captions_cannot_be_calibrated(tmp_path: Path, capsys: pytest.CaptureFix
     assert "only perturbations of videos can be calibrated, not msrvtt_p/keyboard" in capsys.readouterr().err
     assert main([*command, "mlvp/fog"]) == 1
     assert "there is no clip to calibrate on" in capsys.readouterr().err
-
-
-# --- the workflow ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project that was calibrated and then made."""
-    project = new_project(tmp_path_factory.mktemp("calibrated"), shard_size=50, storage={"tier": "recipe"})
-    project.config["suites"]["mlvp"]["severity"] = "calibrated"
-    failed = project.snakemake("mlvp_tiny", check=False)
-    output = failed.stdout + failed.stderr
-    assert failed.returncode != 0
-    assert "suites.mlvp.severity is `calibrated`: there is no calibration table" in output
-    assert "`snakemake calibrate_tiny`" in output
-    assert "Traceback (most recent" not in output
-    assert not project.outputs()
-    project.snakemake("calibrate_tiny")
-    project.snakemake("mlvp_tiny")
-    return project
-
-
-def test_the_workflow_solves_then_makes(finished: Project) -> None:
-    from perturbations import read_manifest
-
-    folder = finished.root / "manifests/tiny"
-    table = calibration_table.read(folder / "calibration.json")
-    assert set(table["perturbations"]) == {"mlvp/gaussian_noise", "mlvp/fog"}
-    assert {row["item_id"] for row in table["sample"]} == {"a", "b", "c", "d"}
-    assert "mlvp/fog" in (folder / "calibration.md").read_text()
-    videos = read_manifest(folder / "mlvp/videos.parquet")
-    assert set(videos["calibrated"]) == {True}
-    assert videos.attrs["comparability"].endswith("; severities are calibrated")
-    for (name, severity), group in videos.groupby(["perturbation", "severity"]):
-        solved = table["perturbations"][f"mlvp/{name}"]["severities"][str(severity)]
-        assert [json.loads(params) for params in set(group["params"])] == [solved["params"]]
-        assert group["ssim"].mean() == pytest.approx(solved["attained"], abs=1e-4)
-
-
-def test_a_changed_number_reruns_its_own_jobs_only(finished: Project, tmp_path: Path) -> None:
-    project = copy_of(finished, tmp_path / "project")
-    assert project.rerun("mlvp_tiny") == set()
-    path = project.root / "manifests/tiny/calibration.json"
-    table = json.loads(path.read_text())
-    severities = table["perturbations"]["mlvp/gaussian_noise"]["severities"]
-    severities["3"]["params"]["sigma"] = 0.4321
-    severities["1"]["attained"] = 0.0  # nothing that frames depend on
-    path.write_text(json.dumps(table))
-    assert folders(project.rerun("mlvp_tiny")) == {"tiny/mlvp/gaussian_noise/3"}
 
 
 # --- real clips ------------------------------------------------------------------------------------------------------

@@ -112,10 +112,10 @@ def test_all_reasons_stand_in_one_sentence() -> None:
     )
 
 
-@pytest.mark.parametrize(("donors", "told"), [("", True), ("data", True), ("data_train", False)])
-def test_donors_out_of_the_evaluated_dataset_are_named(donors: str, told: bool) -> None:
+@pytest.mark.parametrize(("donors", "is_named"), [("", True), ("data", True), ("data_train", False)])
+def test_donors_out_of_the_evaluated_dataset_are_named(donors: str, is_named: bool) -> None:
     row = replace(video("mlvp/event_insertion", donors=donors), dataset="data", guide="{}")
-    assert ("donors are clips of the evaluated dataset" in comparability([row], adapter="msrvtt")) == told
+    assert ("donors are clips of the evaluated dataset" in comparability([row], adapter="msrvtt")) == is_named
 
 
 @pytest.mark.parametrize("images", [None, "paintings"])

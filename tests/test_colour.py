@@ -90,13 +90,13 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in SOURCES | OTHER_PICTURES}
 
 
-def made(name: str, tier: tiers.Storage = UNSTORED) -> recipe.VideoRecipe:
+def recipe_of(name: str, tier: tiers.Storage = UNSTORED) -> recipe.VideoRecipe:
     key, variant, severity = RECIPES[name]
     return recipe.make(registry.get(key), severity, variant=variant, seed=0, storage=tier)
 
 
 def encoded(name: str, source: Path, path: Path) -> Image:
-    rendering.planned_clip(made(name), source_of(clips.source_row(source))).write_stream(path, no_tick)
+    rendering.planned_clip(recipe_of(name), source_of(clips.source_row(source))).write_stream(path, no_tick)
     return clips.images(path)
 
 
@@ -157,7 +157,7 @@ def test_an_array_gives_what_its_file_gives(
 @pytest.mark.parametrize("tier", [tiers.stored_video("high"), tiers.StoredFrames(num_frames=3), tiers.Unstored()])
 def test_the_row_is_measured_against_the_source(tier: tiers.Storage, sources: dict[str, Path], tmp_path: Path) -> None:
     source = source_of(clips.source_row(sources["full-range.mp4"]))
-    wanted = made("mpeg1", tier)
+    wanted = recipe_of("mpeg1", tier)
     row = render_clip.produce(wanted, source, tmp_path / f"a{render_clip.extension(wanted) or ''}")
     clean, result = clips.images(source.clip.path), encoded("mpeg1", source.clip.path, tmp_path / "b.mp4")
     places = uniform_indices(3 if tier.tier == "frames" else render_clip.MEASURED_FRAMES, len(clean))

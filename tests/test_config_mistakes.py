@@ -111,7 +111,7 @@ def parsed(folder: Path, *texts: str, command_line: dict[str, Any] | None = None
     return config_file.parse(raw | (command_line or {}), line_numbers.read(files, command_line))
 
 
-def told(folder: Path, *texts: str, command_line: dict[str, Any] | None = None) -> list[str]:
+def mistakes(folder: Path, *texts: str, command_line: dict[str, Any] | None = None) -> list[str]:
     """What is said of it, line by line."""
     with pytest.raises(ConfigError) as caught:
         parsed(folder, *texts, command_line=command_line)
@@ -122,7 +122,7 @@ def told(folder: Path, *texts: str, command_line: dict[str, Any] | None = None) 
 
 def places(*given: Any, **more: Any) -> list[str]:
     """The places of what is said of it: file, line and key."""
-    return [line.partition(": I")[0] for line in told(*given, **more)]
+    return [line.partition(": I")[0] for line in mistakes(*given, **more)]
 
 
 @pytest.fixture(autouse=True)
@@ -152,11 +152,11 @@ def test_wrong_types_are_told_first_and_then_what_does_not_fit_in_the_order_of_l
     tmp_path: Path,
 ) -> None:
     lines = [line[1] if len(line) > 1 else line[0] for line in LINES]
-    of_types = numbers_of(told(tmp_path, "\n".join(lines)))
+    of_types = numbers_of(mistakes(tmp_path, "\n".join(lines)))
     assert of_types == sorted(of_types)
     for number in of_types:
         lines[number - 1] = LINES[number - 1][0]
-    of_meaning = numbers_of(told(tmp_path, "\n".join(lines)))
+    of_meaning = numbers_of(mistakes(tmp_path, "\n".join(lines)))
     assert of_meaning == sorted(of_meaning)
     assert sorted(of_types + of_meaning) == [number for number, *_ in WRONG]
     assert len(WRONG) >= 20
@@ -175,7 +175,7 @@ def test_a_key_of_the_command_line_has_no_line(tmp_path: Path) -> None:
 def test_the_command_line_gives_texts_within_braces(tmp_path: Path) -> None:
     """BaseLoader of PyYAML, with which Snakemake reads them, gives texts."""
     assert parsed(tmp_path, PLAIN, command_line={"seed": 4}).seed == 4
-    (wrong,) = told(tmp_path, PLAIN, command_line={"evaluation": {"steps": "2"}})
+    (wrong,) = mistakes(tmp_path, PLAIN, command_line={"evaluation": {"steps": "2"}})
     assert wrong.startswith("command line: evaluation.steps: Input should be a valid integer, not '2'; within braces, ")
 
 
@@ -183,11 +183,11 @@ def test_keys_stand_where_they_are_written_or_missing(tmp_path: Path) -> None:
     wrong = places(tmp_path, PLAIN + "seed: -1\nshard_size: 0\n", "# more\nseed: -2\n")
     assert wrong == ["config.yaml, line 4: shard_size", "more.yaml, line 2: seed"]
     text = "suites: {mlvp: {}}\ndatasets:\n  a:\n    clips: 3\n  b:\n    adapter: msrvtt\n    videos: v\n"
-    assert told(tmp_path, text) == ["config.yaml, line 3: datasets.a.adapter: is missing"]
-    assert told(tmp_path, text.replace("clips: 3", MINE.replace(", ", "\n    "))) == [
+    assert mistakes(tmp_path, text) == ["config.yaml, line 3: datasets.a.adapter: is missing"]
+    assert mistakes(tmp_path, text.replace("clips: 3", MINE.replace(", ", "\n    "))) == [
         "config.yaml, line 7: datasets.b.annotations: the adapter 'msrvtt' needs it"
     ]
-    (line,) = told(
+    (line,) = mistakes(
         tmp_path, json.dumps({"datasets": {"mine": clips.DATASET}, "suites": {"mlvp": {"draww": 1}}}, indent=0)
     )
     assert line.startswith("config.yaml, line 11: suites.mlvp.draww: unknown key")
@@ -200,7 +200,7 @@ def test_keys_stand_where_they_are_written_or_missing(tmp_path: Path) -> None:
 def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path) -> None:
     text = "datasets: {demo: {adapter: demo}, more: {adapter: dmo}}\nsuites: {mlvp: {}}\n"
     text += "evaluation: {querybank: more}\n"
-    (line,) = told(tmp_path, text)
+    (line,) = mistakes(tmp_path, text)
     assert "datasets.more.adapter" in line
 
 
@@ -229,7 +229,7 @@ def test_what_is_meant_is_told(key: str, value: str, words: str, tmp_path: Path)
     for name in around:
         inner = inner.setdefault(name, {})
     inner[last] = "HERE"
-    (line,) = told(tmp_path, yaml.safe_dump(plain).replace("HERE", value))
+    (line,) = mistakes(tmp_path, yaml.safe_dump(plain).replace("HERE", value))
     assert f": {key}" in line
     assert re.search(words, line), line
 
@@ -238,7 +238,7 @@ def test_old_keys_are_read(tmp_path: Path) -> None:
     old = "max_quarantine: 3\nstall_limit_s: 9\n"
     read = parsed(tmp_path, old + PLAIN.replace(MINE, f"{MINE}, max_quarantine: 1"))
     assert (read.max_failed_items, read.max_failed_items_of("mine"), read.timeout_s) == (3, 1, 9)
-    (line,) = told(tmp_path, old + "timeout_s: 8\n" + PLAIN)
+    (line,) = mistakes(tmp_path, old + "timeout_s: 8\n" + PLAIN)
     assert line.startswith("config.yaml, line 2: stall_limit_s: unknown key")
 
 
@@ -345,8 +345,8 @@ def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
     words = ("--snakefile", str(REPOSITORY / "Snakefile"), "-n", "--config", "timeout_s=0")
     output = preloaded.snakemake(tmp_path, *words, status=1)
     assert "Traceback" not in output
-    told_lines = re.findall(r"^  (config\.yaml, line .*)", output, re.MULTILINE)
-    assert len(numbers_of(told_lines)) > 10
+    lines = re.findall(r"^  (config\.yaml, line .*)", output, re.MULTILINE)
+    assert len(numbers_of(lines)) > 10
     assert "  command line: timeout_s: Input should be greater than or equal to 1, not 0" in output
 
 

@@ -18,7 +18,7 @@ import needs
 import numpy as np
 import pytest
 from PIL import Image
-from test_pictures import OF_VIDEOS, made
+from test_pictures import OF_VIDEOS, rows_of
 from test_pipeline import scene
 
 from perturbations.base.errors import ManifestError
@@ -358,7 +358,7 @@ def test_it_fits_the_screen_and_its_choices_work(width: int, scheme: str, stored
 
 def test_pages_of_pictures_show_stills_and_speak_of_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    _, row = made(tmp_path, tiers.stored_video("png"), monkeypatch)  # which lets no encoder of videos start
+    _, row = rows_of(tmp_path, tiers.stored_video("png"), monkeypatch)  # which lets no encoder of videos start
     manifest = tmp_path / "manifests/pictures/mm_robustness/videos.parquet"
     page = page_of(manifest, manifest.with_name("corpus.html"))
     for text in (page, index.write(tmp_path).read_text()):

@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import tiny_models
-from test_evaluation import CAPTIONS, five_clips, job, parsed
+from test_evaluation import CAPTIONS, five_clips, job
+from test_evaluation_plan import parsed
 
 from perturbations import tta
 from perturbations.evaluation import backbone, galleries, queries, runner, scenarios

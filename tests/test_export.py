@@ -271,8 +271,8 @@ def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -
     assert all(held[name] == f"{RENAMED[name]}.pt" for name in RENAMED)
     assert len({held[name] for name in HASHED if re.fullmatch(r"~[0-9a-f]{32}\.pt", held[name])}) == len(HASHED)
     assert not any(re.match(r"[=+@-]", cell) for line in table.values() for cell in line.values())
-    for found, names in (("yes", RENAMED), ("no", HASHED)):
-        assert {name for name, line in table.items() if line["found_by_loader"] == found} == {shown[n] for n in names}
+    for answer, names in (("yes", RENAMED), ("no", HASHED)):
+        assert {name for name, line in table.items() if line["found_by_loader"] == answer} == {shown[n] for n in names}
     assert export("vtr_tta", path, out, num_frames=1, size=8).kept == len(ODD_NAMES)
 
 

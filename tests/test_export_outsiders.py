@@ -30,7 +30,7 @@ TEXTS_OF_IDS = ["", "line\nbreak\r\n", "quo\"te, 's", "🎬 \u202e right to left
 
 
 @pytest.fixture(scope="module")
-def made(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def odd(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of one clip under many ids, with captions that are as odd."""
     root = Path(shutil.copytree(small, tmp_path_factory.mktemp("made") / "tree"))
     dataset, suite = root / "manifests/data", root / "manifests/data/mlvp"
@@ -72,9 +72,9 @@ def command(root: Path, kind: str, form: str, output: Path) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["videos", "captions", "multimodal"])
 @pytest.mark.parametrize("form", FORMATS)
-def test_any_id_and_any_text_is_exported(made: Path, tmp_path: Path, form: str, kind: str) -> None:
+def test_any_id_and_any_text_is_exported(odd: Path, tmp_path: Path, form: str, kind: str) -> None:
     output = tmp_path / "deep/out"
-    assert main(command(made, kind, form, output)) == 0
+    assert main(command(odd, kind, form, output)) == 0
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
     for path in output.rglob("*"):
         assert path.resolve().is_relative_to(output)
@@ -88,10 +88,10 @@ def test_any_id_and_any_text_is_exported(made: Path, tmp_path: Path, form: str, 
 
 
 def test_datasets_and_mteb_read_any_id_and_text(
-    made: Path, tmp_path: Path, datasets: ModuleType, mteb: ModuleType
+    odd: Path, tmp_path: Path, datasets: ModuleType, mteb: ModuleType
 ) -> None:
     for form in ("hub", "webdataset", "mteb"):
-        assert main(command(made, "multimodal", form, tmp_path / form)) == 0
+        assert main(command(odd, "multimodal", form, tmp_path / form)) == 0
     loaded = datasets.load_dataset(str(tmp_path / "hub"), split="test")
     rows = undecoded(datasets, loaded)
     assert {(row["item"], row["text"]) for row in rows} == set(zip(IDS, TEXTS_OF_IDS, strict=True))
@@ -110,12 +110,12 @@ def test_datasets_and_mteb_read_any_id_and_text(
 # --- two exports ------------------------------------------------------------------------------------------------------
 
 
-def test_an_export_waits_for_another_one_in_its_folder(made: Path, tmp_path: Path) -> None:
+def test_an_export_waits_for_another_one_in_its_folder(odd: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     output.mkdir()
     place = os.open(output, os.O_RDONLY)
     fcntl.flock(place, fcntl.LOCK_EX)
-    words = command(made, "captions", "webdataset", output)
+    words = command(odd, "captions", "webdataset", output)
     started = subprocess.Popen([sys.executable, "-m", "perturbations", *words], stderr=subprocess.PIPE, text=True)
     assert started.stderr is not None
     for line in started.stderr:
@@ -139,7 +139,7 @@ def test_a_mix_does_not_replace_another_one(small: Path, tmp_path: Path, capsys:
 
 @pytest.mark.parametrize("kind", ["file", "link to nothing", "file above"])
 def test_where_no_folder_can_be_is_told(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+    odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     output = tmp_path / "out"
     if kind == "link to nothing":
@@ -147,7 +147,7 @@ def test_where_no_folder_can_be_is_told(
     else:
         output.write_text("mine", "utf-8")
     output = output / "below" if kind == "file above" else output
-    assert main(command(made, "captions", "hub", output)) == 1
+    assert main(command(odd, "captions", "hub", output)) == 1
     message = capsys.readouterr().err
     assert str(output) in message
     assert "Traceback" not in message
@@ -155,10 +155,10 @@ def test_where_no_folder_can_be_is_told(
 
 
 @needs.wings("composed")
-def test_a_refused_export_leaves_no_new_folder_and_keeps_an_empty_one(made: Path, tmp_path: Path) -> None:
+def test_a_refused_export_leaves_no_new_folder_and_keeps_an_empty_one(odd: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     for output in (tmp_path / "mine", tmp_path / "new/deep"):
-        assert main(["export", str(manifest(made, "multimodal")), "--format", "composed", "-o", str(output)]) == 1
+        assert main(["export", str(manifest(odd, "multimodal")), "--format", "composed", "-o", str(output)]) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
@@ -185,10 +185,10 @@ main(sys.argv[2:])
 
 
 @pytest.mark.parametrize("form", ["hub", "mteb"])
-def test_an_export_that_is_killed_is_complete_after_another(made: Path, tmp_path: Path, form: str) -> None:
+def test_an_export_that_is_killed_is_complete_after_another(odd: Path, tmp_path: Path, form: str) -> None:
     """Killed when the marker, and when a table was written, before either has its name."""
-    words = command(made, "multimodal", form, tmp_path / "out")
-    assert main(command(made, "multimodal", form, tmp_path / "whole")) == 0
+    words = command(odd, "multimodal", form, tmp_path / "out")
+    assert main(command(odd, "multimodal", form, tmp_path / "whole")) == 0
     for renamed in (0, 2):
         done = subprocess.run([sys.executable, "-c", KILLED, str(renamed), *words], capture_output=True, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr.decode()
@@ -211,20 +211,20 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_full_disk_is_told_and_the_export_is_complete_with_more_room(
-    made: Path, tmp_path: Path, small_disk: Path, capsys: pytest.CaptureFixture[str], form: str
+    odd: Path, tmp_path: Path, small_disk: Path, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
-    words = command(made, "videos", form, small_disk / "out")
+    words = command(odd, "videos", form, small_disk / "out")
     assert main(words) == 1
     assert "No space left on device" in capsys.readouterr().err
     subprocess.run(["mount", "-o", "remount,size=9000k", str(small_disk)], check=True)
     assert main(words) == 0
-    assert main(command(made, "videos", form, tmp_path / "whole")) == 0
+    assert main(command(odd, "videos", form, tmp_path / "whole")) == 0
     assert contents(small_disk / "out") == contents(tmp_path / "whole")
 
 
-def test_a_moved_export_opens(made: Path, tmp_path: Path, datasets: ModuleType, mteb: ModuleType) -> None:
+def test_a_moved_export_opens(odd: Path, tmp_path: Path, datasets: ModuleType, mteb: ModuleType) -> None:
     for form in FORMATS:
-        assert main(command(made, "multimodal", form, tmp_path / "here" / form)) == 0
+        assert main(command(odd, "multimodal", form, tmp_path / "here" / form)) == 0
     shutil.move(tmp_path / "here", tmp_path / "over there")
     there = tmp_path / "over there"
     loaded = datasets.load_dataset(str(there / "hub"), split="test")
@@ -239,17 +239,17 @@ def test_a_moved_export_opens(made: Path, tmp_path: Path, datasets: ModuleType, 
 
 
 def test_more_pairs_than_a_repository_has_files_are_rows_of_few_files(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Files are counted, and not rows; what does not fit is refused before anything is written."""
     files_needed = 2 * len(IDS) + 2 + 4
     monkeypatch.setattr(export_layout, "FILES_PER_REPOSITORY", files_needed)
     monkeypatch.setattr(export_layout, "FILES_PER_FOLDER", 4)
-    assert main(command(made, "multimodal", "hub", tmp_path / "out")) == 0
+    assert main(command(odd, "multimodal", "hub", tmp_path / "out")) == 0
     rows = pq.read_table(tmp_path / "out/data/clean/metadata.parquet").to_pylist()
     assert {row["file_name"].split("/")[1] for row in rows} == {"0000", "0001"}
     monkeypatch.setattr(export_layout, "FILES_PER_REPOSITORY", files_needed - 1)
-    assert main(command(made, "multimodal", "hub", tmp_path / "more")) == 1
+    assert main(command(odd, "multimodal", "hub", tmp_path / "more")) == 1
     assert "take --format webdataset" in capsys.readouterr().err
     assert not (tmp_path / "more").exists()
     assert json.loads((tmp_path / "out" / output_folder.MARKER).read_text("utf-8"))["corpus"] == "data/multimodal/mlvp"

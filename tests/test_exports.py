@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
-import shutil
 import tarfile
-import textwrap
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,17 +16,14 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import small_corpus
-import yaml
 from export_readers import FORMATS, Searcher, export, exported_module, known_scores, loaded_tasks, undecoded
 from small_corpus import ITEMS
 
 from perturbations import open_clip, read_manifest, retrieval
 from perturbations.base import jsontext, storage
-from perturbations.cli.main import main
-from perturbations.exports.writing import dataset_card, export_rows, publication
-from perturbations.exports.writing.requests import Request, Terms
+from perturbations.exports.writing.requests import Terms
 from perturbations.manifest import files, schemas
-from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, VIDEOS, MultimodalRow, QuarantineRow
+from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, MultimodalRow, QuarantineRow
 
 PLACES = {
     "videos": ("videos", "mlvp/videos.parquet"),
@@ -40,11 +32,9 @@ PLACES = {
     "pairs": ("pairs", "mlvp/multimodal.parquet"),
 }
 TERMS = Terms(license="CC-BY-4.0", creator=("A. Author", "Ünal Ö."), citation="@misc{data}", url="https://data.test/x")
-
 LEFT_OUT = "1 rows were left out; left_out.csv lists them with the reasons."
 SIMULATED = "Perturbations are simulated; natural ones may differ from them."
 REJECTED = "The fidelity gate rejected 1 captions, which are left out."
-
 PAIRS, CLEAN_PAIRS = 2 * 2 * (2 * len(ITEMS) - 1), 2 * len(ITEMS)
 
 
@@ -407,40 +397,6 @@ def test_mteb_s_loader_gives_the_perturbed_texts_and_videos(outputs: Path, small
     assert data["relevant_docs"] == {row.caption_id: {row.item_id: 1} for row in rows}
 
 
-# --- cards ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("dataset", "terms", "expected"),
-    [
-        ("data", TERMS, {"license": "cc-by-4.0"}),
-        ("data", Terms(), {"license": "unknown", "gated": True}),
-        ("msrvtt", TERMS, {"license": "cc-by-4.0", "gated": True, "language": ["en"]}),
-        pytest.param(
-            *("demo", Terms(license="Our own: v2")),
-            {"license": "other", "license_name": "our-own-v2", "language": ["en"]},
-            marks=needs.wings("demo"),
-        ),
-    ],
-)
-def test_a_card_states_its_terms_in_the_hub_s_words(
-    small: Path, tmp_path: Path, dataset: str, terms: Terms, expected: dict[str, Any]
-) -> None:
-    exported = export_rows.read(Request(manifest=small / "manifests/data/mlvp/videos.parquet", output=tmp_path))
-    request = Request(manifest=exported.manifest, output=tmp_path, terms=terms)
-    for has_videos in (True, False):
-        dataset_card.write(
-            publication.of(replace(exported, dataset=dataset), request, 5_000, 0, has_videos=has_videos), [], []
-        )
-        front = yaml.safe_load((tmp_path / "README.md").read_text("utf-8").split("---\n")[1])
-        assert (front["size_categories"], front["task_categories"]) == (["1K<n<10K"], ["text-retrieval"])
-        gated = {"gated": True} if "extra_gated_prompt" in front else {}
-        known = ("license", "license_name", "language")
-        assert {name: front[name] for name in known if name in front} | gated == (
-            expected if has_videos else {name: value for name, value in expected.items() if name != "gated"}
-        )
-
-
 # --- croissant --------------------------------------------------------------------------------------------------------
 
 
@@ -485,62 +441,3 @@ def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
-
-
-# --- the documentation ------------------------------------------------------------------------------------------------
-
-PAGE = Path(__file__).parents[1] / "docs/how-to/export-a-corpus.md"
-
-
-def test_the_page_s_commands_and_examples_work(
-    small: Path, datasets: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for library in ("webdataset", "mlcroissant", "mteb"):
-        needs.reader(library)
-    (tmp_path / "manifests").mkdir()
-    for name in ("corpora", "clean"):
-        (tmp_path / name).symlink_to(small / name)
-    shutil.copytree(small / "manifests/data", tmp_path / "manifests/msrvtt")
-    monkeypatch.setenv("PERTURB_LINKED", str(small))
-    monkeypatch.chdir(tmp_path)
-    text = PAGE.read_text(encoding="utf-8").partition("## Publish")[0]
-    commands = [line for line in text.splitlines() if line.startswith("perturb export ")]
-    assert len(commands) == 5
-    for command in commands:
-        assert main(shlex.split(command)[1:]) == 0
-    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(examples) == 3
-    for example in examples:
-        names: dict[str, Any] = {}
-        exec(example, names)
-        if "row" in names:
-            assert names["row"]["item"] in ITEMS
-            assert len(names["video"]) > 100
-        if "records" in names:
-            assert len(names["records"]) == 3 * len(ITEMS)
-    for output in ("tasks", "text_tasks"):
-        assert all(task.metadata.name.startswith("Data") for task in loaded_tasks(tmp_path / output))
-
-
-def test_the_page_s_table_for_vlmevalkit_has_untouched_clips_beside_each_kind_of_tampering(
-    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kit compares each `tamper_type` of a task with its rows `original`, and knows the answers Yes and No only."""
-    shutil.copytree(small / "manifests/data", tmp_path / "manifests/msrvtt")
-    monkeypatch.setenv("PERTURB_LINKED", str(small))
-    videos = [row for row in files.read_rows(small / "manifests/data/mlvp/videos.parquet", VIDEOS) if row.path]
-    tampered = [replace(videos[0], suite="tampering", perturbation=name, severity=1) for name in ("mask", "drop")]
-    target = tmp_path / "manifests/msrvtt/tampering/videos.parquet"
-    files.write(target, VIDEOS, tampered, {"root": "../../.."})
-    for name in ("corpora", "clean"):
-        (tmp_path / name).symlink_to(small / name)
-    monkeypatch.chdir(tmp_path)
-    (example,) = re.findall(r"<!-- vlmevalkit -->\n\n    ```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    exec(textwrap.dedent(example))
-    table = pd.read_csv("MVTamperBench.tsv", sep="\t")
-    assert set(table["tamper_type"]) == {"original", "masking", "dropping"}
-    assert set(table.query("tamper_type == 'original'")["answer"]) == {"No"}
-    assert set(table.query("tamper_type != 'original'")["answer"]) == {"Yes"}
-    assert table["index"].tolist() == list(range(len(table)))
-    assert all((Path(row.prefix) / row.video).is_file() for row in table.itertuples())
-    assert set(table["task_tamper_type"]) == {f"data_{kind}" for kind in table["tamper_type"]}

@@ -56,7 +56,7 @@ READERS = (
     "test_terminal.py::test_a_failed_job_is_one_line_that_names_its_log",
     "test_plan.py",
     "test_exploits_files.py",
-    "test_store.py::test_what_is_packed_is_unpacked",
+    "test_store_packs.py::test_what_is_packed_is_unpacked",
     "test_score.py::test_pairs_say_what_answers_what",
 )
 """The tests of those who read a format; of what they need, everything is written by its writer."""

@@ -30,9 +30,9 @@ def golden(reference: Path) -> Any:
 def plans(golden: Any, name: str, severity: int) -> list[tuple[str, int]]:
     """The recorded plans of a program's perturbation at a severity, and the length of each one's clip."""
     names = [path.removesuffix("/plan") for path in golden.files if path.startswith(f"{name}/T")]
-    found = [(path, int(path.split("/")[2][1:])) for path in names if path.endswith(f"/{severity}")]
-    assert found, name
-    return found
+    places = [(path, int(path.split("/")[2][1:])) for path in names if path.endswith(f"/{severity}")]
+    assert places, name
+    return places
 
 
 @each_severity

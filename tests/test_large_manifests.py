@@ -167,7 +167,7 @@ def content_of(path: Path) -> object:
     return [line for line in lines if not re.search(rb"root|sha256|version", line)] if path.suffix != ".tar" else lines
 
 
-def found(tree: Path) -> list[tuple[str, str, str]]:
+def findings_of(tree: Path) -> list[tuple[str, str, str]]:
     """What is wrong with a tree, without its folder's name."""
     summaries = run.verify([tree / "manifests"], run.Options(fast=True))
     return sorted(
@@ -188,7 +188,7 @@ def test_what_is_wrong_with_it_is_found_piece_by_piece(plain: Path, large: Path,
             kept = [row for row in rows if (row.item_id, row.severity) != ("video1", 3)]
             files.write(path, VIDEOS, kept, files.read_metadata(path))
         (tmp_path / str(size) / (kept[1].path or "")).unlink()
-        results.append(found(tmp_path / str(size)))
+        results.append(findings_of(tmp_path / str(size)))
     assert "the row is missing" in [problem for _, _, problem in results[0]]
     assert results[0] == results[1]
 

@@ -136,9 +136,9 @@ def test_a_spelled_name_is_found(code: str, is_spelled: bool) -> None:
 
 def test_no_other_file_spells_a_name_of_the_layout() -> None:
     files = [path for path in PROJECT.glob("perturbations/**/*.py") if path.name != "layout.py"]
-    found = {
+    names = {
         path.relative_to(PROJECT).as_posix(): spelled(path.read_text("utf-8"), elsewhere="exports" in path.parts)
         for path in files
     }
     assert len(files) > 300
-    assert {path: lines for path, lines in found.items() if lines} == {}
+    assert {path: lines for path, lines in names.items() if lines} == {}

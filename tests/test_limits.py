@@ -103,8 +103,8 @@ ASKING: list[tuple[tuple[int, int], int, str]] = [
 @pytest.mark.parametrize("way", ["probe", "decode"])
 def test_small_files_that_ask_for_much_cost_little(way: str, tmp_path: Path) -> None:
     paths = [gif(tmp_path / f"{place}.gif", *size, frames) for place, (size, frames, _) in enumerate(ASKING)]
-    for told, (_, _, reason) in zip(refused(way, *paths), ASKING, strict=True):
-        assert reason in told
+    for message, (_, _, reason) in zip(refused(way, *paths), ASKING, strict=True):
+        assert reason in message
 
 
 # --- each limit, each way to open a file -----------------------------------------------------------------------------
@@ -223,10 +223,10 @@ def test_frame_files_that_ask_for_much_are_refused(tmp_path: Path) -> None:
         for _ in range(512):
             stream.write(bytes(1 << 20))
     assert (tmp_path / "endless.npy.zst").stat().st_size < 1 << 20
-    told = refused("framefile", *paths, tmp_path / "endless.npy.zst")
+    messages = refused("framefile", *paths, tmp_path / "endless.npy.zst")
     expected = [*(reason for _, reason in FRAME_FILES.values()), "something follows the frames"]
-    for said, reason in zip(told, expected, strict=True):
-        assert reason in said
+    for message, reason in zip(messages, expected, strict=True):
+        assert reason in message
 
 
 def test_a_frame_file_of_another_shape_than_its_row_is_refused(tmp_path: Path) -> None:

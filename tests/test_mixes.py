@@ -18,14 +18,14 @@ NAMES = ["fog", "snow", "style_transfer"]
 
 
 def rows(items: int, seed: int = 0, dataset: str = "data") -> list[VideoRow]:
-    made = []
+    videos = []
     for name in NAMES:
         for severity in range(1, 6):
             wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=seed, storage=tiers.Unstored())
             for item in (f"i{number}" for number in range(items)):
                 path, recipe_id = f"{name}/{severity}/{item}", f"{name}/{severity}"
-                made.append(clips.video_row(wanted, dataset=dataset, item_id=item, path=path, recipe_id=recipe_id))
-    return made
+                videos.append(clips.video_row(wanted, dataset=dataset, item_id=item, path=path, recipe_id=recipe_id))
+    return videos
 
 
 def sources(items: int) -> list[CompleteSource]:

@@ -246,8 +246,8 @@ def test_mistakes_are_those_of_the_module(tmp_path: Path) -> None:
     settings = "clips:\n  datasets: {demo: {adapter: demo, clips: no}}\n  suites:\n    mlvp: {severities: [9]}\n"
     (tmp_path / "settings.yaml").write_text(settings)
     printed = preloaded.snakemake(tmp_path, "--dry-run", status=1)
-    _, _, told = printed.partition("the configuration of the module `clips` is not valid:\n")
-    assert [line.strip() for line in told.splitlines()[:2]] == [
+    _, _, message = printed.partition("the configuration of the module `clips` is not valid:\n")
+    assert [line.strip() for line in message.splitlines()[:2]] == [
         "datasets.demo.clips: Input should be a valid integer, not False",
         "suites.mlvp.severities.0: Input should be less than or equal to 5, not 9",
     ]
@@ -277,6 +277,6 @@ def test_scenarios_lie_side_by_side_and_have_one_report(tmp_path: Path) -> None:
     assert all(report.count(f'"folder": "results/{name}"') >= 2 for name in ("seed_0", "other"))
     for name, problem in NAMES.items():
         (tmp_path / "scenarios.yaml").write_text(f"{name}: {{}}\n")
-        told = preloaded.snakemake(tmp_path, *scenarios, "--dry-run", status=1)
-        assert re.search(problem, told), told
-        assert "Traceback" not in told
+        message = preloaded.snakemake(tmp_path, *scenarios, "--dry-run", status=1)
+        assert re.search(problem, message), message
+        assert "Traceback" not in message

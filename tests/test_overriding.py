@@ -180,14 +180,14 @@ INNER = re.compile(r"\bworkflow\.(?!current_basedir\b)|\brules\._|from snakemake
 def test_snakemake_s_inner_objects_are_in_one_module() -> None:
     files = [*RULES, PROJECT / "workflow/Snakefile", PROJECT / "Snakefile", *PROJECT.glob("perturbations/**/*.py")]
     own = Path(snakemake_inside.__file__).relative_to(PROJECT)
-    found = {
+    lines = {
         f"{path.relative_to(PROJECT)}: {line.strip()}"
         for path in files
         if path.relative_to(PROJECT) != own
         for line in path.read_text("utf-8").splitlines()
         if INNER.search(line.partition("#")[0]) and not line.strip().startswith(('"', "#"))
     }
-    assert not found
+    assert not lines
 
 
 def test_wildcards_are_those_of_the_layout() -> None:

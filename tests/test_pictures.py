@@ -129,7 +129,7 @@ def test_a_picture_is_held_to_the_limit_of_pixels(tmp_path: Path, monkeypatch: p
 # --- corpora ----------------------------------------------------------------------------------------------------------
 
 
-def made(
+def rows_of(
     folder: Path, storage: tiers.Storage, monkeypatch: pytest.MonkeyPatch, name: str = "photo.jpg"
 ) -> tuple[CompleteSource, VideoRow]:
     """The rows of a picture and of what pixelation makes of it, in manifests; no encoder of videos may start."""
@@ -155,11 +155,11 @@ def made(
 def test_a_perturbed_picture_is_stored_as_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     storage = tiers.Unstored() if name == "recipe" else tiers.stored_video(name)
-    source, row = made(tmp_path, storage, monkeypatch)
+    source, row = rows_of(tmp_path, storage, monkeypatch)
     assert (source.frame_count, source.fps, source.duration_s) == (1, 0, 0)
     assert (row.status, row.frame_count, row.audio, row.storage.rpartition("/")[2]) == ("complete", 1, None, name)
     frames = open_clip(row)
-    intended = open_clip(made(tmp_path, tiers.Unstored(), monkeypatch)[1])
+    intended = open_clip(rows_of(tmp_path, tiers.Unstored(), monkeypatch)[1])
     if name == "jpeg":
         assert row.path is not None
         ours, theirs = Path(row.path).read_bytes(), io.BytesIO()
@@ -201,9 +201,9 @@ def test_perturbations_of_time_are_refused_by_name_before_a_job() -> None:
 @pytest.mark.parametrize(("profile", "stored"), [("high", "png"), ("lossless", "png"), ("released", "jpeg")])
 def test_the_released_code_stores_jpeg(profile: str, stored: str) -> None:
     wanted = config("flickr30k", {"mm_robustness": {}}, profile=profile)
-    made = recipe.from_config(wanted, "own", "mm_robustness", "fog", 1)
-    assert made.storage == tiers.stored_video(stored)
-    assert recipe.parse(made.text) == made
+    wanted_recipe = recipe.from_config(wanted, "own", "mm_robustness", "fog", 1)
+    assert wanted_recipe.storage == tiers.stored_video(stored)
+    assert recipe.parse(wanted_recipe.text) == wanted_recipe
 
 
 # --- adapters ---------------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_karpathys_files_list_the_split_with_five_captions_each(tmp_path: Path) 
     assert len(listing.rejected) == 5
     assert all(part in reasons for part in ("no list of captions", "duplicate id", "no object", "not a text", "leaves"))
     (tmp_path / "videos/1.jpg").touch()
-    assert [Path(found.path).name for found in reading.locate(dataset, listing)[0]] == ["1.jpg"]
+    assert [Path(located.path).name for located in reading.locate(dataset, listing)[0]] == ["1.jpg"]
     _, train = listing_of(tmp_path, "flickr30k", {"images": images}, split="train")
     assert [item.item_id for item in train.items] == ["2"]
 
@@ -261,11 +261,11 @@ def test_a_picture_is_no_clip_of_a_dataset_of_videos(tmp_path: Path) -> None:
     dataset, listing = listing_of(tmp_path, "pictures", rows)
     for name in ("a.jpg", "b.webp"):
         (tmp_path / "videos" / name).touch()
-    assert [Path(found.path).name for found in reading.locate(dataset, listing)[0]] == ["a.jpg", "b.webp"]
+    assert [Path(located.path).name for located in reading.locate(dataset, listing)[0]] == ["a.jpg", "b.webp"]
     named = {"columns": {"video": "item_id"}}
     dataset, listing = listing_of(tmp_path, "folder", [{"item_id": "a.jpg", "caption": "a cat"}], **named)
-    found, (missing,) = reading.locate(dataset, listing)
-    assert found == []
+    located, (missing,) = reading.locate(dataset, listing)
+    assert located == []
     assert "a picture, which the adapter `pictures` reads" in missing.reason
 
 
@@ -361,7 +361,7 @@ def test_init_refuses_a_split_of_another_dataset(
 
 
 def test_a_card_of_pictures_speaks_of_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, row = made(tmp_path, tiers.stored_video("png"), monkeypatch)
+    _, row = rows_of(tmp_path, tiers.stored_video("png"), monkeypatch)
     card = corpus_card.card(registry.suite("mm_robustness"), tally.counted([row]), sets.of_counts([], Counter(), 1), {})
     assert "1 of 0 pictures; perturbations: 1" in card
     assert not OF_VIDEOS.findall(card), card
@@ -388,7 +388,7 @@ def test_exports_carry_pictures_as_pictures(tmp_path: Path, monkeypatch: pytest.
     tree = tmp_path / "tree"
     tree.mkdir()
     monkeypatch.chdir(tree)
-    _, row = made(tree, tiers.stored_video(profile), monkeypatch)
+    _, row = rows_of(tree, tiers.stored_video(profile), monkeypatch)
     hub, tars, tasks = (tmp_path / name for name in ("hub", "tars", "tasks"))
     manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
     hubfiles.write_clips(Request(manifest=manifest, output=hub, clean=True), "hub")
@@ -420,7 +420,7 @@ def test_a_shard_has_one_column_of_pictures_whatever_case_their_endings_have(
     tree = tmp_path / "tree"
     tree.mkdir()
     monkeypatch.chdir(tree)
-    made(tree, tiers.stored_video("png"), monkeypatch, "PHOTO.PNG")
+    rows_of(tree, tiers.stored_video("png"), monkeypatch, "PHOTO.PNG")
     manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
     shardfiles.write_clips(Request(manifest=manifest, output=tmp_path / "tars", clean=True))
     for path in (tmp_path / "tars").rglob("*.tar"):
@@ -433,7 +433,7 @@ def test_mteb_evaluates_pictures_as_images(tmp_path: Path, monkeypatch: pytest.M
     tree, tasks = tmp_path / "tree", tmp_path / "tasks"
     tree.mkdir()
     monkeypatch.chdir(tree)
-    _, row = made(tree, tiers.stored_video("png"), monkeypatch)
+    _, row = rows_of(tree, tiers.stored_video("png"), monkeypatch)
     manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
     taskfiles.write_clips(Request(manifest=manifest, output=tasks, clean=True))
     benchmark = exported_module(tasks).benchmark()

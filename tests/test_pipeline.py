@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -15,41 +14,30 @@ from typing import Any
 
 import clips
 import numpy as np
-import pandas as pd
 import pytest
 
 import perturbations
 import perturbations.base.errors
-from perturbations import perturb
 from perturbations.base import rng
-from perturbations.base.storage import PROFILES
-from perturbations.engine import render_clip, rendering, shards, supervise
+from perturbations.engine import render_clip, rendering, shards
 from perturbations.engine.frame_orders import fitted
-from perturbations.engine.source import source_of
 from perturbations.guides.registry import Known
 from perturbations.manifest import sets
-from perturbations.manifest.columns import values_of
 from perturbations.manifest.kinds import CompleteSource, VideoRow
-from perturbations.media import decoding, encoding, probing
-from perturbations.media.clip import Frame, MediaClip, Timing, uniform_indices
+from perturbations.media import decoding, probing
+from perturbations.media.clip import MediaClip, uniform_indices
 from perturbations.plan import recipe, tiers
-from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
 ENTRIES = registry.perturbations(kind="video")
 KEYS = [entry.key for entry in ENTRIES]
-
 LOSSLESS = tiers.stored_video("lossless")
 HIGH = tiers.stored_video("high")
 COMPATIBLE = tiers.stored_video("compatible")
 FRAMES = tiers.StoredFrames(num_frames=5)
 RECIPE = tiers.Unstored()
 
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clips are made without a process of their own, a fork of this one: what those are for, test_supervise.py asks."""
-    monkeypatch.setattr(supervise, "run", clips.unsupervised)
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 def scene(frames: int, height: int, width: int, seed: int = 0) -> np.ndarray:
@@ -77,12 +65,12 @@ def shaped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.mark.parametrize("profile", ["compatible", "lossless", "released"])
 def test_pixels_keep_their_shape(key: str, profile: str, shaped: tuple[Path, str | None], tmp_path: Path) -> None:
     """In the clean row, the perturbed row and the stored file; of square ones nothing is said."""
-    path, said = shaped
+    path, aspect = shaped
     source = source_row(path)
     row = clips.made_row(key, tiers.stored_video(profile), source, tmp_path)
-    assert source.sample_aspect_ratio == row.sample_aspect_ratio == said
+    assert source.sample_aspect_ratio == row.sample_aspect_ratio == aspect
     assert row.path is not None
-    assert probing.probe(Path(row.path)).sample_aspect == Fraction(said or 1)
+    assert probing.probe(Path(row.path)).sample_aspect == Fraction(aspect or 1)
 
 
 SINE = ("-f", "lavfi", "-i", "sine=frequency=440:duration=0.2")
@@ -125,9 +113,9 @@ def test_what_a_video_has_and_no_clip_is_said(
     assert row.source_losses == lost
     counted = sets.losses_of([row, row])
     assert counted == dict.fromkeys(lost.split(", ") if lost else (), 2)
-    said = sets.losses_sentence({sets.LOSSES: counted})
-    assert all(f"{word} of 2 clips" in said for word in counted)
-    assert bool(said) == bool(lost)
+    sentence = sets.losses_sentence({sets.LOSSES: counted})
+    assert all(f"{word} of 2 clips" in sentence for word in counted)
+    assert bool(sentence) == bool(lost)
 
 
 def donor_frames() -> np.ndarray:
@@ -370,97 +358,6 @@ def test_mpeg_keeps_the_frames_of_any_rate(name: str, rate: Fraction, tmp_path: 
     row = made_row(f"msrvtt_p/{name}", 3, HIGH, path, tmp_path / "out")
     assert row.stored_frames == row.frame_count == 60
     assert float(probing.probe(Path(row.path)).frame_rate) == pytest.approx(float(rate), rel=1e-6)
-
-
-def test_clips_open_alike_in_threads(tmp_path: Path) -> None:
-    """Nothing that kernels share is written to: evaluation opens many clips at once."""
-    path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 48, 64))
-    keys = [*{entry.kernel: entry.key for entry in ENTRIES}.values()]
-    rows = [made_row(key, 3, RECIPE, path, tmp_path / key) for key in keys]
-    alone = [perturbations.open_clip(row) for row in rows]
-    with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(perturbations.open_clip, rows * 2))
-    for index, frames in enumerate(together):
-        assert np.array_equal(frames, alone[index % len(rows)]), keys[index % len(rows)]
-
-
-def test_open_clip_picks_positions(tmp_path: Path) -> None:
-    path = clips.write_scene(tmp_path / "clip.mp4", scene(9, 48, 64))
-    for index, tier in enumerate([LOSSLESS, RECIPE, FRAMES]):
-        row = made_row("mlvp/impulse_noise", 2, tier, path, tmp_path / str(index))
-        whole = perturbations.open_clip(row)
-        assert np.array_equal(perturbations.open_clip(row, [3, 0, 3]), whole[[3, 0, 3]])
-        with pytest.raises(IndexError, match="there is no frame 9"):
-            perturbations.open_clip(row, [9])
-
-
-def test_open_clip_opens_clean_clips_and_refuses_a_quarantined_row(tmp_path: Path) -> None:
-    frames = scene(4, 48, 64)
-    row = clips.source_row(clips.write_scene(tmp_path / "clip.mp4", frames))
-    assert np.array_equal(perturbations.open_clip(row), frames)
-    row = {"dataset": "data", "split": "", "item_id": "it", "status": "quarantined", "error": "damaged"}
-    with pytest.raises(perturbations.base.errors.ManifestError, match="'it' is not complete but quarantined: damaged"):
-        perturbations.open_clip(row)
-
-
-def test_a_stored_clip_opens_without_the_columns_that_became_an_index(tmp_path: Path) -> None:
-    path = clips.write_scene(tmp_path / "clip.mp4", scene(4, 48, 64))
-    row = made_row("mlvp/fog", 2, LOSSLESS, path, tmp_path / "out")
-    table = pd.DataFrame([values_of(row)]).set_index(["item_id", "perturbation", "severity"])
-    assert np.array_equal(perturbations.open_clip(table.iloc[0]), perturbations.open_clip(row))
-    on_demand = table.assign(storage="recipe")
-    with pytest.raises(perturbations.base.errors.ManifestError, match="lacks the column"):
-        perturbations.open_clip(on_demand.iloc[0])
-
-
-@pytest.mark.parametrize(
-    ("frames", "message"),
-    [
-        (np.zeros((2, 8, 8), np.uint8), "T x H x W x 3"),
-        (np.zeros((2, 8, 8, 3), np.float32), "uint8"),
-        (np.zeros((0, 8, 8, 3), np.uint8), "at least one frame"),
-        ([[1]], "list"),
-    ],
-)
-def test_perturb_refuses_what_is_no_clip(frames: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        perturbations.perturb(frames, "mlvp/fog", 1, seed=0, item_id="it", fps=25)
-
-
-def test_perturb_names_what_there_is_and_severity_0_is_the_clean_clip() -> None:
-    frames = np.zeros((1, 8, 8, 3), np.uint8)
-    with pytest.raises(perturbations.base.errors.UnknownPerturbationError, match="did you mean mlvp/fog"):
-        perturbations.perturb(frames, "mlvp/fogg", 1, seed=0, item_id="it", fps=25)
-    with pytest.raises(perturbations.base.errors.UnknownPerturbationError, match="no severity 6"):
-        perturbations.perturb(frames, "mlvp/fog", 6, seed=0, item_id="it", fps=25)
-    frames = scene(3, 16, 16)
-    same = perturbations.perturb(frames, "mlvp/fog", 0, seed=0, item_id="it", fps=25)
-    assert np.array_equal(same, frames)
-    assert same is not frames
-
-
-# --- Clips of less than a frame per second, such as slide shows, keep their rate ---
-
-
-@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(1, 1800), Fraction(1, 3600)])
-def test_the_rate_of_a_slide_show_is_its_own(rate: Fraction, tmp_path: Path) -> None:
-    path = tmp_path / "slides.mp4"
-    frames = (Frame(image, place, place) for place, image in enumerate(clips.noise(4)))
-    encoding.encode(frames, path, PROFILES["compatible"], Timing(1 / rate, rate))
-    row = shards.source_row("d", ListedClip(item_id="a", source_video_id="a", path=str(path)))
-    assert row.fps == pytest.approx(float(rate))
-    assert source_of(row).timing.frame_rate == pytest.approx(float(rate))
-
-
-@pytest.mark.parametrize("fps", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_rate_that_is_none_is_refused(fps: float) -> None:
-    with pytest.raises(ValueError, match="fps must be"):
-        perturb(clips.noise(4), "mlvp/h264_compression", 1, seed=0, item_id="a", fps=fps)
-
-
-def test_an_array_of_slides_goes_through_an_encoder() -> None:
-    frames = np.repeat(clips.noise(1), 4, axis=0)
-    assert perturb(frames, "mlvp/h264_compression", 1, seed=0, item_id="a", fps=1 / 3600).shape == frames.shape
 
 
 LENGTH = 11

@@ -311,14 +311,14 @@ def test_a_pretrained_backend_is_looked_for_where_a_perturbation_needs_it(projec
     project.config["suites"]["mlvp"]["perturbations"] = ["event_insertion"]
     planned = wanted_of(project, "mlvp_tiny")
 
-    def told() -> str:
+    def message() -> str:
         (line,) = (line for line in preflight.check(*planned).errors if "clip" in line)
         return line
 
-    assert told() == f"backends.embedding.clip: no such folder: {folder}"
+    assert message() == f"backends.embedding.clip: no such folder: {folder}"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    assert told() == f"backends.embedding.clip: {folder} holds no weights: no *.safetensors file"
+    assert message() == f"backends.embedding.clip: {folder} holds no weights: no *.safetensors file"
 
 
 def test_a_folder_of_pictures_matters_where_a_perturbation_chooses_from_it(project: Project, tmp_path: Path) -> None:

@@ -130,10 +130,10 @@ def composed(protocol: registry.EvaluationProtocol, adapter: str) -> Iterator[Ro
 
 def reached(rows: list[Row], name: str) -> list[Beside]:
     """What the page sets beside published cells."""
-    found: list[Beside] = []
+    pairs: list[Beside] = []
     for of_directions in intervals.of(pd.DataFrame(rows), {}):
-        found += published_section.beside(registry.protocol(name), of_directions)
-    return found
+        pairs += published_section.beside(registry.protocol(name), of_directions)
+    return pairs
 
 
 MIXES = {("hat_vtr", "17"): "mixed_severity", ("hat_vtr", "18"): mixes.PER_BATCH}
@@ -214,11 +214,11 @@ def test_complete_results_reach_each_cell_once_with_the_mean_of_its_scenarios(na
     for adapter in registry.protocol(name).datasets:
         rows, table = results(name, adapter), cells(name)
         known = table[(table["dataset"] == adapter) & table["status"].isin(reachable)]
-        found = reached(rows, name)
-        counted = Counter(tuple(asdict(own.cell).values()) for own in found)
+        pairs = reached(rows, name)
+        counted = Counter(tuple(asdict(own.cell).values()) for own in pairs)
         assert counted == Counter(tuple(row)[:-2] for row in known.itertuples(index=False))
         runs = by_run(rows)
-        for own in found:
+        for own in pairs:
             assert own.value == pytest.approx(expected(own.cell, runs[run_of(own)]), rel=1e-9), own.cell
 
 
@@ -272,9 +272,9 @@ def test_features_of_fewer_queries_than_the_split_has_are_said_so() -> None:
         **CLEAN,
     )
     row |= {"queries": 30, "backend": '{"retrieval": "features"}'}
-    told = departures.departures(registry.protocol("msrvtt_p_table_3"), [row])
-    assert told[0] == "30 items are listed, and the published split of msrvtt has 1,000"
-    assert len(told) == 2
+    reasons = departures.departures(registry.protocol("msrvtt_p_table_3"), [row])
+    assert reasons[0] == "30 items are listed, and the published split of msrvtt has 1,000"
+    assert len(reasons) == 2
 
 
 def test_a_mean_lacks_no_scenario() -> None:

@@ -171,8 +171,8 @@ def test_the_spine_names_no_wing() -> None:
                 parts = {node.attr}
             elif isinstance(node, ast.ImportFrom):
                 parts = {f"{node.module}.{alias.name}".split(".")[1] for alias in node.names}
-            found = {name for name in parts & names if (path.as_posix(), name) not in _OWN_PLACES}
-            wrong += [f"{path}: {ast.unparse(node)[:80]}" for name in found]
+            named = {name for name in parts & names if (path.as_posix(), name) not in _OWN_PLACES}
+            wrong += [f"{path}: {ast.unparse(node)[:80]}" for name in named]
     assert not wrong, "\n".join(wrong)
 
 

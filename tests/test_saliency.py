@@ -44,7 +44,7 @@ def overlap(first: Box, second: Box) -> float:
     return across * down / (sum(areas) - across * down)
 
 
-def found(boxes: np.ndarray, truth: Sequence[Box]) -> float:
+def share_of_frames(boxes: np.ndarray, truth: Sequence[Box]) -> float:
     """In which share of the frames the box is the object's."""
     pairs = zip(boxes, truth, strict=True)
     return float(np.mean([not np.isnan(box[0]) and overlap(tuple(box), real) >= 0.5 for box, real in pairs]))
@@ -52,7 +52,7 @@ def found(boxes: np.ndarray, truth: Sequence[Box]) -> float:
 
 def test_the_demo_s_objects_are_found() -> None:
     """In at least 90 % of all frames, over clips that no number was chosen for."""
-    shares = [found(boxes_in(list(film.frames(index))), film.boxes(index)) for index in range(40, 44)]
+    shares = [share_of_frames(boxes_in(list(film.frames(index))), film.boxes(index)) for index in range(40, 44)]
     assert np.mean(shares) >= 0.9
 
 
@@ -78,7 +78,7 @@ def panned(pan: int, speed: int | None, offset: int = 150) -> list[np.ndarray]:
 def test_what_moves_against_the_camera(pan: int, speed: int) -> None:
     """A square that keeps its place in the picture while the camera moves does too."""
     truth = [(40 + speed * index, 50, 80 + speed * index, 90) for index in range(30)]
-    assert found(boxes_in(panned(pan, speed), analysed=6), truth) >= 0.9
+    assert share_of_frames(boxes_in(panned(pan, speed), analysed=6), truth) >= 0.9
 
 
 def test_where_nothing_moves_what_stands_out_counts_or_the_centre() -> None:
@@ -144,9 +144,9 @@ def test_clips_without_an_object(frames: list[np.ndarray]) -> None:
 def test_portrait_and_large_frames_give_boxes_in_their_own_pixels() -> None:
     frames, truth = list(film.frames(0))[:24], film.boxes(0)[:24]
     large = [cv2.resize(frame, (1280, 960)) for frame in frames]
-    assert found(boxes_in(large, 4), [tuple(4 * side for side in box) for box in truth]) >= 0.9
+    assert share_of_frames(boxes_in(large, 4), [tuple(4 * side for side in box) for box in truth]) >= 0.9
     upright = [np.ascontiguousarray(np.rot90(frame)) for frame in frames]
-    assert found(boxes_in(upright, 4), [(box[1], 320 - box[2], box[3], 320 - box[0]) for box in truth]) >= 0.9
+    assert share_of_frames(boxes_in(upright, 4), [(box[1], 320 - box[2], box[3], 320 - box[0]) for box in truth]) >= 0.9
 
 
 def test_detections_are_one_a_frame_of_one_track() -> None:

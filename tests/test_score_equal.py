@@ -15,7 +15,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import tiny_models
-from test_evaluation import CLEAN, bad_source, job
+from test_evaluation import CLEAN, job
+from test_evaluation_plan import bad_source
 
 from perturbations import read_manifest
 from perturbations.cli.main import main

@@ -68,9 +68,9 @@ def test_it_adapts(copy: Path) -> None:
 
 def test_the_page_has_a_row_of_it(copy: Path) -> None:
     program = (
-        "import json; from pathlib import Path; import test_report_page as pages;"
+        "import json; from pathlib import Path; import synthetic_results as pages;"
         "rows = [pages.result(name, 1.0 + len(name)) for name in ('read', 'sar', 'none', 'centred')];"
-        "path = Path('results.parquet'); pages.manifests.write(path, pages.RESULTS, rows);"
+        "path = Path('results.parquet'); pages.files.write(path, pages.RESULTS, rows);"
         "pages.page.write(Path('page.html'), results=[path]);"
         "print(json.dumps(pages.Page(Path('page.html')).tables))"
     )

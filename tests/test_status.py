@@ -188,11 +188,11 @@ def test_a_killed_run_s_unfinished_shard_is_counted(tmp_path: Path) -> None:
     with locking.one_job(record):  # its worker is gone, too
         assert not written.exists()
     done = len(record.read_bytes().splitlines())
-    made = sorted(path for path in (tmp_path / "corpora").rglob("*.mp4") if path.name[0] != ".")
+    stored_clips = sorted(path for path in (tmp_path / "corpora").rglob("*.mp4") if path.name[0] != ".")
     collected = status.collect(tmp_path)
     videos = stage(collected, "videos")
     assert 2 <= done == videos.done < videos.total == len(names)
-    assert videos.bytes == sum(path.stat().st_size for path in made[:done])
+    assert videos.bytes == sum(path.stat().st_size for path in stored_clips[:done])
     assert status_text.text(collected).startswith("The last run was killed")
 
 
@@ -259,8 +259,8 @@ def test_a_run_whose_process_is_dead_was_killed(running: Path, monkeypatch: pyte
         patch.setattr(processes, "_start", lambda process: "1")  # the process of this id began at another time
         runs.note(running)
     killed = status.collect(running)
-    told = "The last run was killed, 1 of 3 steps, 1 failed job: `snakemake --unlock`, and start it again."
-    assert first_line(running) == told
+    sentence = "The last run was killed, 1 of 3 steps, 1 failed job: `snakemake --unlock`, and start it again."
+    assert first_line(running) == sentence
     assert killed.run is not None
     assert (killed.run.running, killed.run.killed, killed.jobs) == (False, True, 0)
     (lock,) = runs.locks(running)

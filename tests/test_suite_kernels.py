@@ -13,7 +13,8 @@ import pytest
 from looping import each
 from scipy import ndimage, stats
 from skimage import filters
-from test_kernels import SIZES, assert_close, drawn, each_severity, each_size, perturbed, scene, slow_blur, truncated
+from test_kernels import SIZES, assert_close, drawn, each_severity, each_size, perturbed, scene, truncated
+from test_mlvp_kernels import slow_blur
 
 from perturbations.suites import registry
 from perturbations.video import blur, camera, digital, frost, noise, weather

@@ -55,7 +55,7 @@ def make(folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     (folder / "config.yaml").write_text(CONFIG)
     make(folder)
@@ -63,9 +63,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def corpus(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def corpus(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of a finished run, in which commands work."""
-    folder = Path(shutil.copytree(made, tmp_path / "run", symlinks=True))
+    folder = Path(shutil.copytree(finished, tmp_path / "run", symlinks=True))
     monkeypatch.chdir(folder)
     return folder
 

@@ -72,12 +72,12 @@ def test_items_come_in_their_order_from_another_thread() -> None:
 
 
 def test_no_more_is_made_than_is_asked_for_soon() -> None:
-    made: list[int] = []
-    coming = queries.ahead(made.append(item) or item for item in range(50))  # type: ignore[func-returns-value]
+    items: list[int] = []
+    coming = queries.ahead(items.append(item) or item for item in range(50))  # type: ignore[func-returns-value]
     assert [next(coming), next(coming)] == [0, 1]
     coming.close()  # type: ignore[attr-defined]
-    assert 2 <= len(made) <= 4
-    assert made == list(range(len(made)))
+    assert 2 <= len(items) <= 4
+    assert items == list(range(len(items)))
 
 
 def test_an_error_of_the_thread_is_raised_where_its_item_would_come() -> None:

@@ -127,9 +127,9 @@ def left_by_repair(*, fast: bool = True, dry_run: bool = False) -> list[str]:
 def repaired(*, fast: bool = True) -> list[str]:
     """What is left to find after a repair of the tree in the working directory."""
     left = left_by_repair(fast=fast)
-    found = faults.findings(Path(), fast=True)
-    assert bool(left) == bool(found)
-    return found
+    findings = faults.findings(Path(), fast=True)
+    assert bool(left) == bool(findings)
+    return findings
 
 
 def edit_cell(path: Path, name: str, value: object, *, hashed: bool = True) -> None:
@@ -149,9 +149,9 @@ def test_a_wrong_parent_is_not_written_into_its_children(name: str, tree: Path) 
     before = faults.contents(tree)
     summaries = list(run.verify([Path("manifests")], run.Options(fast=True, repair=True)))
     assert faults.contents(tree) == before
-    told = [finding.problem for summary in summaries for finding in summary.findings]
-    assert any("does not list it: put the listed file back" in text for text in told)
-    assert any("run `snakemake --cores 1 manifests/tiny/sources.parquet`" in text for text in told)
+    problems = [finding.problem for summary in summaries for finding in summary.findings]
+    assert any("does not list it: put the listed file back" in text for text in problems)
+    assert any("run `snakemake --cores 1 manifests/tiny/sources.parquet`" in text for text in problems)
 
 
 def test_a_parent_is_mended_before_its_children_in_one_pass(tree: Path) -> None:
@@ -228,11 +228,11 @@ def test_a_foreign_manifest_is_named_and_replaces_nothing(fast: bool, tree: Path
     rows = foreign_rows(path)
     clips_of = {row.path: row.sha256 for row in rows if row.path}
     assert 2 * sum(storage.sha256(name) != digest for name, digest in clips_of.items()) > len(clips_of)
-    said = {
+    problems = {
         rewrite: "not the file that manifests/tiny/SHA256SUMS lists: put the listed",
         listed: "may be of other clips",
     }
-    for write, problem in said.items():
+    for write, problem in problems.items():
         write(path, rows)
         before = faults.contents(tree)
         assert any(problem in text for text in left_by_repair(fast=fast))
@@ -307,11 +307,11 @@ def repairs(*, dry_run: bool = False) -> list[Finding]:
 def test_repairs_that_were_killed_are_undone_with_the_next_and_others_are_forgotten(tree: Path) -> None:
     first, second = sorted(Path("corpora").rglob("*.mp4"))[:2]
     originals = {first: b"one", second: b"two"}
-    made = Path("made.mp4")
+    repaired_clip = Path("made.mp4")
 
     def put(path: Path) -> None:
-        made.write_bytes(b"made")
-        undoing.put(Path(), path, made, storage.sha256(made))
+        repaired_clip.write_bytes(b"made")
+        undoing.put(Path(), path, repaired_clip, storage.sha256(repaired_clip))
 
     for is_killed, restored in ((True, [second, first]), (False, [second])):
         for path, content in originals.items():
@@ -323,9 +323,9 @@ def test_repairs_that_were_killed_are_undone_with_the_next_and_others_are_forgot
         undoing.begin(Path())
         put(second)
         assert undoing.undo(Path()).restored == restored
-    made.write_bytes(b"other")
+    repaired_clip.write_bytes(b"other")
     with pytest.raises(ManifestError, match="not the recorded file"):
-        undoing.put(Path(), first, made, storage.sha256(second))
+        undoing.put(Path(), first, repaired_clip, storage.sha256(second))
     assert first.read_bytes() == b"made"
 
 

@@ -40,7 +40,7 @@ def planned(folder: Path, *arguments: str) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     (folder / "config.yaml").write_text(CONFIG)
     snakemake(folder, "mlvp_demo")
@@ -48,9 +48,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def corpus(made: Path, tmp_path: Path) -> Path:
+def corpus(finished: Path, tmp_path: Path) -> Path:
     """A copy of a finished run, whose files are as old as there."""
-    return Path(shutil.copytree(made, tmp_path / "run", symlinks=True))
+    return Path(shutil.copytree(finished, tmp_path / "run", symlinks=True))
 
 
 def videos(folder: Path) -> tuple[int, int | None]:

@@ -178,7 +178,7 @@ def test_results_do_not_depend_on_how_the_work_is_cut_and_a_new_video_touches_it
 def assert_rows_are_those_of(finished: Project, project: Project, perturbations: list[str], *collections: str) -> None:
     names = ["item_id", "perturbation", "recipe_id", "frames_sha256", "sha256", "cut"]
     for collection in collections:
-        old, new = (rows(made, collection) for made in (finished, project))
+        old, new = (rows(folder, collection) for folder in (finished, project))
         old = old[old.perturbation.isin(perturbations)]
         new = new[new.item_id.isin(old.item_id)]
         pd.testing.assert_frame_equal(new[names].reset_index(drop=True), old[names].reset_index(drop=True))

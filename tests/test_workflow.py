@@ -60,14 +60,14 @@ class Project:
             pytest.fail(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
         return done
 
-    def kill_after(self, said: str, *arguments: str) -> None:
-        """Run real processes, kill them all when a job whose line holds `said` has ended."""
+    def kill_after(self, text: str, *arguments: str) -> None:
+        """Run real processes, kill them all when a job whose line holds `text` has ended."""
         self.write_config()
         command = [*self.command(), "--printshellcmds", *arguments]  # which prints every job
         process = subprocess.Popen(command, cwd=self.root, stderr=subprocess.PIPE, text=True, start_new_session=True)
         assert process.stderr is not None
         for line in process.stderr:
-            if "Finished jobid" in line and said in line:
+            if "Finished jobid" in line and text in line:
                 break
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -442,16 +442,16 @@ def test_a_dataset_may_have_the_name_of_a_folder_or_of_a_suite(tmp_path: Path) -
     datasets = {name: {"adapter": "demo", "clips": 1} for name in names}
     suites = {"mlvp": {"perturbations": ["fog"], "severities": [1]}}
     project = Project(tmp_path, {"datasets": datasets, "suites": suites, "storage": {"tier": "recipe"}})
-    made = [
+    manifests = [
         path
         for name in names
         for path in (layout.at("mixed_types", dataset=name, suite="mlvp"), layout.at("captions", dataset=name))
     ]
-    project.snakemake(*made)
+    project.snakemake(*manifests)
     stages = json.loads(project.perturb("status", "--json").stdout)["stages"]
     assert {(stage["dataset"], stage["stage"]) for stage in stages} >= {(name, "videos") for name in names}
     verified = {
         entry["manifest"]: entry["problems"] for entry in json.loads(project.perturb("verify", "--json").stdout)
     }
-    assert {*made} <= {*verified}
+    assert {*manifests} <= {*verified}
     assert not any(verified.values())

@@ -16,6 +16,7 @@ tokenizers = pytest.importorskip("tokenizers")
 
 WORDS = ["a", "man", "cat", "dog", "ball", "is", "playing", "with", "in", "the", "park", "video", "describe", "main"]
 WORDS += ["objects", "of", "this", "and", "their", "actions"]
+CPU: dict[str, Any] = {"revision": None, "device": "cpu", "dtype": "float32"}
 
 
 def word_tokenizer(folder: Path, specials: dict[str, str]) -> Any:
@@ -65,8 +66,8 @@ def _save(
     torch.manual_seed(seed)
     config = {"vision_config": tower(image_size=32, patch_size=8), **config}
     settings = getattr(transformers, f"{kind}Config")(text_config=_text_tower(tokenizer, **(text or {})), **config)
-    made = getattr(transformers, f"{kind}{model}")(settings)
-    (_drawn(made) if drawn else made).save_pretrained(folder)
+    network = getattr(transformers, f"{kind}{model}")(settings)
+    (_drawn(network) if drawn else network).save_pretrained(folder)
     return folder
 
 
@@ -346,3 +347,11 @@ def language_model(folder: Path) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def picture(seed: int, height: int, width: int) -> np.ndarray:
+    """Smooth enough to survive resizing, different for each seed."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    rows, columns = np.arange(height) * 4 // height, np.arange(width) * 4 // width
+    return np.ascontiguousarray(coarse[rows][:, columns])

@@ -1,0 +1,206 @@
+"""What an evaluation asks: its scenarios and jobs, and which queries have which answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import clips
+import pytest
+from looping import each
+from test_evaluation import caption, perturbed_caption, source
+
+from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.config import file as config_file
+from perturbations.config import sections as config
+from perturbations.engine import clip_rows as manifest_rows
+from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation import scenarios
+from perturbations.manifest.kinds import SourceRow
+from perturbations.plan import caption_recipes as caption_recipes
+from perturbations.plan import recipe, tiers
+from perturbations.suites import registry
+
+SUITES: dict[str, Any] = {"mlvp": {}, "mm_robustness": {}}
+
+
+def parsed(suites: dict[str, Any] = SUITES, /, **evaluated: Any) -> config.Config:
+    return config_file.parse({"datasets": {"demo": {"adapter": "demo"}}, "suites": suites, "evaluation": evaluated})
+
+
+def test_clean_queries_come_first_and_each_suite_at_severity_5() -> None:
+    planned = evaluation.scenarios(parsed(), "demo")
+    assert planned[0] == evaluation.Scenario("v2t", "none", "clean", "clean", "clean", 0)
+    of_videos = {row.perturbation: row.severity for row in planned if (row.direction, row.suite) == ("v2t", "mlvp")}
+    assert of_videos == {entry.name: 5 for entry in registry.perturbations("mlvp", "video")}
+    of_captions = {row.perturbation: row.severity for row in planned if row.direction == "t2v" and row.suite != "clean"}
+    # What cannot be made on this machine is skipped.
+    possible = {name for name, _ in caption_recipes.scenarios(parsed(), "demo", "mm_robustness")}
+    assert {"keyboard", "word_swap"} <= possible
+    entries = registry.perturbations("mm_robustness", "text")
+    assert of_captions == {entry.name: min(5, len(entry.severities)) for entry in entries if entry.name in possible}
+
+
+def test_severities_are_by_category_and_fall_to_the_highest_that_is_made() -> None:
+    suites = {"mlvp": {"severities": [2, 4]}}
+    planned = evaluation.scenarios(parsed(suites, severities=[1, 3, 5]), "demo")
+    assert {scenario.severity for scenario in planned if scenario.suite == "mlvp"} == {2, 4}
+    with pytest.raises(ConfigError, match="nothing of mlvp is made there or below: its lowest severity is 2"):
+        evaluation.scenarios(parsed(suites, severities=[1]), "demo")
+    planned = evaluation.scenarios(parsed(severities={"character": 7, "word": [2], "high": [1, 4]}), "demo")
+    by_level: dict[str, set[int | None]] = {}
+    for scenario in planned:
+        by_level.setdefault(scenario.level, set()).add(scenario.severity)
+    assert (by_level["character"], by_level["word"], by_level["high"]) == ({7}, {2}, {1, 4})
+    assert (by_level["sentence"], by_level["low"], by_level["clean"]) == ({1}, {5}, {0})
+
+
+def test_sides_perturb_the_modality_of_their_part() -> None:
+    suites = {"msrvtt_p": {"captions": {"perturbations": TEXTS}}}
+    planned = evaluation.scenarios(parsed(suites, sides=["query", "gallery", "both"]), "demo")
+    videos = {entry.name for entry in registry.perturbations("msrvtt_p", "video")}
+    combined = registry.suite("msrvtt_p").combined
+    assert combined is not None
+    pairs = {(video, text, 3, 1) for video in combined.video for text in TEXTS}
+    for direction, of_queries, of_gallery in (("v2t", videos, set(TEXTS)), ("t2v", set(TEXTS), videos)):
+        first, *own = (scenario for scenario in planned if scenario.direction == direction)
+        assert first.side == "none"
+        assert {scenario.perturbation for scenario in own if scenario.side == "query"} == of_queries
+        assert {scenario.perturbation for scenario in own if scenario.side == "gallery"} == of_gallery
+        assert pairs == {
+            (scenario.perturbation, scenario.text_perturbation, scenario.severity, scenario.text_severity)
+            for scenario in own
+            if scenario.side == "both"
+        }
+
+
+TEXTS = ["shuffle_order", "spelling_error"]
+
+
+def test_each_model_is_planned_by_its_own_options() -> None:
+    entries = [{"name": "Small", "num_frames": 4}, {"name": "fast", "setting": "qgs_cross", "precision": "bfloat16"}]
+    models = evaluation.models(parsed(models=entries, num_frames=6))
+    assert [key.rpartition("-")[0] for key in models] == ["small-qs", "fast-qgs_cross"]
+    small, fast = (own.evaluation for own in models.values())
+    assert (small.num_frames, small.precision, small.setting) == (4, "float32", "qs")
+    assert (fast.num_frames, fast.precision, fast.setting) == (6, "bfloat16", "qgs_cross")
+    alone = evaluation.models(parsed(models=entries[:1], num_frames=6))
+    assert list(alone) == list(models)[:1]  # another model in the list changes nothing of this one
+    (single,) = evaluation.models(parsed())
+    assert single == evaluation.model_key(parsed())
+
+
+def test_jobs_hold_every_scenario_once_and_the_parameters_of_their_methods() -> None:
+    job: evaluation.JobKey = ("v2t", "query", "mlvp", "low")
+    published = evaluation.settings(parsed(), "demo", job, "adapted")
+    wanted = parsed(parameters={"hatvtr": {"alpha": 50, "m": 0.5}})
+    (own,) = evaluation.groups(wanted).keys() - {"none", "adapted"}
+    changed = evaluation.settings(wanted, "demo", job, own)
+    hatvtr = {"name": "hatvtr", "label": "HAT-VTR", "parameters": {"alpha": 50.0}}  # m is as published
+    assert changed == {**published, "methods": [hatvtr]}
+    wanted = parsed(mixes=["mixed_severity", "mixed_types"], severities=[1, 5])
+    jobs = evaluation.jobs(wanted, "demo")
+    flat = [scenario for job in jobs.values() for scenario in job]
+    assert sorted(map(str, flat)) == sorted(map(str, evaluation.scenarios(wanted, "demo")))
+    for (*part, level), members in jobs.items():
+        assert all([scenario.direction, scenario.side, scenario.suite] == part for scenario in members)
+        assert level.replace("_", "").isalnum()
+
+
+@pytest.mark.parametrize(("key", "values"), [("device", ("cpu", "cuda")), ("reader", ("pyav", "decord"))])
+def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[str, str]) -> None:
+    job: evaluation.JobKey = ("v2t", "query", "mlvp", "low")
+    first, second = (evaluation.settings(parsed(**{key: value}), "demo", job, "adapted") for value in values)
+    assert first == second
+
+
+@each(
+    ("wrong", "message"),
+    [
+        ({"suites": ["msrvtt_p"]}, "evaluation.suites: 'msrvtt_p' is not among `suites`"),
+        ({"methods": ["qbnorm"]}, "evaluation.querybank: the method `qbnorm` needs a bank"),
+        ({"bank": "train"}, "evaluation.querybank: 'train' is not among `datasets`"),
+        ({"gallerybank": "train"}, "evaluation.gallerybank: 'train' is not among `datasets`"),
+        ({"model": "xpool"}, "evaluation.checkpoint: `xpool` needs the weights"),
+        ({"revision": "abc"}, "evaluation.pretrained"),
+        ({"pretrained": "clip", "checkpoint": "nowhere.pth"}, "no such file: nowhere.pth"),
+        ({"methods": ["tcr", "tcr"]}, "evaluation.methods: lists a value twice: 'tcr' with the same parameters"),
+        ({"methods": ["tcr", {"name": "tcr", "parameters": {"share": 0.3}, "label": "a"}]}, "lists a value twice"),
+        ({"methods": ["tcr", {"name": "tcr", "parameters": {"share": 1}}]}, "two settings are called 'TCR': give each"),
+        ({"methods": [{"name": "tcr", "parameters": {"sahre": 1}}]}, "evaluation.methods.0.parameters.sahre: .*share"),
+        ({"methods": [{"name": "trc"}]}, "evaluation.methods.0.name: method 'trc' is unknown; .*; did you mean tcr"),
+        ({"models": [{"name": "a", "methods": ["sar", "sar"]}]}, "evaluation.models.0.methods: lists a value twice"),
+        ({"methods": ["magic"]}, "evaluation.methods.0: method 'magic' is unknown; allowed: none, tent, .*qbnorm"),
+        ({"methods": ["tcr", "hatvr"]}, "evaluation.methods.1: method 'hatvr' is unknown; .*; did you mean hatvtr"),
+        ({"severities": []}, "evaluation.severities"),
+        ({"seeds": [1, 1]}, "evaluation.seeds"),
+        ({"sides": ["both"]}, "evaluation.sides: `both` needs a suite that declares combinations: msrvtt_p"),
+        ({"sides": ["gallery"], "continual": True}, r"evaluation.continual: .* only be \[query\]"),
+        ({"severities": {"chars": 5}}, "evaluation.severities: unknown category 'chars'; known: .*character"),
+        ({"severities": {"word": 9}}, "evaluation.severities.word.0: .* less than or equal to 7, not 9"),
+        ({"models": [{"name": "a b"}]}, "evaluation.models.0.name"),
+        ({"models": [{"name": "a"}, {"name": "A"}]}, "evaluation.models: two of them have one name"),
+        ({"models": [{"name": "a"}], "pretrained": "clip"}, "evaluation.models: `pretrained`, .* single model"),
+        ({"models": [{"name": "a", "pooling": "xpool"}]}, "evaluation.models.0.checkpoint: `xpool` needs"),
+        ({"parameters": {"hatvtr": {"alhpa": 1}}}, "evaluation.parameters.hatvtr.alhpa"),
+        ({"parameters": {"none": {"lr": 1}}}, "evaluation.parameters.none.lr"),
+        ({"protocol": "hat_vtr_table_one"}, "evaluation.protocol: .* is unknown; did you mean hat_vtr_table_"),
+    ],
+)
+def test_settings_that_cannot_be(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parsed(**wrong)
+
+
+def bad_source(item_id: str) -> SourceRow:
+    return manifest_rows.quarantined_source("data", clips.listed(Path("bad.mp4"), item_id), "no frames")
+
+
+def ids(rows: Sequence[scenarios.ScenarioRow]) -> list[str]:
+    return [scenarios.id_of(row) for row in rows]
+
+
+def test_videos_ask_for_any_of_their_captions() -> None:
+    sources = [source("b"), source("a"), bad_source("bad"), source("mute")]
+    captions = [caption("b-1", "b"), caption("a-1", "a"), caption("b-0", "b"), caption("bad-0", "bad")]
+    asked = scenarios.retrieval("v2t", sources, captions, scenarios.Clean(sources, captions))
+    assert asked.query_ids == ("a", "b")
+    assert ids(asked.gallery) == ["a-1", "b-0", "b-1"]
+    assert asked.relevant == ((0,), (1, 2))
+    assert asked.missing == 2
+
+
+def test_captions_that_the_gate_refused_neither_ask_nor_answer() -> None:
+    """And a query whose items all left the gallery is missing; captions that were never usable are missing too."""
+    sources = [source("b"), source("a"), bad_source("bad")]
+    captions = [
+        perturbed_caption("1", "b"),
+        perturbed_caption("0", "a", accepted=False),
+        perturbed_caption("2", "bad"),
+        caption("3", "a"),
+    ]
+    listed = [caption(row.caption_id, row.item_id) for row in captions]
+    clean = scenarios.Clean(sources, listed, rejected=4)
+    asked = scenarios.retrieval("t2v", sources, captions, clean)
+    assert asked.query_ids == ("1", "3")
+    assert ids(asked.gallery) == ["a", "b"]
+    assert asked.relevant == ((1,), (0,))
+    assert asked.missing == 2 + 4
+    answering = scenarios.retrieval("v2t", sources, captions[:3], clean, "gallery")
+    assert (answering.query_ids, ids(answering.gallery), answering.missing) == (("b",), ["1"], 2)
+    assert not answering.is_perturbed("query")
+
+
+def test_quarantined_clips_are_no_gallery_and_no_query_is_an_error() -> None:
+    sources = [source("a"), source("b")]
+    captions = [caption("1", "a"), caption("2", "b")]
+    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.Unstored())
+    rows = [clips.video_row(wanted, item_id=row.item_id) for row in sources]
+    perturbed = [replace(rows[0], status="quarantined", stage="video", error="no"), rows[1]]
+    asked = scenarios.retrieval("t2v", perturbed, captions, scenarios.Clean(sources, captions), "gallery")
+    assert (asked.query_ids, ids(asked.gallery), asked.relevant, asked.missing) == (("2",), ["b"], ((0,),), 1)
+    sources = [source("a")]
+    with pytest.raises(ManifestError, match="no query is left"):
+        scenarios.retrieval("v2t", [bad_source("a")], [caption("1", "a")], scenarios.Clean(sources, []))

@@ -1,0 +1,171 @@
+"""An evaluation through the workflow: what is run, and what is run again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_models
+from test_workflow import IDS, Project, copy_of, new_project
+
+from perturbations import read_manifest
+from perturbations.base import sums
+from perturbations.config import file as config_file
+from perturbations.evaluation import paths as evaluation_paths
+from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation.rows import RESULTS
+from perturbations.manifest import files, layout
+from perturbations.plan import caption_recipes as caption_recipes
+from perturbations.plan import mixes
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.save_clip(tmp_path_factory.mktemp("model") / "clip")
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Project:
+    """A project of which both directions were evaluated."""
+    project = new_project(
+        tmp_path_factory.mktemp("evaluated"),
+        suites={
+            "mlvp": {"perturbations": ["fog"], "severities": [1, 3]},
+            "mm_robustness": {
+                "perturbations": ["pixelate"],
+                "severities": [5],
+                "captions": {"perturbations": ["keyboard"], "severities": [5]},
+            },
+        },
+        evaluation={
+            "pretrained": str(model),
+            "methods": ["tcr", "qbnorm"],
+            "bank": "tiny",
+            "severities": [1, 5],
+            "mixes": ["mixed_types"],
+            "num_frames": 3,
+            "steps": 1,
+        },
+        shard_size=4,
+    )
+    project.snakemake("tta_tiny")
+    return project
+
+
+def folder_of(project: Project, folder: str) -> Path:
+    """The only model's folder inside a folder of a project."""
+    (model,) = (path for path in (project.root / folder).iterdir() if path.is_dir())
+    return model
+
+
+def changed(project: Project, **evaluated: Any) -> Project:
+    """The project with other settings of its evaluation."""
+    return Project(project.root, {**project.config, "evaluation": {**project.config["evaluation"], **evaluated}})
+
+
+def test_every_scenario_and_method_has_its_row(evaluated: Project) -> None:
+    results = read_manifest(folder_of(evaluated, "manifests/tiny/adaptation") / "results.parquet")
+    wanted = evaluation.scenarios(config_file.parse(evaluated.config), "tiny")
+    assert len(results) == 3 * len(wanted)
+    assert set(results["method"]) == {"none", "tcr", "qbnorm"}
+    asked = {(row.direction, row.suite, row.perturbation) for row in results.itertuples()}
+    assert ("v2t", "mlvp", "all") in asked
+    assert ("t2v", "mm_robustness", "keyboard") in asked
+    assert set(results[results["perturbation"] == "fog"]["severity"].dropna()) == {1, 3}
+    assert (results["queries"] == len(IDS)).all()
+    ranks = read_manifest(folder_of(evaluated, "manifests/tiny/adaptation") / "ranks.parquet")
+    assert len(ranks) == len(IDS) * len(results)
+
+
+def test_clips_that_only_evaluations_read_are_no_strangers(evaluated: Project, tmp_path: Path) -> None:
+    """Who deletes them as verify said has no next evaluation."""
+    project = copy_of(evaluated, tmp_path / "project")
+    for path in (project.root / "manifests/tiny/mm_robustness").iterdir():  # as where no mixes need them
+        path.unlink()
+        sums.remove(path)
+    verified = project.perturb("verify", "--fast")
+    assert (verified.returncode, "no row names" in verified.stdout) == (0, False), verified.stdout
+    folder = project.root / "corpora/tiny/mm_robustness/pixelate/5"
+    (folder / "stranger.mp4").write_bytes(next(folder.glob("*.mp4")).read_bytes())
+    verified = project.perturb("verify", "--fast")
+    assert verified.returncode == 1
+    assert "stranger.mp4: no row names this file" in verified.stdout
+    assert "1 files that no row names" in verified.stdout
+
+
+def test_results_without_adapting_and_the_report_run_nothing_again(evaluated: Project) -> None:
+    """The jobs of all methods hold the runs without adaptation in their journals."""
+    evaluated.snakemake("evaluate_tiny")
+    logs = [path.read_text() for path in evaluated.root.glob("work/logs/tiny/evaluation/**/none.log")]
+    assert logs
+    assert not any("batches of" in log or "clips read" in log for log in logs)
+    results = read_manifest(folder_of(evaluated, "manifests/tiny/evaluation") / "results.parquet")
+    assert set(results["method"]) == {"none"}
+    jobs = evaluated.snakemake("report").stderr
+    assert "evaluate" not in jobs, jobs
+    page = (evaluated.root / "manifests/report.html").read_text()
+    for shown in ("mm_robustness at severity 5: R@1", "mlvp, mixed types per batch: R@1", "20% perturbed"):
+        assert shown in page
+
+
+def test_with_another_reader_nothing_is_run_again(evaluated: Project) -> None:
+    output = changed(evaluated, reader="decord").snakemake("tta_tiny", "--dry-run")
+    assert not {"evaluate", "gallery"} & {line.partition(" ")[0] for line in output.stdout.splitlines()}
+
+
+RULES = ("evaluate", "results", "gallery", "check_model", "videos", "captions")
+
+
+def test_another_setting_of_a_method_runs_alone(evaluated: Project) -> None:
+    own = {"name": "tcr", "label": "share <0.5>", "parameters": {"share": 0.5}}
+    project = changed(evaluated, methods=["tcr", "qbnorm", own])
+    lines = project.snakemake("tta_tiny", "--dry-run").stdout.splitlines()
+    planned = {name: int(count) for name, count in (line.split() for line in lines if line.startswith(RULES))}
+    of_setting = len(evaluation.jobs(config_file.parse(project.config), "tiny"))
+    assert planned == {"evaluate": of_setting, "results": 1}
+    project.snakemake("tta_tiny")
+    results = read_manifest(folder_of(evaluated, "manifests/tiny/adaptation") / "results.parquet")
+    counts = results[results["method"] == "tcr"].groupby("label")["parameters"].agg(["count", "first"])
+    assert counts["count"].loc["TCR"] == counts["count"].loc["share <0.5>"] == len(results) / 4
+    assert [json.loads(values)["share"] for values in counts["first"].loc[["TCR", "share <0.5>"]]] == [0.3, 0.5]
+
+
+def test_after_a_changed_caption_its_runs_are_made_again(evaluated: Project, tmp_path: Path) -> None:
+    """One job makes all captions of a suite, so all of its jobs on captions run; their journals keep the other runs."""
+    project = copy_of(evaluated, tmp_path / "project")
+    project.config["suites"]["mm_robustness"]["captions"]["perturbations"] += ["ocr"]
+    project.snakemake("tta_tiny")
+    project.config["suites"]["mm_robustness"]["captions"]["parameters"] = {"ocr": {5: {"ratio": 0.9}}}
+    parts = evaluation_paths.result_parts(config_file.parse(project.config), "tiny", "adaptation")
+    asked = [part for part in parts if "/mm_robustness/character/" in part]
+    journals = [project.root / layout.journal_of(Path(part)) for part in asked]
+    before = [len(path.read_text().splitlines()) for path in journals]
+    times = {part: (project.root / part).stat().st_mtime_ns for part in parts}
+    project.snakemake("tta_tiny")
+    assert [part for part in parts if (project.root / part).stat().st_mtime_ns != times[part]] == asked
+    added = [len(path.read_text().splitlines()) - lines for path, lines in zip(journals, before, strict=True)]
+    assert added == [lines // 2 for lines in before], "half of the runs are of keyboard"
+
+
+def test_another_seed_draws_its_order_and_its_mixture(evaluated: Project) -> None:
+    part = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/mixed/none-seed7.parquet"
+    changed(evaluated, seeds=[42, 7]).snakemake(str(part.relative_to(evaluated.root)), started=True)
+    own, listed = (files.read_rows(path, RESULTS) for path in (part, part.with_name("adapted.parquet")))
+    listed = [row for row in listed if row.method == "none"]
+    assert {row.order for row in own} == {"seed 7"}
+    assert [row.share for row in own] == [row.share for row in listed] == list(mixes.SHARES)
+    assert [row.queries_sha256 for row in own] != [row.queries_sha256 for row in listed]
+    assert {row.queries for row in own} == {len(IDS)}
+
+
+def test_another_method_runs_alone(evaluated: Project) -> None:
+    """The journals hold what was run before."""
+    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/low/adapted.jsonl"
+    before = journal.read_text().splitlines()
+    project = changed(evaluated, methods=["tcr", "qbnorm", "dsl"])
+    project.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)), started=True)
+    after = journal.read_text().splitlines()
+    assert after[: len(before)] == before
+    assert {json.loads(line)["row"]["method"] for line in after[len(before) :]} == {"dsl"}

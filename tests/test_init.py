@@ -1,0 +1,124 @@
+"""`perturb init`: the configuration of one's own videos."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import clips
+import needs
+import pytest
+import yaml
+from test_deploy import REPOSITORY
+
+from perturbations.cli.main import main
+from perturbations.config import file as config_file
+from perturbations.plan import paths
+
+pytestmark = needs.wings(*needs.WINGS)
+
+
+def test_init_writes_a_commented_configuration_that_is_valid(tmp_path: Path) -> None:
+    folder = tmp_path / "Ünïcode 'quo\"ted'"
+    assert main(["init", str(folder)]) == 0
+    text = (folder / "config.yaml").read_text()
+    assert sum("#" in line for line in text.splitlines()) > 20
+    assert "workflow/" not in text, "there is no such folder"
+    assert config_file.parse(yaml.safe_load(text)) == config_file.parse(
+        yaml.safe_load((REPOSITORY / "config.yaml").read_text())
+    )
+    names = {path.parent.name for path in (REPOSITORY / "workflow" / "profiles").glob("*/config.yaml")}
+    assert {path.parent.name for path in (folder / "profiles").glob("*/config.yaml")} == names
+
+
+@pytest.mark.parametrize("name", ["it's #1 & $HOME", "-rf", "影片 🦜", "~", "."])
+def test_init_ends_with_the_command_that_comes_next(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "--", name]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    command = last.removeprefix("Now: ").removesuffix("snakemake --cores 2")
+    done = subprocess.run(["sh", "-c", f"{command} pwd"], capture_output=True, text=True, check=True)
+    assert Path(done.stdout.removesuffix("\n")) == tmp_path / name
+
+
+@pytest.mark.parametrize("name", ["Snakefile", "config.yaml", "profiles/slurm/config.yaml"])
+@pytest.mark.parametrize("is_dangling", [False, True])
+def test_init_overwrites_nothing(
+    name: str, is_dangling: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    if is_dangling:
+        (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    else:
+        (tmp_path / name).write_text("mine")
+    assert main(["init", str(tmp_path)]) == 1
+    assert str(tmp_path / name) in capsys.readouterr().err
+    assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == [tmp_path / name]
+    assert is_dangling or (tmp_path / name).read_text() == "mine"
+
+
+def test_init_keeps_files_and_refuses_folders_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "file").touch()
+    for name, problem in (("file", "is a file"), ("{dataset}", "wildcards")):
+        assert main(["init", str(tmp_path / name)]) == 1
+        assert problem in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "videos"]
+    assert main(["init", str(tmp_path)]) == 0
+    assert (tmp_path / "videos").is_dir()
+
+
+def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clips").mkdir()
+    for name in ("one.MP4", "two 'q'.mOv", "cut.mp4", "extra.mp4"):
+        clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "clips" / name)
+    whole = (tmp_path / "clips/cut.mp4").read_bytes()
+    (tmp_path / "clips/cut.mp4").write_bytes(whole[: len(whole) // 2])
+    Path("x.csv").write_text("id,sentence\none,a man\none,a person\ntwo 'q',a dog\ncut,a cat\ngone,a cow\n")
+    assert main(["init", "My Study", "--videos", "clips", "--captions", "x.csv"]) == 0
+    output = capsys.readouterr().out
+    for text in (
+        *("2 clips with 3 captions", "2 left out", "'gone': missing", "'cut': clips/cut.mp4: the file ends early"),
+        *("left out: 'extra.mp4'", "storage: high", "snakemake --cores 2 mlvp_my_study"),
+        "perturb preview clips/one.MP4",
+    ):
+        assert text in output, output
+    monkeypatch.chdir("My Study")
+    config = config_file.parse(yaml.safe_load(Path("config.yaml").read_text()))
+    plan = paths.plan(config, "my_study")
+    assert (plan.listed, config.max_failed_items_of("my_study")) == (4, 2)
+    monkeypatch.chdir(tmp_path)
+    Path("y.csv").write_text("video,text\none,a man\nextra.mp4,a dog\n")  # with an ending and without
+    assert main(["init", "other", "--videos", "clips", "--captions", "y.csv"]) == 0
+    assert "2 clips with 2 captions" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "problem"),
+    [
+        (["--videos", "clips"], "", "belong together"),
+        (["--videos", "clips", "--captions", "x.csv"], "id,words\none,a man\n", "no column is called caption or text"),
+        (["--videos", "clips", "--captions", "x.csv"], "id,text\none,a man\n", "no item of x.csv can be used"),
+        (["--videos", "none", "--captions", "x.csv"], "id,text\none,a man\n", "none"),
+        (["--videos", "clips", "--captions", "x.csv"], "", "is empty"),
+    ],
+)
+def test_init_writes_nothing_where_no_clip_can_be_used(
+    arguments: list[str],
+    text: str,
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clips").mkdir()
+    Path("x.csv").write_text(text)
+    assert main(["init", "study", *arguments]) == 1
+    assert problem in capsys.readouterr().err
+    assert not Path("study").exists()

@@ -1,0 +1,140 @@
+"""Where the files of manifests lie: below a root, which no path and no link leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from looping import each
+from test_manifest import filled
+
+from perturbations import read_manifest
+from perturbations.base.errors import ManifestError
+from perturbations.manifest import files, locations
+from perturbations.manifest.kinds import SOURCE_STORAGE, VIDEOS, MixRow, VideoRow
+
+
+@pytest.mark.parametrize(
+    ("root", "below"), [(None, "manifests/data"), ("..", "manifests"), ("../..", "manifests/data")]
+)
+def test_read_manifest_makes_paths_absolute(
+    root: str | None, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / below / "videos.parquet"
+    rows = [
+        filled(VideoRow, item_id="a", path="corpora/a b.mp4", source_path="/elsewhere/a.mp4"),
+        filled(VideoRow, item_id="b", path=None, source_path="../b.mp4"),
+    ]
+    files.write(path, VIDEOS, rows, {} if root is None else {"root": root})
+    monkeypatch.chdir(path.parent)
+    for name in (path, str(path), "videos.parquet"):
+        frame = read_manifest(name)
+        base = (path.parent / (root or ".")).resolve()
+        assert frame["path"].iloc[0] == str(base / "corpora" / "a b.mp4")
+        assert pd.isna(frame["path"].iloc[1])
+        assert frame["source_path"].tolist() == ["/elsewhere/a.mp4", f"{base}/../b.mp4"]
+        assert frame.attrs["kind"] == "videos"
+    located = [locations.located(row, base) for row in files.read_rows(path, VIDEOS)]
+    assert [row.path for row in located] == [str(base / "corpora" / "a b.mp4"), None]
+    assert [row.source_path for row in located] == ["/elsewhere/a.mp4", f"{base}/../b.mp4"]
+
+
+@pytest.mark.parametrize(
+    ("root", "below", "expected"),
+    [
+        (None, "anywhere", "anywhere"),
+        (".", "anywhere", "anywhere"),
+        ("..", "manifests", "."),
+        ("../..", "manifests/data", "."),
+        ("../../..", "manifests/data/mlvp", "."),
+        ("../..", "work/parts", "."),
+    ],
+)
+def test_the_root_is_the_folder_that_holds_manifests(
+    root: str | None, below: str, expected: str, tmp_path: Path
+) -> None:
+    described = {} if root is None else {"root": root}
+    assert locations.root_of(tmp_path / below / "a.parquet", described) == (tmp_path / expected).resolve()
+
+
+@pytest.mark.parametrize(
+    "root", ["/", "/etc", "..", "../../..", "../" * 99, "corpora", "../other", "../../manifests", 5, None, ["..", ".."]]
+)
+def test_another_root_is_refused(root: Any, tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match=r"says that its root is .*(no folder above it|does not lie in)"):
+        locations.root_of(tmp_path / "manifests" / "data" / "a.parquet", {"root": root})
+
+
+@pytest.mark.parametrize("path", ["corpora/a.mp4", "a b.mp4", "corpora/видео/…", "corpora/..a", "corpora/a\nb", "-"])
+def test_a_path_below_the_root_is_allowed(path: str, tmp_path: Path) -> None:
+    assert locations.confined(tmp_path, path) == tmp_path / path
+
+
+@each(
+    "path",
+    ["", ".", "/etc/passwd", "//a", "/data/a.mp4", "..", "../a.mp4", "a/../../b.mp4", "a/..", "a\0b", "corpora/\0"],
+)
+def test_a_path_that_leaves_the_root_is_refused(path: str) -> None:
+    with pytest.raises(ManifestError, match="leaves the corpus' folder"):
+        locations.confined(Path("/data"), path)
+
+
+@pytest.mark.parametrize(
+    "path", ["folder/a.mp4", "folder/deep/a.mp4", "a.mp4", "indirect.mp4", "dangling.mp4", "folder"]
+)
+def test_a_link_that_leaves_the_root_is_refused_unless_its_folder_is_named(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    (outside / "deep").mkdir(parents=True)
+    (root / "folder").symlink_to(outside)
+    (root / "a.mp4").symlink_to(outside / "a.mp4")
+    (outside / "a.mp4").touch()
+    (root / "indirect.mp4").symlink_to("a.mp4")
+    (root / "dangling.mp4").symlink_to(outside / "nothing")
+    monkeypatch.delenv("PERTURB_LINKED", raising=False)
+    with pytest.raises(ManifestError, match="by a symbolic link, to .*outside.*PERTURB_LINKED"):
+        locations.confined(root, path)
+    monkeypatch.setenv("PERTURB_LINKED", os.pathsep.join([str(tmp_path / "other"), str(tmp_path / "outsid")]))
+    with pytest.raises(ManifestError, match="by a symbolic link"):
+        locations.confined(root, path)
+    monkeypatch.setenv("PERTURB_LINKED", os.pathsep.join([str(tmp_path / "other"), str(outside)]))
+    assert locations.confined(root, path) == root / path
+
+
+def test_a_link_inside_the_root_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "corpora").mkdir()
+    (tmp_path / "linked").symlink_to("corpora")
+    (tmp_path / "corpora" / "a.mp4").symlink_to("b.mp4")
+    for path in ("linked/b.mp4", "corpora/a.mp4", "linked/a.mp4"):
+        assert locations.confined(tmp_path, path) == tmp_path / path
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd"])
+def test_a_manifest_whose_rows_leave_the_corpus_is_refused(path: str, tmp_path: Path) -> None:
+    row = filled(VideoRow, path=path)
+    files.write(tmp_path / "a.parquet", VIDEOS, [row])
+    with pytest.raises(ManifestError, match="leaves the corpus' folder"):
+        read_manifest(tmp_path / "a.parquet")
+    with pytest.raises(ManifestError, match="leaves the corpus' folder"):
+        locations.located(row, tmp_path)
+    # A clean clip lies where its dataset has it.
+    clean = filled(MixRow, path=path, storage=SOURCE_STORAGE)
+    assert locations.located(clean, tmp_path).path == str(tmp_path / path)
+
+
+@pytest.mark.parametrize("guide", ["[]", "{", "5", '{"files": 5}', '{"files": {"image": 5}}', "[" * 10_000])
+def test_facts_that_are_none_are_refused(guide: str, tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="the column 'guide' holds"):
+        locations.located(filled(VideoRow, guide=guide), tmp_path)
+
+
+def test_the_files_of_facts_are_located(tmp_path: Path) -> None:
+    row = filled(VideoRow, guide='{"files":{"encoder":null,"image":"styles/é.png"},"style":"s"}')
+    facts = json.loads(locations.located(row, tmp_path).guide or "")
+    assert facts == {"files": {"encoder": None, "image": str(tmp_path / "styles/é.png")}, "style": "s"}

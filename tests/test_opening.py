@@ -1,0 +1,115 @@
+"""Clips opened and perturbed by other programs."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import clips
+import numpy as np
+import pandas as pd
+import pytest
+from test_pipeline import ENTRIES, FRAMES, LOSSLESS, RECIPE, made_row, scene
+
+import perturbations
+import perturbations.base.errors
+from perturbations import perturb
+from perturbations.base.storage import PROFILES
+from perturbations.engine import shards
+from perturbations.engine.source import source_of
+from perturbations.manifest.columns import values_of
+from perturbations.media import encoding
+from perturbations.media.clip import Frame, Timing
+from perturbations.plan.listed import ListedClip
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+def test_clips_open_alike_in_threads(tmp_path: Path) -> None:
+    """Nothing that kernels share is written to: evaluation opens many clips at once."""
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 48, 64))
+    keys = [*{entry.kernel: entry.key for entry in ENTRIES}.values()]
+    rows = [made_row(key, 3, RECIPE, path, tmp_path / key) for key in keys]
+    alone = [perturbations.open_clip(row) for row in rows]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(perturbations.open_clip, rows * 2))
+    for index, frames in enumerate(together):
+        assert np.array_equal(frames, alone[index % len(rows)]), keys[index % len(rows)]
+
+
+def test_open_clip_picks_positions(tmp_path: Path) -> None:
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(9, 48, 64))
+    for index, tier in enumerate([LOSSLESS, RECIPE, FRAMES]):
+        row = made_row("mlvp/impulse_noise", 2, tier, path, tmp_path / str(index))
+        whole = perturbations.open_clip(row)
+        assert np.array_equal(perturbations.open_clip(row, [3, 0, 3]), whole[[3, 0, 3]])
+        with pytest.raises(IndexError, match="there is no frame 9"):
+            perturbations.open_clip(row, [9])
+
+
+def test_open_clip_opens_clean_clips_and_refuses_a_quarantined_row(tmp_path: Path) -> None:
+    frames = scene(4, 48, 64)
+    row = clips.source_row(clips.write_scene(tmp_path / "clip.mp4", frames))
+    assert np.array_equal(perturbations.open_clip(row), frames)
+    row = {"dataset": "data", "split": "", "item_id": "it", "status": "quarantined", "error": "damaged"}
+    with pytest.raises(perturbations.base.errors.ManifestError, match="'it' is not complete but quarantined: damaged"):
+        perturbations.open_clip(row)
+
+
+def test_a_stored_clip_opens_without_the_columns_that_became_an_index(tmp_path: Path) -> None:
+    path = clips.write_scene(tmp_path / "clip.mp4", scene(4, 48, 64))
+    row = made_row("mlvp/fog", 2, LOSSLESS, path, tmp_path / "out")
+    table = pd.DataFrame([values_of(row)]).set_index(["item_id", "perturbation", "severity"])
+    assert np.array_equal(perturbations.open_clip(table.iloc[0]), perturbations.open_clip(row))
+    on_demand = table.assign(storage="recipe")
+    with pytest.raises(perturbations.base.errors.ManifestError, match="lacks the column"):
+        perturbations.open_clip(on_demand.iloc[0])
+
+
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        (np.zeros((2, 8, 8), np.uint8), "T x H x W x 3"),
+        (np.zeros((2, 8, 8, 3), np.float32), "uint8"),
+        (np.zeros((0, 8, 8, 3), np.uint8), "at least one frame"),
+        ([[1]], "list"),
+    ],
+)
+def test_perturb_refuses_what_is_no_clip(frames: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        perturbations.perturb(frames, "mlvp/fog", 1, seed=0, item_id="it", fps=25)
+
+
+def test_perturb_names_what_there_is_and_severity_0_is_the_clean_clip() -> None:
+    frames = np.zeros((1, 8, 8, 3), np.uint8)
+    with pytest.raises(perturbations.base.errors.UnknownPerturbationError, match="did you mean mlvp/fog"):
+        perturbations.perturb(frames, "mlvp/fogg", 1, seed=0, item_id="it", fps=25)
+    with pytest.raises(perturbations.base.errors.UnknownPerturbationError, match="no severity 6"):
+        perturbations.perturb(frames, "mlvp/fog", 6, seed=0, item_id="it", fps=25)
+    frames = scene(3, 16, 16)
+    same = perturbations.perturb(frames, "mlvp/fog", 0, seed=0, item_id="it", fps=25)
+    assert np.array_equal(same, frames)
+    assert same is not frames
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(1, 1800), Fraction(1, 3600)])
+def test_the_rate_of_a_slide_show_is_its_own(rate: Fraction, tmp_path: Path) -> None:
+    path = tmp_path / "slides.mp4"
+    frames = (Frame(image, place, place) for place, image in enumerate(clips.noise(4)))
+    encoding.encode(frames, path, PROFILES["compatible"], Timing(1 / rate, rate))
+    row = shards.source_row("d", ListedClip(item_id="a", source_video_id="a", path=str(path)))
+    assert row.fps == pytest.approx(float(rate))
+    assert source_of(row).timing.frame_rate == pytest.approx(float(rate))
+
+
+@pytest.mark.parametrize("fps", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_rate_that_is_none_is_refused(fps: float) -> None:
+    with pytest.raises(ValueError, match="fps must be"):
+        perturb(clips.noise(4), "mlvp/h264_compression", 1, seed=0, item_id="a", fps=fps)
+
+
+def test_an_array_of_slides_goes_through_an_encoder() -> None:
+    frames = np.repeat(clips.noise(1), 4, axis=0)
+    assert perturb(frames, "mlvp/h264_compression", 1, seed=0, item_id="a", fps=1 / 3600).shape == frames.shape

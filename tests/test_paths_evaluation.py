@@ -1,0 +1,258 @@
+"""What jobs of evaluations read and write, from the configuration alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import needs
+import pytest
+from test_paths import KEY, configured, not_planned, planned
+
+from perturbations.base.errors import ConfigError
+from perturbations.cli import main
+from perturbations.config.sections import Config
+from perturbations.evaluation import paths as evaluation_paths
+from perturbations.evaluation import planning as evaluation
+from perturbations.plan import paths
+
+CLEAN: tuple[evaluation.JobKey, evaluation.JobKey] = (
+    ("v2t", "none", "clean", "clean"),
+    ("t2v", "none", "clean", "clean"),
+)
+
+
+def evaluated(**settings: Any) -> Config:
+    return configured(evaluation={"severities": [2], "methods": ["tent", "qbnorm"], "querybank": "train", **settings})
+
+
+def inputs_of(settings: Config, job: evaluation.JobKey, group: str = "none") -> paths.Inputs:
+    plans = planned(tiny={"s1": {"a"}, "s2": {"b"}})
+    return evaluation_paths.inputs(settings, "tiny", job, group, plans, lambda dataset: (f"{dataset}_c1", "c2"))
+
+
+ENCODED = f"work/tiny/evaluation/{KEY}"
+
+
+@needs.wings("demo")
+def test_clean_queries_need_no_parts_and_mixed_ones_the_mixed_manifests() -> None:
+    common = {
+        "sources": "manifests/tiny/sources.parquet",
+        "captions": "manifests/tiny/captions.parquet",
+        "pretrained": "work/demo_encoder",
+        "checked": f"work/models/{KEY}.json",
+        "clips": [],
+        "texts": [],
+        "mixes": [],
+    }
+    assert inputs_of(evaluated(), CLEAN[0]) == {**common, "encoded": [f"{ENCODED}/captions.safetensors"]}
+    assert inputs_of(evaluated(), CLEAN[1]) == {**common, "encoded": [f"{ENCODED}/clips.safetensors"]}
+    settings = evaluated(suites=["mlvp"], mixes=["mixed_types", "mixed_severity"])
+    inputs = inputs_of(settings, ("v2t", "query", "mlvp", "mixed"))
+    assert inputs["clips"] == []
+    folder = "manifests/tiny/mlvp"
+    # Of `released`, a job draws each batch's share from the videos.
+    assert inputs["mixes"] == [f"{folder}/mixed_severity.parquet", f"{folder}/videos.parquet"]
+    settings = evaluated(suites=["mlvp"], mixes=["mixed_types", "mixed_severity"], seeds=[7])
+    of_seed = inputs_of(settings, ("v2t", "query", "mlvp", "mixed"), "none-seed7")
+    assert of_seed["mixes"] == [f"{folder}/videos.parquet"]
+
+
+@needs.wings("demo")
+@pytest.mark.parametrize("direction", ["v2t", "t2v"])
+@pytest.mark.parametrize("side", ["query", "gallery", "both"])
+def test_what_is_perturbed_is_read_from_its_parts(side: evaluation.Side, direction: evaluation.DirectionName) -> None:
+    settings = configured(
+        suites={"msrvtt_p": {"severities": [2, 3]}},
+        evaluation={"severities": [2], "suites": ["msrvtt_p"], "sides": [side]},
+    )
+    jobs = {
+        job: scenarios for job, scenarios in evaluation.jobs(settings, "tiny").items() if job[:2] == (direction, side)
+    }
+    assert len(jobs) > 1
+    modality = {("v2t", "query"): "clips", ("t2v", "gallery"): "clips"}.get((direction, side), "captions")
+    for job, scenarios in jobs.items():
+        inputs = inputs_of(settings, job)
+        clips = dict.fromkeys(f"{scenario.perturbation}/{scenario.severity}" for scenario in scenarios)
+        shards = [(part, shard) for part in clips for shard in ("s1", "s2")]
+        parts = {
+            "clips": [f"work/tiny/msrvtt_p/{part}/{shard}.parquet" for part, shard in shards]
+            + [f"corpora/tiny/msrvtt_p/{part}/.{shard}.json" for part, shard in shards],
+            "texts": [f"work/tiny/msrvtt_p/captions/{shard}.json" for shard in ("tiny_c1", "c2")],
+        }
+        assert inputs["clips"] == (parts["clips"] if side == "both" or modality == "clips" else [])
+        assert inputs["texts"] == (parts["texts"] if side == "both" or modality == "captions" else [])
+        clean = [] if side == "both" else [name for name in ("clips", "captions") if name != modality]
+        assert inputs["encoded"] == [f"{ENCODED}/{name}.safetensors" for name in clean]
+
+
+@needs.wings("demo")
+@pytest.mark.parametrize(("job", "modality"), [(CLEAN[0], "clips"), (CLEAN[1], "captions")])
+def test_only_a_method_that_needs_a_bank_gets_it(job: evaluation.JobKey, modality: str) -> None:
+    without = inputs_of(evaluated(), job, "none")
+    assert "bank" not in without
+    bank = f"work/train/evaluation/{KEY}/{modality}.safetensors"
+    (other,) = {"clips", "captions"} - {modality}
+    gallery = f"{ENCODED}/{other}.safetensors"
+    for settings, banks in (
+        (evaluated(), {"bank": bank}),
+        (evaluated(methods=["tcr", "csls", "invgc"], gallerybank="tiny"), {"bank": bank, "gallery_bank": gallery}),
+    ):
+        assert inputs_of(settings, job, "adapted") == without
+        (group,) = (name for name in evaluation.groups(settings) if name.startswith("banks-"))
+        assert inputs_of(settings, job, group) == {**without, **banks}
+
+
+def test_a_job_that_nobody_asks_for_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="asks for no evaluation v2t/query/mlvp/mixed of tiny"):
+        job: evaluation.JobKey = ("v2t", "query", "mlvp", "mixed")
+        evaluation_paths.inputs(evaluated(), "tiny", job, "none", not_planned, lambda name: ())
+
+
+@needs.wings("demo")
+def test_the_places_of_rows_are_options_of_the_command() -> None:
+    settings = evaluated(suites=["mlvp", "msrvtt_p"], mixes=["mixed_severity"], sides=["query", "gallery"])
+    for job in evaluation.jobs(settings, "tiny"):
+        inputs = inputs_of(settings, job, "adapted")
+        words = evaluation_paths.asking_options("tiny", job, inputs)
+        paths_of = {name: inputs[name] for name in ("sources", "captions")}
+        command = [
+            "rule",
+            "evaluate",
+            "--settings={}",
+            *evaluation_paths.model_options(settings),
+            *paths.options(paths_of),
+            *words,
+        ]
+        options = main.parser().parse_args([*command, "--output=a", "--ranks=b", "--pictures=c"])
+        assert options.bank == (Path(str(inputs["bank"])) if "bank" in inputs else None)
+        encoded = {Path(path).stem: Path(path) for path in inputs["encoded"]}
+        assert (options.encoded_clips, options.encoded_captions) == (encoded.get("clips"), encoded.get("captions"))
+        for name, folder, shards, lists in (
+            ("clips", options.parts, options.shards, "shards"),
+            ("texts", options.text_parts, options.text_shards, "captions"),
+        ):
+            parts = [part for part in inputs[name] if Path(part).name[0] != "."]  # besides markers of clips
+            assert all(Path(part).is_relative_to(folder) for part in parts)
+            assert shards == (Path(f"work/tiny/{lists}") if inputs[name] else None)
+            assert (folder is None) == (not inputs[name])
+        assert [str(options.mixes / Path(path).name) for path in inputs["mixes"]] == inputs["mixes"]
+
+
+@needs.wings("demo")
+@pytest.mark.parametrize("name", ["fine tuned.pt", "quo'te\"s.pt", "$(touch pwned).pt"])
+def test_a_model_is_the_demo_s_encoder_or_a_named_one(tmp_path: Path, name: str) -> None:
+    assert evaluation_paths.model_inputs(configured()) == {"pretrained": "work/demo_encoder"}
+    assert evaluation_paths.model_options(configured()) == ["--pretrained=work/demo_encoder"]
+    checkpoint = tmp_path / name
+    checkpoint.touch()
+    settings = configured(evaluation={"pretrained": "some/model", "checkpoint": str(checkpoint)})
+    assert evaluation_paths.model_inputs(settings) == {"checkpoint": str(checkpoint)}
+    assert evaluation_paths.model_options(settings) == ["--pretrained=some/model", f"--checkpoint={checkpoint}"]
+    braces = checkpoint.rename(tmp_path / "{dataset}.pt")
+    with pytest.raises(ConfigError, match=r"evaluation\.checkpoint: rename"):
+        evaluation_paths.model_inputs(configured(evaluation={"pretrained": "m", "checkpoint": str(braces)}))
+
+
+def test_results_have_one_part_per_job_and_group() -> None:
+    settings = evaluated(suites=["mlvp"], methods=["tent", "sar"], seeds=[42, 7])
+    folders = [f"work/tiny/evaluation/{KEY}/{'/'.join(job)}" for job in evaluation.jobs(settings, "tiny")]
+    assert len(folders) > 2
+    for kind, group in (("evaluation", "none"), ("adaptation", "adapted")):
+        assert evaluation_paths.result_parts(settings, "tiny", kind, "evaluation_pictures") == [
+            f"{name}/{group}{seed}.pictures.json" for seed in ("", "-seed7") for name in folders
+        ]
+
+
+OTHER = "xpool-vitb16-qs-0badcafe"
+
+
+@pytest.mark.parametrize(
+    ("requested", "exist", "shown"),
+    [
+        ([], [], [("tiny", "adaptation", "")]),
+        (["tta_train", "report"], [], [("train", "adaptation", "")]),
+        (["evaluate_train"], [], [("train", "evaluation", "")]),
+        (["evaluate_tiny", "tta_tiny"], [], [("tiny", "adaptation", "")]),
+        ([], ["train/evaluation/"], [("train", "evaluation", "")]),
+        ([], ["tiny/evaluation/", "tiny/adaptation/"], [("tiny", "adaptation", "")]),
+        (
+            ["tta_cooking"],
+            ["tiny/evaluation/", f"tiny/adaptation/{OTHER}", f"tiny/evaluation/{OTHER}"],
+            [("tiny", "evaluation", ""), ("tiny", "adaptation", OTHER), ("cooking", "adaptation", "")],
+        ),
+    ],
+)
+def test_a_report_shows_the_results_that_there_are_and_those_that_are_made(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    requested: list[str],
+    exist: list[str],
+    shown: list[tuple[str, str, str]],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in exist:
+        dataset, kind, key = name.split("/")
+        path = tmp_path / "manifests" / dataset / kind / (key or KEY) / "results.parquet"
+        path.parent.mkdir(parents=True)
+        path.touch()
+        for group in ("none", "adapted"):
+            picture = tmp_path / f"work/{dataset}/evaluation/{key or KEY}/v2t/none/clean/clean/{group}.pictures.json"
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            picture.touch()
+    wanted = [evaluation_paths.Reported(dataset, kind, key or KEY) for dataset, kind, key in shown]
+    assert evaluation_paths.reported(configured(), requested) == wanted
+    for entry in wanted:
+        assert entry.results == f"manifests/{entry.dataset}/{entry.kind}/{entry.model_key}/results.parquet"
+    expected: list[str] = []
+    for entry in wanted:
+        if entry.model_key == KEY:
+            expected += evaluation_paths.result_parts(evaluated(), entry.dataset, entry.kind, "evaluation_pictures")
+        else:
+            folder = f"work/{entry.dataset}/evaluation/{OTHER}/v2t/none/clean/clean"
+            expected.append(f"{folder}/adapted.pictures.json")
+    assert evaluation_paths.report_pictures(evaluated(), wanted) == expected
+
+
+def test_a_report_takes_ranks_that_are_there_or_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results of an older run without ranks are shown without them: they are not evaluated again."""
+    monkeypatch.chdir(tmp_path)
+    whole, old, planned = (evaluation_paths.Reported(name, "adaptation", KEY) for name in ("whole", "old", "planned"))
+    for path in (whole.results, whole.ranks, old.results):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    assert evaluation_paths.report_ranks(evaluated(), [whole, old, planned]) == [
+        f"manifests/{name}/adaptation/{KEY}/ranks.parquet" for name in ("whole", "planned")
+    ]
+
+
+def test_every_model_has_its_own_key(tmp_path: Path) -> None:
+    for folder in ("msrvtt", "lsmdc"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "model_best.pth").touch()
+    models: list[dict[str, object]] = [
+        {},
+        {"pretrained": "openai/clip-vit-base-patch32"},
+        {"pretrained": "openai/clip-vit-base-patch16"},
+        {"pretrained": "/models/a b{c}/$(x)"},
+        {"pretrained": "p", "setting": "qgs_zero_shot"},
+        {"pretrained": "p", "num_frames": 8},
+        *({"pretrained": "p", "checkpoint": str(tmp_path / name / "model_best.pth")} for name in ("msrvtt", "lsmdc")),
+        {"pretrained": "p", "model": "xpool", "checkpoint": str(tmp_path / "msrvtt/model_best.pth")},
+        {"pretrained": "p", "model": "xpool", "checkpoint": str(tmp_path / "msrvtt/model_best.pth"), "setting": "qs"},
+    ]
+    keys = [evaluation.model_key(configured(evaluation=model)) for model in models]
+    assert len(set(keys)) == len(models) - 1  # the last only writes the default out
+    assert all(re.fullmatch(r"[a-z0-9_-]{1,100}", key) for key in keys)
+    assert keys[1].startswith("clip4clip-clip-vit-base-patch32-qs-")
+    assert keys[6].startswith("clip4clip-p-msrvtt-model_best-qs-")
+    assert evaluation.model_key(evaluated()) == KEY, "methods and severities do not belong to the model"
+
+
+def test_what_is_calibrated_are_the_configured_perturbations_with_their_versions() -> None:
+    suites = {"mlvp": {"perturbations": ["fog", "snow"]}, "msrvtt_p": {"perturbations": ["rotate"], "variant": "paper"}}
+    settings = configured(suites=suites)
+    assert set(paths.calibrated(settings)) == {"mlvp/fog", "mlvp/snow", "msrvtt_p/rotate"}
+    assert all(version >= 1 for version in paths.calibrated(settings).values())
+    assert paths.variants(settings) == ["mlvp=released", "msrvtt_p=paper"]

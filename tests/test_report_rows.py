@@ -1,0 +1,326 @@
+"""What the page makes of single rows of results: models, comparisons, robustness, earlier versions."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import synthetic_results as synthetic
+from synthetic_results import (
+    B16,
+    B32,
+    FOG,
+    METRICS,
+    MLVP,
+    PAPER_METHODS,
+    TITLES,
+    V2T,
+    XPOOL,
+    drawn,
+    of_model,
+    page_of,
+    result,
+    written,
+)
+
+from perturbations.base.errors import ManifestError
+from perturbations.evaluation import pictures
+from perturbations.evaluation.page import parts
+from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
+from perturbations.manifest import dataframes
+from perturbations.manifest import files as manifests
+from perturbations.manifest.columns import columns_of
+from perturbations.retrieval import gamma_a, gamma_r, mmi
+from perturbations.retrieval.bootstrap import share_interval
+from perturbations.suites import registry
+from perturbations.suites.published import SPLITS
+
+TIMES = [f"{part}_ms_p50" for part in ("encode", "adapt", "rerank", "total")]
+
+
+def test_two_models_never_mix(tmp_path: Path) -> None:
+    """Each model keeps its own numbers and marks, whether its rows lie in one file with others or alone."""
+    models = {B32: {"none": 40.0, "tcr": 42.0}, B16: {"none": 60.0, "tcr": 58.0}, XPOOL: {"none": 70.0}}
+    paths = [written(tmp_path, of_model(key, r1), f"{key}.parquet") for key, r1 in models.items()]
+    histograms = [
+        replace(drawn("none", model_key=key, **FOG), occurrence=(float(place),)) for place, key in enumerate(models)
+    ]
+    pictures.write(tmp_path / "pictures.json", histograms)
+    content = page_of(tmp_path, results=paths, pictures=[tmp_path / "pictures.json"])
+    table = content.tables[MLVP]
+    assert [[cell for cell, _ in line] for line in table[2:]] == [
+        ["clip4clip-b16-qs"],
+        ["none", "60.0", "50.0"],
+        ["TCR", "58.0", "48.0"],
+        ["clip4clip-b32-qs"],
+        ["none", "40.0", "30.0"],
+        ["TCR", "42.0", "32.0"],
+        ["xpool-b32-qgs_cross"],
+        ["none", "70.0", "60.0"],
+    ]
+    assert [text for line in table for text, mark in line if mark == "strong"] == ["60.0", "50.0", "42.0", "32.0"]
+    for place, name in enumerate(("clip4clip-b32-qs", "clip4clip-b16-qs", "xpool-b32-qgs_cross")):
+        for what in ("milliseconds per query", "hubness of the k-occurrence"):
+            assert [title for title in content.tables if f"{name}, " in title and what in title]
+        assert f"{name}, mlvp, {V2T}: R@1 by perturbation." in content.text
+        never = "100%" if place == 0 else "0%"
+        assert f"never retrieved: none {never}" in content.text
+        assert f"{name}, {V2T}, mlvp/fog at severity 5: number of gallery items" in content.text
+    # Nobody evaluated with their ranks.
+    assert "No intervals for clip4clip-b16-qs, clip4clip-b32-qs, xpool-b32-qgs_cross: no ranks.parquet" in content.text
+    assert "≈: best" not in content.text
+    together = [row for key, r1 in models.items() for row in of_model(key, r1)]
+    assert page_of(tmp_path, together, pictures=[tmp_path / "pictures.json"]).tables == content.tables
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({}, "hold the run demo, clip4clip-b32-qs-0a, v2t none clean/clean 0, none, seed 42 twice"),
+        ({"seed": 7, "checkpoint_sha256": "other"}, "have different weights"),
+        ({"seed": 7, "settings": '{"steps":1}'}, "have different settings"),
+    ],
+)
+def test_results_whose_means_would_mix_are_refused(tmp_path: Path, second: dict[str, Any], message: str) -> None:
+    paths = [
+        written(tmp_path, [result("none", 50.0)], "a.parquet"),
+        written(tmp_path, [result("none", 90.0, **second)], "b.parquet"),
+    ]
+    with pytest.raises(ManifestError, match=message):
+        page_of(tmp_path, results=paths)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_models_that_only_their_hash_tells_apart_keep_it() -> None:
+    assert parts.model_names(["a-qs-01", "a-qs-02"]) == {"a-qs-01": "a-qs-01", "a-qs-02": "a-qs-02"}
+
+
+def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
+    results = [result("none", 90.0)]
+    levels: dict[str, list[int]] = {}
+    for place, entry in enumerate(registry.perturbations("mlvp", "video")):
+        results.append(result("none", float(place), **synthetic.perturbed(entry, 5)))
+        levels.setdefault(entry.category, []).append(place)
+    names, line = page_of(tmp_path, results).tables[MLVP][1:]
+    values = list(zip([text for text, _ in names][::-1], [text for text, _ in line][::-1], strict=False))[::-1]
+    averages = [text for name, text in values if name == "average"]
+    assert averages == [f"{np.mean(places):.1f}" for places in [*levels.values(), range(12)]]
+    assert dict(values)["gaussian_noise"] == "0.0"
+
+
+@pytest.mark.parametrize(
+    ("backend", "says"),
+    [
+        ({"retrieval": "pretrained", "captions": "bert-base-uncased + wordnet-3.0", "style": "pretrained"}, None),
+        ({"retrieval": "demo_encoder"}, "Retrieval: a small encoder that the workflow trained on synthetic scenes"),
+        ({"retrieval": "pretrained", "main_object": "offline"}, "Main object: the offline backend."),
+        ({"retrieval": "pretrained", "captions": "lexical-fields"}, "Captions were perturbed by lexical-fields."),
+        ({"retrieval": "pretrained", "severities": "calibrated"}, "Severities are not the published ones: calibrated."),
+    ],
+)
+def test_what_cannot_be_compared_is_said_first(backend: dict[str, str], says: str | None, tmp_path: Path) -> None:
+    text = page_of(tmp_path, [result("none", 1.0, backend=json.dumps(backend))]).text
+    assert ("Not comparable with published numbers" in text) == (says is not None)
+    if says is not None:
+        assert text.index(says) < text.index("<table")
+
+
+def test_a_method_that_moves_nothing_is_said_with_its_rate(tmp_path: Path) -> None:
+    rows = of_model(B32, {"none": 40.0, "tcr": 43.5, "sar": 40.0}, parameters='{"lr": 3e-05}')
+    text = page_of(tmp_path, rows).text
+    assert "The best of 2 methods is TCR: +3.5 points." in text
+    assert "No R@k changes at all by SAR (learning rate 3e-05)" in text
+
+
+def test_sections_that_do_not_apply_are_absent(tmp_path: Path) -> None:
+    rows = [result("none", 40.0, **dict.fromkeys(TIMES)), result("none", 30.0, **FOG, **dict.fromkeys(TIMES))]
+    assert page_of(tmp_path, rows).headings == ["Results", "R@1 in figures", "Hubness", "How it was made"]
+    assert page_of(tmp_path).headings == []
+
+
+def test_robustness_is_against_the_methods_own_clean_result_in_the_same_gallery(tmp_path: Path) -> None:
+    """Only of suites whose paper defines it: none of MLVP."""
+    jumble = synthetic.perturbed(registry.get("msrvtt_p/jumble"), 1) | {"side": "gallery", "direction": "t2v"}
+    rows = [
+        result(method, 50.0, recall_at_5=clean - lost, **{"direction": "t2v", **about})
+        for method, clean in (("none", 80.0), ("hatvtr", 90.0))
+        for lost, about in ((0, {}), (20, jumble), (50, jumble | {"severity": 5}))
+    ]
+    content = page_of(tmp_path, [*rows, result("none", 40.0), result("none", 30.0, **FOG)])
+    where = "demo, msrvtt_p, text-to-video (t2v), gallery perturbed"
+    for name, scored in (("absolute robustness", gamma_a), ("relative robustness", gamma_r)):
+        for line, clean in zip(content.tables[f"{where}: {name} of R@5"][2:], (80, 90), strict=True):
+            cells = [scored(clean, clean - lost) for lost in (20, 50)]
+            assert line[1][0] == f"{np.mean(cells):.2f} ± {np.std(cells, ddof=1):.2f}"
+    assert not [caption for caption in content.tables if "robustness" in caption and "mlvp" in caption]
+    smaller = [replace(row, gallery=99) if row.severity == 5 else row for row in rows]
+    table = page_of(tmp_path, smaller).tables[f"{where}: relative robustness of R@5"]
+    assert [line[1][0] for line in table[2:]] == ["", ""]
+
+
+def test_robustness_is_of_the_papers_metric_and_of_the_same_queries(tmp_path: Path) -> None:
+    """R@5 and gamma for MSRVTT-P, RSUM of both directions and MMI for Qiu et al.; NaN where the queries are others."""
+    jumble = synthetic.perturbed(registry.get("msrvtt_p/jumble"), 1) | {"side": "gallery", "direction": "t2v"}
+    noise = synthetic.perturbed(registry.get("mm_robustness/gaussian_noise"), 1)
+    rows = [
+        *(result("none", 50.0, direction=direction) for direction in ("v2t", "t2v")),
+        result("none", 30.0, **jumble, recall_at_5=40.0, clean_recall_at_5=80.0, queries=90),
+        result("none", 10.0, **noise, rsum=150.0),
+        result("none", 10.0, **noise | {"direction": "t2v", "side": "gallery"}, rsum=90.0),
+        result("none", 10.0, **noise | {"perturbation": "shot_noise"}, queries=90),
+    ]
+    content = page_of(tmp_path, rows)
+    tables = content.tables
+    gamma = tables["demo, msrvtt_p, text-to-video (t2v), gallery perturbed: relative robustness of R@5"]
+    assert gamma[2][1][0] == "0.50"
+    both = "demo, mm_robustness, both directions, videos perturbed: MMI of RSUM of both directions"
+    assert both in tables
+    # Clean R@1, 5 and 10 are 50, 100, 100 in each direction.
+    assert tables[both][2][1][0] == f"{mmi(500, 240):.2f}"
+    assert not any("absolute" in caption and "mm_robustness" in caption for caption in tables)
+    assert "As MSRVTT-P, Sec. 4.3 defines it." in content.text
+    assert "N 90, missing 0, gallery 100." in content.text
+
+
+def test_nothing_was_evaluated(tmp_path: Path) -> None:
+    content = page_of(tmp_path)
+    assert not content.tables
+    assert "Nothing was evaluated yet" in content.text
+
+
+def test_what_was_not_measured_is_left_empty(tmp_path: Path) -> None:
+    unmeasured = {column.name: None for column in columns_of(ResultRow) if column.name.startswith(("hub_", "total_ms"))}
+    results = [result(method, 50.0 + place, **unmeasured) for place, method in enumerate(PAPER_METHODS)]
+    assert not [name for name in page_of(tmp_path, results).tables if "hubness" in name or "milliseconds" in name]
+    tables = page_of(tmp_path, [result(PAPER_METHODS[0], 50.0), *results[1:]]).tables
+    (hubness,) = (table for name, table in tables.items() if "hubness" in name)
+    assert [line[0][0] for line in hubness[1:]] == TITLES
+    assert {text for line in hubness[2:] for text, _ in line[1:]} == {""}
+    assert "" not in {text for text, _ in hubness[1][1:]}
+
+
+def test_files_that_are_something_else(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.png"
+    wrong.write_text("no picture")
+    for name in ("pictures", "results"):
+        with pytest.raises(ManifestError, match=r"wrong\.png"):
+            page_of(tmp_path, **{name: [wrong]})
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_results_and_ranks_of_an_earlier_version_open(tmp_path: Path) -> None:
+    """They have R@k as r1, no side and no clean counterpart; changed cells are still noticed."""
+    rows = of_model(B32, {"none": 40.0})
+    about = {name: getattr(rows[0], name) for name in RankRow.__dataclass_fields__ if hasattr(rows[0], name)}
+    places = [RankRow(**about, query_id=f"q{place}", rank=1 if place < 40 else 200) for place in range(100)]
+    rows = [replace(rows[0], recall_at_5=40.0, recall_at_10=40.0)]
+    new = ["side", "protocol", "text_perturbation", "text_severity", *(f"clean_recall_at_{k}" for k in (1, 5, 10))]
+    for kind, known in ((RESULTS, rows), (RANKS, places)):
+        table = manifests.table_of(kind, known)
+        table = table.drop_columns([name for name in new if name in table.column_names])
+        earlier = {today: name for name, today in kind.renamed.items()}
+        table = table.rename_columns([earlier.get(name, name) for name in table.column_names])
+        then = replace(kind, key=tuple(name for name in kind.key if name not in new))
+        manifests._write_tables(tmp_path / f"{kind.name}.parquet", then, [table], {})
+    assert manifests.read_rows(tmp_path / "results.parquet", RESULTS) == rows
+    frame = dataframes.read_manifest(tmp_path / "results.parquet")
+    assert frame[["side", "recall_at_1"]].values.tolist() == [["none", 40.0]]
+    content = page_of(tmp_path, results=[tmp_path / "results.parquet"], ranks=[tmp_path / "ranks.parquet"])
+    assert "No intervals" not in content.text
+    stored = pq.read_table(tmp_path / "results.parquet")
+    changed = stored.set_column(stored.column_names.index("r1"), "r1", pa.array([41.0]))
+    pq.write_table(changed, tmp_path / "results.parquet", write_page_checksum=True)
+    with pytest.raises(ManifestError, match="was changed after it was written"):
+        manifests.read_rows(tmp_path / "results.parquet", RESULTS)
+
+
+def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_path: Path) -> None:
+    """Of Table 1 of HAT-VTR: CLIP4Clip without adaptation on fog at severity 5 has 26.7."""
+    about = {"protocol": "hat_vtr_table_1", "backend": json.dumps({"retrieval": "pretrained"}), "queries": 1000}
+    about |= {"pooling": "clip4clip", "pretrained": "openai/clip-vit-base-patch32", "parameters": "{}"}
+    about |= {
+        "continual": False,
+        "num_frames": 12,
+        "listed_sha256": SPLITS["msrvtt"][1_000].listed,
+        "dataset": "my own name",
+    }
+    where = f"{B32.rpartition('-')[0]}, v2t, beside Table 1: msrvtt, CLIP4Clip, qs, queries perturbed"
+    comparable = "Comparable with the published values, if the weights are the paper's."
+    cases: list[tuple[dict[str, Any], list[str], str]] = [
+        ({}, [], comparable),
+        ({}, ["evaluation.methods"], "because the configuration has other values for evaluation.methods."),
+        ({"listed_sha256": "0"}, [], "because the 1,000 listed items are not those of the published split of msrvtt."),
+        ({"precision": "bfloat16"}, [], "because the precision is bfloat16, and the papers' models are float32."),
+        ({"adapter": "folder"}, [], "because the dataset's adapter is folder, and the tables are of msrvtt."),
+    ]
+    for changed, replaced, says in cases:
+        columns = {"adapter": "msrvtt", "setting": "qs", **about, **changed}
+        rows = [result("none", r1, **columns, **scenario) for r1, scenario in ((50.0, {}), (30.0, FOG))]
+        protocol = {"name": "hat_vtr_table_1", "replaced": replaced}
+        manifests.write(tmp_path / "r.parquet", RESULTS, rows, {"protocol": protocol})
+        content = page_of(tmp_path, results=[tmp_path / "r.parquet"])
+        assert html.unescape(content.text).count(says) == 1
+        assert (where in content.tables) == (changed.get("adapter") is None)
+        if where in content.tables:
+            table = content.tables[where]
+            assert [text for row in table[:-3] for text, _ in row][-1] == "fog"
+            assert [line[0][0] for line in table[-3:]] == ["none, published", "none, ours", "none, difference"]
+            assert [line[-1][0] for line in table[-3:]] == ["26.7", "30.0", "+3.3"]
+    assert "Published values" not in page_of(tmp_path, [result("none", 1.0)]).headings
+
+
+def test_methods_that_need_all_queries_do_not_compete_with_the_others(tmp_path: Path) -> None:
+    table = page_of(tmp_path, of_model(B32, {"none": 40.0, "tcr": 42.0, "dsl": 90.0})).tables[MLVP]
+    assert [(line[0][0], line[1]) for line in table[2:]] == [
+        ("none", ("40.0", "u")),
+        ("TCR", ("42.0", "strong")),
+        ("DSL †", ("90.0", "")),
+    ]
+
+
+def test_a_skewness_nearest_to_zero_is_the_best_and_no_hit_has_an_interval(tmp_path: Path) -> None:
+    content = page_of(tmp_path, [result("none", 1.0, hub_skewness=-0.086), result("tcr", 1.0, hub_skewness=0.02)])
+    (table,) = (table for caption, table in content.tables.items() if caption.startswith(METRICS[-1]))
+    assert [line[1] for line in table[1:]] == [("-0.09", "u"), ("0.02|+0.11", "strong")]
+    low, high = share_interval(0, 50)
+    assert (low, high) == (0, pytest.approx(1 - 0.025 ** (1 / 50)))
+    assert share_interval(1, 50) == pytest.approx((1 - high, 1))
+
+
+def test_a_gallery_that_is_too_small_is_said_and_numbers_of_queries_that_differ_are_rows(tmp_path: Path) -> None:
+    fog = result("none", 40.0, **FOG, gallery=4, queries=90, missing_queries=10)
+    content = page_of(tmp_path, [result("none", 50.0, gallery=4), fog])
+    assert "In a gallery of 4, R@k is 100 for every model from k = 4 on." in content.text
+    lines = {line[0][0]: [text for text, _ in line[1:]] for line in content.tables[MLVP][2:]}
+    assert (lines["queries (N)"], lines["missing queries"]) == (["100", "90"], ["0", "10"])
+    assert "gallery" not in lines
+
+
+def test_models_that_were_asked_other_scenarios_are_not_compared(tmp_path: Path) -> None:
+    other = result("none", 45.0, model_key=B16, checkpoint_sha256=B16, **FOG | {"severity": 1})
+    content = page_of(tmp_path, [*of_model(B32, {"none": 40.0}), *of_model(B16, {"none": 50.0}), other])
+    note = "The models were not run in the same scenarios of mlvp (clip4clip-b16-qs: 2; clip4clip-b32-qs: 1)"
+    assert note in content.text
+
+
+def test_every_choice_shows_something(tmp_path: Path) -> None:
+    """A dataset without a suite shows its unperturbed queries, one without a direction says so."""
+    rows = [
+        *of_model(B32, {"none": 40.0}, dataset="whole"),
+        result("none", 30.0, dataset="plain"),
+        result("none", 20.0, dataset="captions", direction="t2v"),
+    ]
+    content = page_of(tmp_path, rows)
+    assert f"R@1: plain, {V2T}, mlvp, unperturbed queries" in content.tables
+    assert "R@1: captions, text-to-video (t2v), unperturbed queries" in content.tables
+    assert content.text.count("This dataset was not evaluated in this direction.") == 1
+    shown = set(re.findall(r"\b(d\dq\d)\b", content.text.partition("<section")[2]))
+    assert shown == {f"d{dataset}q{queries}" for dataset in range(3) for queries in range(2)}

@@ -1,0 +1,169 @@
+"""Targets: what they ask for, and what they say of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import needs
+import pytest
+from test_paths import KEY, configured, not_planned
+
+from perturbations.base.errors import AnnotationError, ConfigError
+from perturbations.config import sections as config
+from perturbations.config.sections import Config
+from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation import section
+from perturbations.plan import paths, recipe, targets
+from perturbations.plan.sharding import DatasetPlan
+
+ODD = ["with space", "quo'te\"s", "$(touch pwned);`x`", "日本語 🎥", "-rf", "{braces}"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    """Datasets with odd names, in the working directory. No video is read when work is planned."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "videos").mkdir()
+    for name in ODD:
+        (tmp_path / "videos" / f"{name}.mp4").write_bytes(name.encode())
+    rows = [{"item_id": name, "caption": f"a man and {name}"} for name in [*ODD, "gone"]]
+    (tmp_path / "captions.json").write_text(json.dumps(rows))
+    with (tmp_path / "captions.csv").open("w", newline="") as file:
+        spans = [[start, start + 1, 1, "stir", name] for name in ODD for start in range(3)]
+        csv.writer(file).writerows([["start", "end", "task", "text", "video_id"], *spans])
+    return configured(shard_size=2)
+
+
+def request(settings: Config, name: str) -> targets.TargetWork:
+    """The work of a target, planned as Snakemake plans it."""
+
+    def plans(collection: str) -> DatasetPlan:
+        return paths.plan(settings, collection)
+
+    menu = targets.menu(settings, plans, lambda dataset: paths.caption_shards(settings, dataset))
+    entries = {target.name: target for target in (targets.demo(settings, plans), *menu)}
+    return entries[name].request()
+
+
+def test_a_corpus_of_clips_has_its_whole_videos_where_full_length_files_are_kept(project: Config) -> None:
+    work = request(project, "msrvtt_p_cooking")
+    assert {file for file in work.files if "/whole/" in file} == {
+        "manifests/cooking/whole/msrvtt_p/videos.parquet",
+        "manifests/cooking/whole/msrvtt_p/quarantine.parquet",
+        "work/cooking/whole/msrvtt_p/checked.txt",
+    }
+    assert work.sizes[0].startswith("msrvtt_p on cooking: 18 clips x ")
+    assert ", cut from 6 videos x " in work.sizes[0]
+    frames = project.model_copy(update={"storage": config.StorageSettings(tier="frames", num_frames=4)})
+    assert not [file for file in request(frames, "msrvtt_p_cooking").files if "/whole/" in file]
+
+
+@needs.wings("demo")
+def test_targets_say_what_cannot_be_used_and_what_they_need(project: Config) -> None:
+    scenarios = len(recipe.scenarios(project, "mlvp"))
+    size = f"mlvp on tiny: 7 videos x {scenarios} = {7 * scenarios} videos (1 listed items cannot be used)"
+    assert request(project, "mlvp_tiny").sizes == (size,)
+    assert request(project, "youcook2_p") == request(project, "msrvtt_p_cooking")
+    with pytest.raises(ConfigError, match="no dataset of the adapter 'msrvtt'"):
+        request(project, "msrvtt_p")
+    with pytest.raises(ConfigError, match="`datasets` has no `demo`: name targets, such as mlvp_tiny"):
+        request(project, "all")
+    other = configured(datasets={"demo": {"adapter": "demo"}}, suites={"tampering": {}})
+    with pytest.raises(ConfigError, match="`suites` has no `mlvp`: name targets, such as tampering_demo"):
+        request(other, "all")
+    demo = configured(datasets={"demo": {"adapter": "demo", "clips": 2}})
+    assert request(demo, "all") == request(demo, "mlvp_demo")
+
+
+@needs.wings("report")
+def test_main_objects_are_listed_where_a_suite_looks_for_them(project: Config) -> None:
+    assert "manifests/tiny/main_object.png" in request(project, "mlvp_tiny").files
+    assert "manifests/tiny/main_object.png" not in request(project, "msrvtt_p_tiny").files
+
+
+def changed(settings: Config, suite: str, **changes: Any) -> Config:
+    suites = {**settings.suites, suite: settings.suites[suite].model_copy(update=changes)}
+    return settings.model_copy(update={"suites": suites})
+
+
+def test_a_target_of_videos_and_captions_has_both(project: Config) -> None:
+    project = changed(project, "msrvtt_p", severities=(3,))
+    videos, texts = (request(project, f"{name}_tiny") for name in ("msrvtt_p", "text_msrvtt_p"))
+    both = request(project, "multimodal_msrvtt_p_tiny")
+    assert both.files == [*videos.files, *texts.files, "manifests/tiny/msrvtt_p/multimodal.parquet"]
+    assert both.sizes[:-1] == (*videos.sizes, *texts.sizes)
+    assert texts.sizes[0].startswith("captions of msrvtt_p on tiny: 7 x ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "count"),
+    [
+        ({}, 18),
+        ({"perturbations": ("jpeg", "jumble", "freeze")}, 6),
+        ({"severities": (1, 2)}, 0),
+        ({"perturbations": ("freeze",)}, 0),
+        ({"captions": config.Captions(perturbations=("keyboard",))}, 0),
+        ({"captions": config.Captions(perturbations=("keyboard", "no_verbs"))}, 6),
+    ],
+)
+def test_a_target_of_both_counts_what_is_combined(changes: dict[str, Any], count: int, project: Config) -> None:
+    named = config.Captions(perturbations=("append_irr", "no_verbs", "shuffle_order"))  # these need no package
+    common = {"perturbations": "all", "severities": (1, 3), "captions": named}
+    settings = changed(project, "msrvtt_p", **{**common, **changes})
+    if count:
+        sizes = request(settings, "multimodal_msrvtt_p_tiny").sizes
+        assert sizes[-1] == f"combinations of msrvtt_p on tiny: {count} of 66"
+    else:
+        with pytest.raises(ConfigError, match="0 of 66: .* of severity 3 of box_jumble, "):
+            request(settings, "multimodal_msrvtt_p_tiny")
+
+
+def test_an_adaptation_counts_its_runs(project: Config) -> None:
+    wanted = section.Evaluation(
+        methods=("tent", "sar"), seeds=(1, 2), directions=("v2t",)
+    )  # no captions: none is skipped
+    settings = project.model_copy(update={"evaluation": wanted})
+    scenarios = len(evaluation.scenarios(settings, "tiny"))
+    for name, kind, methods in (("evaluate", "evaluation", 1), ("tta", "adaptation", 3)):
+        sides = f"{scenarios} scenarios (1 clean, {scenarios - 1} query)"
+        runs = f"{sides} x {methods} methods = {scenarios * methods * 2:,} runs"
+        work = request(settings, f"{name}_tiny")
+        assert work == targets.TargetWork(
+            [f"manifests/tiny/{kind}/{KEY}/results.parquet", f"manifests/tiny/{kind}/{KEY}/ranks.parquet"],
+            (f"{kind} on tiny: {runs}",),
+        )
+
+
+@needs.wings("calibration")
+def test_a_calibrated_corpus_without_its_table_is_an_error(project: Config) -> None:
+    settings = configured(suites={"mlvp": {"severity": "calibrated", "severities": [2]}})
+    with pytest.raises(ConfigError, match="`snakemake calibrate_tiny` solves the table"):
+        request(settings, "mlvp_tiny")
+    assert request(settings, "calibrate_tiny").files[0] == "manifests/tiny/calibration.json"
+
+
+@needs.wings("calibration")
+def test_a_broken_dataset_is_an_error_of_its_own_targets_only(project: Config) -> None:
+    Path("captions.json").write_text("[")
+    for name in ("mlvp_tiny", "calibrate_tiny", "evaluate_tiny"):
+        with pytest.raises((AnnotationError, ConfigError), match=r"captions\.json"):
+            request(project, name)
+    assert request(project, "mlvp_cooking").files
+
+
+@needs.wings("calibration")
+def test_the_menu_has_each_name_once_and_a_line_for_it() -> None:
+    def menu(settings: Config) -> dict[str, str]:
+        entries = list(targets.menu(settings, not_planned, lambda dataset: pytest.fail(f"{dataset} is planned")))
+        assert len({target.name for target in entries}) == len(entries)
+        return {target.name: target.text for target in entries}
+
+    names = menu(configured())
+    assert {"msrvtt_p", "youcook2_p", "calibrate_tiny", "evaluate_train", "tta_cooking", "mlvp_tiny"} <= set(names)
+    assert {"text_msrvtt_p_cooking", "multimodal_msrvtt_p_train"} <= set(names)
+    assert not {"text_mlvp_tiny", "multimodal_mlvp_tiny"} & set(names)
+    assert names["mlvp_tiny"].endswith("perturbations of mlvp x severities 2, 5 on the dataset `tiny` (folder)")
+    assert all(names.values())
