@@ -190,7 +190,7 @@ from importlib.machinery import PathFinder
 find = PathFinder.find_spec
 PathFinder.find_spec = lambda name, *given: None if name.partition(".")[0] in {absent} else find(name, *given)
 modules = pkgutil.iter_modules
-pkgutil.iter_modules = lambda *given: (module for module in modules(*given) if "_plugin_slurm" not in module.name)
+pkgutil.iter_modules = lambda *given: (module for module in modules(*given) if module.name not in {absent})
 sys.path[:] = [place for place in sys.path if place != {checkout!r}]
 runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
 """
@@ -257,6 +257,9 @@ def test_snakedeploy_deploys_a_project_that_makes_a_corpus(tmp_path: Path, monke
     (unpacked,) = (tmp_path / "cache").rglob("perturbations-*")
     assert f"jobs need the package and its libraries: pip install {unpacked}" in failed
     assert "Traceback" not in failed
+    module = f'module p:\n    snakefile: "git+file://{ours}/workflow/Snakefile@v1"\nuse rule * from p\n'
+    (mine / "local").write_text(module)
+    assert f"pip install git+file://{ours}@v1 " in run(*plain, "-n", "--snakefile", "local", folder=mine, check=False)
     run(*preloaded.command("snakemake"), "--cores", "2", folder=mine)
     assert list(read_manifest(mine / "manifests" / "demo" / "mlvp" / "videos.parquet")["status"]) == ["complete"] * 2
 

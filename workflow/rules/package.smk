@@ -1,5 +1,6 @@
 # The Python package of the workflow: its own in a checkout, the installed one, or that of the repository it is read from.
 import os
+import shlex
 import sys
 import tarfile
 import tempfile
@@ -37,6 +38,9 @@ if hasattr(HERE, "hosted_repo") and not has_package():
 sys.path.insert(0, str(PROJECT))
 
 if not has_package():
+    ADDRESS = "git+ADDRESS_OF_ITS_REPOSITORY"
+    if hasattr(HERE, "repo_path"):  # a repository on this machine
+        ADDRESS = f"git+file://{os.path.abspath(HERE.repo_path)}@{HERE.ref}"
     raise WorkflowError(
-        f"This workflow needs its Python package: pip install 'git+ADDRESS_OF_ITS_REPOSITORY' (it was read from {PROJECT})"
+        f"This workflow needs its Python package: pip install {shlex.quote(ADDRESS)} (it was read from {PROJECT})"
     )
