@@ -92,6 +92,28 @@ def test_a_job_on_videos_loads_no_reader_of_pictures() -> None:
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
+def test_a_process_ends_with_its_status_after_what_waits_for_its_end() -> None:
+    code = "import atexit; from perturbations.base import startup; startup.collect_seldom(); "
+    code += "atexit.register(print, 'called'); startup.end_with(3); print('printed')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "printed\ncalled\n", "")
+
+
+def test_a_recipe_without_a_guide_loads_its_suite_alone() -> None:
+    code = """
+import sys
+from perturbations.plan import recipe
+from perturbations.suites import registry
+recipe.parse(recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=recipe.Unstored()).text)
+known = ("perturbations.suites.mlvp", "perturbations.suites.tampering", "perturbations.guides.motion")
+print(*sys.modules.keys() & {*known})
+"""
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+        == "perturbations.suites.mlvp\n"
+    )
+
+
 def test_errors_of_a_task_are_its_own_and_say_where_in_one_line() -> None:
     outcomes = run(doing({"b": raising(MediaError("frame 7 is damaged"))}), ["a", "b", "c"])
     assert [(outcome.task, outcome.result, outcome.error) for outcome in outcomes] == [
