@@ -62,12 +62,12 @@ def statistics(rows: Iterable[TextRow]) -> Iterator[TextStatisticsRow]:
     The rows of a scenario follow each other; those of one are in memory. BLEU-4 takes the originals as references,
     METEOR the perturbed captions: so Schiappa et al. computed their Tab. 6.
     """
-    return map(statistics_of, by_scenario(rows))
+    return (statistics_of(list(members)) for members in by_scenario(rows))
 
 
-def by_scenario(rows: Iterable[TextRow]) -> Iterator[list[TextRow]]:
-    """The rows of each scenario; they follow each other."""
-    return (list(members) for _, members in groupby(rows, lambda row: (row.perturbation, row.severity)))
+def by_scenario(rows: Iterable[TextRow]) -> Iterator[Iterator[TextRow]]:
+    """The rows of each scenario; they follow each other, and are read before those of the next one."""
+    return (members for _, members in groupby(rows, lambda row: (row.perturbation, row.severity)))
 
 
 def statistics_of(rows: Sequence[TextRow]) -> TextStatisticsRow:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from perturbations.base.records import digest
@@ -98,13 +99,16 @@ def _merge_texts(
     tally, counted, samples = TextTally(), [], []
     about: dict[str, object] = {}
 
-    def measured() -> Iterator[TextRow]:
-        for members in logged(caption_rows.by_scenario(rows), len(wanted), "perturbations counted"):
-            counted.append(caption_rows.statistics_of(members))
-            samples.append(caption_page.sample(members))
-            for row in members:
-                tally.add(row)
-                yield row
+    def measured(members: Sequence[TextRow]) -> Sequence[TextRow]:
+        counted.append(caption_rows.statistics_of(members))
+        samples.append(caption_page.sample(members))
+        for row in members:
+            tally.add(row)
+        return members
+
+    # The rows of a scenario are let go before those of the next one are read.
+    groups = logged(caption_rows.by_scenario(rows), len(wanted), "perturbations counted")
+    merged = chain.from_iterable(measured(list(members)) for members in groups)
 
     def described() -> dict[str, object]:
         about.update(provenance(output), dataset=dataset)
@@ -114,7 +118,7 @@ def _merge_texts(
         about.update(sets.unrecorded(parts, TEXTS))
         return about
 
-    files.write(output, TEXTS, measured(), described)
+    files.write(output, TEXTS, merged, described)
     files.write(statistics, TEXT_STATISTICS, counted, about)
     storage.write_text(page, caption_page.of_corpus(samples, listed, unusable, left_out, counted, adapter))
 

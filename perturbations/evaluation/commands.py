@@ -8,6 +8,7 @@ import io
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -231,12 +232,12 @@ def _perplexity(options: argparse.Namespace) -> int:
     from perturbations.manifest.kinds import TEXTS
     from perturbations.models import language_model
 
-    rows = [row for path in options.manifests for row in sets.read_part(path, TEXTS)]
+    manifests = [sets.read_part(path, TEXTS) for path in options.manifests]
     model = language_model.load(options.pretrained, revision=options.revision, device=options.device)
     content = io.StringIO()
     table = csv.writer(content, lineterminator="\n")
     table.writerow(["model", *perplexity.PerplexityRow._fields])
-    for row in perplexity.of_rows(rows, model.perplexity):
+    for row in perplexity.of_rows(chain.from_iterable(manifests), model.perplexity):
         table.writerow([model.source, *row])
         left = "" if row.mean_below is None else f", {row.mean_below:.1f} without"
         print(shown.line(f"{row.perturbation} {row.severity}: {row.mean:.1f}; {row.above:.1%} above 500{left}"))

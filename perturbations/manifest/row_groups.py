@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import heapq
+from array import array
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, Generic, overload
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +28,8 @@ GROUP = 2**14
 
 _RUN = 2
 """Groups that are put in order at once: six million rows are merged from 183 runs, each of which takes memory."""
+
+_Key = TypeVar("_Key")
 
 _BATCH = 64
 """Rows of each run that are in memory while runs are merged."""
@@ -196,6 +200,15 @@ class StoredRows(Sequence[RowT], Generic[RowT]):
 def stored(rows: Sequence[RowT]) -> StoredRows[RowT]:
     """Rows in memory as a single group."""
     return rows if isinstance(rows, StoredRows) else StoredRows(partial(_of_memory, rows), [len(rows)])
+
+
+def by_key(rows: Sequence[RowT], key: Callable[[RowT], _Key | None]) -> dict[_Key, StoredRows[RowT]]:
+    """The rows by their keys, in their order; those whose key is None are left out."""
+    places: dict[_Key, array[int]] = defaultdict(lambda: array("q"))
+    for place, row in enumerate(rows):
+        if (of_row := key(row)) is not None:
+            places[of_row].append(place)
+    return {of_row: stored(rows).taken(members) for of_row, members in places.items()}
 
 
 def _of_memory(rows: Sequence[RowT], _: int, places: NDArray[np.int64] | None) -> list[RowT]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from perturbations.base.errors import BackendError, ManifestError, ToolError
 from perturbations.captions import caption_rows, pipeline
-from perturbations.manifest import sets
+from perturbations.manifest import row_groups, sets
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, CaptionRow, QuarantineRow, TextRow
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import TextRecipe, other_version, recorded_text
@@ -44,23 +44,21 @@ def check_texts(task: ManifestCheck[TextRow]) -> Iterator[Finding]:
     The remarks are the numbers of rows that cannot be made again on this machine or by this version, by reason.
     """
     manifest, remarks = task.manifest, task.summary.remarks
-    rows = manifest.rows
     place, key, unrecorded = manifest.path, manifest.kind.key, manifest.unrecorded
     yield from doubled(manifest)
-    scenarios: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        scenarios[row.perturbation, row.severity][row.recipe] += 1
+    scenarios = row_groups.by_key(manifest.rows, lambda row: (row.perturbation, row.severity))
     listed = _listed_captions(task.tree, manifest)
-    keys = {(row.perturbation, row.severity, row.caption_id) for row in rows}
-    for (name, severity), texts in scenarios.items():
+    for (name, severity), stored in scenarios.items():
+        members = list(stored)
+        texts = Counter(row.recipe for row in members)
         try:
             recipe = recorded_text(texts.most_common(1)[0][0])
         except ManifestError as error:
             yield Finding(place, f"{name} {severity}", str(error))
             continue
-        members = [row for row in rows if (row.perturbation, row.severity) == (name, severity)]
+        held = {row.caption_id for row in members}
         for caption_id in listed:
-            if (name, severity, caption_id) not in keys:
+            if caption_id not in held:
                 yield Finding(place, f"{name} {severity} {caption_id}", "the row is missing")
         again: dict[str, TextRow] = {}
         other = other_version(recipe)

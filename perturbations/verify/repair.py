@@ -132,7 +132,7 @@ def _comparability(tree: Tree, manifest: Manifest[object], rows: Sequence[object
     videos = tree.near(manifest, VIDEOS) if VIDEOS.name in made_from else None
     texts = tree.near(manifest, TEXTS) if TEXTS.name in made_from else None
     clips = videos.rows if videos else (row for row in rows if type(row) is VideoRow)
-    captions = texts.rows if texts else [row for row in rows if isinstance(row, TextRow)]
+    captions = texts.rows if texts else (row for row in rows if isinstance(row, TextRow))
     if (VIDEOS.name in made_from) > bool(videos) or (TEXTS.name in made_from) > bool(texts):
         return None
     described = manifest if "adapter" in manifest.about or videos is None else videos

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from perturbations.base import jsontext
 from perturbations.base.errors import ManifestError
-from perturbations.exports.writing import stored_clips
 from perturbations.exports.writing.filenames import scenario
-from perturbations.manifest import files
+from perturbations.manifest import files, row_groups
 from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import TEXTS
 
@@ -25,7 +24,7 @@ def first_captions(path: Path, names: Mapping[str, str]) -> Iterator[tuple[str, 
     kind = files.kind_of(path)
     if kind != TEXTS:
         raise ManifestError(f"{path} is a manifest of {kind.name}; captions are exported from texts")
-    rows = stored_clips.by_scenario(files.read_rows(path, TEXTS), lambda row: scenario(row, names))
+    rows = row_groups.by_key(files.read_rows(path, TEXTS), lambda row: scenario(row, names))
     for name, members in rows.items():
         texts: dict[str, str] = {}
         for row in sorted(members, key=lambda row: numbered(row.caption_id)):

@@ -230,7 +230,7 @@ def read_texts(request: Request, *, clean_clips: bool = False) -> ExportedTexts:
         ids[name].append(known.setdefault(row.caption_id, row.caption_id))
         return name
 
-    accepted = stored_clips.by_scenario(listed, name_of)
+    accepted = row_groups.by_key(listed, name_of)
     if not accepted:
         raise ManifestError(f"{path} has no complete row to export")
     stored_clips.check_twice(path, ((name, caption_id) for name in sorted(ids) for caption_id in sorted(ids[name])))

@@ -29,7 +29,6 @@ from perturbations.manifest.kinds import (
     CompleteSource,
     MixRow,
     RowKind,
-    RowT,
     SourceRow,
 )
 from perturbations.manifest.row_groups import StoredRows, stored
@@ -107,15 +106,6 @@ class ClipsByScenario:
             in_order = sorted(range(len(members)), key=members.__getitem__)
             usable = cast("StoredRows[UsableRow]", rows)
             self.scenarios[scenario_of] = usable.taken(np.array(places[scenario_of], np.int64)[in_order])
-
-
-def by_scenario(rows: Sequence[RowT], name: Callable[[RowT], str | None]) -> dict[str, StoredRows[RowT]]:
-    """The rows by the names of their scenarios, in their order; those without a name are left out."""
-    places: dict[str, array[int]] = defaultdict(lambda: array("q"))
-    for place, row in enumerate(rows):
-        if (scenario_of := name(row)) is not None:
-            places[scenario_of].append(place)
-    return {scenario_of: stored(rows).taken(members) for scenario_of, members in places.items()}
 
 
 def is_picture(row: UsableRow) -> bool:
