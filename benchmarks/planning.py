@@ -59,12 +59,13 @@ def dry_run(folder: Path, target: str, program: Sequence[str] = ("-m", "snakemak
 
 
 _LISTED = """
+import os
 import runpy
 from pathlib import Path
 from perturbations.plan import costs, items
 
 def locate(dataset, listing):
-    return [items._Located(item, f"{dataset.videos}/{item.files[0]}", 1_000_000) for item in listing.items], []
+    return [items._Located(item, os.path.join(dataset.videos, item.files[0]), 1_000_000) for item in listing.items], []
 
 items.locate = locate
 costs.headers = lambda clips, *, seed=0: [costs.Header(640 * 360, {pixels} / (640 * 360), 18.0, 1_000_000)]
