@@ -15,7 +15,7 @@ from perturbations.base import shelf
 from perturbations.base.errors import ConfigError, ShelfError
 from perturbations.tta.methods import registry
 
-pytestmark = needs.wings("composed", "evaluation")
+pytestmark = needs.wings("composed", "demo", "evaluation")
 
 
 @pytest.fixture(scope="module")

@@ -40,6 +40,16 @@ DEMO = "# Two clips.\n\ndatasets: {demo: {adapter: demo, clips: 2}}\nsuites: {ml
 OF_ALL_WINGS = ("advice", "cli", "config", "config_mistakes", "kinds", "layout", "names", "plan", "registry", "rooms")
 """The files of tests that ask what all wings together declare: keys, commands, places, kinds, targets, imports."""
 
+THINGS = (
+    "suites/tampering",
+    "guides/random_donor",  # which this suite alone asks for
+    "datasets/didemo",
+    "evaluation/backbones/videoprism",
+    "tta/methods/eata",
+    "exports/webdataset",
+)
+"""A thing of each shelf. A model's file is a role, which goes with the perturbations that ask for it."""
+
 IMPORT_ALL = """
 import importlib, pkgutil, perturbations
 for module in pkgutil.walk_packages(perturbations.__path__, "perturbations."):
@@ -158,3 +168,17 @@ def test_without_a_wing_the_others_fit_together(
         shelves.run(checkout, "-m", *linter)
     snakemake(checkout, checkout, "--", target)
     run_tests(checkout, *(f"tests/test_{file}.py" for file in OF_ALL_WINGS))
+
+
+def test_a_thing_of_each_shelf_can_be_taken_out(checkout: Path) -> None:
+    for thing in THINGS:
+        (checkout / f"perturbations/{thing}.py").unlink()
+    shelves.run(checkout, "-c", IMPORT_ALL)
+    shelves.run(checkout, "-m", "ruff", "check", "perturbations")
+    listed = shelves.run(checkout, "-m", "perturbations", "list")
+    assert "mlvp/fog" in listed
+    assert "tampering" not in listed
+    shelves.run(checkout, "docs/generate.py")
+    schema = (checkout / "workflow/schemas/config.schema.json").read_text()
+    assert "didemo" not in schema
+    assert not (checkout / "docs/catalogue/tampering.md").exists()
