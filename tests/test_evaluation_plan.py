@@ -27,7 +27,7 @@ SUITES: dict[str, Any] = {"mlvp": {}, "mm_robustness": {}}
 
 
 def parsed(suites: dict[str, Any] = SUITES, /, **evaluated: Any) -> config.Config:
-    return config_file.parse({"datasets": {"demo": {"adapter": "demo"}}, "suites": suites, "evaluation": evaluated})
+    return config_file.parse({"datasets": {"demo": clips.DATASET}, "suites": suites, "evaluation": evaluated})
 
 
 def test_clean_queries_come_first_and_each_suite_at_severity_5() -> None:

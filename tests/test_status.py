@@ -391,7 +391,7 @@ def test_any_dataset_s_name_is_counted(root: Path, name: str) -> None:
 
 def test_planning_lists_the_parts_of_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    parsed = config_file.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"mlvp": {}}})
+    parsed = config_file.parse({"datasets": {"d": clips.DATASET}, "suites": {"mlvp": {}}})
     parts = evaluation_paths.planned_parts(parsed, "d", "adaptation")
     assert parts == evaluation_paths.result_parts(parsed, "d", "adaptation")
     for path in map(Path, parts[:2]):
