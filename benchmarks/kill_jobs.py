@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -69,8 +69,8 @@ def write_lists(base: Path) -> None:
         ListedCaption(caption_id=f"{i}", item_id=name, text=f"a man rides the {i}th bicycle to {name}")
         for i, name in enumerate(list(FRAMES) * 8)
     ]
-    for name, lines in {"listed": clips, "captions": described}.items():
-        (base / f"{name}.jsonl").write_text("".join(json.dumps(asdict(line)) + "\n" for line in lines))
+    listed.write(base / "listed.jsonl", clips)
+    listed.write(base / "captions.jsonl", described)
     rows = [{"item_id": name, "caption": f"a caption of {name}"} for name in list(FRAMES)[:3]]
     (base / "annotations.json").write_text(json.dumps(rows))
 
@@ -323,14 +323,14 @@ def compared(expected: Path, actual: Path, folders: Sequence[str]) -> Counter[st
     counts = Counter({"leftovers": len(trees[1].keys() - trees[0].keys())})
     counts["files"] += len(trees[0].keys() - trees[1].keys())
     for name in trees[0].keys() & trees[1].keys():
-        one, other = trees[0][name], trees[1][name]
+        first, other = trees[0][name], trees[1][name]
         counts["files seen"] += 1
         if name.suffix == ".jsonl":
-            counts["files"] += set(one.read_text().splitlines()) != set(other.read_text().splitlines())
+            counts["files"] += set(first.read_text().splitlines()) != set(other.read_text().splitlines())
             continue
-        counts["files"] += one.read_bytes() != other.read_bytes()
+        counts["files"] += first.read_bytes() != other.read_bytes()
         if name.suffix == ".parquet":
-            cells = [list(cells_of(path)) for path in (one, other)]
+            cells = [list(cells_of(path)) for path in (first, other)]
             counts["cells seen"] += len(cells[0])
             counts["cells"] += sum(a != b for a, b in zip(*cells, strict=False)) + abs(len(cells[0]) - len(cells[1]))
     return counts

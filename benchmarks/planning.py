@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perturbations.engine import clip_files
+from perturbations.manifest import layout
+from perturbations.plan import listed
 
 RUNS = {
     # name: suite, videos; each is made at 5 severities
@@ -84,7 +86,7 @@ def measure_listing(clips: int, pixels: float) -> None:
             (folder / "config.yaml").write_text(json.dumps(configured))
             seconds, jobs = dry_run(folder, f"{suite}_d", ["-c", _LISTED.format(pixels=pixels)])
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-            lists = [path.read_bytes().count(b"\n") for path in (folder / "work/d/shards").iterdir()]
+            lists = listed.counts(folder / layout.folder("shard_list", dataset="d")).values()
             print(f"| {suite} of {clips:,} | {max(lists):,} | {jobs:,} | {seconds:.1f} | {peak:.2f} |", flush=True)
 
 

@@ -39,11 +39,11 @@ def make(root: Path) -> Path:
     # As where config.yaml names the videos by a path from the working directory.
     videos = [replace(row, source_path=os.path.relpath(row.source_path, root)) for row in videos]
     sources = [replace(row, path=row.path and os.path.relpath(row.path, root)) for row in sources]
-    about = {"root": "../..", "dataset": "data", "set": sets.of_sources(sources).columns()}
+    about = {"root": "../..", "dataset": "data", sets.SET: sets.of_sources(sources).columns()}
     files.write(dataset / "sources.parquet", SOURCES, sources, about)
     files.write(dataset / "captions.parquet", CAPTIONS, clean_captions(), about)
     listed = sets.of_corpus(sources, videos, len(SCENARIOS)).columns()
-    about = {"root": "../../..", "dataset": "data", "suite": "mlvp", "set": listed}
+    about = {"root": "../../..", "dataset": "data", "suite": "mlvp", sets.SET: listed}
     files.write(suite / "videos.parquet", VIDEOS, videos, about)
     mixed = {"mixed_types": mixes.mixed_types(videos, sources), "mixed_severity": mixes.mixed_severity(videos)}
     for name, rows in mixed.items():

@@ -22,7 +22,7 @@ from perturbations.base import rng
 from perturbations.evaluation import pictures
 from perturbations.evaluation.page import page
 from perturbations.evaluation.pictures import Picture
-from perturbations.evaluation.rows import RANKS, RESULTS, ResultRow, ScenarioColumns
+from perturbations.evaluation.rows import RANKS, RESULTS, ResultRow, ScenarioColumns, backend_cell
 from perturbations.manifest import files, parquet, schemas
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval import summary_of_ranks
@@ -138,7 +138,7 @@ def _result(columns: Scenario, rank: np.ndarray, draw: np.random.Generator) -> R
         queries=len(rank),
         gallery=GALLERY,
         settings=json.dumps({"batch_size": 16, "num_frames": 12, "precision": "float32", "steps": 3}),
-        backend=json.dumps({"retrieval": "pretrained"}),
+        backend=backend_cell({"retrieval": "pretrained"}),
         checkpoint_sha256=columns["model_key"],
         tools=json.dumps({"numpy": "2.3", "torch": "2.9"}),
     )
@@ -161,7 +161,7 @@ def result(method: str, recall_at_1: float, **more: Any) -> ResultRow:
         **{"dataset": "demo", "model_key": B32, "seed": 42, "direction": "v2t", **CLEAN},
         **{f"recall_at_{k}": 100.0 for k in (5, 10, 50, 100)},
         **{"rsum": 300.0, "queries": 100, "gallery": 100, "median_rank": 1.0, "mean_rank": 2.0},
-        "backend": json.dumps({"retrieval": "demo_encoder"}),
+        "backend": backend_cell({"retrieval": "demo_encoder"}),
         "side": "query" if more.get("suite", "clean") != "clean" else "none",
     }
     return result_row(**{**usual, **more}, method=method, recall_at_1=recall_at_1)

@@ -24,7 +24,7 @@ from test_pipeline import scene
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.engine import shards
-from perturbations.manifest import files, locations
+from perturbations.manifest import files, locations, sets
 from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS, QuarantineRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip
@@ -167,7 +167,7 @@ def test_clips_that_failed_before_they_were_perturbed_count_as_in_the_card(store
     rows = files.read_rows(stored, VIDEOS)
     listed = {"listed": 3, "listed_sha256": "", "complete": 1, "quarantined": 2, "missing": 0, "scenarios": len(rows)}
     described = stored.with_name("described.parquet")
-    files.write(described, VIDEOS, rows, {**ABOUT, "set": listed})
+    files.write(described, VIDEOS, rows, {**ABOUT, sets.SET: listed})
     assert f"{len(rows)} of {3 * len(rows)} videos complete" in page_of(described, tmp_path / "page.html")
 
 

@@ -17,6 +17,11 @@ pytestmark = needs.wings("evaluation", "preflight", "status", "store")
 UPPER = "alias_generator=str.upper, validate_by_name=True, serialize_by_alias=True"
 CHANGES: dict[str, tuple[str, dict[str, str]]] = {
     "journal": ("engine/journal.py", {"_COLUMNS_LENGTH = 8": "_COLUMNS_LENGTH = 12"}),
+    "names of journals": (
+        "manifest/layout.py",
+        {'with_suffix(".jsonl")': 'with_suffix(".journal")', 'glob("*.jsonl")': 'glob("*.journal")'},
+    ),
+    "names of locks": ("base/layout.py", {'".lock"': '".held"'}),
     "lock": ("base/processes.py", {")} on {": ")} since {", r" on (.*)": r" since (.*)"}),
     "log lines": ("base/progress.py", {'"perturb: "': '"failed: "', "were finished before and are": "are"}),
     "lists": (
@@ -35,11 +40,26 @@ CHANGES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "parts": ("manifest/parquet.py", {'"perturbations"': '"about"'}),
     "what parts say of their rows": ("manifest/cells.py", {'"statuses"': '"rows_per_status"'}),
+    "what manifests say was listed": (
+        "manifest/skipped.py",
+        {'SKIPPED = "set", "skipped"': 'SKIPPED = "listed", "left"'},
+    ),
     "packs": ("store/packs.py", {"tarfile.PAX_FORMAT": "tarfile.GNU_FORMAT"}),
     "sums": ("base/sums.py", {"{lines[name]}  {name}": "{lines[name]} *{name}"}),
     "state of a run": ("manifest/layout.py", {"work/run.txt": "work/process.txt"}),
     "features": ("evaluation/stored_features.py", {"ids=np": "names=np", '"ids"': '"names"'}),
     "answers": ("evaluation/feature_sets.py", {'("query_id", "gallery_id")': '("query", "answer")'}),
+    "backends of results": (
+        "evaluation/rows.py",
+        {
+            'json.loads(backend or "{}")': '{role[1:]: own for role, own in json.loads(backend or "{}").items()}',
+            "json.dumps(roles,": 'json.dumps({f"-{role}": own for role, own in roles.items()},',
+        },
+    ),
+    "marker of an export": (
+        "exports/writing/output_folder.py",
+        {'"format"': '"layout"', '"corpus"': '"of"'},
+    ),
     "results": ("evaluation/results.py", {"model_config = ConfigDict(": f"model_config = ConfigDict({UPPER}, "}),
 }
 """Format -> its module, and the texts there that are exchanged, wherever they stand.
@@ -58,6 +78,10 @@ READERS = (
     "test_exploits_files.py",
     "test_store_packs.py::test_what_is_packed_is_unpacked",
     "test_score.py::test_pairs_say_what_answers_what",
+    "test_published_cells.py::test_features_of_fewer_queries_than_the_split_has_are_said_so",
+    "test_skipped.py::test_skipped_perturbations_are_read_as_written",
+    "test_export_recipe.py::test_a_lost_table_is_named",
+    "test_report_rows.py::test_what_cannot_be_compared_is_said_first",
 )
 """The tests of those who read a format; of what they need, everything is written by its writer."""
 LEFT_OUT = "not plain_json and not another_shape and not killed_run"

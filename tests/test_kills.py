@@ -10,6 +10,7 @@ import pytest
 
 from perturbations.base import storage
 from perturbations.engine.journal import Journal, Measured
+from perturbations.manifest import layout
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "kills.py"
 FINISHED = Measured(frame_count=3, stored_frames=3)
@@ -41,7 +42,7 @@ def cells(markdown: str) -> list[list[str]]:
 
 
 def test_a_line_that_a_killed_worker_left_half_swallows_no_other(tmp_path: Path) -> None:
-    path = tmp_path / "s1.jsonl"
+    path = layout.journal_of(tmp_path / "s1.parquet")
     journal = Journal(path, Measured, IDS)
     journal.add(IDS[0], FINISHED)
     with path.open("a") as file:
@@ -52,9 +53,9 @@ def test_a_line_that_a_killed_worker_left_half_swallows_no_other(tmp_path: Path)
 
 
 def test_a_journal_that_another_shard_is_writing_is_left_alone(tmp_path: Path) -> None:
-    other = storage.temporary_path(tmp_path / "s2.jsonl")
-    own = storage.temporary_path(tmp_path / "s1.jsonl")
+    journals = [layout.journal_of(tmp_path / f"{shard}.parquet") for shard in ("s1", "s2")]
+    own, other = map(storage.temporary_path, journals)
     for path in (other, own):
         path.symlink_to("gone")  # as one that was renamed between looking and reading
-    Journal(tmp_path / "s1.jsonl", Measured, IDS).add(IDS[0], FINISHED)
-    assert {path.name for path in tmp_path.iterdir()} == {"s1.jsonl", other.name}
+    Journal(journals[0], Measured, IDS).add(IDS[0], FINISHED)
+    assert {path.name for path in tmp_path.iterdir()} == {journals[0].name, other.name}

@@ -52,6 +52,9 @@ def test_what_no_run_writes_has_no_place_and_reserved_names_follow_from_the_path
 PARTS = {part for path in layout.patterns().values() for part in path.split("/")}
 NAMES = {part for part in PARTS if "{" not in part}
 ENDINGS = tuple({part.rpartition("}")[2] for part in PARTS if "{" in part} - {""})
+STEMS = {name.partition(".")[0] for name in NAMES if "." in name}
+OF_RUNS = tuple(Path(layout.pattern(kind)).suffix for kind in ("video_part", "shard_list", "clip_tar", "benchmark"))
+"""Endings by which files of a run are looked for; the others are also those of files of users and models."""
 CALLS = {"Path", "PurePath", "PurePosixPath", "glob", "joinpath", "relative_to", "rglob", "with_name"}
 
 
@@ -59,9 +62,10 @@ def spelled(source: str, *, elsewhere: bool = False) -> list[str]:
     """The names of files and folders of the layout that a module spells, with their lines.
 
     What holds a blank is a message to people. A word such as `captions` or `work` is a folder only where it is part of
-    a path: beside `/`, in a text with slashes that has values or begins with a top folder, or compared with others. An
-    ending names a file only after a value (`{shard}.parquet`, and `with_suffix`), not alone (`*.parquet`); and where
-    files are written `elsewhere`, as exports do, it names the files of other programs.
+    a path: beside `/`, in a text with slashes that has values or begins with a top folder, or compared with others, or
+    with a part of a path. An ending names a file after a value (`{shard}.parquet`), where it is put on or compared, and
+    after a star where only runs write such files (`*.jsonl`); but where files are read or written `elsewhere`, as
+    exports do, it names those of other programs.
     """
     tree = ast.parse(source)
     above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
@@ -106,9 +110,31 @@ def _names_a_file(text: str, node: ast.AST, parent: ast.AST, *, elsewhere: bool)
         return True
     if text in layout.TOP:
         return isinstance(parent, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Assign)
+    if compared := _compared(node, parent) & {"name", "stem", "suffix"}:
+        return text in OF_RUNS and not elsewhere if compared == {"suffix"} else text in STEMS | NAMES
+    if elsewhere:
+        return False
     if isinstance(parent, ast.Call) and _called(parent) == "with_suffix":
-        return text in ENDINGS
-    return not elsewhere and text.endswith(tuple("{}" + ending for ending in ENDINGS))
+        return text.startswith(".") and text not in _OF_USERS
+    if isinstance(parent, ast.Call) and _called(parent) in ("glob", "rglob"):
+        return text.endswith(tuple("*" + ending for ending in OF_RUNS))
+    return text.endswith(tuple("{}" + ending for ending in ENDINGS))
+
+
+_OF_USERS = {".csv"}
+"""Files of users that lie beside others of theirs: the ids of features, as EgoCVR's code has them."""
+
+
+def _compared(node: ast.AST, parent: ast.AST) -> set[str]:
+    """The parts of paths (`path.suffix`) that a text is compared with, also by how they begin or end."""
+    if isinstance(parent, ast.Compare):
+        with_it = [parent.left, *parent.comparators]
+    elif isinstance(parent, ast.Call) and _called(parent) in ("startswith", "endswith") and node in parent.args:
+        assert isinstance(parent.func, ast.Attribute)
+        with_it = [parent.func.value]
+    else:
+        return set()
+    return {other.attr for other in with_it if isinstance(other, ast.Attribute)}
 
 
 @each(
@@ -125,7 +151,15 @@ def _names_a_file(text: str, node: ast.AST, parent: ast.AST, *, elsewhere: bool)
         ('"work/logs/"', True),
         ('files["captions"]', False),
         ('offers = {"work": 1}', False),
-        ('folder.glob("*.parquet")', False),
+        ('folder.rglob("*.parquet")', True),
+        ('folder.glob("**/*.tar")', True),
+        ('path.suffix == ".parquet"', True),
+        ('path.suffix == ".txt"', False),
+        ('path.stem == "captions_quarantine"', True),
+        ('path.stem.startswith("captions")', True),
+        ('journal.with_suffix(".lock")', True),
+        ('path.with_suffix("")', False),
+        ('folder.glob("*.safetensors")', False),
         ('f"{path} has no captions.parquet"', False),
         ('ManifestFile(path="manifests/{dataset}/sources.parquet")', False),
     ],
@@ -135,9 +169,10 @@ def test_a_spelled_name_is_found(code: str, is_spelled: bool) -> None:
 
 
 def test_no_other_file_spells_a_name_of_the_layout() -> None:
+    others = {"exports", "datasets"}
     files = [path for path in PROJECT.glob("perturbations/**/*.py") if path.name != "layout.py"]
     names = {
-        path.relative_to(PROJECT).as_posix(): spelled(path.read_text("utf-8"), elsewhere="exports" in path.parts)
+        path.relative_to(PROJECT).as_posix(): spelled(path.read_text("utf-8"), elsewhere=bool(others & {*path.parts}))
         for path in files
     }
     assert len(files) > 300

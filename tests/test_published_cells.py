@@ -24,7 +24,7 @@ from perturbations.evaluation.keys import PUBLISHED_SEED
 from perturbations.evaluation.page import intervals, published_section
 from perturbations.evaluation.page.published_section import Beside
 from perturbations.evaluation.protocols import cells, registry
-from perturbations.evaluation.rows import ScenarioKey
+from perturbations.evaluation.rows import ScenarioKey, backend_cell
 from perturbations.evaluation.stated import StatedModel
 from perturbations.plan import caption_recipes, mixes
 from perturbations.retrieval.composed import GIVEN, HALVES, STRATEGIES
@@ -42,6 +42,7 @@ BACKBONES = {
 DRAWN = ("recall_at_1", "recall_at_2", "recall_at_3", "recall_at_5", "recall_at_10")
 HUBNESS = tuple(name for name in synthetic_results.MEASURED if name.startswith("hub_"))
 CLEAN = {"suite": "clean", "perturbation": "clean", "severity": 0, "side": "none", "category": "clean"}
+PRETRAINED = backend_cell({"retrieval": "pretrained"})
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +60,7 @@ def a_row(**columns: Any) -> Row:
     listed = max(SPLITS.get(columns["dataset"], {1_000: None}))
     row = synthetic_results.result_row(
         **dict.fromkeys(("recall_at_50", "recall_at_100", "median_rank", "mean_rank"), 1.0),
-        **{"gallery": listed, "queries": listed, "backend": '{"retrieval": "pretrained"}', **numbers, **columns},
+        **{"gallery": listed, "queries": listed, "backend": PRETRAINED, **numbers, **columns},
     )
     return {**asdict(row), "model_name": row.model_key}
 
@@ -170,8 +171,8 @@ def is_in(cell: Published, row: Row) -> bool:
     if row["suite"] == "clean":
         return False
     # Alternating: captions are the query in t2v and the gallery in v2t, images the other way round.
-    asked = "query" if (row["direction"] == "t2v") == (cell.modality == "text") else "gallery"
-    if row["side"] != (cell.side if cell.side in ("gallery", "query", "both") else asked):
+    side = "query" if (row["direction"] == "t2v") == (cell.modality == "text") else "gallery"
+    if row["side"] != (cell.side if cell.side in ("gallery", "query", "both") else side):
         return False
     if (cell.paper, cell.table) in MIXES and row["mix"] != MIXES[cell.paper, cell.table]:
         return False
@@ -271,7 +272,7 @@ def test_features_of_fewer_queries_than_the_split_has_are_said_so() -> None:
         seed=0,
         **CLEAN,
     )
-    row |= {"queries": 30, "backend": '{"retrieval": "features"}'}
+    row |= {"queries": 30, "backend": backend_cell({"retrieval": "features"})}
     reasons = departures.departures(registry.protocol("msrvtt_p_table_3"), [row])
     assert reasons[0] == "30 items are listed, and the published split of msrvtt has 1,000"
     assert len(reasons) == 2

@@ -64,9 +64,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     manifests.write(paths["results"], RESULTS, results, {"package_version": "1.2.3"})
     bad = QuarantineRow(dataset="demo", item_id="a", status="quarantined", stage="source", error="damaged")
     listed = sets.Listed(listed=1000, listed_sha256="0", complete=3, quarantined=1, missing=996, scenarios=60)
-    manifests.write(paths["quarantine"], QUARANTINE, [bad], {"set": listed.columns()})
-    left_out = {"skipped": skipped.columns([Skipped("ocr", (1,), "no font")])}
-    manifests.write(paths["statistics"], TEXT_STATISTICS, [], {"set": left_out})
+    manifests.write(paths["quarantine"], QUARANTINE, [bad], {sets.SET: listed.columns()})
+    left_out = skipped.columns([Skipped("ocr", (1,), "no font")])
+    manifests.write(paths["statistics"], TEXT_STATISTICS, [], {sets.SET: left_out})
     # The scenario of the least R@1 is drawn: the first perturbation by name at severity 5.
     worst = min(registry.perturbations("mlvp", "video"), key=lambda entry: entry.name)
     pictures.write(paths["pictures"], [drawn(method, **synthetic.perturbed(worst, 5)) for method in PAPER_METHODS])

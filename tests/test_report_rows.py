@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html.parser
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +33,7 @@ from synthetic_results import (
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation import pictures
 from perturbations.evaluation.page import parts
-from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
+from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, backend_cell
 from perturbations.manifest import dataframes
 from perturbations.manifest import files as manifests
 from perturbations.manifest.columns import columns_of
@@ -127,7 +126,7 @@ def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_said_first(backend: dict[str, str], says: str | None, tmp_path: Path) -> None:
-    text = page_of(tmp_path, [result("none", 1.0, backend=json.dumps(backend))]).text
+    text = page_of(tmp_path, [result("none", 1.0, backend=backend_cell(backend))]).text
     assert ("Not comparable with published numbers" in text) == (says is not None)
     if says is not None:
         assert text.index(says) < text.index("<table")
@@ -244,7 +243,7 @@ def test_results_and_ranks_of_an_earlier_version_open(tmp_path: Path) -> None:
 
 def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_path: Path) -> None:
     """Of Table 1 of HAT-VTR: CLIP4Clip without adaptation on fog at severity 5 has 26.7."""
-    about = {"protocol": "hat_vtr_table_1", "backend": json.dumps({"retrieval": "pretrained"}), "queries": 1000}
+    about = {"protocol": "hat_vtr_table_1", "backend": backend_cell({"retrieval": "pretrained"}), "queries": 1000}
     about |= {"pooling": "clip4clip", "pretrained": "openai/clip-vit-base-patch32", "parameters": "{}"}
     about |= {
         "continual": False,

@@ -23,7 +23,7 @@ from perturbations.cli.main import main
 from perturbations.evaluation import backbone, galleries, result_sets, runner, scenarios
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.rows import RankRow, ResultRow
-from perturbations.manifest import files
+from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
     MIXES,
@@ -89,7 +89,7 @@ class Corpus:
         self.clean = scenarios.Clean([*self.sources, bad_source(BROKEN)], self.captions, rejected=1)
         manifests = folder / "manifests/data"
         self._write(manifests / "sources.parquet", SOURCES, self.clean.sources, "../..")
-        about = {"set": {"quarantined": 1}}
+        about = {sets.SET: sets.of_captions([row.caption_id for row in self.captions], 1).columns()}
         files.write(manifests / "captions.parquet", CAPTIONS, self.captions, {"root": "../..", **about})
         self._write(manifests / "msrvtt_p/mixed_types.parquet", MIXES, self.mixed, "../../..")
         # As jobs leave them: parts, which name no root.

@@ -10,6 +10,8 @@ import pytest
 import yaml
 from shelves import copy_with, example, run
 
+from perturbations.plan import listed
+
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -59,5 +61,5 @@ def test_the_workflow_plans_it(copy: Path) -> None:
         "print((plan.listed, plan.rejected, len(plan.shards)))"
     )
     assert ast.literal_eval(run(copy, "-c", program)) == (3, 2, 1)  # one line without a separator, one without a video
-    captions = [json.loads(line) for line in (copy / "planned/captions.jsonl").read_text().splitlines()]
-    assert [caption["text"] for caption in captions] == ["a man walks", "a dog runs"]
+    captions = listed.read(copy / "planned/captions.jsonl", listed.ListedCaption)
+    assert [caption.text for caption in captions] == ["a man walks", "a dog runs"]

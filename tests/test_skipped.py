@@ -83,9 +83,9 @@ def test_what_is_named_and_lacks_its_backend_is_an_error() -> None:
 @pytest.mark.usefixtures("without_translator")
 def test_an_evaluation_asks_no_skipped_captions_and_lists_them() -> None:
     settings = configured()
-    asked = {(scenario.suite, scenario.perturbation) for scenario in evaluation.scenarios(settings, "tiny")}
-    assert ("msrvtt_p", "keyboard") in asked
-    assert not {("msrvtt_p", "back_trans"), ("mm_robustness", "back_translation")} & asked
+    planned = {(scenario.suite, scenario.perturbation) for scenario in evaluation.scenarios(settings, "tiny")}
+    assert ("msrvtt_p", "keyboard") in planned
+    assert not {("msrvtt_p", "back_trans"), ("mm_robustness", "back_translation")} & planned
     listed = skipped.parse(evaluation_paths.skipped(settings, "tiny"))
     assert [entry.perturbation for entry in listed] == ["msrvtt_p/back_trans", "mm_robustness/back_translation"]
     lines = evaluation_paths.results(settings, "tiny", "evaluation", lambda name: None).sizes  # type: ignore[arg-type, return-value]
@@ -100,15 +100,15 @@ def test_an_evaluation_asks_no_skipped_captions_and_lists_them() -> None:
 def test_skipped_perturbations_are_read_as_written() -> None:
     entries = [Skipped("a", (1, 2), "x"), Skipped("b", (1,), "y"), Skipped("c", (1,), "x")]
     assert skipped.parse(skipped.as_json(entries)) == entries
-    assert skipped.of_manifest({"set": {"skipped": skipped.columns(entries)}}) == entries
-    assert skipped.of_manifest({"set": {}}) == skipped.of_manifest({}) == []
+    assert skipped.of_manifest({skipped.SET: skipped.columns(entries)}) == entries
+    assert skipped.of_manifest({skipped.SET: {}}) == skipped.of_manifest({}) == []
     assert skipped.sentences(entries) == ["skipped: 2 perturbations, a, c (x)", "skipped: 1 perturbation, b (y)"]
 
 
 @pytest.mark.parametrize("value", ["x", 3, [3], [{}], [{"perturbation": "a", "severities": ["1"], "reason": "x"}]])
 def test_a_manifest_that_lists_something_else_is_refused(value: object) -> None:
     with pytest.raises(ManifestError, match="does not list skipped perturbations"):
-        skipped.of_manifest({"set": {"skipped": value}})
+        skipped.of_manifest({skipped.SET: {skipped.SKIPPED: value}})
     with pytest.raises(ManifestError):
         skipped.parse(json.dumps(value))
 

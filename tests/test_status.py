@@ -65,7 +65,7 @@ def write_part(root: Path, severity: int, shard: str, **first: Any) -> None:
 
 
 def write_journal(root: Path, severity: int, shard: str, items: int) -> Path:
-    path = part(root, severity, shard).with_suffix(".jsonl")
+    path = layout.journal_of(part(root, severity, shard))
     names = [f"{number:032x}" for number in range(items)]
     record = journal.Journal(path, journal.Measured, names)
     for name in names:
@@ -180,7 +180,7 @@ def test_a_killed_run_s_unfinished_shard_is_counted(tmp_path: Path) -> None:
     written = tmp_path / layout.at(
         "video_part", dataset="tiny", suite="mlvp", perturbation="fog", severity=1, shard=source.stem
     )
-    record = written.with_suffix(".jsonl")
+    record = layout.journal_of(written)
     command = [*project.command(), "--cores", "1", "mlvp_tiny"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True) as run:
         wait_for(lambda: journal.count(record)[0] >= 2)
@@ -272,8 +272,8 @@ def test_a_run_whose_process_is_dead_was_killed(running: Path, monkeypatch: pyte
 def test_damaged_missing_and_foreign_files(root: Path) -> None:
     part(root, 1, "s1").write_bytes(b"PAR1 no manifest PAR1")
     part(root, 1, "s2").write_bytes(b"")
-    part(root, 1, "s2").with_suffix(".jsonl").write_bytes(os.urandom(999))
-    part(root, 2, "s2").with_suffix(".jsonl").symlink_to("/dev/zero")
+    layout.journal_of(part(root, 1, "s2")).write_bytes(os.urandom(999))
+    layout.journal_of(part(root, 2, "s2")).symlink_to("/dev/zero")
     (part(root, 1, "s1").parent / "notes.txt").write_text("mine")
     part(root, 2, "s9").mkdir()
     place(root, "rejected").write_text("[")

@@ -24,7 +24,7 @@ from perturbations.base import storage, sums
 from perturbations.base.errors import ManifestError, OutputError
 from perturbations.engine import render_clip
 from perturbations.engine.comparability import comparability
-from perturbations.manifest import files, layout, row_groups
+from perturbations.manifest import files, layout, row_groups, sets
 from perturbations.manifest.kinds import MIXES, SOURCES, TEXT_STATISTICS, VIDEOS, VideoRow
 from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
@@ -392,7 +392,7 @@ def _lose_rows(root: Path) -> None:
 def _miscount(root: Path) -> None:
     path = root / "manifests/tiny/mlvp/videos.parquet"
     about = files.read_metadata(path)
-    about["set"] = {**about["set"], "listed": 1000, "missing": 997}
+    about[sets.SET] = {**about[sets.SET], "listed": 1000, "missing": 997}
     rewrite(path, files.read_rows(path, VIDEOS), about)
 
 

@@ -144,7 +144,8 @@ class Corpus(Sequence[Clip]):
     def clean(self) -> Corpus:
         """The clean clips of its items. Raises `ManifestError` without the dataset's `sources.parquet`."""
         if not self._sources:
-            raise ManifestError(f"no sources.parquet beside or above {self.path}, which would list the clean clips")
+            name = layout.name(SOURCES.name)
+            raise ManifestError(f"no {name} beside or above {self.path}, which would list the clean clips")
         return self._of([self._sources[item] for item in self.items if item in self._sources])
 
     @property

@@ -13,6 +13,11 @@ DOCUMENTATION = f"{MANIFESTS}/README.md"
 """Of a checkout: what the columns of manifests mean."""
 
 
+def lock_of(journal: Path) -> Path:
+    """The lock of the job that writes a journal: beside it."""
+    return journal.with_suffix(".lock")
+
+
 def in_tree(path: Path, folder: str = MANIFESTS) -> tuple[Path, Path] | None:
     """The root of the tree that a path lies in, and the path from there: `manifests/...`. None for any other path.
 

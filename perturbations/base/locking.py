@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from perturbations.base import processes, storage
+from perturbations.base import layout, processes, storage
 from perturbations.base.errors import ToolError
 
 _log = logging.getLogger("perturbations")
@@ -24,7 +24,7 @@ def one_job(journal: Path) -> Iterator[None]:
     supports locks. If not, the job goes on with a warning: two jobs then write the same files, each whole.
     Raises `ToolError` when this very process holds the shard, `OutputError` when the file cannot be written.
     """
-    path = journal.with_suffix(".lock")
+    path = layout.lock_of(journal)
     with storage.output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):

@@ -10,6 +10,7 @@ from heapq import nsmallest
 
 from perturbations.base import shown
 from perturbations.base.records import digest
+from perturbations.manifest import layout
 from perturbations.manifest.kinds import TextRow, TextStatisticsRow
 from perturbations.manifest.sets import Listed
 from perturbations.manifest.skipped import Skipped, sentences
@@ -76,7 +77,8 @@ def of_corpus(
             f"| {shown.markdown(row.item_id)} | {shown.markdown(row.error)} |" for row in rejected[:_MOST_REJECTED]
         ]
     if len(rejected) > _MOST_REJECTED:
-        notes += ["", f"and {len(rejected) - _MOST_REJECTED:,} more: all are in `captions_quarantine.parquet`."]
+        name = layout.name("captions_quarantine")
+        notes += ["", f"and {len(rejected) - _MOST_REJECTED:,} more: all are in `{name}`."]
     if not samples:
         return "\n".join(["# Captions", "", "No caption is perturbed.", "", *notes]) + "\n"
     first = samples[0].first

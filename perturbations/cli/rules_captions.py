@@ -29,7 +29,7 @@ def _captions(dataset: str, captions: Path, sources: Path, output: Path, qrels: 
         for line in listed.read(captions, listed.ListedCaption)
     ]
     clips = sets.read_part(sources, SOURCES)
-    about = {"dataset": dataset, "set": sets.of_sources(clips).columns()}
+    about = {"dataset": dataset, sets.SET: sets.of_sources(clips).columns()}
     files.write(output, CAPTIONS, rows, {**provenance(output), **about})
     files.write(qrels, QRELS, of_captions(rows, clips), {**provenance(qrels), **about})
 
@@ -47,7 +47,7 @@ def _reject_captions(dataset: str, captions: Path, rejected: Path, output: Path)
     shards = listed.read_folder(captions, listed.ListedCaption)
     caption_ids = [caption.caption_id for members in shards.values() for caption in members]
     described = sets.of_captions(caption_ids, len(rows)).columns()
-    about = {**provenance(output), "dataset": dataset, "set": described}
+    about = {**provenance(output), "dataset": dataset, sets.SET: described}
     files.write(output, QUARANTINE, rows, about)
 
 
@@ -60,7 +60,7 @@ def _texts(dataset: str, recipes: Path, captions: Path, output: Path) -> None:
     from perturbations.plan.recipe import parse_text
 
     wanted = {
-        output.parent / scenario / layout.name("text_part", shard=output.stem): parse_text(text)
+        output.parent / scenario / layout.name("text_part", shard=layout.shard_of(output)): parse_text(text)
         for scenario, text in listed.read_recipes(recipes).items()
     }
     parts = text_parts.run(dataset, listed.read(captions, listed.ListedCaption), wanted)
@@ -112,7 +112,7 @@ def _merge_texts(
 
     def described() -> dict[str, object]:
         about.update(provenance(output), dataset=dataset)
-        about["set"] = {**listed.columns(), "skipped": columns(left_out)}
+        about[sets.SET] = {**listed.columns(), **columns(left_out)}
         about.update(adapter=adapter, config_digest=digest(dict(wanted)))
         about["comparability"] = verdict(Tally(), tally, adapter=adapter)
         about.update(sets.unrecorded(parts, TEXTS))
@@ -134,11 +134,11 @@ def _combine(videos: Path, texts: Path, output: Path) -> None:
     clips, captions = sets.read_part(videos, VIDEOS), sets.read_part(texts, TEXTS)
     described = files.read_metadata(videos)
     combined = registry.suite(described["suite"]).combined
-    about = {name: described[name] for name in ("dataset", "suite", "set")}
+    about = {name: described[name] for name in ("dataset", "suite", sets.SET)}
     about |= provenance(output)
     about["comparability"] = comparability(clips, captions, adapter=str(described.get("adapter", "")))
     if combined is not None:
         entries = skipped.of_manifest(files.read_metadata(texts))
         left_out = [entry for entry in entries if entry.perturbation in combined.text]
-        about["set"] = {**about["set"], "skipped": skipped.columns(left_out)}
+        about[sets.SET] = {**about[sets.SET], **skipped.columns(left_out)}
     files.write(output, MULTIMODAL, mixes.combinations(clips, captions), about)

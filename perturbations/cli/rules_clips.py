@@ -77,7 +77,7 @@ def _videos(
         finished = shards.tar_rows(finished, wanted, folder=corpus, journal=layout.journal_of(output))
     files.write_part(output, VIDEOS, finished)
     if wanted.storage.tier != "recipe":
-        marker = corpus / layout.name("clip_marker", shard=output.stem)
+        marker = corpus / layout.name("clip_marker", shard=layout.shard_of(output))
         clip_markers.write(marker, [(row.path, row.bytes) for row in finished])
     pack(output, [row.path for row in finished])
 

@@ -38,7 +38,7 @@ def _merge(
     about |= sets.unrecorded(parts, SOURCES) if is_sources else sets.unrecorded(parts, ANALYSES)
     if is_sources:
         clips = merging.sources(dataset, shards, parts, rejected)
-        files.write(output, SOURCES, clips, {**about, "set": sets.of_sources(clips).columns()})
+        files.write(output, SOURCES, clips, {**about, sets.SET: sets.of_sources(clips).columns()})
     else:
         files.write(output, ANALYSES, merging.analyses(sources, shards, parts, recipe), about)
 
@@ -73,7 +73,7 @@ def _merge_videos(
 
     def described() -> dict[str, object]:
         about.update(provenance(output), dataset=dataset, suite=suite)
-        about["set"] = sets.of_counts(clips, tally.complete, len(wanted)).columns()
+        about[sets.SET] = sets.of_counts(clips, tally.complete, len(wanted)).columns()
         about.update(adapter=adapter, config_digest=digest(dict(wanted)))
         about["comparability"] = verdict(tally, TextTally(), adapter=adapter)
         about.update(sets.unrecorded(parts, VIDEOS))
@@ -97,7 +97,7 @@ def _mix(videos: Path, sources: Path, severities: Path, types: Path) -> None:
 
     rows, clips = sets.read_part(videos, VIDEOS), sets.read_part(sources, SOURCES)
     described = files.read_metadata(videos)
-    about = {name: described[name] for name in ("dataset", "suite", "set")}
+    about = {name: described[name] for name in ("dataset", "suite", sets.SET)}
     about["comparability"] = comparability(rows, adapter=str(described.get("adapter", "")))
     files.write(severities, MIXES, mixes.mixed_severity(rows), {**provenance(severities), **about})
     files.write(types, MIXES, mixes.mixed_types(rows, clips), {**provenance(types), **about})

@@ -20,7 +20,7 @@ from perturbations.evaluation import results
 from perturbations.evaluation.keys import LISTED
 from perturbations.evaluation.planning import CLEAN
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
+from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, backend_cell
 from perturbations.evaluation.stored_features import Floats, StoredFeatures, rows_of_ids
 from perturbations.manifest.columns import row_from
 from perturbations.manifest.kinds import ClipRow, TextRow
@@ -118,7 +118,7 @@ def evaluate(
                 "pooling": settings.model,
                 "pretrained": settings.pretrained,
                 "num_frames": settings.num_frames,
-                "backend": canonical(results.backends(settings.pretrained, queries.rows)),
+                "backend": backend_cell(results.backends(settings.pretrained, queries.rows)),
                 "checkpoint_sha256": encoded.checkpoint,
                 "architecture": encoded.architecture,
                 "tools": canonical(results.tools()),

@@ -22,7 +22,7 @@ from perturbations.composed.strategies import WORDS, ScoredModel, Ways, words_of
 from perturbations.evaluation import commands, feature_sets, stored_features
 from perturbations.evaluation.feature_sets import FeatureSet
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioKey
+from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioKey, backend_cell
 from perturbations.evaluation.stored_features import Floats, PooledAs, StoredFeatures
 from perturbations.retrieval.composed import GIVEN, GLOBAL_KS, LOCAL_KS
 from perturbations.suites import registry
@@ -160,7 +160,7 @@ def _scored(
                 "listed_sha256": composed_runner.listed_sha256(split),
                 "setting": "features",
                 "protocol": wanted.protocol,
-                "backend": canonical({"retrieval": "features"}),
+                "backend": backend_cell({"retrieval": "features"}),
                 "checkpoint_sha256": "",
                 "tools": canonical({"numpy": np.__version__}),
             },

@@ -140,7 +140,12 @@ def models_of(recipe: VideoRecipe, known: Known, item_id: str) -> str:
     return registry.get(recipe.guide.kind).models(recipe.guide, known.rows.get(item_id))
 
 
+def backends_of(backend: str | None) -> dict[str, str]:
+    """The backend of each role, from a row's column `backend`."""
+    return {role: model["backend"] for role, model in json.loads(backend or "{}").items()}
+
+
 @lru_cache(maxsize=1024)  # a corpus has few, and many rows
 def offline_roles(backend: str | None) -> tuple[str, ...]:
     """The roles that an offline stand-in played, from a row's column `backend`."""
-    return tuple(role for role, model in json.loads(backend or "{}").items() if model["backend"] == "offline")
+    return tuple(role for role, chosen in backends_of(backend).items() if chosen == "offline")

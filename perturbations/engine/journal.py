@@ -22,6 +22,7 @@ from perturbations.base import jsontext, storage
 from perturbations.base.errors import OutputError
 from perturbations.base.records import DIGEST_LENGTH, Record, digest
 from perturbations.guides.analyses import Analysed
+from perturbations.manifest import layout
 
 _log = logging.getLogger("perturbations")
 
@@ -79,7 +80,7 @@ class Journal(Generic[_Finished]):
         self._record: type[_Finished] = record
         self._finished: dict[str, _Finished] = {}
         storage.remove_leftovers([path])
-        for journal in sorted(path.parent.glob("*.jsonl")):
+        for journal in layout.journals_in(path.parent):
             if storage.is_leftover(journal):
                 continue  # another shard's, which is being written
             self._finished.update(self._whole_lines(journal, recipe_ids))

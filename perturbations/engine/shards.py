@@ -166,7 +166,7 @@ def tar_rows(rows: Iterable[VideoRow], recipe: VideoRecipe, *, folder: Path, jou
 
 
 def _tar_of(folder: Path, journal: Path) -> Path:
-    return folder / layout.name("clip_tar", shard=journal.stem)
+    return folder / layout.name("clip_tar", shard=layout.shard_of(journal))
 
 
 def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:

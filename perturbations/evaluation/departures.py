@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from perturbations.engine.comparability import split_differences
 from perturbations.evaluation.planning import CONTINUAL
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
+from perturbations.evaluation.rows import backends_of
 from perturbations.evaluation.stated import FEATURES, backbone_of, changed_parameters
 from perturbations.suites.published import SplitHashes, values
 from perturbations.tta.methods import registry as methods
@@ -34,7 +34,7 @@ def departures(
     }
     for row in rows:
         reasons += _of_dataset(protocol, row)
-        reasons += _of_backend(json.loads(row["backend"] or "{}"))
+        reasons += _of_backend(backends_of(row["backend"]))
         if row["setting"] != FEATURES:
             reasons += _of_run(protocol, row)
             reasons += _of_method(row, stated)

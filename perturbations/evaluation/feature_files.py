@@ -18,7 +18,7 @@ from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.planning import ALL
 from perturbations.evaluation.rows import ScenarioKey
 from perturbations.evaluation.scenarios import Clean, captions_of, clips_of
-from perturbations.manifest import files, layout, locations
+from perturbations.manifest import files, layout, locations, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
     MIXES,
@@ -51,7 +51,7 @@ def write(
     Raises `ManifestError` for manifests of other kinds, for captions whose sources are not found, for two rows of one
     clip or caption, and where no row is left.
     """
-    paths = [part for path in given for part in (sorted(path.rglob("*.parquet")) if path.is_dir() else [path])]
+    paths = [part for path in given for part in (layout.manifests_below(path) if path.is_dir() else [path])]
     groups: dict[_Group, list[Any]] = defaultdict(list)
     rejected = 0
     sources: dict[str, SourceRow] = {}
@@ -62,8 +62,8 @@ def write(
         about = files.read_metadata(path)
         root = _root(path, about)
         if kind is CAPTIONS:
-            listed = about.get("set")
-            rejected += int(listed.get("quarantined", 0)) if isinstance(listed, Mapping) else 0
+            listed = sets.read_listed(path)
+            rejected += 0 if listed is None else listed.quarantined
         for row in files.read_rows(path, kind):
             is_text = isinstance(row, CaptionRow | TextRow)
             groups[_group(row)].append(row if is_text else locations.located(row, root))
@@ -115,11 +115,8 @@ def _group(row: Any) -> _Group:
 
 def _root(path: Path, about: Mapping[str, object]) -> Path:
     """The folder that paths of rows start from; a job's part lies below its `work` and does not name it."""
-    named = Path(os.path.abspath(path))
-    if "root" not in about and layout.WORK in named.parts:
-        place = len(named.parts) - 1 - named.parts[::-1].index(layout.WORK)
-        return Path(*named.parts[:place])
-    return locations.root_of(path, about)
+    tree = None if "root" in about else layout.in_tree(Path(os.path.abspath(path)), layout.WORK)
+    return locations.root_of(path, about) if tree is None else tree[0]
 
 
 def _sources(root: Path, dataset: str, path: Path) -> list[SourceRow]:

@@ -30,6 +30,7 @@ from perturbations.evaluation.rows import (
     ResultRow,
     ScenarioColumns,
     ScenarioKey,
+    backend_cell,
 )
 from perturbations.evaluation.stored_features import StoredFeatures, StoredSimilarities
 from perturbations.manifest import files, layout
@@ -118,12 +119,12 @@ def scored(queries: FeatureSet, gallery: FeatureSet, answers: Answers | None, wa
         cases += _both(queries, gallery, wanted.direction)
 
     def of_case(case: _Case) -> Iterator[tuple[str, _Retrieved]]:
-        asked, items = (
+        query, items = (
             known if path == known.path else _read(path) for known, path in zip(clean, case.files, strict=True)
         )
-        asked, targets = _asked(asked, items.ids, items.path, listed, wanted.choices)
+        query, targets = _answered(query, items.ids, items.path, listed, wanted.choices)
         for method in dict.fromkeys((AS_IT_IS, *wanted.methods)):
-            yield method, _of_features(asked, items, targets, method, wanted)
+            yield method, _of_features(query, items, targets, method, wanted)
 
     listed = answers or {name: (name,) for name in clean[0].ids}
     about: dict[str, object] = {"compared": "cosine", "numbers": int(clean[1].rows.shape[1])}
@@ -145,8 +146,8 @@ def scored_similarities(held: FeatureSet, answers: Answers | None, wanted: Wante
 
     def of_case(case: _Case) -> Iterator[tuple[str, _Retrieved]]:
         stored = stored_features.read_similarities(case.files[0])
-        asked, targets = _asked(stored, stored.gallery, stored.path, listed, wanted.choices)
-        yield AS_IT_IS, _retrieved(asked.ids, stored.gallery, _whole(asked.rows), targets, wanted)
+        query, targets = _answered(stored, stored.gallery, stored.path, listed, wanted.choices)
+        yield AS_IT_IS, _retrieved(query.ids, stored.gallery, _whole(query.rows), targets, wanted)
 
     listed = answers or {name: (name,) for name in stored_features.read_similarities(held.clean).ids}
     return _rows(cases, of_case, listed, wanted, {"compared": "similarities"})
@@ -178,7 +179,7 @@ def _read(path: Path) -> StoredFeatures:
 _Stored = TypeVar("_Stored", StoredFeatures, StoredSimilarities)
 
 
-def _asked(
+def _answered(
     held: _Stored, items: Sequence[str], path: Path, listed: Answers, choices: Answers | None
 ) -> tuple[_Stored, list[list[int]]]:
     """The queries that have an answer among the items, and its places. Raises `AnnotationError` where none has.
@@ -210,18 +211,18 @@ def _asked(
 
 
 def _of_features(
-    asked: StoredFeatures, items: StoredFeatures, targets: list[list[int]], method: str, wanted: Wanted
+    query: StoredFeatures, items: StoredFeatures, targets: list[list[int]], method: str, wanted: Wanted
 ) -> _Retrieved:
     try:
-        blocks = cosines(asked.rows, items.rows)
+        blocks = cosines(query.rows, items.rows)
         if method != AS_IT_IS:
             from perturbations.tta import known
 
             banks = (None if path is None else _read(path).rows for path in (wanted.bank, wanted.gallery_bank))
-            blocks = _whole(known.scores(method, wanted.direction, asked.rows, items.rows, *banks))
-        return _retrieved(asked.ids, items.ids, blocks, targets, wanted)
+            blocks = _whole(known.scores(method, wanted.direction, query.rows, items.rows, *banks))
+        return _retrieved(query.ids, items.ids, blocks, targets, wanted)
     except (ValueError, RuntimeError) as error:
-        raise AnnotationError(f"{asked.path} and {items.path}: {error}") from error
+        raise AnnotationError(f"{query.path} and {items.path}: {error}") from error
 
 
 def _whole(scores: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
@@ -313,7 +314,7 @@ def _row(columns: dict[str, Any], own: _Retrieved, case: _Case, about: Mapping[s
             **retrieval.summary_of_ranks(own.ranks),
             "category": CLEAN if scenario is None else feature_sets.category_of(scenario),
             "queries": len(own.ids),
-            "backend": canonical({"retrieval": "features"}),
+            "backend": backend_cell({"retrieval": "features"}),
             "queries_sha256": sums["queries"],
             "manifest_sha256": sums["gallery"],
             "tools": canonical({"numpy": np.__version__}),

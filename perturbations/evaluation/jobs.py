@@ -168,7 +168,7 @@ def _merge_results(options: argparse.Namespace) -> int:
     from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets, skipped
 
-    about: dict[str, object] = {"set": {"skipped": skipped.columns(skipped.parse(options.skipped))}}
+    about: dict[str, object] = {sets.SET: skipped.columns(skipped.parse(options.skipped))}
     if options.protocol is not None:
         about["protocol"] = {"name": options.protocol, "replaced": json.loads(options.replaced)}
     about = {**provenance(options.output), **about}

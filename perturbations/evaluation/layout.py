@@ -25,6 +25,11 @@ KINDS = ("adaptation", "evaluation")
 FIELDS = {"kind": "|".join(KINDS), "model": "[A-Za-z0-9_.-]+"}
 
 
+def tables_of(page: Path) -> Path:
+    """The folder of a page's tables: beside it."""
+    return page.with_name(page.stem + TABLES)
+
+
 def ranks_of(part: Path) -> Path:
     """The ranks of the results in a part: beside it."""
     return part.with_suffix(".ranks.parquet")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +13,15 @@ from pydantic import ConfigDict, ValidationError, model_validator
 from perturbations import retrieval
 from perturbations.base import jsontext, storage
 from perturbations.base.checkpoints import library
-from perturbations.base.records import Record, canonical
+from perturbations.base.records import Record
+from perturbations.engine import guided
 from perturbations.engine.comparability import differences
 from perturbations.evaluation.keys import order_of
 from perturbations.evaluation.planning import CONTINUAL, EvaluationSettings, ScenarioSettings
 from perturbations.evaluation.result_sets import retrieved_first
-from perturbations.evaluation.rows import WHOLE_GALLERY, ResultRow
+from perturbations.evaluation.rows import WHOLE_GALLERY, ResultRow, backend_cell
 from perturbations.evaluation.scenarios import Retrieval, ScenarioRow, id_of
+from perturbations.manifest import layout
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.plan.recipe import is_published
 
@@ -65,9 +66,8 @@ def read_journal(journal: Path) -> dict[str, FinishedRun]:
 
 def other_journals(journal: Path) -> list[Path]:
     """The journals of the other jobs on the same scenarios, beside a job's own."""
-    beside = sorted(journal.parent.glob("*.jsonl"))
     # Another job that begins writes its journal again: the file that it writes is gone a moment later.
-    return [path for path in beside if path != journal and not storage.is_leftover(path)]
+    return [path for path in layout.journals_in(journal.parent) if path != journal and not storage.is_leftover(path)]
 
 
 def runs_of(journal: Path) -> dict[str, FinishedRun]:
@@ -127,7 +127,7 @@ def finished(
         updates=counts.updates,
         empty=counts.empty,
         non_finite=counts.non_finite,
-        backend=canonical(backends(settings["pretrained"], (*task.queries, *task.gallery))),
+        backend=backend_cell(backends(settings["pretrained"], (*task.queries, *task.gallery))),
         manifest_sha256="",
         settings="",
         tools="",
@@ -161,7 +161,7 @@ def backends(pretrained: str | None, rows: Sequence[ScenarioRow]) -> dict[str, s
     perturbed = [row for row in rows if isinstance(row, ClipRow | TextRow) and row.params]
     for backend in sorted({row.backend for row in perturbed if row.backend}):
         if backend.startswith("{"):
-            backends |= {role: model["backend"] for role, model in json.loads(backend).items()}
+            backends |= guided.backends_of(backend)
         else:
             backends["captions"] = backend
     if any(isinstance(row, ClipRow) and row.calibrated for row in perturbed):
@@ -169,8 +169,8 @@ def backends(pretrained: str | None, rows: Sequence[ScenarioRow]) -> dict[str, s
     elif not all(map(is_published, perturbed)):
         backends["severities"] = "own parameters"
     videos = [row for row in perturbed if isinstance(row, ClipRow)]
-    if told := differences(videos, [row for row in perturbed if isinstance(row, TextRow)]):
-        backends["corpus"] = "; ".join(told)
+    if reasons := differences(videos, [row for row in perturbed if isinstance(row, TextRow)]):
+        backends["corpus"] = "; ".join(reasons)
     return dict(sorted(backends.items()))
 
 

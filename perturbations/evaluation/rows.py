@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -29,6 +31,17 @@ class ScenarioKey(NamedTuple):
 
 
 CLEAN_SCENARIO = ScenarioKey("clean", "clean", 0)
+
+
+def backend_cell(roles: Mapping[str, str]) -> str:
+    """The column `backend` of a result: the backend of each role, and what departs from publications."""
+    return json.dumps(roles, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def backends_of(backend: str | None) -> dict[str, str]:
+    """What `backend_cell` was given; nothing of a result without the column."""
+    roles: dict[str, str] = json.loads(backend or "{}")
+    return roles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

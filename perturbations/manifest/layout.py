@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from perturbations.base import wings
 from perturbations.base.layout import CORPORA as CORPORA
@@ -19,7 +19,9 @@ from perturbations.base.layout import MANIFESTS as MANIFESTS
 from perturbations.base.layout import TOP as TOP
 from perturbations.base.layout import WORK as WORK
 from perturbations.base.layout import in_tree as in_tree
+from perturbations.base.layout import lock_of as lock_of
 
+_MANIFEST = ".parquet"
 _PATTERNS = {
     # what planning writes
     "shard_list": "work/{dataset}/shards/{shard}.jsonl",
@@ -141,6 +143,41 @@ def journal_of(part: Path) -> Path:
 def former_tars(journal: Path) -> Path:
     """The folder of tars that the jobs beside a journal had when shards had other clips."""
     return journal.parent / Path(pattern("former_tar")).parent.name
+
+
+def journals_in(folder: Path) -> list[Path]:
+    """The journals beside the parts in a folder, sorted."""
+    return sorted(folder.glob("*.jsonl"))
+
+
+def part_of(path: Path) -> Path:
+    """The part beside which a journal, a lock or a marker of its job lies."""
+    return path.with_suffix(_MANIFEST)
+
+
+def shard_of(path: Path) -> str:
+    """The shard of a list, a part or a journal, which is named by it."""
+    return path.stem
+
+
+def job_of(part: Path) -> str:
+    """The job that makes a part, as its log and its benchmark are named; `part` is relative to the folder of jobs."""
+    return part.relative_to(WORK).with_suffix("").as_posix()
+
+
+def clips_below(folder: PurePath) -> str:
+    """The folder in which all clips lie that the manifests in a folder below `manifests/` name."""
+    return PurePosixPath(CORPORA, *folder.parts[1:]).as_posix()
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether a file is named like a manifest or a part of one."""
+    return path.suffix == _MANIFEST
+
+
+def manifests_below(folder: Path) -> list[Path]:
+    """The manifests and the parts in a folder and below it, sorted."""
+    return sorted(folder.rglob(f"*{_MANIFEST}"))
 
 
 def place_of(path: str) -> Place | None:

@@ -7,16 +7,17 @@ file is only read, and only used when its content has the row's hash.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from perturbations.base import jsontext
 from perturbations.base.confinement import LINKED_VARIABLE, outside
 from perturbations.base.errors import ManifestError
 from perturbations.base.layout import MANIFESTS, WORK
+from perturbations.base.records import canonical
 from perturbations.manifest.kinds import SOURCE_STORAGE, AnalysisRow, ClipRow, SourceRow
 
 _TOP_FOLDERS = (MANIFESTS, WORK)
@@ -79,16 +80,33 @@ def _source(path: str, root: Path) -> str:
     return str(root / path)
 
 
-def _guide(guide: str, root: Path) -> str:
+def guide_files(guide: str | None) -> dict[str, Any]:
+    """The files that a guide's facts name, a path or None each. Raises `ManifestError` for a text that is no facts."""
     try:
-        facts = json.loads(guide)
-        files = facts.get("files", {})
+        return {**(jsontext.mapping(guide).get("files") or {})} if guide else {}
+    except (ValueError, TypeError) as error:
+        raise _no_facts(guide) from error
+
+
+def with_guide_files(guide: str, files: Mapping[str, object]) -> str:
+    """A guide's facts with other files. Raises `ManifestError` as `guide_files` does."""
+    try:
+        return canonical({**jsontext.mapping(guide), "files": files})
+    except ValueError as error:
+        raise _no_facts(guide) from error
+
+
+def _no_facts(guide: str | None) -> ManifestError:
+    return ManifestError(f"the column 'guide' holds {str(guide)[:80]!r}, which are no facts")
+
+
+def _guide(guide: str, root: Path) -> str:
+    files = guide_files(guide)
+    try:
         located = {name: path and _source(path, root) for name, path in files.items()}
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise ManifestError(f"the column 'guide' holds {guide[:80]!r}, which are no facts") from error
-    if files:
-        facts["files"] = located
-    return json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    except TypeError as error:
+        raise _no_facts(guide) from error
+    return with_guide_files(guide, located) if files else guide
 
 
 COLUMNS: dict[str, Callable[[str, Path], str]] = {"path": _stored, "source_path": _source, "guide": _guide}

@@ -53,7 +53,7 @@ WITHOUT_IPP = frozenset(
 )
 """Perturbations whose frames differ where OpenCV's IPP has no AVX2, or where there is no IPP.
 
-IPP smooths and resizes the inputs of optical flow, of the main object and of drawn ice, and enlarges frames.
+IPP smooths and resizes the inputs of optical flow, of the main object and of synthetic ice, and enlarges frames.
 """
 
 _IPP_WITH_AVX2 = {"l9", "k0", "k1"}

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from perturbations.base import jsontext
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import cells, file_limits
+from perturbations.manifest import cells, file_limits, layout
 from perturbations.manifest.kinds import RowKind, RowT
 from perturbations.manifest.schemas import column_problem, completed
 
@@ -23,7 +23,7 @@ SCHEMA_VERSION = 5
 Metadata = Mapping[str, object]
 """What a manifest says of itself."""
 
-_ANEW = "where the workflow made it: delete it and run snakemake again, which regenerates it"
+_WAY_OUT = "where the workflow made it: delete it and run snakemake again, which regenerates it"
 
 
 def opened(path: Path) -> pq.ParquetFile:
@@ -34,12 +34,12 @@ def opened(path: Path) -> pq.ParquetFile:
         raise ManifestError(f"no such manifest: {path}") from error
     except (OSError, ValueError, pa.ArrowException) as error:
         if path.is_dir():
-            held = ", ".join(sorted(member.name for member in path.glob("*.parquet")))
+            held = ", ".join(sorted(member.name for member in path.glob("*") if layout.is_manifest(member)))
             hint = f"; name a manifest in it: {held}" if held else ", not a manifest"
             raise ManifestError(f"{path} is a folder{hint}") from error
         if isinstance(error, PermissionError):
             raise ManifestError(f"{path} cannot be read: permission denied") from error
-        raise ManifestError(f"{path} is not a Parquet file: {error}; {_ANEW}") from error
+        raise ManifestError(f"{path} is not a Parquet file: {error}; {_WAY_OUT}") from error
 
 
 def schema_in(path: Path) -> pa.Schema:
@@ -72,8 +72,8 @@ def metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
 
 def way_out(described: Metadata) -> str:
     """What to do with a manifest of another version, for messages."""
-    made = str(described.get("package_version", "of an unknown version"))[:80]
-    return f"it was written by perturbations {made}: open it with that version, or delete it and run snakemake again"
+    version = str(described.get("package_version", "of an unknown version"))[:80]
+    return f"it was written by perturbations {version}: open it with that version, or delete it and run snakemake again"
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def unreadable(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error
+        raise ManifestError(f"{path} cannot be read: {error}; {_WAY_OUT}") from error
 
 
 def is_large(path: Path) -> bool:

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from perturbations.base.errors import ManifestError
-from perturbations.base.layout import WORK
-from perturbations.manifest import files
+from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import (
     COMPLETE,
     MISSING,
@@ -29,6 +28,8 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
+from perturbations.manifest.skipped import SET as SET
+from perturbations.manifest.skipped import SKIPPED
 
 LOSSES = "source_losses"
 """In the metadata of a corpus: `losses_of` its sources, where these lost something."""
@@ -72,9 +73,9 @@ class Listed:
 
 def read_listed(path: Path) -> Listed | None:
     """The listed items' statuses in a manifest's metadata; None where it has none. Raises `ManifestError`."""
-    described = files.read_metadata(path).get("set")
+    described = files.read_metadata(path).get(SET)
     try:
-        return None if described is None else Listed(**described)
+        return None if described is None else Listed(**{name: described[name] for name in described if name != SKIPPED})
     except TypeError:
         raise ManifestError(f"{path} does not say in the way of manifests what was listed") from None
 
@@ -185,7 +186,7 @@ def check_parts(parts: Iterable[Path], kind: RowKind[RowT]) -> None:
 
 def unrecorded(folder: Path, kind: RowKind[RowT]) -> dict[str, object]:
     """For the metadata of merged parts: the columns that parts of earlier versions lack, if any."""
-    columns = files.unrecorded(folder.rglob("*.parquet"), kind)
+    columns = files.unrecorded(layout.manifests_below(folder), kind)
     return {files.UNRECORDED: columns} if columns else {}
 
 
@@ -223,7 +224,7 @@ def difference(keys: Counter[_Key], expected: Collection[_Key]) -> str | None:
     parts = []
     for what, group in (
         ("lacks", due - set(keys)),
-        ("holds what was not asked for:", set(keys) - due),
+        ("holds what was not requested:", set(keys) - due),
         ("holds twice", {key for key, count in keys.items() if count > 1}),
     ):
         if group:
@@ -240,7 +241,7 @@ def _removed(path: Path) -> str:
         below = Path(os.path.abspath(path)).relative_to(Path.cwd()).parts
     except ValueError:
         return ""
-    if below[:1] != (WORK,) or not path.is_file():
+    if below[:1] != (layout.WORK,) or not path.is_file():
         return ""
     path.unlink()
     return " (removed)"

@@ -8,10 +8,13 @@ from dataclasses import asdict, dataclass
 
 from perturbations.base.errors import ManifestError
 
+SET, SKIPPED = "set", "skipped"
+"""In a manifest's metadata: the members of `sets.Listed`, and the perturbations that were skipped."""
+
 
 @dataclass(frozen=True)
 class Skipped:
-    """A perturbation that a run asked for and could not make, at any of its severities."""
+    """A requested perturbation that a run could not make, at any of its severities."""
 
     perturbation: str
     severities: tuple[int, ...]
@@ -20,11 +23,15 @@ class Skipped:
 
 def as_json(skipped: Iterable[Skipped]) -> str:
     """Skipped perturbations as a command's option."""
-    return json.dumps(columns(skipped), sort_keys=True)
+    return json.dumps(_entries(skipped), sort_keys=True)
 
 
-def columns(skipped: Iterable[Skipped]) -> list[dict[str, object]]:
-    """Skipped perturbations for a manifest's metadata."""
+def columns(skipped: Iterable[Skipped]) -> dict[str, object]:
+    """Skipped perturbations as a member of what a manifest's metadata has under `SET`."""
+    return {SKIPPED: _entries(skipped)}
+
+
+def _entries(skipped: Iterable[Skipped]) -> list[dict[str, object]]:
     return [{**asdict(entry), "severities": list(entry.severities)} for entry in skipped]
 
 
@@ -37,7 +44,7 @@ def parse(text: str) -> list[Skipped]:
 
 
 def _of_columns(value: object) -> list[Skipped]:
-    """What `columns` gave. Raises `ManifestError` for anything else."""
+    """What `_entries` gave. Raises `ManifestError` for anything else."""
     if not isinstance(value, list) or not all(map(_is_entry, value)):
         raise ManifestError("a manifest does not list skipped perturbations with their severities and a reason")
     return [Skipped(entry["perturbation"], tuple(entry["severities"]), entry["reason"]) for entry in value]
@@ -45,8 +52,8 @@ def _of_columns(value: object) -> list[Skipped]:
 
 def of_manifest(about: Mapping[str, object]) -> list[Skipped]:
     """The perturbations that a manifest's metadata lists as skipped. Raises `ManifestError`."""
-    described = about.get("set")
-    return _of_columns(described.get("skipped", [])) if isinstance(described, dict) else []
+    described = about.get(SET)
+    return _of_columns(described.get(SKIPPED, [])) if isinstance(described, dict) else []
 
 
 def _is_entry(value: object) -> bool:

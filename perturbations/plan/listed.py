@@ -23,7 +23,7 @@ class ListedClip:
         item_id, source_video_id: the clip's id, and the id of the video that contains it.
         path: of the video, as the configuration gives it.
         bytes: size of the video when the list was written, so that a replaced video is noticed; None for a demo video
-            that has not been drawn yet.
+            that has not been generated yet.
         start_s, end_s: the clip's span in the video in seconds; None: the video's beginning or end.
         split: the split's name.
     """
@@ -106,7 +106,8 @@ def read(path: Path, line: type[_Line]) -> list[_Line]:
 
 def shards(folder: Path) -> list[str]:
     """The shards whose list files a folder holds, sorted; not those that another process is writing."""
-    return sorted(path.stem for path in folder.glob("*.jsonl") if not storage.is_leftover(path))
+    every = folder.glob(layout.name("shard_list", shard="*"))
+    return sorted(layout.shard_of(path) for path in every if not storage.is_leftover(path))
 
 
 def counts(folder: Path) -> dict[str, int]:

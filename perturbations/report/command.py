@@ -33,11 +33,11 @@ def add(commands: Commands) -> None:
 
 
 def _preview(options: argparse.Namespace) -> int:
-    from perturbations.manifest import files
+    from perturbations.manifest import files, layout
     from perturbations.manifest.kinds import ANALYSES
     from perturbations.report import objects, preview
 
-    is_manifest = options.input.suffix == ".parquet"
+    is_manifest = layout.is_manifest(options.input)
     options.output = options.output or Path(f"{options.input.stem}.preview.jpg")
     if is_manifest and files.kind_of(options.input) == ANALYSES:
         objects.from_manifest(options.input, options.output, item=options.item)

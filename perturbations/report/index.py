@@ -15,9 +15,10 @@ from pathlib import Path
 
 from perturbations.base import shown, storage, templates
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import files, layout, roots, stored_columns
+from perturbations.manifest import files, layout, roots, sets, stored_columns
 from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS
 from perturbations.report import pages
+from perturbations.report.layout import CAPTION_FILES
 
 _MOST_REASONS = 50
 _ENDINGS = (".parquet", ".html", ".md", ".svg", ".png")
@@ -33,6 +34,7 @@ _NAMES = {
     layout.name("preview"): "contact sheet",
     layout.name("quarantine"): "quarantined rows",
 }
+_OF_CAPTIONS = {layout.name(kind) for kind in ("texts", "text_statistics", "caption_page", *CAPTION_FILES)}
 
 
 def write(root: Path) -> Path:
@@ -48,7 +50,7 @@ def write(root: Path) -> Path:
     linked: set[Path] = set()
     total = 0
     of_pictures: list[bool] = []
-    for path in (path for path in lying if path.suffix == ".parquet"):
+    for path in (path for path in lying if layout.is_manifest(path)):
         try:
             about = files.read_metadata(path)
             kind = str(about.get("kind"))
@@ -107,7 +109,7 @@ def _beside(path: Path, kind: str, lying: list[Path]) -> list[Path]:
     """The files that belong to a manifest, a page first: of a suite's folder, those of videos or those of captions."""
     others = [other for other in lying if other.parent == path.parent and other != path]
     if kind in _SECTIONS:
-        others = [other for other in others if other.stem.startswith("caption") == (kind == TEXTS.name)]
+        others = [other for other in others if (other.name in _OF_CAPTIONS) == (kind == TEXTS.name)]
     return sorted(others, key=lambda other: _NAMES.get(other.name, "") != "page")
 
 
@@ -120,7 +122,7 @@ def _entry(
     words: Callable[[str], str],
 ) -> dict[str, object]:
     """A manifest and what belongs to it: names and links, the manifest's rows last."""
-    kind, listed = about.get("kind"), about.get("set")
+    kind = about.get("kind")
     below = path.relative_to(output.parent).parts
     links = [(_NAMES.get(other.name, other.name), other) for other in beside] + [("rows", path)]
     if kind in _SECTIONS:
@@ -129,15 +131,15 @@ def _entry(
         dataset, suite = (place.fields["dataset"], place.fields["suite"]) if place else ("", "")
         name = f"{suite} on {dataset}" if place else "/".join(below)
         command = f"{'text_' if kind == TEXTS.name else ''}{suite}_{dataset.partition('/')[0]}" if place else ""
-        clips = output.parents[1] / layout.CORPORA / "/".join(below[:-1])
+        clips = output.parents[1] / layout.clips_below(Path(layout.MANIFESTS, *below[:-1]))
         links += [(words("videos"), clips)] if kind == VIDEOS.name and clips.is_dir() else []
     else:
         name = " / ".join(below[:-1])
         command = f"{_TARGETS[below[1]]}_{below[0]}" if len(below) > 2 and below[1] in _TARGETS else ""
     count = f"{about.get('rows', 0):,} rows"
-    if isinstance(listed, dict) and {"complete", "listed", "scenarios"} <= listed.keys():
+    if kind in _SECTIONS and (listed := sets.read_listed(path)) is not None:
         noun = "captions" if kind == TEXTS.name else words("clips")
-        count = f"{listed['complete']:,} of {listed['listed']:,} {noun}, {listed['scenarios']:,} scenarios"
+        count = f"{listed.complete:,} of {listed.listed:,} {noun}, {listed.scenarios:,} scenarios"
     pictures = [pages.href(other, output) for other in beside if other.name == layout.name("preview")]
     return {
         "name": name,
@@ -160,8 +162,8 @@ def _lacking(path: Path, output: Path) -> list[dict[str, object]]:
 
 def _totals(sections: Mapping[str, Sequence[object]], size: int) -> list[tuple[str, str]]:
     """The numbers that the page opens on."""
-    made = sum(len(sections[title]) for title in _SECTIONS.values())
-    totals = {"perturbed corpora": made and f"{made:,}", "evaluations": len(sections[_RESULTS])}
+    corpora = sum(len(sections[title]) for title in _SECTIONS.values())
+    totals = {"perturbed corpora": corpora and f"{corpora:,}", "evaluations": len(sections[_RESULTS])}
     totals["size of the videos"] = size and shown.size(size)
     return [(name, str(value)) for name, value in totals.items() if value]
 

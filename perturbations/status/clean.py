@@ -67,8 +67,7 @@ def _files(root: Path) -> Iterator[Path]:
 def _is_needed(root: Path, path: Path, config: Config) -> bool:
     place = layout.place_of(path.as_posix())
     if place is None:
-        suffix = Path(layout.pattern("video_part")).suffix
-        place = layout.place_of(path.with_suffix(suffix).as_posix())  # a journal or a lock beside a part
+        place = layout.place_of(layout.part_of(path).as_posix())
     if place is not None and place.kind == "former_tar":
         return False
     if place is None or place.kind in ("clips", "clip_tar"):

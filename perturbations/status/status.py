@@ -276,7 +276,7 @@ class _Collection:
 
     def _files_of_job(self, part: Path) -> tuple[Path, Path]:
         """The log and the benchmark of the job that writes a part."""
-        job = part.relative_to(self._root / layout.WORK).with_suffix("").as_posix()
+        job = layout.job_of(part.relative_to(self._root))
         return self._path("log", job=job), self._path("benchmark", job=job)
 
     def _is_at_work(self, log: Path) -> bool:

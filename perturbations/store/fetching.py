@@ -26,7 +26,7 @@ from perturbations.store import packs
 
 _COLUMNS = ["path", "source_path"]
 _MANIFESTS, _WORK = layout.MANIFESTS, layout.WORK
-_KEPT = (".parquet", ".jsonl", ".txt")
+_KEPT = tuple(Path(layout.pattern(kind)).suffix for kind in ("video_part", "shard_list", "videos_checked"))
 _ABOUT = tuple(f"{layout.folder(kind)}/" for kind in ("log", "benchmark"))
 _AT_ONCE = 16
 _BUFFER = 1 << 20
@@ -144,7 +144,7 @@ def _copy(system: Any, base: str, name: str, root: Path, time: int, target: str 
 def _named(manifests: Iterator[Path]) -> Iterator[str]:
     """The files that manifests name."""
     for path in manifests:
-        if path.suffix != ".parquet":
+        if not layout.is_manifest(path):
             continue
         try:
             columns = [name for name in _COLUMNS if name in pq.read_schema(path).names]

@@ -84,7 +84,7 @@ def write_originals(pack: Path, clips: Iterable[ListedClip]) -> None:
 
 def unpack_brought() -> None:
     """Unpack what Snakemake brought to this job: the packs below `work`, here. Raises `ManifestError`."""
-    for pack in sorted(Path(layout.WORK).glob("**/*.tar")):
+    for pack in sorted(Path(layout.WORK).rglob(f"*{tars.SUFFIX}")):
         if storage.is_leftover(pack):
             continue
         try:

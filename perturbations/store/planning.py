@@ -143,7 +143,7 @@ class Store(SharedFolder):
             brought += clean_packs(config, donors, plans(donors).shards)
         if wanted.whole_videos:
             whole = sharding.whole(collection)
-            brought += clean_packs(config, whole, [Path(part).stem for part in inputs["whole"]])
+            brought += clean_packs(config, whole, [layout.shard_of(Path(part)) for part in inputs["whole"]])
         return {**inputs, "packs": list(dict.fromkeys(brought))}
 
     def plan(self, config: configuration.Config, collection: str) -> sharding.DatasetPlan:

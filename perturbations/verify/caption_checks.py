@@ -10,6 +10,7 @@ from perturbations.base.errors import BackendError, ManifestError, ToolError
 from perturbations.captions import caption_rows, pipeline
 from perturbations.manifest import row_groups, sets
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, CaptionRow, QuarantineRow, TextRow
+from perturbations.manifest.skipped import SKIPPED
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import TextRecipe, other_version, recorded_text
 from perturbations.suites import registry
@@ -33,8 +34,8 @@ def check_captions(task: ManifestCheck[CaptionRow]) -> Iterator[Finding]:
             if row.item_id not in items:
                 yield Finding(manifest.path, row.caption_id, f"its item {row.item_id!r} is not listed")
         described = sets.of_sources(sources).columns()
-        if manifest.about.get("set") != described:
-            problem = f"its metadata says {manifest.about.get('set')}, but the sources give {described}"
+        if manifest.about.get(sets.SET) != described:
+            problem = f"its metadata says {manifest.about.get(sets.SET)}, but the sources give {described}"
             yield Finding(manifest.path, "", problem)
 
 
@@ -91,14 +92,14 @@ def _listed_captions(tree: Tree, manifest: Manifest[TextRow]) -> dict[str, Capti
 
 
 def _listed_scenarios(manifest: Manifest[TextRow], scenarios: int, listed: dict[str, CaptionRow]) -> Iterator[Finding]:
-    described = manifest.part("set")
-    skipped = described.get("skipped", [])
+    described = manifest.part(sets.SET)
+    skipped = described.get(SKIPPED, [])
     rejected = described.get("quarantined")
     # Without captions there are no rows of scenarios.
     counted = sets.of_captions(listed, rejected if type(rejected) is int else 0, scenarios).columns()
     if not listed:
         counted["scenarios"] = described.get("scenarios")
-    if described != {**counted, "skipped": skipped}:
+    if described != {**counted, SKIPPED: skipped}:
         yield Finding(manifest.path, "", f"its metadata says {described}, but its rows give {counted}")
 
 
@@ -106,7 +107,7 @@ def check_rejected(task: ManifestCheck[QuarantineRow]) -> Iterator[Finding]:
     """The captions that cannot be used: their metadata must count them, besides those that can."""
     manifest = task.manifest
     yield from doubled(manifest)
-    described = manifest.part("set")
+    described = manifest.part(sets.SET)
     usable, rejected = described.get("complete"), len(manifest.rows)
     if not isinstance(usable, int) or (described.get("quarantined"), described.get("listed")) != (
         rejected,

@@ -34,8 +34,8 @@ def check_sources(task: ManifestCheck[SourceRow]) -> Iterator[Finding]:
     manifest = task.manifest
     yield from doubled(manifest)
     listed = sets.of_sources(manifest.rows).columns()
-    if manifest.about.get("set") != listed:
-        problem = f"its metadata says {manifest.about.get('set')}, but its rows give {listed}"
+    if manifest.about.get(sets.SET) != listed:
+        problem = f"its metadata says {manifest.about.get(sets.SET)}, but its rows give {listed}"
         yield Finding(manifest.path, "", problem)
     unrecorded = manifest.unrecorded
     corrected = []
@@ -47,7 +47,7 @@ def check_sources(task: ManifestCheck[SourceRow]) -> Iterator[Finding]:
         corrected.append(checked.corrected if isinstance(checked.corrected, SourceRow) else row)
     distinct = {row.item_id: row for row in corrected}
     # A listed item whose row is lost cannot be restored here: only planning can list it again.
-    whole = manifest.part("set").get("listed") == len(distinct)
+    whole = manifest.part(sets.SET).get("listed") == len(distinct)
     task.corrected = list(distinct.values()) if whole else None
 
 

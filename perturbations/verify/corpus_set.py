@@ -63,12 +63,12 @@ class VerifiedCorpus:
         """Check counts, hashes and membership, as far as the neighbours are available."""
         self.findings += doubled(self.manifest)
         if self.sources is not None:
-            described = self.manifest.part("set").get("scenarios")
+            described = self.manifest.part(sets.SET).get("scenarios")
             scenarios = len(self.recipes) or (described if isinstance(described, int) else 0)
             listed = sets.of_corpus(self.sources, self.rows, scenarios)
-            said = self.manifest.about.get("set")
-            if said != listed.columns():
-                problem = f"its metadata says {said}, but its rows give {listed.columns()}"
+            recorded = self.manifest.about.get(sets.SET)
+            if recorded != listed.columns():
+                problem = f"its metadata says {recorded}, but its rows give {listed.columns()}"
                 self.findings.append(Finding(self.manifest.path, "", problem))
         for path in sorted({path for recipe in self.recipes.values() for path in self._analyses_of(recipe)}):
             if not path.is_file():

@@ -83,8 +83,8 @@ def _without_lists(tree: Tree) -> Iterator[Path]:
 def _changed(place: Path, listed: str) -> Iterator[Finding]:
     again = remedies.command(place)
     if not place.is_file():
-        made = f"{again} makes it again; or " if again else ""
-        yield Finding(place, "", f"it was made, and is missing: {made}delete its line in {sums.list_of(place)}")
+        remedy = f"{again} makes it again; or " if again else ""
+        yield Finding(place, "", f"it was made, and is missing: {remedy}delete its line in {sums.list_of(place)}")
     elif storage.sha256(place) != listed:
         yield Finding(place, "", f"it was changed after it was written: {remedies.way(place)}")
 

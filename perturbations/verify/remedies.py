@@ -19,15 +19,15 @@ def command(path: Path) -> str:
 
     "" for a file that no rule makes.
     """
-    for made in (path, path.parent):
-        place = layout.place_of(Path(from_root(made)).as_posix())
+    for candidate in (path, path.parent):
+        place = layout.place_of(Path(from_root(candidate)).as_posix())
         if place is not None and layout.path_of(place) != INDEX:
-            return f"`snakemake --cores 1 {shlex.quote(from_root(made))}`"
+            return f"`snakemake --cores 1 {shlex.quote(from_root(candidate))}`"
     return ""
 
 
 def way(path: Path) -> str:
     """The ways to have a file below `manifests` as it was."""
     again = command(path)
-    made = f"; or, where it was made, delete it and run {again}" if again else ""
-    return f"put the listed file back from a copy{made}"
+    remedy = f"; or, where it was made, delete it and run {again}" if again else ""
+    return f"put the listed file back from a copy{remedy}"

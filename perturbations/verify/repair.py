@@ -72,16 +72,16 @@ def restored(
         return None, f"it is not repaired, because it is a manifest of another folder: {remedies.way(manifest.path)}"
     rows = manifest.rows if rows is None else rows
     with storage.scratch_directory() as folder:
-        made = Path(folder) / manifest.path.name
-        about = files.as_written(manifest.path, manifest.kind, rows, metadata(tree, manifest, rows), made)
-        digest = storage.sha256(made)
+        rewritten = Path(folder) / manifest.path.name
+        about = files.as_written(manifest.path, manifest.kind, rows, metadata(tree, manifest, rows), rewritten)
+        digest = storage.sha256(rewritten)
         if not _is_recorded(manifest, digest, about):
             return None, f"it is not repaired, because what it was is not known: {remedies.way(manifest.path)}"
         if not dry_run:
             with storage.output_errors(manifest.path):
                 temporary = storage.temporary_path(manifest.path)
                 try:
-                    shutil.copyfile(made, temporary)
+                    shutil.copyfile(rewritten, temporary)
                     undoing.put(manifest.root, manifest.path, temporary, digest)
                 finally:
                     temporary.unlink(missing_ok=True)
@@ -109,10 +109,10 @@ def metadata(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> 
     if "dataset" in about and len(datasets) == 1:
         about["dataset"] = datasets.pop()
     if manifest.kind.name == SOURCES.name:
-        about["set"] = sets.of_sources([row for row in rows if isinstance(row, SourceRow)]).columns()
+        about[sets.SET] = sets.of_sources([row for row in rows if isinstance(row, SourceRow)]).columns()
     if manifest.kind.name == VIDEOS.name and (sources := tree.near(manifest, SOURCES)) is not None:
         videos = counted(row for row in rows if isinstance(row, VideoRow))
-        about["set"] = sets.of_counts(sources.rows, videos.complete, len(videos.scenarios)).columns()
+        about[sets.SET] = sets.of_counts(sources.rows, videos.complete, len(videos.scenarios)).columns()
     # Words of an earlier version may be others.
     if files.METADATA_HASH in about and about.get("package_version") == tree.version and "comparability" in about:
         verdict = _comparability(tree, manifest, rows)

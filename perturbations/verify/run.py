@@ -70,8 +70,8 @@ def _of_files(looked_at: Tree, options: Options) -> Iterator[Summary]:
 
 def _root_of(path: Path) -> Path:
     """The root of the tree that a file below `manifests` or `corpora` lies in."""
-    found = [inside for top in layout.TOP if (inside := layout.in_tree(path, top)) is not None]
-    return max((root for root, _ in found), key=lambda root: len(root.parts))
+    trees = [inside for top in layout.TOP if (inside := layout.in_tree(path, top)) is not None]
+    return max((root for root, _ in trees), key=lambda root: len(root.parts))
 
 
 @cache
@@ -141,9 +141,9 @@ def _as_written(looked_at: Tree, manifest: Manifest[object]) -> Iterator[Finding
     if len(datasets) > 1:
         yield Finding(manifest.path, "", f"its rows are of several datasets: {', '.join(map(short, datasets[:5]))}")
     for name in ("dataset", "comparability"):
-        said, wanted = manifest.about.get(name), expected.get(name)
-        if said != wanted:
-            problem = f"its metadata says {name} {said!r:.200}, and its rows give {wanted!r:.200}"
+        recorded, wanted = manifest.about.get(name), expected.get(name)
+        if recorded != wanted:
+            problem = f"its metadata says {name} {recorded!r:.200}, and its rows give {wanted!r:.200}"
             yield Finding(manifest.path, "", problem)
     listing = sums.list_of(manifest.path) or sums.NAME
     if manifest.listed is None and not manifest.precedes_lists:

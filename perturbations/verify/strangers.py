@@ -81,7 +81,7 @@ def _corpora_of(folder: Path) -> Path | None:
     if tree is None:
         return None
     try:
-        own = locations.confined(tree[0], "/".join([layout.CORPORA, *tree[1].parts[1:]]))
+        own = locations.confined(tree[0], layout.clips_below(tree[1]))
     except ManifestError:
         return None  # behind a link to elsewhere, where nothing is looked for
     return own if own.is_dir() else None

@@ -115,9 +115,9 @@ class Manifest(Generic[_RowType]):
             fields.pop("dataset", None)
         elif "dataset" in fields:
             fields["dataset"] = sharding.dataset_of(fields["dataset"])
-        said = {name: self.about[name] for name in ("suite", "dataset") if name in self.about and name in fields}
-        own = {name: fields[name] for name in said}
-        return "" if said == own else f"its metadata says {said}, but its folder is that of {own}"
+        recorded = {name: self.about[name] for name in ("suite", "dataset") if name in self.about and name in fields}
+        own = {name: fields[name] for name in recorded}
+        return "" if recorded == own else f"its metadata says {recorded}, but its folder is that of {own}"
 
     def restored(self, rows: Sequence[object], about: Mapping[str, object]) -> Manifest[_RowType]:
         """This manifest as it was, with the rows and metadata that are proven to be the recorded ones."""
@@ -189,7 +189,7 @@ def read(paths: Sequence[Path]) -> Tree:
         path = locations.lying(named)
         if not path.exists():
             raise ManifestError(f"no such manifest: {path}; make a corpus first, or name a Parquet file")
-        candidates = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+        candidates = layout.manifests_below(path) if path.is_dir() else [path]
         for candidate in candidates:
             _add(tree, candidate, strict=not path.is_dir())
         if path.is_dir():
@@ -226,7 +226,7 @@ def _is_unknown(place: layout.Place) -> bool:
 
 def _absent(folder: Path, former: Sequence[Path]) -> Iterator[Finding]:
     """Missing manifests, where files that are always made together with them exist, but for `former` kinds."""
-    places = {path: layout.manifest_at(path) for path in folder.rglob("*.parquet") if path not in former}
+    places = {path: layout.manifest_at(path) for path in layout.manifests_below(folder) if path not in former}
     waiting = [(path, place.kind) for path, place in places.items() if place is not None]
     wanted = dict(waiting)
     while waiting:

@@ -36,7 +36,8 @@ from perturbations.evaluation.page.parts import (
     titled,
 )
 from perturbations.evaluation.page.ranks import run_of
-from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
+from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, ScenarioKey
+from perturbations.manifest import layout
 from perturbations.tta.methods import registry as methods
 
 _FORMS = {"median_rank": ".1f", "hub_skewness": ".2f"}
@@ -264,8 +265,8 @@ def _notes(models: Sequence[Scores], suite: str, scenarios: Sequence[Mapping[str
     missing = [scores.model for scores in models if not scores.sampled]
     if missing:
         notes.append(
-            f"No intervals for {', '.join(missing)}: no ranks.parquet was given beside its results. Run its evaluation "
-            "again for one."
+            f"No intervals for {', '.join(missing)}: no {layout.name(RANKS.name)} was given beside its results. "
+            "Run its evaluation again for one."
         )
     return notes
 

@@ -5,7 +5,6 @@ The page loads no other file, runs no script, and is identical for identical man
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -13,7 +12,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from perturbations.base import shown, storage, templates
-from perturbations.evaluation import layout
+from perturbations.evaluation.layout import tables_of
 from perturbations.evaluation.page import (
     figure_files,
     in_words,
@@ -40,7 +39,7 @@ from perturbations.evaluation.page.ranks import read as read_ranks
 from perturbations.evaluation.page.ranks import setting_of
 from perturbations.evaluation.pictures import read as read_pictures
 from perturbations.evaluation.result_sets import check
-from perturbations.evaluation.rows import RESULTS, ResultRow, ScenarioKey
+from perturbations.evaluation.rows import RESULTS, ResultRow, ScenarioKey, backends_of
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.models import registry as models_shelf
@@ -97,7 +96,7 @@ def write(
     sections = [section for section in sections if section.parts]
     if figures is not None:
         figure_files.of_pictures(figures, frame, drawn)
-    folder = output.with_name(output.stem + layout.TABLES)
+    folder = tables_of(output)
     text = templates.rendered(
         "perturbations.evaluation.page",
         "page.html.j2",
@@ -165,7 +164,7 @@ def _summary(frame: pd.DataFrame) -> str:
 def _banner(frame: pd.DataFrame) -> list[str]:
     offline: dict[str, set[str]] = {}
     for backend in frame["backend"].dropna().unique():
-        for role, maker in json.loads(backend).items():
+        for role, maker in backends_of(backend).items():
             stands_in = maker in ("offline", "demo_encoder") or role == "severities"
             if stands_in or (role == "captions" and models_shelf.stand_ins() & set(maker.split(" + "))):
                 offline.setdefault(role, set()).add(maker)

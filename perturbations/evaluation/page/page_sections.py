@@ -34,7 +34,7 @@ from perturbations.evaluation.page.parts import (
 from perturbations.evaluation.page.ranks import run_of, setting_of
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import ResultRow, ScenarioKey
-from perturbations.manifest import files, sets
+from perturbations.manifest import files, layout, sets
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.skipped import of_manifest, sentences
 from perturbations.tta.methods import registry as methods
@@ -164,7 +164,7 @@ def corpus_sentence(path: Path) -> str | None:
     A manifest of captions that cannot be used lies in its dataset's folder.
     """
     listed = sets.read_listed(path)
-    if listed is not None and path.stem == "captions_quarantine":
+    if listed is not None and path.name == layout.name("captions_quarantine"):
         return f"captions of {path.parent.name}: {listed.sentence('captions')}."
     return None if listed is None else f"{path.parent.name} on {path.parent.parent.name}: {listed.sentence('clips')}."
 

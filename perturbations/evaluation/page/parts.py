@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from perturbations.evaluation.page.page_tables import PageTable
+from perturbations.evaluation.rows import backends_of
 from perturbations.models import registry as models
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
@@ -96,7 +96,7 @@ def label(suite: str, name: str, backend: str | None) -> str:
     `backend` is that of rows of captions, or of results.
     """
     declared = {entry.name: entry for entry in declared_by(suite)}
-    makers = str(json.loads(backend).get("captions", "")) if backend and backend.startswith("{") else backend or ""
+    makers = backends_of(backend).get("captions", "") if backend and backend.startswith("{") else backend or ""
     marked = name in declared and declared[name].not_comparable and models.stand_ins() & set(makers.split(" + "))
     return f"{name} (not comparable)" if marked else name
 

@@ -105,6 +105,11 @@ def _check_place(output: Path, manifest: Path, folders: Iterable[Path]) -> None:
         raise OutputError(f"{output} is within the corpus that is exported, or around it; choose another folder")
 
 
+def form_of(output: Path) -> object:
+    """The format of the export in a folder; None of a folder that is none."""
+    return (_read(output / MARKER) or {}).get("format")
+
+
 def _read(marker: Path) -> dict[str, object] | None:
     try:
         return jsontext.mapping(marker.read_bytes())

@@ -6,16 +6,15 @@ that from the publisher knows that nothing was exchanged.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perturbations.base import jsontext, storage, sums
+from perturbations.base import storage, sums
 from perturbations.base.errors import ManifestError, short
 from perturbations.exports.writing import output_folder
-from perturbations.manifest import changes, files, layout
+from perturbations.manifest import changes, files, layout, locations
 from perturbations.manifest.kinds import (
     ANALYSES,
     FILES,
@@ -113,24 +112,20 @@ def published(folder_of: Path, root: str = "") -> RecipeExport:
 
     Raises `ManifestError` for another folder, another root, and a table that was lost or changed.
     """
-    try:
-        marker = jsontext.mapping((folder_of / output_folder.MARKER).read_bytes())
-    except (OSError, ValueError):
-        marker = {}
-    if marker.get("format") != FORMAT:
+    if output_folder.form_of(folder_of) != FORMAT:
         raise ManifestError(f"{folder_of} is no export in the format {FORMAT}")
     listed = _listed(folder_of, root)
     data = folder_of / output_folder.DATA
-    found = sorted(data.glob(f"*/{layout.name(VIDEOS.name)}"))
-    if len(found) != 1:
-        raise ManifestError(f"{folder_of} has {len(found)} manifests of videos, not one")
-    suite = found[0].parent.name
-    about = files.read_metadata(found[0])
+    videos = sorted(data.glob(f"*/{layout.name(VIDEOS.name)}"))
+    if len(videos) != 1:
+        raise ManifestError(f"{folder_of} has {len(videos)} manifests of videos, not one")
+    suite = videos[0].parent.name
+    about = files.read_metadata(videos[0])
     dataset = str(about.get("dataset"))
     place = layout.place_of(layout.at(VIDEOS.name, dataset=dataset, suite=suite))
     if place is None or place.kind != VIDEOS.name or about.get("suite") != suite:
-        raise ManifestError(f"{found[0]} names no dataset and suite that can be folders: {short(dataset)}, {suite}")
-    names = [path.relative_to(data).as_posix() for path in sorted(data.rglob("*.parquet"))]
+        raise ManifestError(f"{videos[0]} names no dataset and suite that can be folders: {short(dataset)}, {suite}")
+    names = [path.relative_to(data).as_posix() for path in layout.manifests_below(data)]
     tables = {_place(data / name, dataset, name): _read(data / name) for name in names}
     return RecipeExport(dataset, suite, tables, listed)
 
@@ -145,7 +140,7 @@ def _listed(folder_of: Path, root: str) -> bool:
     hashes = sums.read(listing)
     if root and sums.root(hashes) != root:
         raise ManifestError(f"{listing} is not the published list: its root is {sums.root(hashes)}, not {root}")
-    there = {path.relative_to(folder_of).as_posix() for path in (folder_of / output_folder.DATA).rglob("*.parquet")}
+    there = {path.relative_to(folder_of).as_posix() for path in layout.manifests_below(folder_of / output_folder.DATA)}
     for name in sorted({*hashes, *there}):
         path = folder_of / name
         if name not in there:
@@ -175,14 +170,8 @@ def sources(row: object) -> list[str]:
         return [row.source_path]
     if not isinstance(row, ClipRow):
         return []
-    donor = _guide_files(row).get("donor")
+    donor = locations.guide_files(row.guide).get("donor")
     return [row.source_path, *([str(donor)] if donor else [])]
-
-
-def _guide_files(row: ClipRow) -> dict[str, Any]:
-    facts = jsontext.mapping(row.guide) if row.guide else {}
-    held = facts.get("files")
-    return held if isinstance(held, dict) else {}
 
 
 def renamed(row: Any, named: Callable[[str], str]) -> Any:
@@ -194,12 +183,11 @@ def renamed(row: Any, named: Callable[[str], str]) -> Any:
     if not isinstance(row, ClipRow):
         return row
     guide = row.guide
-    if held := _guide_files(row):
+    if guide and (held := locations.guide_files(guide)):
         kept = {
             name: path and (named(str(path)) if name == "donor" else Path(str(path)).name)
             for name, path in held.items()
         }
-        facts = jsontext.mapping(str(guide)) | {"files": kept}
-        guide = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        guide = locations.with_guide_files(guide, kept)
     path = named(row.path) if row.path and row.storage == SOURCE_STORAGE else row.path
     return replace(row, path=path, source_path=named(row.source_path), guide=guide)
