@@ -105,7 +105,7 @@ ANALYSES = ("motion", "main_object", "embedding")
 def _needed(keys: list[str]) -> set[str]:
     """The analyses that the guides of perturbations need."""
     recipes = (recipe.make(registry.get(key), 1, seed=0, storage=HIGH, donors="bench") for key in keys)
-    return {made.analysis.analysis for made in recipes if made.analysis is not None}
+    return {job.analysis.analysis for job in recipes if job.analysis is not None}
 
 
 def _analysed(name: str, tier: tiers.Storage, folder: Path) -> float:
@@ -136,11 +136,11 @@ def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int)
             if job_recipe.donors is not None:
                 command += ["--donors", f"{name}.parquet"]
         cpu = cpu_of(command, work) / shard
-        made = files.read_rows(work / "part.parquet", VIDEOS)
-        size = sum(row.bytes or 0 for row in made) / shard
+        rows = files.read_rows(work / "part.parquet", VIDEOS)
+        size = sum(row.bytes or 0 for row in rows) / shard
         floor = 0.0
         if tier == HIGH:
-            paths = {row.source_path: work / (row.path or "") for row in made}
+            paths = {row.source_path: work / (row.path or "") for row in rows}
             stored = [paths[str(video)] for video in videos]
             floor = min(floor_cpu(videos, stored, plain_arguments(job_recipe), folder) for _ in range(3))
         subprocess.run(["rm", "-r", str(work)], check=True)

@@ -104,16 +104,16 @@ def repair(root: Path, sound: Files, *, fast: bool) -> tuple[bool, str]:
     options = run.Options(fast=fast, repair=True, stall_limit_s=60, version=__version__)
     with contextlib.chdir(root):
         summaries = list(run.verify([Path("manifests")], options))
-        found = [finding for summary in summaries for finding in (*summary.findings, *summary.repaired)]
+        reported = [finding for summary in summaries for finding in (*summary.findings, *summary.repaired)]
     after = contents(root)
     names = {*sound, *after}
     wrong = {name for name in names if after.get(name) != sound.get(name)}
     spread = sorted(name for name in wrong if after.get(name) != damaged.get(name))
     if spread:
-        return bool(found), f"spread to {', '.join(spread[:4])}"
+        return bool(reported), f"spread to {', '.join(spread[:4])}"
     if findings(root, fast=fast):
-        return bool(found), "reported"
-    return bool(found), "mended" if not wrong else f"not reported: {', '.join(sorted(wrong)[:4])}"
+        return bool(reported), "reported"
+    return bool(reported), "mended" if not wrong else f"not reported: {', '.join(sorted(wrong)[:4])}"
 
 
 # --- faults of manifests ---------------------------------------------------------------------------------------------

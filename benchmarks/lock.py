@@ -74,13 +74,13 @@ def commands(parser: argparse.ArgumentParser, name: str = "perturb") -> list[str
 
 def hashes(folder: Path) -> str:
     """A hash of each column of every manifest below a folder, so that a new column alone shows as one line."""
-    found = {}
+    columns = {}
     for path in sorted(folder.rglob("*.parquet")):
         table = pq.read_table(path)
-        found[str(path.relative_to(folder))] = {
+        columns[str(path.relative_to(folder))] = {
             name: hashlib.sha256(repr(table[name].to_pylist()).encode()).hexdigest() for name in table.column_names
         }
-    return json.dumps(found, indent=1, sort_keys=True)
+    return json.dumps(columns, indent=1, sort_keys=True)
 
 
 def main() -> None:

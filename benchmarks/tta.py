@@ -123,13 +123,13 @@ def measured(method: str, form: str, options: argparse.Namespace) -> dict[str, f
     )
     for _ in adapted:
         pass
-    asked = options.batch_size * options.batches
+    queries = options.batch_size * options.batches
     first = 1 if on_gpu and options.batches > 1 else 0
     parts = {name: torch.tensor(values[first:], dtype=torch.float64) for name, values in timings.ms.items()}
     total = parts["encode"] + parts["adapt"] + parts["rerank"]
     return {
-        "cpu_s": (time.process_time() - cpu) / asked,
-        "wall_s": (time.perf_counter() - wall) / asked,
+        "cpu_s": (time.process_time() - cpu) / queries,
+        "wall_s": (time.perf_counter() - wall) / queries,
         "ms": float(total.median()),
         "share": float(parts[TRANSFER].sum() / total.sum()),
         "before_mib": before,

@@ -140,7 +140,7 @@ def _examples(suite: Suite) -> dict[str, str]:
     _, _, own = _TEXTS.read_text(encoding="utf-8").partition(f"\n## {suite.name}\n")
     sections = own.partition("\n## ")[0].split("\n### ")[1:]
     shown = {section.partition("\n")[0]: re.search(r"^- (.* → .*)$", section, re.MULTILINE) for section in sections}
-    return {name: found[1] for name, found in shown.items() if found}
+    return {name: match[1] for name, match in shown.items() if match}
 
 
 def _levels_of_paper(entry: Perturbation) -> str:

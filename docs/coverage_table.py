@@ -54,7 +54,7 @@ def _tables(paper: protocols.PaperProtocols) -> Iterator[CoverageLine]:
     for number, of_table in known[known["paper"] == paper.paper].groupby("table", sort=False):
         table = str(number)
         counts = {str(status): int(count) for status, count in of_table["status"].value_counts().items()}
-        key = _made(counts, of_table.loc[~of_table["status"].isin(_YES), "reason"], presets.get(table, ""), table)
+        key = _answer(counts, of_table.loc[~of_table["status"].isin(_YES), "reason"], presets.get(table, ""), table)
         groups.setdefault(key, []).append(table)
         sizes[key] += len(of_table)
     for number, reason in paper.not_read.items():
@@ -65,7 +65,7 @@ def _tables(paper: protocols.PaperProtocols) -> Iterator[CoverageLine]:
         yield CoverageLine(paper.title, f"Tab. {', '.join(ordered)}", size, answer, how)
 
 
-def _made(counts: Mapping[str, int], lacking: Iterable[str], preset: str, table: str) -> tuple[str, str]:
+def _answer(counts: Mapping[str, int], lacking: Iterable[str], preset: str, table: str) -> tuple[str, str]:
     """Whether a table can be made, and how, or why not."""
     reasons = "; ".join(dict.fromkeys(lacking))
     name = preset.removesuffix(table) + "<number>" if preset.endswith(f"_table_{table}") else preset

@@ -48,7 +48,7 @@ def exported_module(output: Path) -> Any:
 
 
 class Searcher:
-    """A model for mteb that has a known score per query and document, and remembers the ids that it was asked."""
+    """A model for mteb that has a known score per query and document, and remembers the ids of its queries."""
 
     def __init__(self, score: Any, medium: str = "video") -> None:
         described = {"name": "test/known", "modalities": ["text", medium]}

@@ -40,7 +40,7 @@ class Pod:
 
     Attributes:
         name: the job's.
-        body: the job as it was asked for.
+        body: the job as it was requested.
         folder: `/workdir` of the container.
         process: the container's; None when it has been deleted.
     """
@@ -61,7 +61,7 @@ class Pod:
 
 @dataclass
 class Cluster:
-    """What the stand-in was asked for, and what runs in it.
+    """The requests to the stand-in, and what runs in it.
 
     Attributes:
         folder: of pods and of the file with the address.
@@ -149,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _asked(self) -> tuple[str, str, str, dict[str, list[str]]]:
+    def _request(self) -> tuple[str, str, str, dict[str, list[str]]]:
         """Kind, name, part and query of a request."""
         address = urlsplit(self.path)
         match = re.fullmatch(r"/(?:api|apis/batch)/v1/namespaces/default/(\w+)(?:/([^/]+))?(?:/(\w+))?", address.path)
@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
         return json.loads(content) if content else {}
 
     def do_GET(self) -> None:
-        kind, name, part, query = self._asked()
+        kind, name, part, query = self._request()
         with self.cluster.lock:
             if kind == "pods" and part == "log" and query.get("previous"):
                 # Of a container that was started again; that of a job never is.
@@ -179,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(404, {"reason": "NotFound"})
 
     def do_POST(self) -> None:
-        kind, _, _, _ = self._asked()
+        kind, _, _, _ = self._request()
         body = self._body()
         with self.cluster.lock:
             try:
@@ -193,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(201, {"metadata": body["metadata"]})
 
     def do_DELETE(self) -> None:
-        kind, name, _, _ = self._asked()
+        kind, name, _, _ = self._request()
         self._body()
         with self.cluster.lock:
             if kind == "secrets":

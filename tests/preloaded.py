@@ -123,7 +123,7 @@ def _end(processes: list[subprocess.Popen[bytes]], folder: Path, owner: int) -> 
 
 def _serve(name: str, listener: socket.socket, parent: int, python: str) -> None:
     """Fork once per command, until the parent ends, with which its end of the pipe closes."""
-    if not _asked(listener, parent):
+    if not _is_requested(listener, parent):
         return
     for place in filter(_is_there, _IMPORTED[name]):
         room = importlib.import_module(place)
@@ -132,7 +132,7 @@ def _serve(name: str, listener: socket.socket, parent: int, python: str) -> None
                 importlib.import_module(f"{place}.{module.name}")
     assert name != "perturb" or "pandas" not in sys.modules, "jobs start without pandas (perturbations/base/startup.py)"
     signal.signal(signal.SIGCHLD, _forget)
-    while _asked(listener, parent):
+    while _is_requested(listener, parent):
         connection, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
@@ -147,7 +147,7 @@ def _forget(*_: object) -> None:
             pass
 
 
-def _asked(listener: socket.socket, parent: int) -> bool:
+def _is_requested(listener: socket.socket, parent: int) -> bool:
     ready, _, _ = select.select([listener, parent], [], [])
     return parent not in ready
 

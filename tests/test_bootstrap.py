@@ -49,9 +49,9 @@ def test_it_is_what_a_plain_loop_gives() -> None:
     for sample in range(50):
         drawn = known[again.integers(0, queries, queries)]
         for run, place in product(range(runs), range(2)):
-            asked = [rank for rank in drawn[:, run] if rank > 0]
-            if asked:
-                expected[place, run, sample] = 100 * sum(rank <= (1, 5)[place] for rank in asked) / len(asked)
+            ranks = [rank for rank in drawn[:, run] if rank > 0]
+            if ranks:
+                expected[place, run, sample] = 100 * sum(rank <= (1, 5)[place] for rank in ranks) / len(ranks)
     counts = draws(queries, generator(), 50)
     for place, k in enumerate((1, 5)):
         np.testing.assert_allclose(resampled_recall(counts, known, k), expected[place], rtol=1e-12)
@@ -110,11 +110,11 @@ FOG = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "category": "mid"}
 
 def of_ranks(method: str, known: Sequence[int], **more: Any) -> tuple[ResultRow, list[RankRow]]:
     """A row of results and its ranks; a rank of 0 is a query that was not asked."""
-    asked = {f"видео {place}": int(rank) for place, rank in enumerate(known) if rank > 0}
-    row = result(method, **{**summary_of_ranks(list(asked.values())), "queries": len(asked), **more})
+    ranks = {f"видео {place}": int(rank) for place, rank in enumerate(known) if rank > 0}
+    row = result(method, **{**summary_of_ranks(list(ranks.values())), "queries": len(ranks), **more})
     names = [name for name in RankRow.__dataclass_fields__ if name not in ("query_id", "rank", "retrieved")]
     about = {name: getattr(row, name) for name in names}
-    return row, [RankRow(**about, query_id=query, rank=rank) for query, rank in asked.items()]
+    return row, [RankRow(**about, query_id=query, rank=rank) for query, rank in ranks.items()]
 
 
 def many(seed: int = 0, *, seeds: Sequence[int] = (42, 7)) -> tuple[list[ResultRow], list[RankRow]]:

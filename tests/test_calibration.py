@@ -387,9 +387,9 @@ def test_recipes_hold_the_published_or_the_tables_numbers(
     assert wanted.variant == "released"
     assert wanted == recipe.from_config(configured(severity="published"), "x", "mlvp", "gaussian_noise", 2)
     path = changed(table, tmp_path / "table.json")
-    asked = configured(severity="calibrated", calibration=str(path))
+    config = configured(severity="calibrated", calibration=str(path))
     published = recipe.from_config(configured(), "x", "mlvp", "gaussian_noise", 2)
-    wanted = recipe.from_config(asked, "x", "mlvp", "gaussian_noise", 2)
+    wanted = recipe.from_config(config, "x", "mlvp", "gaussian_noise", 2)
     solved = table["perturbations"][NOISE.key]["severities"]["2"]["params"]
     assert wanted == recipe.altered(published, params=solved, calibrated=True)
     own = configured(severity="calibrated", calibration=str(path), parameters={"gaussian_noise": {2: {"sigma": 0.5}}})
@@ -424,15 +424,15 @@ def test_the_report_names_what_is_not_monotonic(table: calibration_table.TableCo
 def test_frames_of_another_size_cannot_be_calibrated(sources: Sequence[Source]) -> None:
     with pytest.raises(ConfigError, match=r"msrvtt_p/translate \(released\): frames of another size have no SSIM"):
         solver.calibrate(sources, {"msrvtt_p/translate": "released"}, dataset="data", seed=0)
-    asked = {"datasets": {"d": clips.DATASET}, "suites": {"msrvtt_p": {"severity": "calibrated"}}}
+    settings = {"datasets": {"d": clips.DATASET}, "suites": {"msrvtt_p": {"severity": "calibrated"}}}
     with pytest.raises(
         ConfigError, match=r"suites\.msrvtt_p\.severity: .* those of translate \(released\) have another"
     ):
-        config_file.parse(asked)
-    asked["suites"]["msrvtt_p"]["variant"] = "paper"
-    assert "msrvtt_p/translate" in paths.calibrated(config_file.parse(asked))
+        config_file.parse(settings)
+    settings["suites"]["msrvtt_p"]["variant"] = "paper"
+    assert "msrvtt_p/translate" in paths.calibrated(config_file.parse(settings))
     released = {"datasets": {"d": clips.DATASET}, "suites": {"msrvtt_p": {}}}
-    assert set(paths.calibrated(config_file.parse(asked))) - set(paths.calibrated(config_file.parse(released))) == {
+    assert set(paths.calibrated(config_file.parse(settings))) - set(paths.calibrated(config_file.parse(released))) == {
         "msrvtt_p/translate"
     }
 

@@ -44,7 +44,7 @@ SPLIT = Split(tuple(PoolClip(clip_id=name, video_id="v", narration="") for name 
 
 
 class Told:
-    """A model that answers what it is told, and remembers what it was asked."""
+    """A model that answers what it is told, and remembers its prompts."""
 
     source = "llm told"
 

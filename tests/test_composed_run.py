@@ -290,13 +290,13 @@ def clip_features(*names: str) -> Any:
     return StoredFeatures(Path(), names, np.eye(8, dtype=np.float32)[["abcdefgh".index(name) for name in names]])
 
 
-def run(runner: Any, asked: Any = None, names: str = "abcdef", split: Split = SPLIT, **changed: Any) -> list[Any]:
+def run(runner: Any, queries: Any = None, names: str = "abcdef", split: Split = SPLIT, **changed: Any) -> list[Any]:
     """The results where a query's words are the direction of the clip that they name last."""
     shift = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "variant": "paper"}
     words = {"suite": "mm_robustness", "perturbation": "ocr", "severity": 2, "variant": "paper"}
     scenario = {
-        "clips": None if asked is None or asked.clips is None else shift,
-        "instructions": None if asked is None or asked.instructions is None else words,
+        "clips": None if queries is None or queries.clips is None else shift,
+        "instructions": None if queries is None or queries.instructions is None else words,
     }
     settings = composed.ComposedSettings.model_validate(
         {
@@ -322,7 +322,7 @@ def run(runner: Any, asked: Any = None, names: str = "abcdef", split: Split = SP
         return np.eye(8, dtype=np.float32)[["abcdefgh".index(line[-1]) for line in lines]]
 
     encoded = runner.Encoded(clip_features(*names), texts, "sum")
-    rows, ranks = runner.evaluate(settings, split, "data", encoded, lambda scenario: asked or runner.Queries())
+    rows, ranks = runner.evaluate(settings, split, "data", encoded, lambda scenario: queries or runner.Queries())
     counts = Counter((rank.model_key, rank.method) for rank in ranks)
     assert counts == {(row.model_key, row.method): row.queries for row in rows if row.method != "random"}
     return list(rows)
@@ -465,7 +465,7 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     assert "rule composed_queries:" in shown
     assert "suite=mm_robustness, level=digital" in shown
     assert "rule composed_split:" not in shown
-    # Of another model, features and results are made anew, and the split and what was perturbed is not.
+    # Of another model, features and results are regenerated, and the split and what was perturbed is not.
     project.config["composed"] |= {"suites": [], "both": []}
     tiny_models.save_clip(tmp_path / "model", seed=1)
     shown = project.snakemake("--dry-run", "--printshellcmds", "composed_drawn").stdout

@@ -104,8 +104,8 @@ def test_what_is_requested_doubles_at_each_attempt(given: Resource, requests: li
     for _ in range(2):  # as a module is read
         snakemake_inside.grow_with_attempts(SimpleNamespace(_rules=rules))
     more = {"input": [], "threads": 1, "rulename": "a", "async_run": None}
-    asked = [rule.resources["mem_mb"].evaluate(None, attempt=attempt, **more).value for attempt in (1, 2, 3)]
-    assert asked == requests
+    sizes = [rule.resources["mem_mb"].evaluate(None, attempt=attempt, **more).value for attempt in (1, 2, 3)]
+    assert sizes == requests
     assert rule.resources["gpu"].value == 1
 
 

@@ -148,7 +148,7 @@ def test_a_module_s_rules_may_have_other_names_beside_one_s_own(renamed: Path) -
     assert re.search(r"^perturbed_report +1$", planned, re.MULTILINE)
     assert "localrules directive specifies" not in planned, "Snakemake does not rename such a list"
     assert "/evaluation/" in planned
-    assert "/adaptation/" not in planned, "that is what the report takes where no results are asked for"
+    assert "/adaptation/" not in planned, "that is what the report takes where no results are requested"
     snakemake(renamed)
     assert (renamed / "count.txt").read_text().strip().isdigit()
     assert not (renamed / "corpora").exists(), "only what the own rule needs is made"

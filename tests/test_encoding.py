@@ -184,12 +184,12 @@ def test_ffmpeg_gets_the_very_frames(size: tuple[int, int], tmp_path: Path) -> N
 
 def test_ffmpeg_keeps_times_and_gives_the_same_bytes_again(tmp_path: Path) -> None:
     arguments = {**H264, "video_bitrate": 100_000, "pix_fmt": "yuv444p"}
-    one, two = (
+    first, two = (
         by_ffmpeg(tmp_path / name, timed(noise(len(VARIABLE)), VARIABLE), **arguments)
         for name in ("one.mp4", "two.mp4")
     )
-    assert times(one) == [tick / RATE for tick in VARIABLE]
-    assert one.read_bytes() == two.read_bytes()
+    assert times(first) == [tick / RATE for tick in VARIABLE]
+    assert first.read_bytes() == two.read_bytes()
 
 
 @pytest.mark.parametrize("frames", [1, 200])

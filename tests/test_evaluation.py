@@ -173,12 +173,12 @@ def test_an_interrupted_job_goes_on_where_it_was(
 ) -> None:
     settings = job("v2t", ["none", "tcr", "hatvtr"])
     whole = run(settings, model, rows, tmp_path, "whole")
-    asked: list[str] = []
+    runs: list[str] = []
     adapted = runner._similarities
 
     def counted(*arguments: Any) -> Any:
-        asked.append(arguments[3])
-        if len(asked) == 3:
+        runs.append(arguments[3])
+        if len(runs) == 3:
             raise KeyboardInterrupt
         return adapted(*arguments)
 
@@ -190,9 +190,9 @@ def test_an_interrupted_job_goes_on_where_it_was(
     again = run(settings, model, rows, tmp_path)
     assert again[1] == whole[1]
     assert run(settings, model, rows, tmp_path) == again
-    assert asked == ["none", "TCR", "HAT-VTR", "HAT-VTR"]
+    assert runs == ["none", "TCR", "HAT-VTR", "HAT-VTR"]
     run({**settings, "steps": 2}, model, rows, tmp_path)
-    assert asked[4:] == ["none", "TCR", "HAT-VTR"], "what changes a result is asked anew"
+    assert runs[4:] == ["none", "TCR", "HAT-VTR"], "what changes a result runs again"
 
 
 def test_clips_are_read_once_for_all_methods_and_give_the_ranks_of_each_method_alone(

@@ -102,8 +102,8 @@ def test_the_second_scenario_goes_on_where_the_first_ended(
     assert np.array_equal(second, reset_second) == (method not in ADAPTING)
     assert [row.setting for row in result] == 2 * ["qs_continual"]
     if method in ADAPTING:
-        asked = [queries.Clips(rows, 3, loaded.images, tmp_path).batch(slice(part, part + 2)) for part in (0, 2, 4)]
-        stream = [*asked, asked[0], tta.ByteFrames(asked[1].values[:1], asked[1].mean, asked[1].std)]
+        parts = [queries.Clips(rows, 3, loaded.images, tmp_path).batch(slice(part, part + 2)) for part in (0, 2, 4)]
+        stream = [*parts, parts[0], tta.ByteFrames(parts[1].values[:1], parts[1].mean, parts[1].std)]
         gallery = galleries.encoded(loaded, CAPTIONS, 3)
         whole = torch.cat(list(tta.adapt(loaded.model, method, stream, gallery, direction="v2t", steps=1)))
         assert np.array_equal(whole[5:].numpy(), second)

@@ -165,11 +165,11 @@ def ids(rows: Sequence[scenarios.ScenarioRow]) -> list[str]:
 def test_videos_ask_for_any_of_their_captions() -> None:
     sources = [source("b"), source("a"), bad_source("bad"), source("mute")]
     captions = [caption("b-1", "b"), caption("a-1", "a"), caption("b-0", "b"), caption("bad-0", "bad")]
-    asked = scenarios.retrieval("v2t", sources, captions, scenarios.Clean(sources, captions))
-    assert asked.query_ids == ("a", "b")
-    assert ids(asked.gallery) == ["a-1", "b-0", "b-1"]
-    assert asked.relevant == ((0,), (1, 2))
-    assert asked.missing == 2
+    retrieval = scenarios.retrieval("v2t", sources, captions, scenarios.Clean(sources, captions))
+    assert retrieval.query_ids == ("a", "b")
+    assert ids(retrieval.gallery) == ["a-1", "b-0", "b-1"]
+    assert retrieval.relevant == ((0,), (1, 2))
+    assert retrieval.missing == 2
 
 
 def test_captions_that_the_gate_refused_neither_ask_nor_answer() -> None:
@@ -183,11 +183,11 @@ def test_captions_that_the_gate_refused_neither_ask_nor_answer() -> None:
     ]
     listed = [caption(row.caption_id, row.item_id) for row in captions]
     clean = scenarios.Clean(sources, listed, rejected=4)
-    asked = scenarios.retrieval("t2v", sources, captions, clean)
-    assert asked.query_ids == ("1", "3")
-    assert ids(asked.gallery) == ["a", "b"]
-    assert asked.relevant == ((1,), (0,))
-    assert asked.missing == 2 + 4
+    retrieval = scenarios.retrieval("t2v", sources, captions, clean)
+    assert retrieval.query_ids == ("1", "3")
+    assert ids(retrieval.gallery) == ["a", "b"]
+    assert retrieval.relevant == ((1,), (0,))
+    assert retrieval.missing == 2 + 4
     answering = scenarios.retrieval("v2t", sources, captions[:3], clean, "gallery")
     assert (answering.query_ids, ids(answering.gallery), answering.missing) == (("b",), ["1"], 2)
     assert not answering.is_perturbed("query")
@@ -199,8 +199,9 @@ def test_quarantined_clips_are_no_gallery_and_no_query_is_an_error() -> None:
     wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.Unstored())
     rows = [clips.video_row(wanted, item_id=row.item_id) for row in sources]
     perturbed = [replace(rows[0], status="quarantined", stage="video", error="no"), rows[1]]
-    asked = scenarios.retrieval("t2v", perturbed, captions, scenarios.Clean(sources, captions), "gallery")
-    assert (asked.query_ids, ids(asked.gallery), asked.relevant, asked.missing) == (("2",), ["b"], ((0,),), 1)
+    retrieval = scenarios.retrieval("t2v", perturbed, captions, scenarios.Clean(sources, captions), "gallery")
+    assert (retrieval.query_ids, ids(retrieval.gallery)) == (("2",), ["b"])
+    assert (retrieval.relevant, retrieval.missing) == (((0,),), 1)
     sources = [source("a")]
     with pytest.raises(ManifestError, match="no query is left"):
         scenarios.retrieval("v2t", [bad_source("a")], [caption("1", "a")], scenarios.Clean(sources, []))

@@ -47,8 +47,8 @@ def memory(given: config.Config, job: Any, group: str = ADAPTED, plan: DatasetPl
 def test_a_job_asks_for_more_than_it_takes_and_not_for_much_more(
     job: Any, group: str, batch_size: int, measured_mib: int
 ) -> None:
-    asked = memory(wanted(batch_size=batch_size), job, group) * 10**6 / 2**20
-    assert measured_mib * 1.05 < asked < measured_mib * 1.3 + 2500
+    requested_mib = memory(wanted(batch_size=batch_size), job, group) * 10**6 / 2**20
+    assert measured_mib * 1.05 < requested_mib < measured_mib * 1.3 + 2500
 
 
 def test_memory_follows_what_a_job_does() -> None:
@@ -61,8 +61,8 @@ def test_memory_follows_what_a_job_does() -> None:
     many = DatasetPlan((), {}, listed=20_000, rejected=0, captions=400_000)
     assert memory(wanted(), V2T, plan=many) > plain + 4 * 20_000 * 400_000 / 10**6
     every = {name: wanted(severities=severities) for name, severities in (("one", [5]), ("all", [1, 2, 3, 4, 5]))}
-    one, all_severities = (memory(given, ("v2t", "query", "mlvp", "low")) for given in every.values())
-    assert one < all_severities
+    single, all_severities = (memory(given, ("v2t", "query", "mlvp", "low")) for given in every.values())
+    assert single < all_severities
 
 
 def test_the_gallery_and_the_check_of_the_model() -> None:

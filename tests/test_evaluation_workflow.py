@@ -70,9 +70,9 @@ def test_every_scenario_and_method_has_its_row(evaluated: Project) -> None:
     wanted = evaluation.scenarios(config_file.parse(evaluated.config), "tiny")
     assert len(results) == 3 * len(wanted)
     assert set(results["method"]) == {"none", "tcr", "qbnorm"}
-    asked = {(row.direction, row.suite, row.perturbation) for row in results.itertuples()}
-    assert ("v2t", "mlvp", "all") in asked
-    assert ("t2v", "mm_robustness", "keyboard") in asked
+    scenarios = {(row.direction, row.suite, row.perturbation) for row in results.itertuples()}
+    assert ("v2t", "mlvp", "all") in scenarios
+    assert ("t2v", "mm_robustness", "keyboard") in scenarios
     assert set(results[results["perturbation"] == "fog"]["severity"].dropna()) == {1, 3}
     assert (results["queries"] == len(IDS)).all()
     ranks = read_manifest(folder_of(evaluated, "manifests/tiny/adaptation") / "ranks.parquet")
@@ -139,12 +139,12 @@ def test_after_a_changed_caption_its_runs_are_made_again(evaluated: Project, tmp
     project.snakemake("tta_tiny")
     project.config["suites"]["mm_robustness"]["captions"]["parameters"] = {"ocr": {5: {"ratio": 0.9}}}
     parts = evaluation_paths.result_parts(config_file.parse(project.config), "tiny", "adaptation")
-    asked = [part for part in parts if "/mm_robustness/character/" in part]
-    journals = [project.root / layout.journal_of(Path(part)) for part in asked]
+    rerun = [part for part in parts if "/mm_robustness/character/" in part]
+    journals = [project.root / layout.journal_of(Path(part)) for part in rerun]
     before = [len(path.read_text().splitlines()) for path in journals]
     times = {part: (project.root / part).stat().st_mtime_ns for part in parts}
     project.snakemake("tta_tiny")
-    assert [part for part in parts if (project.root / part).stat().st_mtime_ns != times[part]] == asked
+    assert [part for part in parts if (project.root / part).stat().st_mtime_ns != times[part]] == rerun
     added = [len(path.read_text().splitlines()) - lines for path, lines in zip(journals, before, strict=True)]
     assert added == [lines // 2 for lines in before], "half of the runs are of keyboard"
 

@@ -110,12 +110,12 @@ def test_mteb_asks_with_a_clip_and_an_instruction(tmp_path: Path, mteb: ModuleTy
     data = task.dataset["clean"]["test"]
     assert sorted(data["corpus"]["id"]) == present
     queries = undecoded(datasets, data["queries"])
-    asked = {query.query_id: query for query in QUERIES if query.clip in present}
-    assert {row["id"]: row["text"] for row in queries} == {name: query.instruction for name, query in asked.items()}
+    exported = {query.query_id: query for query in QUERIES if query.clip in present}
+    assert {row["id"]: row["text"] for row in queries} == {name: query.instruction for name, query in exported.items()}
     for row in queries:
-        assert row["video"]["bytes"] == (held / f"{asked[row['id']].clip}.mp4").read_bytes()
-        assert set(data["relevant_docs"][row["id"]]) == set(asked[row["id"]].targets)
-    model = Searcher(lambda subset, query, document: float(document in asked[query].targets))
+        assert row["video"]["bytes"] == (held / f"{exported[row['id']].clip}.mp4").read_bytes()
+        assert set(data["relevant_docs"][row["id"]]) == set(exported[row["id"]].targets)
+    model = Searcher(lambda subset, query, document: float(document in exported[query].targets))
     assert mteb.evaluate(model, task, cache=None, encode_kwargs={}).task_results[0].get_score() == 1
     assert "2," in (tmp_path / "out/left_out.csv").read_text("utf-8")
 

@@ -64,13 +64,13 @@ def both(plain: Path, large: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def test_a_large_manifest_has_the_cells_and_hashes_of_one_that_is_written_at_once(plain: Path, large: Path) -> None:
-    for one, several in both(plain, large):
-        kind = files.kind_of(one)
-        assert pq.read_table(several).equals(pq.read_table(one))
-        count = pq.read_metadata(one).num_rows
+    for single, several in both(plain, large):
+        kind = files.kind_of(single)
+        assert pq.read_table(several).equals(pq.read_table(single))
+        count = pq.read_metadata(single).num_rows
         assert pq.read_metadata(several).num_row_groups == (-(-count // 2) if count > 4 else 1)
-        assert files.read_metadata(several) == files.read_metadata(one)
-        assert list(files.read_rows(several, kind)) == list(files.read_rows(one, kind))
+        assert files.read_metadata(several) == files.read_metadata(single)
+        assert list(files.read_rows(several, kind)) == list(files.read_rows(single, kind))
         assert changes.changed_parts(several, kind, files.rows_as_stored(several, kind)) == []
     assert isinstance(files.read_rows(large / VIDEOS_FILE, VIDEOS), row_groups.StoredRows)
 
@@ -80,24 +80,24 @@ def test_other_libraries_read_it_as_one_table(plain: Path, large: Path) -> None:
 
 
 def test_a_corpus_of_it_is_the_same(plain: Path, large: Path) -> None:
-    one, several = Corpus(plain / VIDEOS_FILE), Corpus(large / VIDEOS_FILE)
+    single, several = Corpus(plain / VIDEOS_FILE), Corpus(large / VIDEOS_FILE)
 
     def named(corpus: Corpus) -> list[tuple[str, str, int]]:
         return [(clip.item_id, clip.perturbation, clip.severity) for clip in corpus]
 
-    assert named(several) == named(one)
-    assert len(several.incomplete) == len(one.incomplete)
+    assert named(several) == named(single)
+    assert len(several.incomplete) == len(single.incomplete)
     part = several.where(perturbation="fog")
-    assert (part.perturbations, part.severities) == (["fog"], one.where(perturbation="fog").severities)
+    assert (part.perturbations, part.severities) == (["fog"], single.where(perturbation="fog").severities)
     for name in ("items", "severities", "perturbations", "text_perturbations"):
-        assert getattr(several, name) == getattr(one, name)
+        assert getattr(several, name) == getattr(single, name)
     for wanted in ({"perturbation": "fog"}, {"severity": [1, 3], "item": "clip_7"}, {"item": "none"}):
-        assert named(several.where(**wanted)) == named(one.where(**wanted))
+        assert named(several.where(**wanted)) == named(single.where(**wanted))
     part = several.where(perturbation="gaussian_noise")[1:]
-    assert named(part) == named(one.where(perturbation="gaussian_noise")[1:])
-    assert named(part.where(severity=3)) == named(one.where(perturbation="gaussian_noise")[1:].where(severity=3))
-    assert named(several.filter(lambda clip: clip.severity == 3)) == named(one.where(severity=3))
-    assert several[-1].path == str(large / Path(one[-1].path).relative_to(plain))
+    assert named(part) == named(single.where(perturbation="gaussian_noise")[1:])
+    assert named(part.where(severity=3)) == named(single.where(perturbation="gaussian_noise")[1:].where(severity=3))
+    assert named(several.filter(lambda clip: clip.severity == 3)) == named(single.where(severity=3))
+    assert several[-1].path == str(large / Path(single[-1].path).relative_to(plain))
 
 
 def test_what_is_made_of_it_is_the_same(plain: Path, large: Path) -> None:
@@ -152,7 +152,7 @@ def test_what_is_regenerated_from_it_is_the_same(plain: Path, large: Path, tmp_p
         published, output = tmp_path / f"{tree.name} recipes", tmp_path / f"{tree.name} again"
         exports.get("recipe").write("videos", Request(manifest=tree / VIDEOS_FILE, output=published))
         done = regenerating.regenerate(published, plain / "clean", output, jobs=jobs)
-        assert (done.made, done.kept, done.failed, done.findings) == (15, 0, 0, ())
+        assert (done.regenerated, done.kept, done.failed, done.findings) == (15, 0, 0, ())
         tables = sorted((output / "manifests").rglob("*.parquet"))
         contents.append({path.relative_to(output): pq.read_table(path).to_pydict() for path in tables})
     assert Path(MIXED) in contents[0]

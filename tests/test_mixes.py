@@ -42,7 +42,7 @@ def test_mixed_severity_has_each_item_once_a_perturbation_at_any_severity() -> N
     counts = Counter(row.severity for row in mix)
     assert set(counts) == {1, 2, 3, 4, 5}
     assert max(counts.values()) - min(counts.values()) < 90  # 240 each, standard deviation 14
-    # An item's severity is drawn anew for each perturbation.
+    # An item's severity is drawn again for each perturbation.
     by_name = {name: [row.severity for row in mix if row.perturbation == name] for name in NAMES}
     assert by_name["fog"] != by_name["snow"]
 

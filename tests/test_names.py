@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import perturbations
@@ -60,6 +61,29 @@ def test_a_module_s_name_stands_for_one_module() -> None:
             places[path.stem].append(path.as_posix())
     assert len(places) > 150
     assert several(places) == {}
+
+
+# Words of telling and doing, where a noun says what the value is.
+NO_NAMES = {"asked", "found", "made", "one", "said", "told"}
+
+
+def defined(tree: ast.AST) -> Iterator[str]:
+    """The names that a file gives to values, parameters, functions and classes, without underscores at their ends."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id.strip("_")
+        elif isinstance(node, ast.arg):
+            yield node.arg.strip("_")
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name.strip("_")
+
+
+def test_names_are_nouns() -> None:
+    root = PACKAGE.parent
+    files = [path for room in ("perturbations", "tests", "benchmarks", "docs") for path in (root / room).rglob("*.py")]
+    names = {path.relative_to(root): {*defined(ast.parse(path.read_text("utf-8")))} & NO_NAMES for path in files}
+    assert len(names) > 400
+    assert {path: wrong for path, wrong in names.items() if wrong} == {}
 
 
 def test_a_role_is_played_once_in_a_room() -> None:

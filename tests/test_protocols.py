@@ -42,17 +42,17 @@ def test_every_protocol_is_a_whole_configuration(name: str) -> None:
 
 
 def test_what_the_tables_were_made_of() -> None:
-    def asked(name: str, suites: dict[str, Any] | None = None) -> set[tuple[str, str, str, str, int | None]]:
+    def runs_of(name: str, suites: dict[str, Any] | None = None) -> set[tuple[str, str, str, str, int | None]]:
         return {
             (scenario.direction, scenario.side, scenario.suite, scenario.level, scenario.severity)
             for scenario in evaluation.scenarios(parsed(name, suites), "demo")
         }
 
-    table_1 = asked("hat_vtr_table_1")
+    table_1 = runs_of("hat_vtr_table_1")
     assert table_1 == {("v2t", "none", "clean", "clean", 0)} | {
         ("v2t", "query", "mlvp", level, 5) for level in ("low", "mid", "high")
     }
-    table_3 = asked("hat_vtr_table_3", {"mm_robustness": NAMED})
+    table_3 = runs_of("hat_vtr_table_3", {"mm_robustness": NAMED})
     assert {(level, severity) for *_, level, severity in table_3} == {
         ("clean", 0), ("character", 7), ("word", 2), ("sentence", 1)
     }  # fmt: skip
@@ -61,7 +61,7 @@ def test_what_the_tables_were_made_of() -> None:
     assert {scenario.direction for scenario in table_9} == {"t2v"}
     assert sum(scenario.side == "gallery" for scenario in table_9) == 18 * 5
     # Qiu et al. perturb one modality in whole: the query in one direction, the gallery in the other.
-    images = asked("mm_robustness_table_1")
+    images = runs_of("mm_robustness_table_1")
     assert {(direction, side) for direction, side, *_ in images} == {
         ("v2t", "none"), ("v2t", "query"), ("t2v", "none"), ("t2v", "gallery")
     }  # fmt: skip
@@ -86,8 +86,8 @@ def test_keys_beside_a_protocol_replace_its_own_and_are_said() -> None:
     suites = {"mlvp": {"perturbations": ["fog"]}, "transmission": {}}
     given = parsed("hat_vtr_table_1", suites, severities=[3], methods=["tcr"], num_frames=12)
     planned = evaluation.scenarios(given, "demo")
-    asked = {(scenario.suite, scenario.perturbation, scenario.severity) for scenario in planned}
-    assert asked == {("clean", "clean", 0), ("mlvp", "fog", 3)}
+    keys = {(scenario.suite, scenario.perturbation, scenario.severity) for scenario in planned}
+    assert keys == {("clean", "clean", 0), ("mlvp", "fog", 3)}
     replaced = registry.replaced("hat_vtr_table_1", given.model_dump(mode="json"))
     assert replaced == ["evaluation.severities", "evaluation.methods", "suites.mlvp.perturbations"]
     assert evaluation_paths.protocol_options(given) == [

@@ -180,7 +180,7 @@ def test_only_the_evaluations_of_a_replaced_model_are_made_anew(tmp_path: Path) 
     tiny_models = pytest.importorskip("tiny_models")
     for index, name in enumerate("ab"):
         tiny_clip(tmp_path / "videos" / f"{name}.mp4", seed=index, frames=4)
-    one, _ = (tiny_models.save_clip(tmp_path / name, seed=seed) for seed, name in enumerate(("one", "two")))
+    first, _ = (tiny_models.save_clip(tmp_path / name, seed=seed) for seed, name in enumerate(("one", "two")))
     captions = {"perturbations": ["keyboard"], "severities": [5]}
     project = Project(
         tmp_path,
@@ -198,18 +198,18 @@ def test_only_the_evaluations_of_a_replaced_model_are_made_anew(tmp_path: Path) 
     (key,) = (key for key in before if "clip4clip-one" in key)
     (other,) = set(before) - {key}
 
-    shutil.copytree(one, tmp_path / "copy")  # the same bytes at another time
-    shutil.rmtree(one)
-    (tmp_path / "copy").rename(one)
+    shutil.copytree(first, tmp_path / "copy")  # the same bytes at another time
+    shutil.rmtree(first)
+    (tmp_path / "copy").rename(first)
     assert jobs(project) == set()
 
-    tiny_models.save_clip(one, seed=7)
+    tiny_models.save_clip(first, seed=7)
     assert jobs(project) == OF_A_MODEL
     assert weights(project)[key].isdisjoint(hashes[key])
     assert weights(project)[other] == hashes[other]
     assert jobs(project) == set()
 
-    processor = one / "preprocessor_config.json"
+    processor = first / "preprocessor_config.json"
     processor.write_text(json.dumps(json.loads(processor.read_text()) | {"image_mean": [0.1, 0.2, 0.3]}))
     assert jobs(project) == OF_A_MODEL
     project.config["evaluation"]["pretrained"] = "two"

@@ -116,11 +116,11 @@ def test_what_was_found_is_said_first_in_words(few: Page, large: Page, tmp_path:
         results = html.unescape(content.text.partition("<h2>Results</h2>")[2].partition("<table")[0])
         return re.findall("<p>(.*?)</p>", results)
 
-    one = [
+    single = [
         *of_model(B32, {"none": 40.0, "tcr": 43.5, "hatvtr": 40.0}),
         result("none", 39.0, checkpoint_sha256=B32, **SNOW),
     ]
-    assert sentences(page_of(tmp_path, one)) == [
+    assert sentences(page_of(tmp_path, single)) == [
         f"On demo, {V2T}: clip4clip-b32-qs as it is finds the right item first for 40.0 % of clean queries, and for "
         "34.5 % under mlvp (severity 5): 5.5 points less. fog costs most (-10.0), snow least (-1.0). "
         "N = 100 queries, gallery of 100."

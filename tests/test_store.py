@@ -145,22 +145,22 @@ def test_lists_of_shards_that_are_no_more_are_not_merged(tmp_path: Path) -> None
 class Stored:
     """An object of a store that counts how often it is asked."""
 
-    asked: ClassVar[list[str]] = []
+    requests: ClassVar[list[str]] = []
     there: ClassVar[dict[str, float]] = {}
 
     def __init__(self, query: str) -> None:
         self.query = query
 
     def exists(self) -> bool:
-        self.asked.append("exists")
+        self.requests.append("exists")
         return self.query in self.there
 
     def mtime(self) -> float:
-        self.asked.append("mtime")
+        self.requests.append("mtime")
         return self.there[self.query]
 
     def size(self) -> int:
-        self.asked.append("size")
+        self.requests.append("size")
         return 0
 
     def store_object(self) -> None:
@@ -175,21 +175,21 @@ def test_a_store_is_asked_once_until_an_object_changes(monkeypatch: pytest.Monke
     monkeypatch.setattr(snakemake_inside.time, "monotonic", lambda: moment[0])
     registry = SimpleNamespace(default_storage_provider=SimpleNamespace(object=Stored))
     snakemake_inside.remember_objects(SimpleNamespace(storage_registry=registry), "s3://a/b")
-    one, again, other = Stored("one"), Stored("one"), Stored("other")
-    assert not one.exists()
-    one.store_object()
-    assert [one.exists(), again.exists(), other.exists()] == [True, True, False]
-    assert [one.mtime(), again.mtime(), one.size(), again.size()] == [1, 1, 0, 0]
+    first, again, other = Stored("one"), Stored("one"), Stored("other")
+    assert not first.exists()
+    first.store_object()
+    assert [first.exists(), again.exists(), other.exists()] == [True, True, False]
+    assert [first.mtime(), again.mtime(), first.size(), again.size()] == [1, 1, 0, 0]
     assert Stored.asked == ["exists", "exists", "exists", "mtime", "size"]
-    one.store_object()
+    first.store_object()
     assert again.mtime() == 2
-    one.remove()
+    first.remove()
     assert not again.exists()
-    one.store_object()
-    assert one.mtime() == 1
+    first.store_object()
+    assert first.mtime() == 1
     Stored.there["one"] = 7  # by another machine
     moment[0] = 11
-    assert one.mtime() == 7
+    assert first.mtime() == 7
 
 
 # --- fetching ---------------------------------------------------------------------------------------------------------

@@ -384,16 +384,16 @@ def test_a_tar_is_written_only_as_a_job_packs_it(name: str, is_made: bool, corpu
     tar = tar_of_two(corpus).relative_to(corpus)
     rows = [row for row in files.read_rows(MANIFEST, VIDEOS) if (row.path or "").startswith(str(tar))]
     rows.sort(key=lambda row: tars.at(row.path or "").offset)
-    made = [tmp_path / f"{number}" for number in range(2)]
-    for path, row in zip(made, rows, strict=True):
+    paths = [tmp_path / f"{number}" for number in range(2)]
+    for path, row in zip(paths, rows, strict=True):
         storage.link_or_copy(Path(row.path or ""), path)
     tar.unlink()
     before = {path for path in corpus.rglob("*") if path.is_file()}
     packing.patch(
-        tar, tmp_path / "right.tar", {row.path or "": path for row, path in zip(rows, made, strict=True)}, rows
+        tar, tmp_path / "right.tar", {row.path or "": path for row, path in zip(rows, paths, strict=True)}, rows
     )
     rows[1] = HOSTILE[name](rows[1])
-    put_back = {row.path or "": path for row, path in zip(rows[: 1 + is_made], made, strict=False)}
+    put_back = {row.path or "": path for row, path in zip(rows[: 1 + is_made], paths, strict=False)}
     with pytest.raises(OutputError, match="as its row says|almost none are there"):
         packing.patch(tar, tmp_path / "wrong.tar", put_back, rows)
     assert not (tmp_path / "wrong.tar").exists()
@@ -414,9 +414,9 @@ def test_a_repair_by_a_hostile_list_writes_nothing(name: str, corpus: Path) -> N
     tar.unlink()
     files.write(MANIFEST, VIDEOS, rows, files.read_metadata(MANIFEST))
     before = contents(corpus)
-    found = [finding for finding in findings(fast=True, repair=True) if "not put back: " in finding]
-    assert len(found) == 2
-    assert all("no job packs" in finding for finding in found)
+    reasons = [finding for finding in findings(fast=True, repair=True) if "not put back: " in finding]
+    assert len(reasons) == 2
+    assert all("no job packs" in finding for finding in reasons)
     assert contents(corpus) == before
 
 

@@ -150,9 +150,9 @@ SHARES = st.floats(0, 1)
 
 
 @given(PLACES, LENGTHS, SHARES, SHARES)
-def test_longer_stretches_contain_shorter_ones(place: float, num_frames: int, one: float, other: float) -> None:
-    start, end = tampering.stretch(place, num_frames, min(one, other))
-    outer_start, outer_end = tampering.stretch(place, num_frames, max(one, other))
+def test_longer_stretches_contain_shorter_ones(place: float, num_frames: int, shorter: float, other: float) -> None:
+    start, end = tampering.stretch(place, num_frames, min(shorter, other))
+    outer_start, outer_end = tampering.stretch(place, num_frames, max(shorter, other))
     assert 0 <= outer_start <= start < end <= outer_end <= num_frames
 
 

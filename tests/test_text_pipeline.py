@@ -333,12 +333,12 @@ def test_any_caption_can_be_perturbed(entry: Perturbation, text: str, seed: int)
 # --- the gate ---------------------------------------------------------------------------------------------------------
 
 
-def fake_encoder(asked: list[list[str]] | None = None) -> SentenceEncoder:
+def fake_encoder(embedded: list[list[str]] | None = None) -> SentenceEncoder:
     """Texts as unit vectors in the plane: "0.9" is at cosine 0.9 to everything that is no number."""
 
     def embed(texts: Sequence[str]) -> Any:
-        if asked is not None:
-            asked.append(list(texts))
+        if embedded is not None:
+            embedded.append(list(texts))
         cosines = [float(text) if text[0].isdigit() else 1.0 for text in texts]
         return np.array([[cosine, np.sqrt(1 - cosine**2)] for cosine in cosines])
 
@@ -360,10 +360,10 @@ def test_the_gate_takes_the_first_that_is_similar_enough_or_the_last_try() -> No
     assert outcomes == [pipeline.GateOutcome("0.2", 0.2, 3, False)]
     outcomes = first_accepted(["a", "b"], [draws("0.89996"), draws("0.89994")], 1)
     assert [(outcome.similarity, outcome.accepted) for outcome in outcomes] == [(0.9, True), (0.8999, False)]
-    asked: list[list[str]] = []
+    embedded: list[list[str]] = []
     drawn = [draws("0.1", "0.1", "1.0"), draws("0.2", "0.95"), draws("c")]
-    first_accepted(["a", "b", "c"], drawn, 100, fake_encoder(asked))
-    assert asked == [["a", "0.1", "b", "0.2"], ["0.95"], ["1.0"]]
+    first_accepted(["a", "b", "c"], drawn, 100, fake_encoder(embedded))
+    assert embedded == [["a", "0.1", "b", "0.2"], ["0.95"], ["1.0"]]
 
 
 PAIRS = [("a", "0.5"), ("a", "0.25"), ("b", "0.5"), ("\x00", "0.75"), ("\ud800", "0.5")]
@@ -373,14 +373,14 @@ COSINES = [0.5, 0.25, 0.5, 0.75, 0.5]
 
 
 def test_a_similarity_is_computed_once() -> None:
-    asked: list[list[str]] = []
-    known = Similarities(fake_encoder(asked))
+    embedded: list[list[str]] = []
+    known = Similarities(fake_encoder(embedded))
     assert known.of(PAIRS) == COSINES
-    assert len(asked) == 1
+    assert len(embedded) == 1
     assert known.of(PAIRS) == COSINES
-    assert len(asked) == 1
+    assert len(embedded) == 1
     assert known.of([("a", "0.125")]) == [0.125]
-    assert asked[1:] == [["0.125"]]  # the original is known
+    assert embedded[1:] == [["0.125"]]  # the original is known
 
 
 def test_a_full_memory_of_similarities_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

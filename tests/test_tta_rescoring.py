@@ -43,7 +43,7 @@ class Table(torch.nn.Module):
 
 
 def scores(method: str, direction: str = "v2t", sizes: tuple[int, ...] = (5, 7), **options: Any) -> np.ndarray:
-    """The method's scores of the recorded queries, asked in batches of these sizes."""
+    """The method's scores of the recorded queries, in batches of these sizes."""
     features = {name: torch.as_tensor(options.pop(name, RECORDED[name])) for name in NAMES}
     queries = features["queries"]
     if direction == "v2t":

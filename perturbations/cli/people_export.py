@@ -75,8 +75,9 @@ def _regenerate(options: argparse.Namespace) -> int:
     for name, columns in done.claimed.items():
         print(f"  not proven by the clips: {', '.join(columns)} of {name}")
     print(
-        f"{done.videos}: {done.made + done.kept:,} clips have the published frames ({done.made:,} made now), "
-        f"{done.failed:,} have not; {len(done.findings) - done.failed:,} other problems"
+        f"{done.videos}: {done.regenerated + done.kept:,} clips have the published frames "
+        f"({done.regenerated:,} made now), {done.failed:,} have not; "
+        f"{len(done.findings) - done.failed:,} other problems"
     )
     return 1 if done.findings else 0
 

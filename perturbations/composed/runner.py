@@ -95,7 +95,7 @@ def evaluate(
     ranks: list[RankRow] = []
     for scenario in settings.scenarios:
         queries = asking(scenario)
-        part = restricted(split, frozenset(encoded.clips.ids), _asked(split, queries))
+        part = restricted(split, frozenset(encoded.clips.ids), _query_ids(split, queries))
         _log.info("%s: %d of %d queries", _name(scenario), len(part.queries), len(split.queries))
         if not part.queries:
             raise ManifestError(f"{_name(scenario)}: no query is left: clips are quarantined, or words not accepted")
@@ -236,7 +236,7 @@ def _row(
     )
 
 
-def _asked(split: Split, queries: Queries) -> frozenset[str]:
+def _query_ids(split: Split, queries: Queries) -> frozenset[str]:
     """The ids of the queries whose perturbed clip or instruction is there."""
     held = None if queries.clips is None else frozenset(queries.clips.ids)
     ids = frozenset(query.query_id for query in split.queries if held is None or query.clip in held)

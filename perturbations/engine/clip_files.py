@@ -32,7 +32,7 @@ _TEXTS_OF_VIDEOS = (b"YUV4MPEG2", b"nut/multimedia")
 
 def unreadable(clips: Sequence[ListedClip]) -> dict[str, str]:
     """Path -> why a file is no whole video: by its first bytes and its declared size. Others may be damaged too."""
-    there = {clip.path for clip in clips if clip.bytes is not None}  # others are not drawn yet
+    there = {clip.path for clip in clips if clip.bytes is not None}  # others are not generated yet
     return {path: reason for path in sorted(there) if (reason := _problem(path))}
 
 

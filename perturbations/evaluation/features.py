@@ -16,7 +16,7 @@ from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
 from perturbations.evaluation import galleries
 from perturbations.evaluation.backbone import LoadedBackbone
-from perturbations.evaluation.galleries import ANEW
+from perturbations.evaluation.galleries import WAY_OUT
 from perturbations.evaluation.stored_features import Floats, StoredFeatures
 from perturbations.manifest.kinds import COMPLETE, ClipRow, CompleteSource, SourceRow
 from perturbations.tta import encode_gallery
@@ -73,8 +73,8 @@ def read(path: Path, checkpoint: str) -> dict[str, StoredFeatures]:
                 for name in file.keys()  # noqa: SIM118
             }
     except (OSError, KeyError, ValueError, TypeError, library("safetensors").SafetensorError) as error:
-        raise ManifestError(f"{path} holds no features ({error}); {ANEW}") from error
+        raise ManifestError(f"{path} holds no features ({error}); {WAY_OUT}") from error
     if any(len(features.ids) != len(features.rows) for features in sets.values()):
-        raise ManifestError(f"{path} has another number of names than of features; {ANEW}")
+        raise ManifestError(f"{path} has another number of names than of features; {WAY_OUT}")
     galleries.check_weights(path, about.get("checkpoint"), checkpoint)
     return sets

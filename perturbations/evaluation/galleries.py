@@ -27,7 +27,7 @@ from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
 
 _CHUNK = 32  # clips encoded at once
-ANEW = "delete it and run snakemake again"
+WAY_OUT = "delete it and run snakemake again"
 
 
 def encoded(backbone: LoadedBackbone, rows: Sequence[ScenarioRow], num_frames: int, reader: Reader = "pyav") -> Gallery:
@@ -96,7 +96,7 @@ def read(path: Path, backbone: LoadedBackbone, modality: Modality) -> Gallery:
         with library("safetensors").safe_open(path, framework="pt") as file:
             features, checkpoint = file.get_tensor("features"), (file.metadata() or {}).get("checkpoint")
     except (OSError, KeyError, library("safetensors").SafetensorError) as error:
-        raise ManifestError(f"{path} holds no encoded {modality} ({error}); {ANEW}") from error
+        raise ManifestError(f"{path} holds no encoded {modality} ({error}); {WAY_OUT}") from error
     check_weights(path, checkpoint, backbone.sha256)
     return Gallery("t2v" if modality == "clips" else "v2t", features.to(backbone.model.device))
 

@@ -60,7 +60,7 @@ class Clips:
         return self._images.batch(np.asarray(self._pixels[part]))
 
 
-Asked = Clips | list[str]
+QueryItems = Clips | list[str]
 """The queries of a scenario: frames of clips, or captions."""
 
 
@@ -71,7 +71,7 @@ def readers() -> ThreadPoolExecutor:
 
 def of_rows(
     rows: Sequence[ScenarioRow], num_frames: int, backbone: LoadedBackbone, folder: Path, reader: Reader = "pyav"
-) -> Asked:
+) -> QueryItems:
     """The rows of one direction as queries: captions, or clips with their frames in `folder`."""
     clips = [row for row in rows if isinstance(row, ClipRow | CompleteSource)]
     if clips:
@@ -81,12 +81,12 @@ def of_rows(
     return texts
 
 
-def batches(queries: Asked, places: Sequence[int], size: int, backbone: LoadedBackbone) -> Iterator[Batch]:
+def batches(queries: QueryItems, places: Sequence[int], size: int, backbone: LoadedBackbone) -> Iterator[Batch]:
     """The queries at some places, in that order, `size` per batch; the last batch may be shorter."""
     return fed(_batches(queries, places, size, backbone), backbone.model.device)
 
 
-def _batches(queries: Asked, places: Sequence[int], size: int, backbone: LoadedBackbone) -> Iterator[Batch]:
+def _batches(queries: QueryItems, places: Sequence[int], size: int, backbone: LoadedBackbone) -> Iterator[Batch]:
     for start in range(0, len(places), size):
         part = places[start : start + size]
         if isinstance(queries, Clips):
@@ -106,7 +106,7 @@ def fed(source: Iterator[Batch], device: torch.device) -> Iterator[Batch]:
 
 
 def ahead(items: Iterator[_T]) -> Iterator[_T]:
-    """The same items in the same order; a thread makes up to two of them before they are asked for."""
+    """The same items in the same order; a thread makes up to two of them before they are taken."""
     with ThreadPoolExecutor(1) as thread:
         coming = deque(thread.submit(lambda: [*islice(items, 1)]) for _ in range(2))
         try:

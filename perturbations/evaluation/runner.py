@@ -113,11 +113,11 @@ def evaluate(
         "architecture": job.backbone.architecture,
     }
     with ExitStack() as stack:
-        asked = _Asked(stack)
+        inputs = _QueryInputs(stack)
         for scenario in job.settings["scenarios"]:
             task, manifest_sha256 = retrieval_of(scenario)
             _log.info("%s", result_sets.scenario_name(scenario))
-            for label, run in _runs(job, scenario, task, asked, journal, done, chain):
+            for label, run in _runs(job, scenario, task, inputs, journal, done, chain):
                 row = replace(run.row, label=label, manifest_sha256=manifest_sha256, **described)
                 columns = {column.name: getattr(row, column.name) for column in fields(ScenarioColumns)}
                 rows.append(row)
@@ -132,12 +132,12 @@ def evaluate(
 
 
 @dataclass
-class _Asked:
+class _QueryInputs:
     """The queries of the last scenario as the model's input; the next scenario may have the same ones."""
 
     stack: ExitStack
     sha256: str = ""
-    last: queries.Asked = field(default_factory=list)
+    last: queries.QueryItems = field(default_factory=list)
 
     def batches(self, job: EvaluationJob, task: Retrieval, places: Sequence[int]) -> Iterator[Batch]:
         """The queries of a scenario at some places, in that order."""
@@ -251,7 +251,7 @@ def _runs(
     job: EvaluationJob,
     scenario: ScenarioSettings,
     task: Retrieval,
-    asked: _Asked,
+    inputs: _QueryInputs,
     journal: Path,
     done: dict[str, FinishedRun],
     chain: _Chain,
@@ -277,7 +277,7 @@ def _runs(
                 unadapted.kept.update({(run.seed, number): (part, []) for number, part in parts})
             # What only compares known features needs no pixels and no tokens.
             known = encoded is not None and not methods.method(run.method).adapts
-            batches = iter([()] * -(-len(places) // size)) if known else asked.batches(job, task, places)
+            batches = iter([()] * -(-len(places) // size)) if known else inputs.batches(job, task, places)
             state = _state(job, run, gallery, unadapted, chain)
             similarities = _similarities(job, batches, places, run.label, state)
             timings = state.timings.summary()

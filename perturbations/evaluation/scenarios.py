@@ -108,12 +108,12 @@ def retrieval(
     places = defaultdict(list)
     for place, row in enumerate(gallery):
         places[row.item_id].append(place)
-    asked = [row for row in queries if row.item_id in places]
-    if not asked:
+    answered = [row for row in queries if row.item_id in places]
+    if not answered:
         raise ManifestError("no query is left: every clip is quarantined, or none has a caption")
     listed = len(clean.sources) if direction == "v2t" else len(clean.captions) + clean.rejected
-    relevant = tuple(tuple(places[row.item_id]) for row in asked)
-    return Retrieval(direction, side, tuple(asked), tuple(gallery), relevant, listed - len(asked))
+    relevant = tuple(tuple(places[row.item_id]) for row in answered)
+    return Retrieval(direction, side, tuple(answered), tuple(gallery), relevant, listed - len(answered))
 
 
 def of_scenario(scenario: ScenarioSettings, perturbed: Perturbed, clean: Clean) -> tuple[Retrieval, str]:

@@ -87,14 +87,14 @@ def _losses(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> tuple[
     components = frame.format.components
     bits = max(component.bits for component in components)
     is_transparent = any(component.is_alpha for component in components) or stream.metadata.get("alpha_mode") == "1"
-    found = {
+    losses = {
         _HIGH_RANGE.get(int(frame.color_trc), ""): int(frame.color_trc) in _HIGH_RANGE,
         f"{bits} bits": bits > 8,
         "alpha": is_transparent,
         "subtitles": tracks["subtitle"] > 0,
         "further audio tracks": tracks["audio"] > 1,
     }
-    return tuple(name for name, is_there in found.items() if is_there)
+    return tuple(name for name, is_there in losses.items() if is_there)
 
 
 def is_constant_rate(path: Path) -> bool:

@@ -124,7 +124,7 @@ class Survey:
     """
 
     def __init__(self, clips: Sequence[ListedClip], *, seed: int = 0) -> None:
-        there = clips if any(clip.bytes is not None for clip in clips) else []  # others are not drawn yet
+        there = clips if any(clip.bytes is not None for clip in clips) else []  # others are not generated yet
         read = headers(there, seed=seed)
         pixels = sum(header.pixels for header in read)
         self._per_clip = pixels / len(read) if read else float(_UNKNOWN_PIXELS)

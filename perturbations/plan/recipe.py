@@ -283,9 +283,9 @@ def from_config(config: configuration.Config, collection: str, suite: str, name:
 
 
 def _needs_videos(config: configuration.Config, suite: str, dataset: str) -> str:
-    asked = dict.fromkeys(name for name, _ in scenarios(config, suite))
-    left = [name for name in asked if registry.get(f"{suite}/{name}").applies_to_one_frame]
-    names = [name for name in asked if name not in left]
+    every = dict.fromkeys(name for name, _ in scenarios(config, suite))
+    left = [name for name in every if registry.get(f"{suite}/{name}").applies_to_one_frame]
+    names = [name for name in every if name not in left]
     key = f"suites.{suite}.perturbations"
     instead = f"list only {', '.join(left)}" if left else "take another suite, such as mm_robustness"
     problem = f"{', '.join(names)} need several frames, and {dataset} is a dataset of pictures: {instead}"

@@ -179,8 +179,8 @@ def _compare_disk(size: float | None, stored: str, report: Report) -> None:
 
 def _unwritable(config: configuration.Config, wanted: WantedWork) -> list[str]:
     """The folders of results in which nothing can be written, one line each."""
-    made = wanted.scenarios
-    folders = {Path(layout.folder("videos", dataset=collection, suite=suite)) for collection, suite, _, _ in made}
+    scenarios = wanted.scenarios
+    folders = {Path(layout.folder("videos", dataset=collection, suite=suite)) for collection, suite, _, _ in scenarios}
     if config.storage.tier != "recipe":
         folders |= {*wanted.folders}
     nearest = {next(path for path in (folder, *folder.parents) if os.path.lexists(path)) for folder in folders}

@@ -168,12 +168,12 @@ def cells() -> Iterator[Published]:
 @cache
 def papers_of(suite: str, dataset: str, modality: str) -> dict[str, tuple[str, ...]]:
     """The papers that print retrieval under a suite's perturbations of a modality on a dataset, and their tables."""
-    found: dict[str, dict[str, None]] = {}
+    papers: dict[str, dict[str, None]] = {}
     for cell in cells():
         same = (cell.suite, cell.dataset) == (suite, dataset) and modality in cell.modality.split("+")
         if same and cell.is_retrieval:
-            found.setdefault(cell.paper, {})[cell.table] = None
-    return {paper: tuple(tables) for paper, tables in found.items()}
+            papers.setdefault(cell.paper, {})[cell.table] = None
+    return {paper: tuple(tables) for paper, tables in papers.items()}
 
 
 def datasets_of(suite: str, modality: str) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ def _share(length: int) -> int:
     return min(10, max(1, math.ceil(0.3 * length)))
 
 
-def _one(length: int) -> int:
+def _one_word(length: int) -> int:
     return 1
 
 
@@ -145,13 +145,13 @@ def _pick(candidates: Sequence[T], rng: _Generator) -> T:
 def keyboard_slip(text: str, rng: _Generator, *, share: float) -> str:
     """One letter becomes its neighbour on the keyboard, in a share of the words (Schiappa et al., App. A.2)."""
     near = _letters_only(tables.neighbours().get)
-    return _slips(text, rng, share, lambda word: any(map(near, word)), _from_table(near, _one))
+    return _slips(text, rng, share, lambda word: any(map(near, word)), _from_table(near, _one_word))
 
 
 def ocr_slip(text: str, rng: _Generator, *, share: float) -> str:
     """One character is recognized wrongly, in a share of the words (Schiappa et al., App. A.2)."""
     alike = tables.confusions().get
-    return _slips(text, rng, share, lambda word: any(map(alike, word)), _from_table(alike, _one))
+    return _slips(text, rng, share, lambda word: any(map(alike, word)), _from_table(alike, _one_word))
 
 
 def typos(text: str, rng: _Generator, *, share: float) -> str:

@@ -99,8 +99,8 @@ def signed(values: Tensor, logs: Tensor) -> Tensor:
 
 def nearest(parts: Iterable[Tensor], k: int) -> Tensor:
     """The gallery items that are among the k nearest of some row, sorted."""
-    found = [part.topk(min(k, part.shape[1]), dim=1).indices.unique() for part in parts]
-    items: Tensor = torch.cat(found).unique()
+    nearest_of = [part.topk(min(k, part.shape[1]), dim=1).indices.unique() for part in parts]
+    items: Tensor = torch.cat(nearest_of).unique()
     return items
 
 

@@ -185,7 +185,7 @@ def clip_markers(wildcards):
 
 
 def size_of(wildcards):
-    """The size of a job's clips, for what it requests; not asked in the job itself, which would plan the dataset again."""
+    """The size of a job's clips, for what it requests; not computed in the job itself, which would plan the dataset again."""
     if not snakemake_inside.plans_all(workflow):
         return costs.NOTHING
     return plan_of(wildcards.dataset).size_of(wildcards.shard)

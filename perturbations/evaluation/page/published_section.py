@@ -131,7 +131,7 @@ def beside(protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Sc
         if key is None:
             continue
         members = [[own for own in configured.get(part.direction, ()) if is_of(key, own[0])] for part in key.parts]
-        known = [one for several in product(*members) if (one := _one(cell, key, several)) is not None]
+        known = [row for several in product(*members) if (row := _beside(cell, key, several)) is not None]
         yield from known if key.model is not None else known[:1]  # random orders have a row beside each model
 
 
@@ -141,7 +141,7 @@ def _configured(scores: Scores, protocol: str) -> Iterator[_Configured]:
         yield _plain(own.iloc[0].to_dict()), scores.part(own)
 
 
-def _one(cell: Published, key: StatedKey, several: Sequence[_Configured]) -> Beside | None:
+def _beside(cell: Published, key: StatedKey, several: Sequence[_Configured]) -> Beside | None:
     """The cell beside results of its directions; None where these are of two models, or lack a scenario."""
     models = {(row["model_key"], row["label"], row["seed"]) for row, _ in several}
     columns = [_column(part, scores) for part, (_, scores) in zip(key.parts, several, strict=True)]

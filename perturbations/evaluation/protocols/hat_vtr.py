@@ -73,8 +73,8 @@ def _protocol(
 
 def _perturbed(directions: Sequence[str], suites: Sequence[str], severities: Any, **changed: Any) -> dict[str, Any]:
     """The keys of `evaluation` for perturbed queries of a fine-tuned model."""
-    asked = {"directions": list(directions), "sides": ["query"], "suites": list(suites), "severities": severities}
-    return {"setting": "qs", **asked, "methods": list(_METHODS), **_HYPERPARAMETERS, **changed}
+    scenarios = {"directions": list(directions), "sides": ["query"], "suites": list(suites), "severities": severities}
+    return {"setting": "qs", **scenarios, "methods": list(_METHODS), **_HYPERPARAMETERS, **changed}
 
 
 def _of_captions(perturbations: Sequence[str]) -> dict[str, Any]:

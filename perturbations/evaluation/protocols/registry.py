@@ -168,10 +168,10 @@ def lacking(name: str, config: Mapping[str, Any], dataset: str = "", donors: str
 def _takes_donors(wanted: EvaluationProtocol) -> list[str]:
     """The perturbations of a protocol's videos that take frames of other clips."""
     evaluated = wanted.evaluation.get("suites", ())
-    asked = {suite: own.get("perturbations", "all") for suite, own in wanted.suites.items() if suite in evaluated}
+    names_of = {suite: own.get("perturbations", "all") for suite, own in wanted.suites.items() if suite in evaluated}
     return [
         entry.name
-        for suite, names in asked.items()
+        for suite, names in names_of.items()
         for entry in suites.perturbations(suite, "video")
         if "donors" in entry.parameters(entry.severities[-1]) and (names == "all" or entry.name in names)
     ]

@@ -39,14 +39,14 @@ class Regenerated:
 
     Attributes:
         videos: the manifest of videos.
-        made, kept: the numbers of clips with the published frames, made now or before.
+        regenerated, kept: the numbers of clips with the published frames, made now or before.
         failed: the number of the others.
         findings: the problems of these, and of the manifests.
         claimed: the columns that the clips do not prove, by the name of their manifest; none where the root was given.
     """
 
     videos: Path
-    made: int
+    regenerated: int
     kept: int
     failed: int
     findings: tuple[Finding, ...]
@@ -88,7 +88,7 @@ def regenerate(
             if problem:
                 findings.append(Finding(published, name_of(row, VIDEOS.key), problem))
             elif result is not None:
-                counts["made" if is_new else "kept"] += 1
+                counts["regenerated" if is_new else "kept"] += 1
                 yield result
 
     measured = _by_clip(VIDEOS, results())
@@ -99,7 +99,7 @@ def regenerate(
     others = (finding for finding in _verified([*manifests.values()], stall_limit_s) if finding.subject not in failed)
     return Regenerated(
         videos=manifests[export.videos],
-        made=counts["made"],
+        regenerated=counts["regenerated"],
         kept=counts["kept"],
         failed=len(findings),
         findings=(*findings, *others),
@@ -137,7 +137,7 @@ def _outcomes(
 ) -> Iterator[tuple[VideoRow, _Outcome]]:
     rows = iter(tasks)
     parts = iter(lambda: [*islice(rows, _SLICE)], [])
-    make = partial(_made, root=root, stall_limit_s=stall_limit_s)
+    make = partial(_part_outcomes, root=root, stall_limit_s=stall_limit_s)
     if jobs == 1:
         for part in parts:
             yield from zip(part, make(part), strict=True)
@@ -173,7 +173,7 @@ def _placed(row: VideoRow, dataset: str) -> VideoRow:
     return replace(row, path=target.as_posix() if target else None)
 
 
-def _made(part: Sequence[VideoRow], *, root: Path, stall_limit_s: float) -> list[_Outcome]:
+def _part_outcomes(part: Sequence[VideoRow], *, root: Path, stall_limit_s: float) -> list[_Outcome]:
     work = partial(_make, root=root)
     outcomes = supervise.run(work, part, stall_limit_s=stall_limit_s, name=lambda row: repr(row.item_id))
     return [(*(outcome.result or (None, False)), outcome.error) for outcome in outcomes]
@@ -213,9 +213,9 @@ def _with_files(kind: RowKind[Any], rows: Iterable[Any], results: Iterable[Video
 def _joined(rows: Iterable[Any], results: Iterable[VideoRow]) -> Iterator[Any]:
     """Rows with the columns of the results of their clips; both are in the order of `_CLIP_KEY`."""
     following = ((_key(result), result) for result in results)
-    key, made = next(following, (None, None))
+    key, result = next(following, (None, None))
     for row in rows:
         wanted = _key(row)
         while key is not None and key < wanted:
-            key, made = next(following, (None, None))
-        yield replace(row, **{name: getattr(made, name) for name in _OF_CLIP}) if key == wanted else row
+            key, result = next(following, (None, None))
+        yield replace(row, **{name: getattr(result, name) for name in _OF_CLIP}) if key == wanted else row

@@ -75,5 +75,5 @@ class Exported:
 
     def __str__(self) -> str:
         videos = f"{self.written} videos written, {self.kept} existed"
-        made = f"recipes of {self.recipes} clips written" if self.recipes else videos
-        return f"{made}, {len(self.failed)} failed, {len(self.quarantined)} are quarantined"
+        summary = f"recipes of {self.recipes} clips written" if self.recipes else videos
+        return f"{summary}, {len(self.failed)} failed, {len(self.quarantined)} are quarantined"
