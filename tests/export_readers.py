@@ -54,14 +54,14 @@ class Searcher:
         described = {"name": "test/known", "modalities": ["text", medium]}
         self.mteb_model_meta = import_module("mteb.models.model_meta").ModelMeta.create_empty(described)
         self.score = score
-        self.asked: dict[str, tuple[list[str], list[str]]] = {}
+        self.subsets: dict[str, tuple[list[str], list[str]]] = {}
         self._documents: list[str] = []
 
     def index(self, corpus: Any, **_: Any) -> None:
         self._documents = list(corpus["id"])
 
     def search(self, queries: Any, *, hf_subset: str, top_k: int, **_: Any) -> dict[str, dict[str, float]]:
-        self.asked[hf_subset] = (list(queries["id"]), self._documents)
+        self.subsets[hf_subset] = (list(queries["id"]), self._documents)
         return {
             query: {document: float(self.score(hf_subset, query, document)) for document in self._documents}
             for query in queries["id"]

@@ -50,14 +50,14 @@ class Told:
 
     def __init__(self, text: str, *, yes: bool) -> None:
         self.text, self.yes = text, yes
-        self.asked: list[str] = []
+        self.prompts: list[str] = []
 
     def answer(self, prompt: str) -> str:
-        self.asked.append(prompt)
+        self.prompts.append(prompt)
         return self.text
 
     def says_yes(self, prompt: str) -> bool:
-        self.asked.append(prompt)
+        self.prompts.append(prompt)
         return self.yes
 
 
@@ -85,8 +85,8 @@ def test_a_split_says_who_wrote_what() -> None:
     assert query.kind == "temporal"
     assert {query.instruction_source, query.kind_source, query.caption_source} == {"llm told"}
     # The label and the caption follow the new instruction.
-    assert "Shake the sieve." in model.asked[1]
-    assert "Shake the sieve." in model.asked[2]
+    assert "Shake the sieve." in model.prompts[1]
+    assert "Shake the sieve." in model.prompts[2]
 
 
 def test_only_wanted_parts_change_and_equal_questions_are_asked_once() -> None:
@@ -98,7 +98,7 @@ def test_only_wanted_parts_change_and_equal_questions_are_asked_once() -> None:
     assert rewritten(bare, Told("x", yes=True), ["instruction", "modified_caption"]) == bare
     model = Told("Shake it.", yes=True)
     rewritten(replace(SPLIT, queries=(QUERY,) * 5), model)
-    assert len(model.asked) == 3
+    assert len(model.prompts) == 3
 
 
 def test_captions_that_the_user_brings_stand_for_narrations(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_captions_that_the_user_brings_stand_for_narrations(tmp_path: Path) -> N
     path.write_text(f'clip_name,caption\n{QUERY.clip},"#C C shakes, then drops a ""sieve"""\nother,x\n')
     model = Told("Changed.", yes=True)
     (query,) = rewritten(SPLIT, model, ["modified_caption"], read_captions(path, SPLIT)).queries
-    assert model.asked == [caption_prompt('#C C shakes, then drops a "sieve"', QUERY.instruction)]
+    assert model.prompts == [caption_prompt('#C C shakes, then drops a "sieve"', QUERY.instruction)]
     assert (query.modified_caption, query.caption_source) == ("Changed.", f"{model.source}, of given captions")
     path.write_text("clip_name,caption\nother,x\nother,y\n")
     with pytest.raises(AnnotationError, match=r"lavila\.csv, line 3: another caption of 'other'"):

@@ -200,11 +200,11 @@ def test_mteb_s_recall_is_ours(outputs: Path, mteb: ModuleType, kind: str, level
     assert len(evaluated.to_dataframe(aggregation_level="subset")) == len(every) == len(results)
     captions = small_corpus.clean_captions()
     item_of = {row.caption_id: row.item_id for row in captions}
-    assert set(results) == set(model.asked) == {name for task in tasks for name in task.metadata.eval_langs}
+    assert set(results) == set(model.subsets) == {name for task in tasks for name in task.metadata.eval_langs}
     if kind == "pairs":
         perturbed = [f"{video}_1-{text}_3" for video in ("fog", "gaussian_noise") for text in ("typos", "word_swap")]
         assert sorted(results) == ["clean", *perturbed]
-    for scenario, (queries, documents) in model.asked.items():
+    for scenario, (queries, documents) in model.subsets.items():
         if kind == "pairs":
             assert sorted(documents) == sorted(ITEMS)
             assert sorted(queries) == sorted(item_of.keys() - ({"c1"} if scenario != "clean" else set()))

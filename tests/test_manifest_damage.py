@@ -178,7 +178,7 @@ def test_two_rows_with_one_key_are_named(apart: bool, tmp_path: Path) -> None:
     files.write(tmp_path / "one", QRELS, twins[:1] if apart else twins)
     files.write(tmp_path / "two", QRELS, twins[1:] if apart else [])
     expected: Mapping[Path, Any] = {tmp_path / "one": [("q7", "c")], tmp_path / "two": []}
-    problem = "two holds what was not asked for:" if apart else "one holds twice"
+    problem = "two holds what was not requested:" if apart else "one holds twice"
     with pytest.raises(ManifestError, match=rf"{problem} \('q7', 'c'\)"):
         list(sets.merge(expected.items(), QRELS, QRELS.key))
 
@@ -198,7 +198,7 @@ BAD_PARTS: dict[str, tuple[Callable[[Path], Any], str]] = {
         f"bad has schema version {VERSION - 1}",
     ),
     "short": (lambda path: part(path, "a"), "bad lacks 'b'"),
-    "other": (lambda path: part(path, "a", "c"), "bad lacks 'b'; holds what was not asked for: 'c'"),
+    "other": (lambda path: part(path, "a", "c"), "bad lacks 'b'; holds what was not requested: 'c'"),
     "twice": (lambda path: part(path, "a", "a", "b"), "bad holds twice 'a'"),
 }
 

@@ -72,6 +72,8 @@ def defined(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id.strip("_")
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr.strip("_")
         elif isinstance(node, ast.arg):
             yield node.arg.strip("_")
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):

@@ -180,7 +180,7 @@ def test_a_store_is_asked_once_until_an_object_changes(monkeypatch: pytest.Monke
     first.store_object()
     assert [first.exists(), again.exists(), other.exists()] == [True, True, False]
     assert [first.mtime(), again.mtime(), first.size(), again.size()] == [1, 1, 0, 0]
-    assert Stored.asked == ["exists", "exists", "exists", "mtime", "size"]
+    assert Stored.requests == ["exists", "exists", "exists", "mtime", "size"]
     first.store_object()
     assert again.mtime() == 2
     first.remove()

@@ -74,7 +74,7 @@ class LogHandler(LogHandlerBase):
         self._stages: dict[str, _Stage] = {}
         self._rules: dict[int, str] = {}
         self._bar: tqdm[int] | None = None
-        self._start = self._said = time.monotonic()
+        self._start = self._last_line_s = time.monotonic()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record, or what it changes."""
@@ -136,7 +136,7 @@ class LogHandler(LogHandlerBase):
             took = shown.duration(time.monotonic() - (stage.start or self._start))
             width = max(map(len, self._stages))
             self._say(f"{name:{width}}  {stage.done:,} of {stage.total:,}  {took}")
-        elif self._bar is None and time.monotonic() - self._said > _QUIET_S:
+        elif self._bar is None and time.monotonic() - self._last_line_s > _QUIET_S:
             self._say(self._progress_line())
 
     def _progress_line(self) -> str:
@@ -159,7 +159,7 @@ class LogHandler(LogHandlerBase):
             self._say(line)
 
     def _say(self, line: str) -> None:
-        self._said = time.monotonic()
+        self._last_line_s = time.monotonic()
         if self._bar is None:
             print(line.rstrip(), file=sys.stderr, flush=True)
         else:

@@ -151,7 +151,7 @@ def journals_in(folder: Path) -> list[Path]:
 
 
 def part_of(path: Path) -> Path:
-    """The part beside which a journal, a lock or a marker of its job lies."""
+    """The part beside which a journal or a lock of its job lies."""
     return path.with_suffix(_MANIFEST)
 
 
