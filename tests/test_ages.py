@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import clips
+import needs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -84,6 +85,7 @@ def test_a_kept_corpus_is_whole_and_says_what_it_does_not_record(kept: Path) -> 
         assert " 'recall_at_1'" not in note, "it was recorded under another name"
 
 
+@needs.wings("composed")
 @pytest.mark.parametrize("kept", ["kept_composed"], indirect=True)
 def test_a_corpus_with_dropped_rows_of_composed_retrieval_is_whole_and_published(kept: Path) -> None:
     assert {name: summary.findings for name, summary in verified().items() if summary.findings} == {}
@@ -237,6 +239,7 @@ def test_merged_parts_say_which_columns_some_of_them_lack(kept: Path) -> None:
 FORMER = pa.table({"dataset": ["tiny"], "gallery": ["local_full"], "strategy": ["visual"], "r1": [50.0]})
 
 
+@needs.wings("composed")
 def test_a_kind_that_a_version_dropped_opens_as_a_table(
     kept: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
