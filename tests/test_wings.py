@@ -123,7 +123,7 @@ def test_the_spine_alone_makes_a_corpus_and_verifies_it(tmp_path: Path) -> None:
 def checkout(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A copy of the repository, for `pytest --wings`."""
     if not request.config.getoption("wings"):
-        pytest.skip("only with --wings, which takes twenty minutes on two idle cores")
+        pytest.skip("only with --wings, which takes about 20 minutes on two idle cores")
     copy = tmp_path / "checkout"
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
     for file in tracked.rstrip("\0").split("\0"):
