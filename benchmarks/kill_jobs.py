@@ -106,7 +106,7 @@ def part_of(analysis: AnalysisRecipe) -> str:
     return f"base/{analysis.analysis}-{recipe.digest(analysis.text)}"
 
 
-def video_recipes(tiers: Sequence[str]) -> dict[tuple[str, str], recipe.VideoRecipe]:
+def video_recipes(names: Sequence[str]) -> dict[tuple[str, str], recipe.VideoRecipe]:
     settings: dict[str, tiers.Storage] = {
         "video/high": tiers.stored_video("high"),
         "frames/5": tiers.StoredFrames(num_frames=5),
@@ -117,7 +117,7 @@ def video_recipes(tiers: Sequence[str]) -> dict[tuple[str, str], recipe.VideoRec
         (tier, entry.key): recipe.make(
             entry, min(3, len(entry.severities)), seed=0, storage=settings[tier], donors="drawn"
         )
-        for tier in tiers
+        for tier in names
         for entry in registry.perturbations(kind="video")
     }
 

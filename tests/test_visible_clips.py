@@ -99,14 +99,21 @@ def test_clips_of_a_version_without_markers_are_taken_over(corpus: Path) -> None
     assert {path: path.stat().st_mtime_ns for path in clips} == clips
 
 
-def test_another_size_of_shards_makes_nothing_again(corpus: Path) -> None:
-    (corpus / "config.yaml").write_text(CONFIG.replace("shard_size: 2", "shard_size: 5"))
+def test_another_size_of_shards_makes_nothing_again(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Larger ones take the clips of several, smaller ones some of those of one, whichever job comes first."""
     hashes = read_manifest(corpus / "manifests/demo/mlvp/videos.parquet")["sha256"].tolist()
     clips = {path: path.stat().st_mtime_ns for path in corpus.rglob("corpora/**/*.zst")}
-    snakemake(corpus, "mlvp_demo")
-    assert {path: path.stat().st_mtime_ns for path in clips} == clips
-    assert read_manifest(corpus / "manifests/demo/mlvp/videos.parquet")["sha256"].tolist() == hashes
-    assert len(list((corpus / "corpora").rglob(".*.json"))) == 2  # those of shards that are no more are gone
+    for size, shards in ((5, 1), (1, 3)):
+        (corpus / "config.yaml").write_text(CONFIG.replace("shard_size: 2", f"shard_size: {size}"))
+        snakemake(corpus, "mlvp_demo")
+        assert {path: path.stat().st_mtime_ns for path in clips} == clips
+        assert read_manifest(corpus / "manifests/demo/mlvp/videos.parquet")["sha256"].tolist() == hashes
+        # Markers of shards that are no more are gone.
+        assert len(list((corpus / "corpora").rglob(".*.json"))) == 2 * shards
+    assert list((corpus / "work").rglob("former/*.jsonl"))
+    monkeypatch.chdir(corpus)
+    assert main(["clean", "--delete"]) == 0
+    assert not list((corpus / "work").rglob("former"))
 
 
 def test_recipes_have_no_clips_and_no_markers(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def run_videos(
         finished.forget(lambda measured: sound.is_other(measured.audio, with_sound=with_sound))
         if targets:
             done = [name for name, recipe_id in recipe_ids.items() if finished.find(recipe_id, None) is not None]
-            packing.unpack(tar, targets, done, layout.former_tars(journal))
+            packing.unpack(tar, targets, done, layout.former_of(journal))
         for row, outcome in _resumed(expected, work, 1, finished, root, stall_limit_s):
             if isinstance(outcome, str):
                 _log.warning("quarantined %r: %s", row.item_id, outcome)

@@ -46,8 +46,11 @@ _PATTERNS = {
     # clips
     "clips": "corpora/{dataset}/{suite}/{perturbation}/{severity}",
     "clip_tar": "corpora/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar",
-    "former_tar": "work/{dataset}/{suite}/{perturbation}/{severity}/former/{shard}.tar",
     "clip_marker": "corpora/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json",
+    # what jobs left when shards had other clips
+    "former_tar": "work/{dataset}/{suite}/{perturbation}/{severity}/former/{shard}.tar",
+    "former_video_journal": "work/{dataset}/{suite}/{perturbation}/{severity}/former/{shard}.jsonl",
+    "former_analysis_journal": "work/{dataset}/analyses/{analysis}/former/{shard}.jsonl",
     # of a run, and of every job
     "run": "work/run.txt",
     "repair_journal": "work/.repair/journal.jsonl",
@@ -140,8 +143,8 @@ def journal_of(part: Path) -> Path:
     return part.with_suffix(".jsonl")
 
 
-def former_tars(journal: Path) -> Path:
-    """The folder of tars that the jobs beside a journal had when shards had other clips."""
+def former_of(journal: Path) -> Path:
+    """The folder of tars and journals that the jobs beside a journal had when shards had other clips."""
     return journal.parent / Path(pattern("former_tar")).parent.name
 
 

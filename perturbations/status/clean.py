@@ -68,7 +68,7 @@ def _is_needed(root: Path, path: Path, config: Config) -> bool:
     place = layout.place_of(path.as_posix())
     if place is None:
         place = layout.place_of(layout.part_of(path).as_posix())
-    if place is not None and place.kind == "former_tar":
+    if place is not None and place.kind.startswith("former_"):
         return False
     if place is None or place.kind in ("clips", "clip_tar"):
         place = layout.place_of(path.parent.as_posix())
