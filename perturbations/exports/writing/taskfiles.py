@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from perturbations.base import jsontext, storage, tars
+from perturbations.base import jsontext, storage
 from perturbations.base.errors import ManifestError, short
 from perturbations.exports.writing import (
     dataset_card,
@@ -31,6 +30,7 @@ from perturbations.exports.writing import (
     pairs,
     publication,
     shardfiles,
+    task_tables,
 )
 from perturbations.exports.writing.export_rows import ExportedClip
 from perturbations.exports.writing.publication import Publication
@@ -43,21 +43,7 @@ from perturbations.verify.findings import Finding
 
 _TASKS = "tasks.py"
 _DESCRIBED = "tasks.json"
-_GROUP_BYTES = 64_000_000  # of videos in a row group, which readers hold in memory
 _LANGUAGE = "eng-Latn"
-
-_TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
-_QRELS = pa.schema([("query-id", pa.string()), ("corpus-id", pa.string()), ("score", pa.int32())])
-
-
-def _schema(medium: str, *, has_texts: bool) -> pa.Schema:
-    """The schema of videos or images, with or without texts, which tells `datasets` what the cells are."""
-    features = {"id": {"dtype": "string", "_type": "Value"}, medium: {"_type": medium.capitalize()}}
-    columns_of = [("id", pa.string()), (medium, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))]
-    if has_texts:
-        features["text"] = features["id"]
-        columns_of.append(("text", pa.string()))
-    return pa.schema(columns_of, metadata={"huggingface": json.dumps({"info": {"features": features}})})
 
 
 @dataclass(frozen=True)
@@ -102,7 +88,7 @@ def write_clips(request: Request) -> Exported:
     tasks: dict[str, dict[str, _Scenario]] = defaultdict(dict)
     captions = request.output / output_folder.DATA / layout.name("captions")
     if texts:
-        export_columns.write_table(captions, _texts((row.caption_id, row.text) for row in texts))
+        export_columns.write_table(captions, task_tables.texts((row.caption_id, row.text) for row in texts))
     clean = placed.items.get(export_layout.CLEAN, [])
     for scenario, videos in sorted(placed.parts.items()):
         held = placed.items[scenario]
@@ -245,19 +231,8 @@ def _check_tasks(request: Request, scenarios: Mapping[str, _Scenario]) -> None:
 def _queries(request: Request, scenario: str, texts: Iterable[tuple[str, str]]) -> Path:
     """Write the queries of a scenario: ids and texts of captions."""
     path = request.output / output_folder.DATA / f"{scenario}-queries.parquet"
-    export_columns.write_table(path, _texts(texts))
+    export_columns.write_table(path, task_tables.texts(texts))
     return path
-
-
-def _texts(rows: Iterable[tuple[str, str]]) -> pa.Table:
-    ids, texts = zip(*rows, strict=True)
-    return pa.Table.from_arrays([pa.array(ids, pa.string()), pa.array(texts, pa.string())], schema=_TEXTS)
-
-
-def _qrels(pairs: Iterable[tuple[str, str]]) -> pa.Table:
-    queries, targets = zip(*sorted(pairs), strict=True)
-    scores = pa.array([1] * len(queries), pa.int32())
-    return pa.Table.from_arrays([pa.array(queries, pa.string()), pa.array(targets, pa.string()), scores], schema=_QRELS)
 
 
 @dataclass(frozen=True)
@@ -336,7 +311,7 @@ def _write_parts(
     for shard, group in enumerate(shardfiles.split(samples, request.shard_bytes)):
         path = request.output / output_folder.DATA / f"{name}-{shard:06d}.parquet"
         with storage.atomic_path(path) as temporary:
-            _write_videos(temporary, group, texts)
+            task_tables.write_videos(temporary, group, texts)
         paths.append(path)
     return paths
 
@@ -344,26 +319,6 @@ def _write_parts(
 def _video(clip: ExportedClip, placed: Placed) -> tuple[tuple[str, bytes | Path], ...]:
     path = placed.files[clip].path
     return ((f"{clip.key}{path.suffix}", path),)
-
-
-def _write_videos(path: Path, samples: Sequence[shardfiles.Sample], texts: Mapping[str, str] | None) -> None:
-    """Write videos as cells, in row groups of limited size; they are compressed already."""
-    medium = "image" if any(storage.is_picture(name) for name, _ in samples[0].members) else "video"
-    schema = _schema(medium, has_texts=texts is not None)
-    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False, write_statistics=["id"]) as writer:
-        for group in shardfiles.split(samples, _GROUP_BYTES):
-            cells = [{"bytes": _content(file), "path": name} for sample in group for name, file in sample.members]
-            rows: dict[str, list[Any]] = {"id": [sample.key for sample in group], medium: cells}
-            if texts is not None:
-                rows["text"] = [texts[sample.key] for sample in group]
-            writer.write_table(pa.Table.from_pydict(rows, schema))
-
-
-def _content(stored: bytes | Path) -> bytes:
-    if isinstance(stored, bytes):
-        return stored
-    with tars.opened(stored) as file:
-        return file.read()
 
 
 def _configs(output: Path, name: str, scenario: _Scenario, qrels: Path) -> list[dataset_card.Config]:
@@ -386,7 +341,7 @@ def _finish(what: Publication, tasks: _Tasks, left_out: Sequence[Finding], pertu
         subsets = {f"{category}-{name}" if described else name: scenario for name, scenario in scenarios.items()}
         for subset, scenario in subsets.items():
             qrels = output / output_folder.DATA / f"{subset}-qrels.parquet"
-            export_columns.write_table(qrels, _qrels(scenario.answers()))
+            export_columns.write_table(qrels, task_tables.qrels(scenario.answers()))
             written += [qrels, *scenario.queries, *scenario.corpus]
             configs += _configs(output, subset, scenario, qrels)
         described.append(_described(what.title, category, list(subsets), what.in_words(perturbed)))
