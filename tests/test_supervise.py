@@ -102,16 +102,14 @@ def test_a_process_ends_with_its_status_after_what_waits_for_its_end() -> None:
 def test_a_recipe_without_a_guide_loads_its_suite_alone() -> None:
     code = """
 import sys
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
-recipe.parse(recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=recipe.Unstored()).text)
+recipe.parse(recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=tiers.Unstored()).text)
 known = ("perturbations.suites.mlvp", "perturbations.suites.tampering", "perturbations.guides.motion")
 print(*sys.modules.keys() & {*known})
 """
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
-        == "perturbations.suites.mlvp\n"
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "perturbations.suites.mlvp\n", done.stderr
 
 
 def test_errors_of_a_task_are_its_own_and_say_where_in_one_line() -> None:
