@@ -21,6 +21,7 @@ import psutil
 import pyarrow.parquet as pq
 
 from perturbations.base import storage
+from perturbations.base.layout import INDEX
 from perturbations.cli.main import main
 from perturbations.config import sections as config
 from perturbations.engine import render_clip, shards
@@ -316,9 +317,13 @@ def redone(diary: Path) -> Counter[int | None]:
 
 
 def compared(expected: Path, actual: Path, folders: Sequence[str]) -> Counter[str]:
-    """Differences of two folders' trees: cells, files, and what is beside the files."""
+    """Differences of two folders' trees: cells, files, and what is beside the files.
+
+    Not the page of pages: it says how much space is free, and a run without jobs writes none.
+    """
     trees = [
-        {p.relative_to(f): p for n in folders for p in (f / n).rglob("*") if p.is_file()} for f in (expected, actual)
+        {p.relative_to(f): p for n in folders for p in (f / n).rglob("*") if p.is_file() and p != f / INDEX}
+        for f in (expected, actual)
     ]
     counts = Counter({"leftovers": len(trees[1].keys() - trees[0].keys())})
     counts["files"] += len(trees[0].keys() - trees[1].keys())
