@@ -34,7 +34,8 @@ from perturbations.datasets import registry as datasets
 from perturbations.evaluation.backbones import registry as backbones
 from perturbations.models import registry as models
 from perturbations.suites import registry as suites
-from perturbations.suites.registry import Suite, resolve
+from perturbations.suites.code import resolve
+from perturbations.suites.registry import Suite
 from perturbations.tta.methods import registry as methods
 
 PROJECT = Path(__file__).parents[1]

@@ -49,6 +49,7 @@ from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import make
 from perturbations.plan.tiers import Unstored
 from perturbations.suites import registry
+from perturbations.suites.code import resolve
 from perturbations.suites.registry import Perturbation
 from perturbations.video import procedural_styles
 
@@ -126,7 +127,7 @@ def versioned() -> dict[str, Versioned]:
 
 def of_form(form: Perturbation) -> Versioned:
     names = (form.kernel, form.realization, form.sampled, form.shape, form.damage)
-    code = [registry.resolve(name) for name in names if name]
+    code = [resolve(name) for name in names if name]
     if form.kind == "text":
         code += [pipeline._result, *(model.load for role in form.used_roles for model in models.roles()[role].values())]
     if "similarity" in form.used_roles:

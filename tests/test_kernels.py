@@ -17,6 +17,7 @@ from perturbations.base import rng
 from perturbations.guides import style
 from perturbations.guides.registry import ClipShape
 from perturbations.suites import registry
+from perturbations.suites.code import resolve
 from perturbations.suites.registry import Perturbation
 
 Apply = Callable[[np.ndarray, int], np.ndarray]
@@ -77,11 +78,11 @@ def drawn(entry: Perturbation, num_frames: int, height: int, width: int, seed: i
     if entry.realization is None:
         return None
     generator = rng.generator(seed, "demo", item, entry.key, None if entry.draw == "clip" else 0)
-    return registry.resolve(entry.realization)(generator, num_frames, height, width)
+    return resolve(entry.realization)(generator, num_frames, height, width)
 
 
 def bound(entry: Perturbation, severity: int, realization: Any, shape: tuple[int, ...]) -> Apply:
-    kernel = registry.resolve(entry.kernel)
+    kernel = resolve(entry.kernel)
     guide = () if entry.guide is None else (GUIDES[entry.guide](*shape[:3]),)
     apply: Apply = kernel(realization, *guide, *shape[:3], **entry.parameters(severity))
     return apply
@@ -96,7 +97,7 @@ def perturbed_size(entry: Perturbation, realization: Any, size: tuple[int, ...],
     """Height, width and channels of the frames that a kernel makes of T x H x W x 3."""
     if entry.shape is None:
         return size[1:]
-    shape = registry.resolve(entry.shape)([realization], *size[:3], **parameters)
+    shape = resolve(entry.shape)([realization], *size[:3], **parameters)
     return shape.height, shape.width, 3
 
 

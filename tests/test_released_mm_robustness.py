@@ -16,6 +16,7 @@ from perturbations.guides import frost as frost_guide
 from perturbations.guides.analyses import GuideSettings
 from perturbations.guides.registry import FactsRequest, Known
 from perturbations.suites import registry
+from perturbations.suites.code import resolve
 from perturbations.suites.registry import Perturbation
 from perturbations.video import frost, released_mm_robustness, style
 
@@ -89,8 +90,8 @@ def test_fog_of_a_side_is_one_map_whatever_the_frame() -> None:
     assert long.shape == (3, 1030, 3)
     assert len(drawn(released("fog"), 1, 3, 1030)) == 2048**2 - 1
     covering = released("fog").parameters(4) | {"side": 64}
-    fog = registry.resolve(released("fog").kernel)(drawn(released("fog"), 1, 30, 40), 1, 30, 40, **covering)
-    paper = registry.resolve(registry.get("mm_robustness/fog").kernel)
+    fog = resolve(released("fog").kernel)(drawn(released("fog"), 1, 30, 40), 1, 30, 40, **covering)
+    paper = resolve(registry.get("mm_robustness/fog").kernel)
     del covering["side"]
     same = paper(drawn(released("fog"), 1, 30, 40), 1, 30, 40, **covering)
     assert_close(fog(grey[0][0], 0), same(grey[0][0], 0).astype(int), 0.2)

@@ -17,6 +17,7 @@ from test_kernels import SIZES, assert_close, drawn, each_severity, each_size, p
 from test_mlvp_kernels import slow_blur
 
 from perturbations.suites import registry
+from perturbations.suites.code import resolve
 from perturbations.video import blur, camera, digital, frost, noise, weather
 
 PIL = pytest.importorskip("PIL.Image")
@@ -98,7 +99,7 @@ def test_the_text_of_shot_noise_is_impulse_noise() -> None:
     frame, ranks = scene(1, 30, 40)[0], drawn(impulse, 1, 30, 40)
     for severity in shot.severities:
         first, second = (
-            registry.resolve(entry.kernel)(ranks, 1, 30, 40, **entry.in_variant("paper").parameters(severity))(frame, 0)
+            resolve(entry.kernel)(ranks, 1, 30, 40, **entry.in_variant("paper").parameters(severity))(frame, 0)
             for entry in (shot, impulse)
         )
         assert np.array_equal(first, second)
@@ -252,7 +253,7 @@ def test_still_snow_is_the_first_moment_of_snow(severity: int) -> None:
     parameters = still.parameters(severity)
     ours = [weather.still_snow(flakes, 3, 37, 53, **parameters)(frame, i) for i, frame in enumerate(frames)]
     assert all(np.array_equal(picture, ours[0]) for picture in ours)
-    once = registry.resolve(falling.kernel)(flakes, 1, 37, 53, **parameters)(frames[0], 0)
+    once = resolve(falling.kernel)(flakes, 1, 37, 53, **parameters)(frames[0], 0)
     assert np.array_equal(ours[0], once)
 
 
@@ -334,7 +335,7 @@ def test_naming_the_quantizer_changes_nothing(name: str, tmp_path: Path) -> None
 
     streams = []
     for severity in entry.severities:
-        ours = registry.resolve(entry.kernel)(**entry.parameters(severity))
+        ours = resolve(entry.kernel)(**entry.parameters(severity))
         streams.append(encoded(ours))
         assert encoded({option: value for option, value in ours.items() if option != "qmax"}) == streams[-1]
     # A real limit: severity 5 is hardly smaller than the first severity that reaches it, not half of it.

@@ -14,6 +14,7 @@ from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import RecipeParameters
 from perturbations.suites import registry
+from perturbations.suites.code import resolve
 from perturbations.text import scripts
 from perturbations.text.fluency import fluency_change
 from perturbations.text.tokens import differs
@@ -105,7 +106,7 @@ def perturb_captions(
     if "similarity" in entry.used_roles:
         similarities = judge or Similarities(models.load("similarity", backend))
     values: RecipeParameters = entry.parameters(severity) if parameters is None else parameters
-    kernel = registry.resolve(entry.kernel)
+    kernel = resolve(entry.kernel)
     roles = {role: models.load(role, backend) for role in entry.roles}
     made_by = models.names(entry.makers, backend)
     # Where nothing is random, another try gives the same text.

@@ -15,7 +15,7 @@ from perturbations.base.progress import Tick, no_tick
 from perturbations.engine.source import Source, even
 from perturbations.media.clip import Frame, Timing
 from perturbations.plan.recipe import VideoRecipe
-from perturbations.suites import registry
+from perturbations.suites.code import resolve
 
 Seen = Callable[[Frame, Image], None]
 """Called with a clean frame and its perturbed image."""
@@ -51,7 +51,7 @@ class Realizations:
         if recipe.entry.realization is None:
             return None
         generator = rng.generator(recipe.seed, whole.dataset, whole.item_id, recipe.entry.key, frame)
-        draw = registry.resolve(recipe.entry.realization)
+        draw = resolve(recipe.entry.realization)
         return draw(generator, whole.num_frames, whole.height, whole.width)
 
 

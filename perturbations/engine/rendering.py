@@ -20,7 +20,7 @@ from perturbations.guides.registry import Watching
 from perturbations.media.clip import Frame
 from perturbations.plan.recipe import VideoRecipe
 from perturbations.plan.tiers import StoredFrames
-from perturbations.suites import registry
+from perturbations.suites.code import resolve
 from perturbations.video.kernel import Batched, FrameFunction, Shape
 
 cv2.setNumThreads(1)  # the jobs already use all cores; threads within a kernel would only slow them down
@@ -38,7 +38,7 @@ def _pixel_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
     drawn, whole = Realizations(recipe, source), source.whole
     shape, order = Shape(source.height, source.width), None
     if recipe.entry.shape is not None:
-        shape_of = registry.resolve(recipe.entry.shape)
+        shape_of = resolve(recipe.entry.shape)
         shape = shape_of(drawn.for_shape, whole.num_frames, source.height, source.width, **recipe.params)
     if shape.kept is not None:
         check_length(recipe, len(shape.kept))
@@ -106,7 +106,7 @@ class _PixelClip(PlannedClip):
             yield frame, apply(frame.image, index)
 
     def _bound(self, realization: object, *guide: object) -> FrameFunction:
-        whole, kernel = self.source.whole, registry.resolve(self.recipe.entry.kernel)
+        whole, kernel = self.source.whole, resolve(self.recipe.entry.kernel)
         size = whole.num_frames, whole.height, whole.width
         bound: FrameFunction = kernel(realization, *guide, *size, **self.recipe.params)
         return bound
@@ -141,7 +141,7 @@ def _temporal_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
     guide = guided.arguments(recipe, source.facts, source, source.kept)
 
     def order_by(function: str) -> list[int]:
-        kernel = registry.resolve(function)
+        kernel = resolve(function)
         order: list[int] = kernel(drawn.of_clip, *guide, source.whole.num_frames, **recipe.params).tolist()
         order = order if source.cut is None else order[source.first : source.first + source.num_frames]
         check_length(recipe, len(order))

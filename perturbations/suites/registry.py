@@ -11,7 +11,6 @@ from perturbations.base import shelf
 from perturbations.base.bounds import Bounds, problem_of
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
 from perturbations.suites.code import Code
-from perturbations.suites.code import resolve as resolve
 from perturbations.suites.kernels import Kernel
 from perturbations.suites.strengths import ParameterValue, Path, along, between
 
@@ -342,8 +341,7 @@ def get(key: str, variant: str | None = None) -> Perturbation:
 
     Raises `UnknownPerturbationError` with the nearest names, or with the suite's variants.
     """
-    by_variant = _by_key(key.partition("/")[0]).get(key)
-    if by_variant is None:
+    if (by_variant := _by_key(key.partition("/")[0]).get(key)) is None:
         raise UnknownPerturbationError(f"no perturbation {short(key)}{_near(key)} See `perturb list`.")
     if variant is None:
         return next(iter(by_variant.values()))
