@@ -1,0 +1,212 @@
+"""Composed retrieval of the demo's families: plans, settings, the workflow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import needs
+import numpy as np
+import pytest
+from test_composed_run import parse, write_egocvr
+from test_workflow import Project
+
+from perturbations import read_manifest
+from perturbations.base.errors import ConfigError
+from perturbations.cli.main import main
+from perturbations.composed import paths as composed_paths
+from perturbations.composed import planning as composed
+from perturbations.config import file as config_file
+from perturbations.config import sections as configuration
+from perturbations.plan import targets
+from perturbations.plan.sharding import DatasetPlan
+
+pytestmark = needs.wings("demo")
+
+DEMO = {"adapter": "demo", "clips": 8, "families": True}
+SUITES = {
+    "mlvp": {"perturbations": ["fog"], "severities": [1, 3]},
+    "mm_robustness": {
+        "perturbations": ["pixelate"],
+        "captions": {"perturbations": ["keyboard", "ocr"], "severities": [1, 2]},
+    },
+}
+
+
+def planned(**wanted: Any) -> configuration.Config:
+    return parse(DEMO, suites=SUITES, composed=wanted)
+
+
+def test_halves_of_the_queries_are_perturbed_alone_and_together() -> None:
+    config = planned(both=["mm_robustness/ocr"])
+    scenarios = composed.scenarios(config, "mine")
+    shown = [
+        (
+            scenario.perturbed,
+            scenario.clips and scenario.clips.part,
+            scenario.instructions and scenario.instructions.part,
+        )
+        for scenario in scenarios
+    ]
+    assert shown == [
+        ("nothing", None, None),
+        ("clips", "fog/3", None),
+        ("clips", "pixelate/5", None),
+        ("instructions", None, "keyboard/2"),
+        ("instructions", None, "ocr/2"),
+        ("both", "fog/3", "ocr/2"),
+        ("both", "pixelate/5", "ocr/2"),
+    ]
+    jobs = composed.jobs(config, "mine")
+    assert list(jobs) == [("clean", "clean"), ("mlvp", "low"), ("mm_robustness", "digital")]
+    assert sorted(map(str, scenarios)) == sorted(str(scenario) for members in jobs.values() for scenario in members)
+    assert composed.text_suites(config, "mine") == ["mm_robustness"]
+    assert composed.of_instructions(config, "mine", "mm_robustness") == [("keyboard", 2), ("ocr", 2)]
+    with pytest.raises(ConfigError, match="no composed retrieval mlvp/high"):
+        composed.settings(config, "mine", ("mlvp", "high"))
+
+
+def test_only_clean_queries_are_asked_when_no_suite_is_named() -> None:
+    config = planned(suites=[], text_suites=[])
+    assert [scenario.perturbed for scenario in composed.scenarios(config, "mine")] == ["nothing"]
+
+
+def test_what_a_job_reads() -> None:
+    config = planned(both=["mm_robustness/ocr"])
+    clean = composed_paths.inputs(config, "mine", ("clean", "clean"))
+    assert "queries" not in clean
+    assert clean["texts"] == ["work/mine/composed/mm_robustness/captions/s0.json"]
+    fog = composed_paths.inputs(config, "mine", ("mlvp", "low"))
+    assert fog["queries"] == "work/mine/composed/features/mlvp/low.safetensors"
+    plan = DatasetPlan(("s1", "s2"), {}, 2, 0)
+    encoded = composed_paths.feature_inputs(config, "mine", "mlvp", "low", lambda name: plan)
+    assert encoded["parts"] == [
+        *(f"work/mine/mlvp/fog/3/{shard}.parquet" for shard in plan.shards),
+        *(f"corpora/mine/mlvp/fog/3/.{shard}.json" for shard in plan.shards),
+    ]
+    assert composed_paths.job_options({name: path for name, path in fog.items() if name != "pretrained"}) == [
+        "--clips",
+        "work/mine/composed/features/clean/clean.safetensors",
+        "--queries",
+        "work/mine/composed/features/mlvp/low.safetensors",
+    ]
+
+
+def test_the_time_of_a_job_follows_from_clips_queries_and_scenarios() -> None:
+    few, many = (DatasetPlan(("s1",), {}, count, 0, captions=count) for count in (1000, 100_000))
+    once, twice = (planned(suites=["mlvp"], severities=chosen) for chosen in ([3], [1, 3]))
+
+    def features(config: configuration.Config, plan: DatasetPlan) -> int:
+        return composed_paths.feature_minutes(config, "mine", "mlvp", "low", lambda name: plan)
+
+    def scenarios(config: configuration.Config, plan: DatasetPlan) -> int:
+        return composed_paths.job_minutes(config, "mine", composed.CLEAN, lambda name: plan)
+
+    assert features(once, few) < features(once, many) < features(twice, many)
+    assert scenarios(once, few) < scenarios(once, many)
+    fewer_words = planned(words=["instruction"])
+    assert scenarios(fewer_words, many) < scenarios(planned(), many)
+
+
+def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
+    ego = write_egocvr(tmp_path / "ego")
+    datasets = {"drawn": DEMO, "plain": {"adapter": "demo"}, "ego": ego}
+    config = config_file.parse({"datasets": datasets, "suites": SUITES, "composed": {"suites": []}})
+    menu = {
+        target.name: target
+        for target in targets.menu(config, lambda name: DatasetPlan((), {}, 0, 0), lambda name: ())
+        if target.name.startswith(("composed", "egocvr"))
+    }
+    assert list(menu) == ["egocvr", "composed_drawn", "composed_plain", "composed_ego"]
+    assert menu["egocvr"].request().files == menu["composed_ego"].request().files
+    assert "manifests/drawn/composed/mm_robustness/captions.parquet" in menu["composed_drawn"].request().files
+    with pytest.raises(ConfigError, match="`families: true`"):
+        menu["composed_plain"].request()
+    with pytest.raises(ConfigError, match="no dataset of the adapter 'youcook2'"):
+        composed_paths.composed_of_adapter(config, "youcook2", lambda name: DatasetPlan((), {}, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"galleries": ["local"]}, "composed.galleries.0: no gallery 'local'; known: global_rows"),
+        ({"galleries": []}, "composed.galleries: "),
+        ({"suites": ["msrvtt_p"]}, "composed.suites: 'msrvtt_p' is not among `suites`"),
+        ({"text_suites": ["x"]}, "composed.text_suites: 'x' is not among `suites`"),
+        ({"both": ["keyboard"]}, "composed.both: 'keyboard' is no perturbation of captions"),
+        ({"both": ["mm_robustness/pixelate"]}, "composed.both: 'mm_robustness/pixelate' is no perturbation"),
+        ({"words": ["gt", "gt"]}, "composed.words: lists a value twice"),
+        ({"shortlist": 0}, "composed.shortlist: "),
+    ],
+)
+def test_settings_that_cannot_be(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        planned(**wrong)
+    assert message in str(error.value)
+
+
+# --- through the workflow --------------------------------------------------------------------------------------------
+
+
+def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) -> None:
+    tiny_models = pytest.importorskip("tiny_models")
+    tiny_models.save_clip(tmp_path / "model")
+    captions = {"perturbations": ["keyboard"], "severities": [5]}
+    project = Project(
+        tmp_path,
+        {
+            "datasets": {"drawn": DEMO},
+            "suites": {"mm_robustness": {"perturbations": ["pixelate"], "severities": [5], "captions": captions}},
+            "evaluation": {"pretrained": "model", "num_frames": 2},
+            "composed": {"suites": [], "words": ["instruction"]},
+        },
+    )
+    project.snakemake("composed_drawn")
+    results = read_manifest(tmp_path / "manifests/drawn/composed/results.parquet")
+    assert set(results["suite"]) == {"clean", "mm_robustness"}
+    assert set(results["queries"]) == {8 * 4}
+    galleries = results["model_key"].str.partition("@")[2]
+    assert set(results.loc[galleries == "local_full", "gallery"]) == {7}
+    assert set(galleries) == {"local_full", "global_distinct"}
+    perturbed = results[results["side"] == "query"]
+    assert perturbed["clean_recall_at_1"].notna().all()
+    ranks = read_manifest(tmp_path / "manifests/drawn/composed/ranks.parquet")
+    assert len(ranks) == results.loc[results["method"] != "random", "queries"].sum()
+    texts = read_manifest(tmp_path / "manifests/drawn/composed/mm_robustness/captions.parquet")
+    assert set(texts["dataset"]) == {"drawn"}
+    assert texts["changed"].any()
+    verified = project.perturb("verify", "--fast", "manifests")
+    assert verified.returncode == 0, verified.stdout
+    # Encoded and scored apart from the workflow, the same clips have the same ranks.
+    manifests_of = [str(tmp_path / "manifests/drawn" / name) for name in ("sources", "composed/mm_robustness/captions")]
+    model = ["--pretrained", str(tmp_path / "model"), "--num-frames", "2", "-o", str(tmp_path / "features")]
+    assert main(["encode", *(f"{path}.parquet" for path in manifests_of), *model]) == 0
+    assert len(np.load(tmp_path / "features/captions/mm_robustness/keyboard/5.npz")["ids"]) > 0
+    clips = str(tmp_path / "features/clips/clean.npz")
+    visual = [
+        "--split",
+        str(tmp_path / "manifests/drawn/composed"),
+        "--strategies",
+        "visual",
+        "--galleries",
+        "local_full",
+    ]
+    assert main(["score", clips, clips, "--direction", "composed", *visual, "-o", str(tmp_path / "scored")]) == 0
+    own = read_manifest(tmp_path / "scored/ranks.parquet").set_index("query_id")["rank"]
+    theirs = ranks[(ranks["method"] == "visual") & ranks["model_key"].str.endswith("@local_full")]
+    assert own.to_dict() == theirs.set_index("query_id")["rank"].to_dict()
+    # With a suite of clips, their corpora and features are planned, and nothing that exists is made again.
+    project.config["composed"] |= {"suites": ["mm_robustness"], "both": ["mm_robustness/keyboard"]}
+    shown = project.snakemake("--dry-run", "--printshellcmds", "composed_drawn").stdout
+    assert "suite=mm_robustness, perturbation=pixelate, severity=5" in shown
+    assert "rule composed_queries:" in shown
+    assert "suite=mm_robustness, level=digital" in shown
+    assert "rule composed_split:" not in shown
+    # Of another model, features and results are regenerated, and the split and what was perturbed is not.
+    project.config["composed"] |= {"suites": [], "both": []}
+    tiny_models.save_clip(tmp_path / "model", seed=1)
+    shown = project.snakemake("--dry-run", "--printshellcmds", "composed_drawn").stdout
+    assert "rule composed_clips:" in shown
+    assert "corpus=clean, level=clean" in shown
+    assert "rule composed_split:" not in shown
+    assert "mm_robustness/keyboard" not in shown
