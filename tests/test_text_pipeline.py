@@ -70,10 +70,10 @@ def test_the_page_has_every_published_distance_of_its_dataset_beside_ours(adapte
         clips.text_row(caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1), source_text=GIRL, text=f"{GIRL} now")
         for name in names
     ]
-    counted = [replace(row, bleu4=0.25, meteor=0.5, rouge1=0.75) for row in caption_rows.statistics(rows)]
-    page = caption_page.of_corpus(
-        [caption_page.sample([row]) for row in rows], sets.of_captions(["c"], 0), counted=counted, adapter=adapter
-    )
+    summaries = [caption_rows.tallied([row]).summary() for row in rows]
+    distances = {"bleu4": 0.25, "meteor": 0.5, "rouge1": 0.75}
+    scenarios = [replace(summary, statistics=replace(summary.statistics, **distances)) for summary in summaries]
+    page = caption_page.of_corpus(scenarios, sets.of_captions(["c"], 0), adapter=adapter)
     lines = page.partition("## Distance")[2].split("\n\n")[1].splitlines()
     head, _, *table = ([text.strip() for text in line.strip("|").split("|")] for line in lines)
     ours = [[text for name, text in zip(head, line, strict=True) if name != "paper"] for line in table]
@@ -84,6 +84,16 @@ def test_the_page_has_every_published_distance_of_its_dataset_beside_ours(adapte
     assert {key: text for key, text in printed.items() if text} == {
         (cell.perturbation, cell.metric[0]): cell.printed for cell in cells
     }
+
+
+def test_the_page_shows_ten_changed_captions_in_whatever_order_they_come() -> None:
+    wanted = caption_recipes.make(registry.get("msrvtt_p/typos"), 1)
+    rows = [clips.text_row(wanted, caption_id=str(number), changed=number % 3 > 0) for number in range(60)]
+    examples = caption_rows.tallied(rows).summary().examples
+    assert len({row.caption_id for row in examples}) == 10
+    assert all(row.changed for row in examples)
+    assert caption_rows.tallied(rows[::-1]).summary().examples == examples
+    assert caption_rows.tallied(rows[:2]).summary().examples == [rows[1]]
 
 
 @needs.wings("evaluation")

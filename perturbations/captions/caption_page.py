@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from heapq import nsmallest
 
 from perturbations.base import shown
-from perturbations.base.records import digest
+from perturbations.captions.caption_rows import CaptionSummary
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import TextRow, TextStatisticsRow
 from perturbations.manifest.sets import Listed
@@ -18,57 +16,20 @@ from perturbations.models import registry as models
 from perturbations.plan.listed import RejectedItem
 from perturbations.suites import published, registry
 
-_PAIRS = 10
 _MOST_REJECTED = 20
 
 
-@dataclass(frozen=True)
-class CaptionSample:
-    """What the page says of the captions under one perturbation at one severity.
-
-    Attributes:
-        first: the first row.
-        rows: their number.
-        changed, accepted: the shares of those that changed, and that the gate accepted.
-        similarity, attempts: means; None where none was measured.
-        examples: up to ten changed ones, in the order of a hash of their ids.
-    """
-
-    first: TextRow
-    rows: int
-    changed: float
-    accepted: float
-    similarity: float | None
-    attempts: float
-    examples: Sequence[TextRow]
-
-
-def sample(rows: Sequence[TextRow]) -> CaptionSample:
-    """The sample of the rows of one scenario."""
-    similar = [row.similarity for row in rows if row.similarity is not None]
-    return CaptionSample(
-        first=rows[0],
-        rows=len(rows),
-        changed=sum(row.changed for row in rows) / len(rows),
-        accepted=sum(row.accepted for row in rows) / len(rows),
-        similarity=sum(similar) / len(similar) if similar else None,
-        attempts=sum(row.attempts for row in rows) / len(rows),
-        examples=nsmallest(_PAIRS, (row for row in rows if row.changed), key=lambda row: digest(row.caption_id)),
-    )
-
-
 def of_corpus(
-    samples: Sequence[CaptionSample],
+    scenarios: Sequence[CaptionSummary],
     listed: Listed,
     rejected: Sequence[RejectedItem] = (),
     left_out: Sequence[Skipped] = (),
-    counted: Sequence[TextStatisticsRow] = (),
     adapter: str = "",
 ) -> str:
     """The page of one corpus of perturbed captions.
 
-    It is written from samples of its scenarios, the captions that cannot be used, the perturbations that are skipped,
-    and the statistics; `adapter`, the dataset's, says which published ones stand beside them.
+    It is written from summaries of its scenarios, the captions that cannot be used, and the perturbations that are
+    skipped; `adapter`, the dataset's, says which published distances stand beside ours.
     """
     notes = [f"- {listed.sentence('captions')}", *(f"- {shown.markdown(line)}" for line in sentences(left_out))]
     if rejected:
@@ -79,13 +40,15 @@ def of_corpus(
     if len(rejected) > _MOST_REJECTED:
         name = layout.name("captions_quarantine")
         notes += ["", f"and {len(rejected) - _MOST_REJECTED:,} more: all are in `{name}`."]
-    if not samples:
+    if not scenarios:
         return "\n".join(["# Captions", "", "No caption is perturbed.", "", *notes]) + "\n"
-    first = samples[0].first
+    first = scenarios[0].first
     lines = [f"# Captions of {shown.name(first.dataset)} under {shown.name(first.suite)}", ""]
-    lines += [f"{sum(part.rows for part in samples):,} rows; variant {shown.name(first.variant)}, seed {first.seed}."]
+    counted = [part.statistics for part in scenarios]
+    rows = sum(row.captions for row in counted)
+    lines += [f"{rows:,} rows; variant {shown.name(first.variant)}, seed {first.seed}."]
     lines += ["", *notes]
-    return "\n".join([*lines, *_distances(counted, first.suite, adapter), *_entries(samples)]) + "\n"
+    return "\n".join([*lines, *_distances(counted, first.suite, adapter), *_entries(scenarios)]) + "\n"
 
 
 _DISTANCES = {"bleu4": "BLEU-4", "meteor": "METEOR", "rouge1": "ROUGE-1 F1"}
@@ -119,25 +82,25 @@ def _distances(counted: Sequence[TextStatisticsRow], suite: str, adapter: str) -
     return table if lines else []
 
 
-_BySeverity = dict[int, CaptionSample]
+_BySeverity = dict[int, CaptionSummary]
 
 
-def grouped(samples: Iterable[CaptionSample]) -> list[tuple[registry.Perturbation, _BySeverity]]:
-    """The samples by perturbation, and by ascending severity."""
+def grouped(scenarios: Iterable[CaptionSummary]) -> list[tuple[registry.Perturbation, _BySeverity]]:
+    """The summaries by perturbation, and by ascending severity."""
     groups: dict[str, _BySeverity] = defaultdict(dict)
-    for part in samples:
+    for part in scenarios:
         groups[f"{part.first.suite}/{part.first.perturbation}"][part.first.severity] = part
     return [(registry.get(key), dict(sorted(by_severity.items()))) for key, by_severity in groups.items()]
 
 
-def middle(by_severity: _BySeverity) -> CaptionSample:
-    """The sample of the middle severity, of the higher one where two are in the middle."""
+def middle(by_severity: _BySeverity) -> CaptionSummary:
+    """The summary of the middle severity, of the higher one where two are in the middle."""
     return by_severity[list(by_severity)[len(by_severity) // 2]]
 
 
-def _entries(samples: Iterable[CaptionSample]) -> list[str]:
+def _entries(scenarios: Iterable[CaptionSummary]) -> list[str]:
     lines = []
-    for entry, by_severity in grouped(samples):
+    for entry, by_severity in grouped(scenarios):
         lines += ["", f"## {entry.name}", "", f"{sentence(entry.summary)} {entry.category}. {entry.source}.", ""]
         lines += about(entry)
         lines += [
@@ -171,13 +134,14 @@ def about(entry: registry.Perturbation) -> list[str]:
     return lines
 
 
-def _counted(entry: registry.Perturbation, severity: int, part: CaptionSample) -> str:
+def _counted(entry: registry.Perturbation, severity: int, part: CaptionSummary) -> str:
     values = json.loads(part.first.params).items()
     parameters = ", ".join(shown.name(f"{name} {_number(value)}") for name, value in values) or "none"
-    accepted = f"{part.accepted:.1%}" if entry.gated else ""
-    similarity = f"{part.similarity:.2f}" if part.similarity is not None else ""
-    tries = f"{part.attempts:.1f}" if entry.gated else ""
-    return f"| {severity} | {parameters} | {part.changed:.1%} | {accepted} | {similarity} | {tries} |"
+    counted = part.statistics
+    changed, accepted = (f"{count / counted.captions:.1%}" for count in (counted.changed, counted.accepted))
+    similarity = f"{counted.similarity_mean:.2f}" if counted.similarity_mean is not None else ""
+    gate = [accepted, similarity, f"{counted.attempts_mean:.1f}"] if entry.gated else ["", similarity, ""]
+    return f"| {severity} | {parameters} | {changed} | {' | '.join(gate)} |"
 
 
 def _number(value: object) -> str:

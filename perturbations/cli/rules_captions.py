@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterator
 from pathlib import Path
 
 from perturbations.base.records import digest
@@ -96,19 +95,17 @@ def _merge_texts(
     unusable = read(rejected, RejectedItem) if rejected else []
     rows, listed = merging.texts(dataset, captions, parts, recipes, len(unusable))
     left_out, wanted = parse(skipped), read_recipes(recipes)
-    tally, counted, samples = TextTally(), [], []
+    tally, summaries = TextTally(), list[caption_rows.CaptionSummary]()
     about: dict[str, object] = {}
 
-    def measured(members: Sequence[TextRow]) -> Sequence[TextRow]:
-        counted.append(caption_rows.statistics_of(members))
-        samples.append(caption_page.sample(members))
-        for row in members:
-            tally.add(row)
-        return members
-
-    # The rows of a scenario are let go before those of the next one are read.
-    groups = logged(caption_rows.by_scenario(rows), len(wanted), "perturbations counted")
-    merged = chain.from_iterable(measured(list(members)) for members in groups)
+    def merged() -> Iterator[TextRow]:
+        for _, members in logged(caption_rows.by_scenario(rows), len(wanted), "perturbations counted"):
+            scenario = caption_rows.CaptionTally()
+            for row in members:
+                scenario.add(row)
+                tally.add(row)
+                yield row
+            summaries.append(scenario.summary())
 
     def described() -> dict[str, object]:
         about.update(provenance(output), dataset=dataset)
@@ -118,9 +115,9 @@ def _merge_texts(
         about.update(sets.unrecorded(parts, TEXTS))
         return about
 
-    files.write(output, TEXTS, merged, described)
-    files.write(statistics, TEXT_STATISTICS, counted, about)
-    storage.write_text(page, caption_page.of_corpus(samples, listed, unusable, left_out, counted, adapter))
+    files.write(output, TEXTS, merged(), described)
+    files.write(statistics, TEXT_STATISTICS, [summary.statistics for summary in summaries], about)
+    storage.write_text(page, caption_page.of_corpus(summaries, listed, unusable, left_out, adapter))
 
 
 def _combine(videos: Path, texts: Path, output: Path) -> None:
