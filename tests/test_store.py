@@ -150,6 +150,11 @@ class Stored:
 
     def __init__(self, query: str) -> None:
         self.query = query
+        self.bucket = "bucket"
+
+    def bucket_exists(self) -> bool:
+        self.requests.append("bucket")
+        return bool(self.there)
 
     def exists(self) -> bool:
         self.requests.append("exists")
@@ -181,12 +186,16 @@ def test_a_store_is_asked_once_until_an_object_changes(monkeypatch: pytest.Monke
     assert [first.exists(), again.exists(), other.exists()] == [True, True, False]
     assert [first.mtime(), again.mtime(), first.size(), again.size()] == [1, 1, 0, 0]
     assert Stored.requests == ["exists", "exists", "exists", "mtime", "size"]
+    assert [first.bucket_exists(), other.bucket_exists()] == [True, True]
     first.store_object()
     assert again.mtime() == 2
     first.remove()
     assert not again.exists()
+    assert not again.bucket_exists()
     first.store_object()
+    assert again.bucket_exists()
     assert first.mtime() == 1
+    assert Stored.requests.count("bucket") == 3
     Stored.there["one"] = 7  # by another machine
     moment[0] = 11
     assert first.mtime() == 7

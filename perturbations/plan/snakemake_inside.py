@@ -136,34 +136,42 @@ def remember_objects(workflow: Any, address: str) -> None:
     kind = type(workflow.storage_registry.default_storage_provider.object(address))
     known: dict[tuple[str, str], tuple[float, Any]] = {}
 
-    def remembering(name: str, ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def remembering(name: str, place: str) -> Callable[[Any], Any]:
+        ask = getattr(kind, name)
+
         def remembered(item: Any) -> Any:
-            moment, answer = known.get((name, item.query), (-math.inf, None))
+            key = name, getattr(item, place)
+            moment, answer = known.get(key, (-math.inf, None))
             if time.monotonic() - moment > _REMEMBERED_S:
                 answer = ask(item)
                 if answer is not False:
-                    known[name, item.query] = time.monotonic(), answer
+                    known[key] = time.monotonic(), answer
             return answer
 
         return remembered
 
-    def changing(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def changing(name: str, forgotten: Mapping[str, str]) -> Callable[[Any], Any]:
+        change = getattr(kind, name)
+
         def changed(item: Any) -> Any:
             try:
                 return change(item)
             finally:
-                for name in _ASKED:
-                    known.pop((name, item.query), None)
+                for asked, place in forgotten.items():
+                    known.pop((asked, getattr(item, place)), None)
 
         return changed
 
-    for name in _ASKED:
-        setattr(kind, name, remembering(name, getattr(kind, name)))
-    for name in ("store_object", "remove"):
-        setattr(kind, name, changing(getattr(kind, name)))
+    # The S3 plugin alone looks for the bucket: at each object that is missing or stored.
+    asked = {**_ASKED, "bucket_exists": "bucket"} if hasattr(kind, "bucket_exists") else _ASKED
+    for name, place in asked.items():
+        setattr(kind, name, remembering(name, place))
+    kind.store_object = changing("store_object", _ASKED)
+    kind.remove = changing("remove", asked)  # of the last object, the bucket too
 
 
-_ASKED = ("exists", "mtime", "size")
+_ASKED = {"exists": "query", "mtime": "query", "size": "query"}
+"""What Snakemake asks of an object, and what of the object the answer belongs to."""
 
 
 def send(workflow: Any, file: Path) -> None:
