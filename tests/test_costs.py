@@ -80,11 +80,12 @@ def test_clips_are_as_large_as_their_headers_spans_and_bytes_say(tmp_path: Path)
     assert costs.Survey(cut).of(cut).pixels == pytest.approx(header.pixels / header.seconds * 0.1, rel=0.01)
 
 
-def test_of_unreadable_and_undrawn_clips_a_size_is_assumed(tmp_path: Path) -> None:
+def test_of_unreadable_clips_a_size_is_assumed_and_of_undrawn_ones_it_is_known(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_bytes(b"no video")
     for size in (8, None):
         listed = [ListedClip(item_id="a", source_video_id="a", path=str(tmp_path / "a.mp4"), bytes=size)]
         assert costs.Survey(listed).of(listed) == Workload(1, 30_000_000, 640 * 360)
+    assert costs.Survey(listed, drawn=(320, 180, 72)).of(listed) == Workload(1, 320 * 180 * 72, 320 * 180)
     assert costs.together([]) == costs.NOTHING
 
 

@@ -162,7 +162,7 @@ class Adapter:
         gender: whether captions mention men and women. YouCook2's instructions do not (Schiappa et al.).
         extensions: for videos whose names are listed without an extension.
         pictures: whether items are pictures, each a clip of one frame.
-        synthetic: whether the package draws the videos itself.
+        synthetic: width, height and frames of each clip, where the package draws the videos itself.
         families: a function of a dataset that can have families: all their members, in order; none where it has none.
         whole: a function of the dataset: why its items are whole videos, not parts; None where they are parts.
     """
@@ -181,7 +181,7 @@ class Adapter:
     gender: bool = True
     extensions: tuple[str, ...] = VIDEO_EXTENSIONS
     pictures: bool = False
-    synthetic: bool = False
+    synthetic: tuple[int, int, int] | None = None
     families: Callable[[Dataset], Sequence[FamilyMember]] | None = None
     whole: Callable[[Dataset], str | None] = _needs_spans
 
@@ -190,7 +190,9 @@ class Adapter:
 def adapters() -> dict[str, Adapter]:
     """The adapters of this shelf by name: published datasets first, synthetic ones last."""
     every = shelf.named("adapter", shelf.things("perturbations.datasets", "ADAPTER", Adapter, ("listing", "parsing")))
-    ordered = sorted(every.values(), key=lambda adapter: (not adapter.reference, adapter.synthetic, adapter.name))
+    ordered = sorted(
+        every.values(), key=lambda adapter: (not adapter.reference, adapter.synthetic is not None, adapter.name)
+    )
     return {adapter.name: adapter for adapter in ordered}
 
 

@@ -120,12 +120,14 @@ def _header(clip: ListedClip) -> Header | None:
 class Survey:
     """The sizes of a collection's clips, from a sample of their headers.
 
-    A clip's pixels follow from its span's seconds, else from its file's bytes, else they are the sample's mean.
+    A clip's pixels follow from its span's seconds, else from its file's bytes, else they are the sample's mean. Of
+    clips that the package draws itself, `drawn` is the width, height and frames: they need not be there.
     """
 
-    def __init__(self, clips: Sequence[ListedClip], *, seed: int = 0) -> None:
-        there = clips if any(clip.bytes is not None for clip in clips) else []  # others are not generated yet
-        read = headers(there, seed=seed)
+    def __init__(
+        self, clips: Sequence[ListedClip], *, seed: int = 0, drawn: tuple[int, int, int] | None = None
+    ) -> None:
+        read = headers(clips, seed=seed) if drawn is None else [Header(drawn[0] * drawn[1], drawn[2], 0.0, 0)]
         pixels = sum(header.pixels for header in read)
         self._per_clip = pixels / len(read) if read else float(_UNKNOWN_PIXELS)
         self._per_byte = pixels / max(1, sum(header.bytes for header in read))
@@ -144,7 +146,7 @@ class Survey:
 
 # --- what jobs take --------------------------------------------------------------------------------------------------
 
-_PER_JOB, _PER_CLIP, _PER_CLIP_OF_MODELS = 1.0, 0.02, 5.0
+_PER_JOB, _PER_CLIP, _PER_CLIP_OF_MODELS = 0.5, 0.02, 5.0
 """CPU seconds that a job takes beside its pixels; the last, of pretrained models, is not measured."""
 
 SOURCES, VIDEOS, SLOWEST_VIDEOS = 0.006, 0.038, 0.1

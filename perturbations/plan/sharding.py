@@ -136,7 +136,8 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
     if name.endswith(_WHOLE):
         listing = items.whole_videos(dataset, listing)
     split = datasets.split_of(dataset)
-    if datasets.get(dataset.adapter).synthetic:
+    drawn = datasets.get(dataset.adapter).synthetic
+    if drawn:
         located = [_clip(item, split, str(root / "videos" / f"{item.item_id}.mp4"), None) for item in listing.items]
         missing: list[Rejected] = []
     else:
@@ -146,7 +147,7 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
             _clip(video.item, split, workplace.from_there(video.path, here), video.bytes) for video in videos_found
         ]
     folder = config.at(root)
-    survey = costs.Survey(located, seed=config.seed)
+    survey = costs.Survey(located, seed=config.seed, drawn=drawn)
     size = costs.shard_size(config, dataset_of(name), survey.of(located))
     shards = shards_of(located, size, lambda clip: clip.item_id, lambda clip: clip.source_video_id)
     for shard, members in shards.items():

@@ -157,20 +157,20 @@ def remember_objects(workflow: Any, address: str) -> None:
             try:
                 return change(item)
             finally:
-                for asked, place in forgotten.items():
-                    known.pop((asked, getattr(item, place)), None)
+                for question, place in forgotten.items():
+                    known.pop((question, getattr(item, place)), None)
 
         return changed
 
     # The S3 plugin alone looks for the bucket: at each object that is missing or stored.
-    asked = {**_ASKED, "bucket_exists": "bucket"} if hasattr(kind, "bucket_exists") else _ASKED
-    for name, place in asked.items():
+    questions = {**_QUESTIONS, "bucket_exists": "bucket"} if hasattr(kind, "bucket_exists") else _QUESTIONS
+    for name, place in questions.items():
         setattr(kind, name, remembering(name, place))
-    kind.store_object = changing("store_object", _ASKED)
-    kind.remove = changing("remove", asked)  # of the last object, the bucket too
+    kind.store_object = changing("store_object", _QUESTIONS)
+    kind.remove = changing("remove", questions)  # of the last object, the bucket too
 
 
-_ASKED = {"exists": "query", "mtime": "query", "size": "query"}
+_QUESTIONS = {"exists": "query", "mtime": "query", "size": "query"}
 """What Snakemake asks of an object, and what of the object the answer belongs to."""
 
 

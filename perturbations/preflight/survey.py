@@ -9,6 +9,7 @@ from pathlib import Path
 
 from perturbations.base import shown
 from perturbations.config import sections as configuration
+from perturbations.datasets import registry as datasets
 from perturbations.engine import clip_files
 from perturbations.guides import registry as guides
 from perturbations.manifest import layout
@@ -89,7 +90,8 @@ def work(config: configuration.Config, wanted: WantedWork, surveyed: dict[str, C
     """The time that all jobs of a run and its longest one take, and the numbers that say so: a line, or nothing."""
     sizes: dict[tuple[str, str], Workload] = {}
     for name, collection in surveyed.items():
-        sample = costs.Survey(collection.clips, seed=config.seed)
+        adapter = datasets.get(config.datasets[sharding.dataset_of(name)].adapter)
+        sample = costs.Survey(collection.clips, seed=config.seed, drawn=adapter.synthetic)
         sizes |= {(name, shard): sample.of(clips) for shard, clips in collection.shards.items()}
     jobs = [(sizes[key], costs.SOURCES, costs.SOURCES) for key in wanted.sources]
     jobs += [(sizes[job.collection, job.shard], costs.VIDEOS, costs.SLOWEST_VIDEOS) for job in wanted.videos]

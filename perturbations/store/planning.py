@@ -183,7 +183,7 @@ def clean_packs(config: configuration.Config, collection: str, shards: Iterable[
 
 
 def _is_synthetic(config: configuration.Config, collection: str) -> bool:
-    return datasets.get(config.datasets[sharding.dataset_of(collection)].adapter).synthetic
+    return datasets.get(config.datasets[sharding.dataset_of(collection)].adapter).synthetic is not None
 
 
 def packs(parts: Iterable[str]) -> list[str]:

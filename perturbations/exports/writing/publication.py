@@ -140,7 +140,7 @@ def of(
         request=request,
         title=export_rows.title(exported, pictures=has_pictures),
         origin=f"{adapter.title}{reference}" if adapter else f"the dataset {exported.dataset}",
-        synthetic=adapter is not None and adapter.synthetic,
+        synthetic=adapter is not None and adapter.synthetic is not None,
         published=bool(reference),
         makers=tuple(
             _maker(name) for name in export_rows.identity(exported)[-1].split(",") if name != export_layout.CLEAN
