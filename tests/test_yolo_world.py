@@ -11,6 +11,7 @@ from typing import Any
 
 import needs
 import numpy as np
+import PIL.Image
 import pytest
 from tiny_models import CPU, picture, torch
 
@@ -42,6 +43,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for name, value in (("OFFLINE", "true"), ("AUTOINSTALL", "false")):
             patch.setenv(f"YOLO_{name}", value)
         patch.setenv("ULTRALYTICS_SAFE_LOAD", "true")
+        patch.setattr(PIL.Image, "open", PIL.Image.open)  # which ultralytics replaces
         needs.ultralytics(patch)
         from ultralytics import YOLOWorld
 
@@ -112,6 +114,21 @@ def test_yolo_world_weights_are_pinned_before_they_are_unpickled(
         yolo_world.load("yolov8s-worldv2.pt", **CPU, embed=mean_color)
     with pytest.raises(ConfigError, match="ultralytics cannot be imported.*pip install ultralytics"):
         load_world(path)
+
+
+def test_pictures_are_opened_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, opened = tmp_path / "tiny-world.pt", PIL.Image.open
+    path.write_bytes(b"weights")
+    monkeypatch.setattr(PIL.Image, "open", opened)
+
+    def world(name: str) -> types.SimpleNamespace:
+        PIL.Image.open = load_world  # type: ignore[assignment]
+        return types.SimpleNamespace(to=list, set_classes=list)
+
+    fake = types.SimpleNamespace(YOLOWorld=world, __version__="0")
+    monkeypatch.setitem(sys.modules, "ultralytics", fake)  # type: ignore[arg-type]
+    load_world(path)
+    assert PIL.Image.open is opened
 
 
 def test_yolo_world_without_its_text_encoder(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:

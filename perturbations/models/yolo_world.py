@@ -109,8 +109,14 @@ def load(
     # ultralytics reads these when it is imported. It may neither install packages nor look for updates, and newer
     # releases then load weights with weights_only.
     os.environ.update(YOLO_AUTOINSTALL="false", YOLO_OFFLINE="true", ULTRALYTICS_SAFE_LOAD="true")
-    ultralytics = library("ultralytics")
-    loaded = ultralytics.YOLOWorld(str(weights))
+    # It replaces Pillow's `open` by one that ends the job where a file is no picture: by the lack of a HEIF library.
+    pictures = library("PIL.Image", package="pillow")
+    opened = pictures.open
+    try:
+        ultralytics = library("ultralytics")
+        loaded = ultralytics.YOLOWorld(str(weights))
+    finally:
+        pictures.open = opened  # type: ignore[attr-defined]
     # Before the first words: the text encoder stays on the device where it is first used.
     loaded.to(device)
     try:
