@@ -226,6 +226,14 @@ def test_a_longer_sound_does_not_make_a_picture_short(tmp_path: Path) -> None:
         assert len(decoded(with_longer_sound(tmp_path / name))) == FRAMES
 
 
+@pytest.mark.parametrize("suffix", ["mp4", "mkv", "avi"])
+def test_sound_that_comes_first_in_the_file_leaves_the_last_frames(suffix: str, tmp_path: Path) -> None:
+    inputs = ("-f", "lavfi", "-i", "sine=frequency=440:duration=0.5")
+    path = make(tmp_path / f"first.{suffix}", "-map", "1", "-map", "0", *X264_B, inputs=inputs)
+    assert_as_ffmpeg_gives_them(path)
+    assert len(decoded(path)) == FRAMES
+
+
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
 def test_a_cover_picture_is_no_video(suffix: str, tmp_path: Path) -> None:
     path = with_cover(tmp_path / f"covered.{suffix}", make(tmp_path / "video.mp4"))

@@ -188,7 +188,7 @@ class _CountedPackets:
                     raise MediaError("a part of the file is damaged or missing")
                 if packet.pts is not None and packet.time_base is not None:
                     self._end_s = max(self._end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
-            if packet.stream_index != self._stream.index or (not packet.size and packet.pts is not None):
+            if packet.stream.index != self._stream.index or (not packet.size and packet.pts is not None):
                 continue  # in Theora, the last frame stays; PyAV would treat this packet as an error
             self._count += packet.size > 0
             self._discarded += packet.is_discard
