@@ -92,6 +92,7 @@ SECONDS = ("0", "-1", "nan", "soon")
         (["list", "mlvp/fgo"], "did you mean mlvp/fog"),
         (["list", "impulse_noise"], "did you mean mlvp/impulse_noise or mm_robustness/impulse_noise or"),
         (["video", "x.mp4", "y.mp4", "-p", "mlvp/fogg", "-s", "1"], "did you mean mlvp/fog"),
+        (["video", "x.mp4", "y.mp4", "-p", "mm_robustness/keyboard", "-s", "1"], "perturbs captions, not videos"),
         (["list", "MLPV"], "did you mean mlvp?"),
         pytest.param(["list", "hat_vtr_tabel_1"], "hat_vtr_table_1", marks=needs.wings("evaluation")),
         pytest.param(["list", "backbone"], "did you mean backbones?", marks=needs.wings("evaluation")),

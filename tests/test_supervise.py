@@ -19,6 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import av
 import cv2
 import numpy as np
 import pytest
@@ -124,6 +125,8 @@ def test_errors_of_a_task_are_its_own_and_say_where_in_one_line() -> None:
     assert outcomes[1].error is not None
     assert outcomes[1].error.startswith("unforeseen ZeroDivisionError: one two (at test_supervise.py:")
     assert "\n" not in outcomes[1].error
+    outcomes = run(doing({"b": raising(av.error.ArgumentError(22, "Invalid argument", "/tmp/.b.part-1.mp4"))}), ["b"])
+    assert (outcomes[0].error or "").startswith("unforeseen ArgumentError: Invalid argument (at ")  # of every run
     outcomes = run(doing({"a": lambda tick: threading.Lock()}), ["a", "b"])
     assert outcomes[0].error is not None
     assert "cannot pickle" in outcomes[0].error

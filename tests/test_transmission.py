@@ -217,6 +217,17 @@ def test_an_undamaged_stream_of_the_file_is_the_clip(uneven: CompleteSource, spa
     assert not all(np.array_equal(ours.image, frame.image) for ours, frame in zip(damaged, clean, strict=True))
 
 
+@pytest.mark.parametrize("key", ["mlvp/fog", "transmission/frame_rate", "transmission/packet_loss"])
+def test_frames_of_one_time_are_stored_one_after_the_other(key: str, tmp_path: Path) -> None:
+    """Matroska counts milliseconds: of 1,600 frames per second some have the same one."""
+    faster = ("-vf", "settb=1/1600,setpts=N", "-fps_mode", "passthrough", "-enc_time_base", "1/1600")
+    path = clips.make(tmp_path / "fast.mkv", *faster, *clips.MPEG4)
+    made = clips.made_row(key, tiers.stored_video("high"), clips.source_row(path), tmp_path / "stored")
+    times = [frame.pts for frame in decoding.decode(MediaClip(Path(made.path or "")))]
+    assert len(times) == clips.FRAMES
+    assert times == sorted(set(times))
+
+
 @pytest.mark.parametrize(("variant", "severity"), [("paper", 1), ("paper", 5), ("released", 4), ("released", 5)])
 def test_a_lower_frame_rate_moves_no_frame(uneven: CompleteSource, variant: str, severity: int) -> None:
     """What is shown is a frame that was shown already, within one period of the lower rate."""

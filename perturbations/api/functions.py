@@ -14,7 +14,7 @@ import numpy as np
 
 from perturbations.base import storage, tars
 from perturbations.base.arrays import Image
-from perturbations.base.errors import ManifestError, MediaError, UnknownPerturbationError, short
+from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.readers import READERS, Reader
 from perturbations.captions.pipeline import PerturbedText, perturb_captions, text_entry
 from perturbations.engine import guided, rendering
@@ -87,9 +87,7 @@ def perturb(
     Guided perturbations use the `offline` backends.
     """
     _check_clip(frames, fps)
-    entry = registry.get(name, variant)
-    if entry.kind != "video":
-        raise UnknownPerturbationError(f"{name} perturbs captions, not videos; use perturb_text")
+    entry = registry.of_videos(name, variant)
     severity, seed = _plain_int(severity), _plain_int(seed)
     if severity == 0:
         return frames.copy()

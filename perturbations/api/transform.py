@@ -10,7 +10,6 @@ import numpy as np
 
 from perturbations.api.functions import perturb
 from perturbations.base.bounds import SEEDS
-from perturbations.base.errors import UnknownPerturbationError
 from perturbations.suites import registry
 
 _TO_FRAMES = {"TCHW": (0, 2, 3, 1), "CTHW": (1, 2, 3, 0), "THWC": (0, 1, 2, 3)}
@@ -48,9 +47,7 @@ class Transform:
     id_key: str = "item_id"
 
     def __post_init__(self) -> None:
-        entry = registry.get(self.name, self.variant)
-        if entry.kind != "video":
-            raise UnknownPerturbationError(f"{self.name} perturbs captions, not videos; use perturb_text")
+        entry = registry.of_videos(self.name, self.variant)
         if type(self.severity) is not int or self.severity:
             entry.parameters(self.severity)
         if not SEEDS.allows(self.seed):

@@ -58,8 +58,9 @@ class _CodecClip(PlannedClip):
                 yield from at_clean_times(_received(path, source, only, tick), source)
                 return
             if source.cut is None:
-                frames = ticking(decoding.decode(MediaClip(path), only=only), tick)
-                yield from _in_ticks(frames, probing.probe(path).time_base, source.timing.time_base)
+                frames, time_base = decoding.decode(MediaClip(path), only=only), probing.probe(path).time_base
+                in_seconds = ((frame, frame.pts * time_base) for frame in ticking(frames, tick))
+                yield from _in_ticks(in_seconds, source.timing.time_base)
                 return
             places = range(source.num_frames) if only is None else sorted(only)
             stream = replace(whole, clip=MediaClip(path), sha256=name)
@@ -99,16 +100,15 @@ class _CodecClip(PlannedClip):
 def at_clean_times(frames: Iterable[Frame], source: Source) -> Iterator[Frame]:
     """Frames whose `position` is a place in the clip, at the times of its clean frames."""
     times = times_of(source.whole)
-    for frame in frames:
-        seconds = times[source.first + frame.position] - times[source.first]
-        yield frame._replace(pts=round(seconds / source.timing.time_base))
+    at_places = ((frame, times[source.first + frame.position] - times[source.first]) for frame in frames)
+    yield from _in_ticks(at_places, source.timing.time_base)
 
 
-def _in_ticks(frames: Iterable[Frame], from_base: Fraction, to_base: Fraction) -> Iterator[Frame]:
-    """Frames at the same times on another clock, of which no two may be at one tick."""
+def _in_ticks(frames: Iterable[tuple[Frame, float | Fraction]], time_base: Fraction) -> Iterator[Frame]:
+    """Frames at these times in seconds on a clock, of which no two may be at one tick."""
     previous = -1
-    for frame in frames:
-        previous = max(previous + 1, round(frame.pts * from_base / to_base))
+    for frame, seconds in frames:
+        previous = max(previous + 1, round(seconds / time_base))
         yield frame._replace(pts=previous)
 
 

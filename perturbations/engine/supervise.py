@@ -229,7 +229,8 @@ def _packed(reply: _Reply[_Result]) -> tuple[str, bytes]:
 
 def _unforeseen(error: Exception) -> str:
     where = traceback.extract_tb(error.__traceback__)[-1]
-    words = " ".join(str(error).split())
+    # Of libav's errors, only the kind: their words name temporary files, and a row's reason must not differ by run.
+    words = " ".join((getattr(error, "strerror", None) or str(error)).split())
     return f"unforeseen {type(error).__name__}: {words} (at {Path(where.filename).name}:{where.lineno})"
 
 
