@@ -92,7 +92,7 @@ SECONDS = ("0", "-1", "nan", "soon")
         (["list", "mlvp/fgo"], "did you mean mlvp/fog"),
         (["list", "impulse_noise"], "did you mean mlvp/impulse_noise or mm_robustness/impulse_noise or"),
         (["video", "x.mp4", "y.mp4", "-p", "mlvp/fogg", "-s", "1"], "did you mean mlvp/fog"),
-        (["video", "x.mp4", "y.mp4", "-p", "mm_robustness/keyboard", "-s", "1"], "perturbs captions, not videos"),
+        (["video", "x.mp4", "y.mp4", "-p", "mm_robustness/ocr", "-s", "1"], "mm_robustness/ocr perturbs captions"),
         (["list", "MLPV"], "did you mean mlvp?"),
         pytest.param(["list", "hat_vtr_tabel_1"], "hat_vtr_table_1", marks=needs.wings("evaluation")),
         pytest.param(["list", "backbone"], "did you mean backbones?", marks=needs.wings("evaluation")),
@@ -214,6 +214,8 @@ def test_preview_of_a_video_needs_nothing_but_its_name(
     assert cv2.imread("in.preview.jpg").shape[0] > 11 * 120
     assert run("preview", str(source), "-o", "sheet.gif") == 1
     assert "its name must end in .png" in capsys.readouterr().err
+    assert run("preview", str(source), "-p", "mm_robustness/ocr") == 1
+    assert "mm_robustness/ocr perturbs captions, not videos" in capsys.readouterr().err
 
 
 @needs.wings("report")

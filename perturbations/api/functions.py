@@ -34,7 +34,7 @@ from perturbations.manifest.kinds import (
 from perturbations.media import decoding, decord_reader, encoding, framefile
 from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import VideoRecipe, make, parse
+from perturbations.plan.recipe import VideoRecipe, make, parse, video_entry
 from perturbations.plan.tiers import Unstored
 from perturbations.suites import registry
 
@@ -87,7 +87,7 @@ def perturb(
     Guided perturbations use the `offline` backends.
     """
     _check_clip(frames, fps)
-    entry = registry.of_videos(name, variant)
+    entry = video_entry(name, variant)
     severity, seed = _plain_int(severity), _plain_int(seed)
     if severity == 0:
         return frames.copy()

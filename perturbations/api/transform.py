@@ -10,7 +10,7 @@ import numpy as np
 
 from perturbations.api.functions import perturb
 from perturbations.base.bounds import SEEDS
-from perturbations.suites import registry
+from perturbations.plan.recipe import video_entry
 
 _TO_FRAMES = {"TCHW": (0, 2, 3, 1), "CTHW": (1, 2, 3, 0), "THWC": (0, 1, 2, 3)}
 _FROM_FRAMES = {"TCHW": (0, 3, 1, 2), "CTHW": (3, 0, 1, 2), "THWC": (0, 1, 2, 3)}
@@ -47,7 +47,7 @@ class Transform:
     id_key: str = "item_id"
 
     def __post_init__(self) -> None:
-        entry = registry.of_videos(self.name, self.variant)
+        entry = video_entry(self.name, self.variant)
         if type(self.severity) is not int or self.severity:
             entry.parameters(self.severity)
         if not SEEDS.allows(self.seed):

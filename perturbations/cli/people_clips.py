@@ -43,13 +43,12 @@ def add_realization(parser: argparse.ArgumentParser) -> None:
 def _video(options: argparse.Namespace) -> int:
     from perturbations.engine import render_clip, shards
     from perturbations.plan import recipe, tiers
-    from perturbations.suites import registry
 
     if options.output.suffix != ".mp4":
         raise ConfigError(f"the output must be an .mp4, not {options.output.name}")
     if options.output.exists() and options.output.samefile(options.input):
         raise ConfigError(f"the output {options.output} is the input itself")
-    entry = registry.of_videos(options.perturbation, options.variant)
+    entry = recipe.video_entry(options.perturbation, options.variant)
     job_recipe = recipe.make(
         entry,
         options.severity,

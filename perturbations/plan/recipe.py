@@ -198,6 +198,17 @@ def _check_parameters(params: RecipeParameters, entry: registry.Perturbation) ->
 # --- from declarations and the configuration -------------------------------------------------------------------------
 
 
+def video_entry(key: str, variant: str | None = None) -> registry.Perturbation:
+    """The declaration of a perturbation of videos, as a variant makes it.
+
+    Raises `UnknownPerturbationError` when `key` names none.
+    """
+    entry = registry.get(key, variant)
+    if entry.kind != "video":
+        raise UnknownPerturbationError(f"{key} perturbs captions, not videos; use perturbations.perturb_text")
+    return entry
+
+
 def make(
     perturbation: registry.Perturbation,
     severity: int,

@@ -350,14 +350,6 @@ def get(key: str, variant: str | None = None) -> Perturbation:
     return by_variant[variant]
 
 
-def of_videos(key: str, variant: str | None = None) -> Perturbation:
-    """As `get`, and raises `UnknownPerturbationError` for a perturbation of captions too."""
-    entry = get(key, variant)
-    if entry.kind != "video":
-        raise UnknownPerturbationError(f"{key} perturbs captions, not videos; use `perturbations.perturb_text`")
-    return entry
-
-
 def _near(key: str) -> str:
     """The keys closest to a mistyped one; for a name without its suite, those of every suite that has it."""
     if "/" not in key:
