@@ -7,6 +7,7 @@ from pathlib import Path
 
 import clips
 import needs
+import pandas as pd
 import pytest
 import yaml
 from test_deploy import REPOSITORY
@@ -98,6 +99,37 @@ def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(
     assert "2 clips with 2 captions" in capsys.readouterr().out
 
 
+def test_init_finds_ids_and_captions_by_their_usual_names_in_every_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clips").mkdir()
+    clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "clips" / "one.mp4")
+    table = pd.DataFrame({"video_id": ["one", "one"], "image": ["one", "one"], "sentence": ["a man", "a dog"]})
+    table[["video_id", "sentence"]].to_json("a.json", orient="records")
+    table[["video_id", "sentence"]].to_json("a.jsonl", orient="records", lines=True)
+    table[["video_id", "sentence"]].to_parquet("a.parquet")
+    table[["image", "sentence"]].to_csv("a.csv", index=False)
+    for name in ("a.json", "a.jsonl", "a.parquet", "a.csv"):
+        assert main(["init", name.replace(".", "_"), "--videos", "clips", "--captions", name]) == 0
+        assert "1 clips with 2 captions" in capsys.readouterr().out
+
+
+def test_what_init_configures_starts_though_captions_are_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clips").mkdir()
+    clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "clips" / "a.mp4")
+    Path("x.csv").write_text("item_id,caption\na,a dog\na,\na,a cat\n")
+    assert main(["init", "mine", "--videos", "clips", "--captions", "x.csv"]) == 0
+    output = capsys.readouterr().out
+    assert "1 clips with 2 captions" in output
+    assert "'a': the caption 'a#1' is empty, null or NaN (x.csv, line 3)" in output
+    monkeypatch.chdir("mine")
+    assert main(["check", "text_mm_robustness_mine"]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "text", "problem"),
     [
@@ -106,6 +138,8 @@ def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(
         (["--videos", "clips", "--captions", "x.csv"], "id,text\none,a man\n", "no item of x.csv can be used"),
         (["--videos", "none", "--captions", "x.csv"], "id,text\none,a man\n", "none"),
         (["--videos", "clips", "--captions", "x.csv"], "", "is empty"),
+        (["--videos", "clips", "--captions", "x.csv"], "id;text\none;a man\n", "in which ';' separates the fields"),
+        (["--videos", "clips", "--captions", "y.parquet"], "id", "y.parquet: no such file"),
     ],
 )
 def test_init_writes_nothing_where_no_clip_can_be_used(

@@ -107,6 +107,7 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
     rejected = listed.read(root / layout.in_dataset("rejected_captions"), RejectedItem)
     assert len(usable) + len(rejected) == len(ROWS)
     assert (plan.captions, plan.rejected_captions) == (2, 9)
+    assert "the caption 'a#1' is empty, null or NaN (captions.json, entry 2)" in [row.error for row in rejected]
     assert sorted((row.item_id, row.error.partition(" (captions.json, ")[0]) for row in rejected) == [
         ("", "the id is empty"),
         ("", "the id is empty"),

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at
-from perturbations.datasets.parsing import checked, header, json_lines, parquet, seconds, table, whole_json
+from perturbations.datasets.parsing import (
+    checked,
+    header,
+    json_lines,
+    of_separator,
+    parquet,
+    parquet_header,
+    seconds,
+    table,
+    whole_json,
+)
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of, get
 
 
@@ -55,20 +66,17 @@ def _rows(path: Path, required: Sequence[str]) -> Iterable[tuple[AnnotationPlace
 
 _USUAL_NAMES = {
     "item_id": ("item_id", "id", "video_id", "clip_id", "videoid", "key", "name"),
-    "video": ("video", "file", "filename", "file_name", "path", "video_path", "clip"),
+    "video": ("video", "file", "filename", "file_name", "path", "video_path", "clip", "image"),
     "caption": ("caption", "text", "sentence", "description", "captions", "query"),
     "start_s": ("start_s", "start", "start_time"),
     "end_s": ("end_s", "end", "end_time"),
 }
-"""How tables call the columns, the first name being the default of `columns`."""
+"""How files of captions call the columns, the first name being the default of `columns`."""
 
 
 def guessed_columns(captions: Path) -> dict[str, str]:
-    """The columns of a .csv or .tsv whose names are not the defaults. Raises `AnnotationError` where one is unknown."""
-    kind = captions.suffix.lower()
-    if kind not in (".csv", ".tsv"):
-        return {}
-    names = header(captions, "\t" if kind == ".tsv" else ",")
+    """The columns or members whose names are not the defaults. Raises `AnnotationError` where one is unknown."""
+    names = _names(captions)
     lower = {name.strip().lower(): name for name in names}
     known = {role: next((lower[name] for name in own if name in lower), None) for role, own in _USUAL_NAMES.items()}
     if known["item_id"] is None:  # the files' names are the ids, with their endings or without
@@ -77,9 +85,21 @@ def guessed_columns(captions: Path) -> dict[str, str]:
         if known[role] is None:
             raise AnnotationError(
                 f"{captions}: no column is called {' or '.join(_USUAL_NAMES[role][:4])}; its columns are "
-                f"{', '.join(names)}. Rename one, or write config.yaml yourself: datasets.<name>.columns"
+                f"{', '.join(names)}"
+                + (of_separator(names) or ". Rename one, or write config.yaml yourself: datasets.<name>.columns")
             )
     return {role: name for role, name in known.items() if name is not None and (name != role or role == "video")}
+
+
+def _names(captions: Path) -> list[str]:
+    """The columns of a table, or the members of the first objects in JSON, of which some may be damaged."""
+    kind = captions.suffix.lower()
+    if kind in (".csv", ".tsv"):
+        return header(captions, "\t" if kind == ".tsv" else ",")
+    if kind == ".parquet":
+        return parquet_header(captions)
+    first = islice(_rows(captions, ()), 1_000)
+    return list(dict.fromkeys(str(name) for _, row in first if isinstance(row, dict) for name in row))
 
 
 def _has_spans(dataset: Dataset) -> bool:

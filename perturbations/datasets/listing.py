@@ -7,6 +7,7 @@ of its file names, and builds captions and names on demand.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -73,11 +74,15 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Listing:
-    """Every annotated entry, as an item or as rejected; `place` is the name of the annotations' file."""
+    """Every annotated entry, as an item or as rejected.
+
+    `place` is the name of the annotations' file, and `empty` where it has the empty captions of items of several rows.
+    """
 
     items: tuple[Item, ...]
     rejected: tuple[Rejected, ...]
     place: str = field(default="", compare=False)
+    empty: Mapping[str, AnnotationPlace] = field(default_factory=dict, compare=False)
 
     def rejected_items(self) -> list[Rejected]:
         """The rejected entries that are items, one per id: the others are captions of listed items."""
@@ -96,7 +101,8 @@ class Listing:
         empty = [
             Rejected(
                 item.item_id,
-                f"the caption {short(item.caption_id(number))} is empty, null or NaN ({self.place}, {at(item.where)})",
+                f"the caption {short(item.caption_id(number))} is empty, null or NaN "
+                f"({self.place}, {at(self.empty.get(item.item_id, item.where))})",
             )
             for item in self.items
             for number, text in enumerate(item.texts)
@@ -118,6 +124,7 @@ class Collector:
         default_factory=dict
     )  # items of several captions -> text -> its place
     caption_keys: set[str] = field(default_factory=set)
+    empty: dict[str, AnnotationPlace] = field(default_factory=dict)  # their ids -> an empty caption's place
 
     def add(self, item: Item) -> None:
         """Add an entry that must be the only one with its id."""
@@ -162,6 +169,8 @@ class Collector:
         while self.texts:
             item_id, places = self.texts.popitem()
             self.items[item_id] = replace(self.items[item_id], texts=tuple(places))
+            if "" in places:
+                self.empty[item_id] = places[""]
 
     def reject(self, where: AnnotationPlace, item_id: str, reason: str) -> None:
         """List an entry that cannot be used. Raises `AnnotationError` when there are too many of them."""

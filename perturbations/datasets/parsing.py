@@ -177,13 +177,13 @@ def check_header(path: Path, required: Iterable[str], header: Sequence[str | Non
     if missing := [column for column in required if column not in header]:
         raise AnnotationError(
             f"{path} has no column {', '.join(map(short, missing))}; its header is {short(list(header))}"
-            + (_of_separator(header) or did_you_mean(missing[0], [name for name in header if name]))
+            + (of_separator(header) or did_you_mean(missing[0], [name for name in header if name]))
         )
     if repeated := [column for column in required if header.count(column) > 1]:
         raise AnnotationError(f"{path} has the column {short(repeated[0])} twice; its header is {short(list(header))}")
 
 
-def _of_separator(header: Sequence[str | None]) -> str:
+def of_separator(header: Sequence[str | None]) -> str:
     """What separates the fields of a header that was read as one field; nothing where it is one."""
     if len(header) != 1 or not header[0]:
         return ""
@@ -196,19 +196,31 @@ def parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[AnnotationPla
 
     A text that repeats takes memory once.
     """
+    with _parquet_file(path) as file:
+        check_header(path, required, file.schema_arrow.names)
+        _check_size(path, required, file)
+    with _parquet_file(path, read_dictionary=list(required)) as file:
+        number = 0
+        for batch in file.iter_batches(batch_size=1024, columns=list(required)):
+            for cells in zip(*map(_cells, batch.columns), strict=True):
+                yield f"row {number}", dict(zip(batch.schema.names, cells, strict=True))
+                number += 1
+
+
+def parquet_header(path: Path) -> list[str]:
+    """The names of a Parquet table's columns."""
+    with _parquet_file(path) as file:
+        return list(file.schema_arrow.names)
+
+
+@contextmanager
+def _parquet_file(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
-            check_header(path, required, file.schema_arrow.names)
-            _check_size(path, required, file)
-        with pq.ParquetFile(path, read_dictionary=list(required)) as file:
-            number = 0
-            for batch in file.iter_batches(batch_size=1024, columns=list(required)):
-                for cells in zip(*map(_cells, batch.columns), strict=True):
-                    yield f"row {number}", dict(zip(batch.schema.names, cells, strict=True))
-                    number += 1
+        with pq.ParquetFile(path, **options) as file:
+            yield file
     except (OSError, pa.ArrowException) as error:
         raise AnnotationError(f"{path} is not a Parquet file: {cut(str(error))}") from error
 

@@ -51,7 +51,7 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
         items, rejected = _subset(name, dataset.subset, items, rejected, places)
     if not items and not rejected:
         raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item")
-    return Listing(items, rejected, collector.place.name)
+    return Listing(items, rejected, collector.place.name, collector.empty)
 
 
 def _subset(

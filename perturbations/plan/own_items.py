@@ -22,7 +22,7 @@ class OwnItems:
 
     Attributes:
         adapter: what reads the captions.
-        columns: the table's columns whose names are not the defaults.
+        columns: those of the captions' file whose names are not the defaults.
         clips: the clips, with their numbers of captions.
         rejected: what cannot be used, and why.
         unlisted: files of the folder that no caption names.
@@ -37,8 +37,10 @@ class OwnItems:
 
 def match(name: str, videos: Path, captions: Path, *, pictures: bool = False) -> OwnItems:
     """Match captions with videos or pictures. Raises `ConfigError` and `AnnotationError`."""
+    if not captions.is_file():
+        raise AnnotationError(f"{captions}: no such file")
     adapter = _adapter(captions) if pictures else folder.ADAPTER.name
-    columns = folder.guessed_columns(captions)
+    columns = folder.guessed_columns(captions) if adapter in (folder.ADAPTER.name, "pictures") else {}
     given = {"adapter": adapter, "annotations": captions, "videos": videos, "columns": columns}
     dataset = Dataset.model_validate(given)
     listing = items.read(name, dataset)
@@ -46,7 +48,7 @@ def match(name: str, videos: Path, captions: Path, *, pictures: bool = False) ->
     clips = [
         (
             ListedClip(item_id=entry.item.item_id, source_video_id="", path=entry.path, bytes=entry.bytes),
-            len(entry.item.texts),
+            sum(map(bool, entry.item.texts)),
         )
         for entry in located
     ]
@@ -54,7 +56,7 @@ def match(name: str, videos: Path, captions: Path, *, pictures: bool = False) ->
     extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
     there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions)
     unlisted = [path.name for path in there if os.path.realpath(path) not in named]
-    return OwnItems(adapter, columns, clips, [*listing.rejected, *missing], unlisted)
+    return OwnItems(adapter, columns, clips, [*listing.rejected_captions(), *missing], unlisted)
 
 
 def _adapter(captions: Path) -> str:
