@@ -222,8 +222,8 @@ def test_frames_of_one_time_are_stored_one_after_the_other(key: str, tmp_path: P
     """Matroska counts milliseconds: of 1,600 frames per second some have the same one."""
     faster = ("-vf", "settb=1/1600,setpts=N", "-fps_mode", "passthrough", "-enc_time_base", "1/1600")
     path = clips.make(tmp_path / "fast.mkv", *faster, *clips.MPEG4)
-    made = clips.made_row(key, tiers.stored_video("high"), clips.source_row(path), tmp_path / "stored")
-    times = [frame.pts for frame in decoding.decode(MediaClip(Path(made.path or "")))]
+    row = clips.made_row(key, tiers.stored_video("high"), clips.source_row(path), tmp_path / "stored")
+    times = [frame.pts for frame in decoding.decode(MediaClip(Path(row.path or "")))]
     assert len(times) == clips.FRAMES
     assert times == sorted(set(times))
 
