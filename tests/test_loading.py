@@ -27,6 +27,7 @@ from perturbations.api.torch_data import ClipDataset
 from perturbations.base.errors import ManifestError, MediaError, UnknownPerturbationError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES
+from perturbations.suites import registry
 from perturbations.verify import run
 
 
@@ -359,6 +360,14 @@ def test_the_page_s_examples_work(tree: Path, tmp_path: Path) -> None:
     shutil.copytree(tree, tmp_path, dirs_exist_ok=True)
     (tmp_path / "manifests/data").rename(tmp_path / "manifests/msrvtt")
     section = PAGE.read_text(encoding="utf-8").partition("## A corpus")[2].partition("## Tables")[0]
+    pair = re.search(r'where\(perturbation="(\w+)", text_perturbation="(\w+)"\)', section)
+    combined = registry.suite("msrvtt_p").combined
+    assert pair is not None
+    assert combined is not None
+    assert (pair[1] in combined.video, pair[2] in combined.text) == (True, True), "what no run makes"
+    in_tree = {"msrvtt/msrvtt_p": "msrvtt/mlvp", pair[0]: 'where(perturbation="fog", text_perturbation="typos")'}
+    for text, here in in_tree.items():
+        section = section.replace(text, here)
     examples = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     assert len(examples) == 4
     program = "\n".join(

@@ -27,7 +27,7 @@ from perturbations.base.storage import PICTURES
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.datasets.registry import Dataset
-from perturbations.engine import corpus_card, shards, tally
+from perturbations.engine import clip_files, corpus_card, shards, tally
 from perturbations.exports.writing import hubfiles, shardfiles, taskfiles
 from perturbations.exports.writing.requests import Request
 from perturbations.manifest import files, sets
@@ -115,6 +115,8 @@ def test_what_is_no_whole_picture_of_8_bits_of_rgb_is_quarantined(
     make(path)
     (row,) = shards.run_sources("d", [ListedClip(item_id="a", source_video_id="a", path=str(path))], stall_limit_s=60)
     assert row.status == "quarantined"
+    listed = ListedClip(item_id="a", source_video_id="a", path=str(path), bytes=0)
+    assert list(clip_files.unreadable([listed])) == [str(path)], "seen before the first job"
     with pytest.raises(MediaError, match=reason):
         stills.read(path)
 

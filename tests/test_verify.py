@@ -118,6 +118,17 @@ def test_a_fault_of_each_class_is_found_and_mended_or_left_alone(sound: Path, tm
     assert sum(outcome == "mended" for outcome in outcomes.values()) >= 15
 
 
+def test_a_project_s_folder_is_verified_as_its_manifests_are(tree: Path) -> None:
+    part = tree / "work/tiny/sources/s0123456789ab.parquet"
+    part.parent.mkdir(parents=True)
+    shutil.copy(tree / "manifests/tiny/sources.parquet", part)
+    options = run.Options(fast=True, stall_limit_s=60)
+    expected = [summary.path for summary in run.verify([tree / "manifests"], options)]
+    summaries = list(run.verify([tree], options))
+    assert [summary.path for summary in summaries] == expected
+    assert not [finding for summary in summaries for finding in summary.findings]
+
+
 def left_by_repair(*, fast: bool = True, dry_run: bool = False) -> list[str]:
     """What a repair of the tree in the working directory does not mend."""
     options = run.Options(repair=True, fast=fast, stall_limit_s=60, dry_run=dry_run)

@@ -202,6 +202,9 @@ def test_what_no_configuration_needs_is_listed_and_deleted(
     snakemake(corpus, "mlvp_demo")
     assert main(["clean"]) == 0
     assert "Every file" in capsys.readouterr().out
+    monkeypatch.chdir(corpus / "manifests")
+    assert main(["clean", "--delete"]) == 1
+    assert "config.yaml: no such file; run this where config.yaml is" in capsys.readouterr().err
 
 
 def test_nothing_is_deleted_while_snakemake_runs(

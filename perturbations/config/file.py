@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from perturbations.base import settings, wings
+from perturbations.base import settings, shown, wings
 from perturbations.base.errors import ConfigError, cut, short
 from perturbations.config import problems
 from perturbations.config.extension import ConfigWing
@@ -59,6 +59,14 @@ def check(path: Path) -> None:
     # JSON first, as Snakemake does: it may contain tabs.
     if not _is_json(path, text):
         _check_yaml(path, text)
+
+
+def check_present(paths: Sequence[Path]) -> None:
+    """Raise `ConfigError` for the first that is no file."""
+    if absent := next((path for path in paths if not path.is_file()), None):
+        hint = "; run this where config.yaml is" if absent == Path("config.yaml") else ""
+        kind = "a directory, and no file" if absent.is_dir() else "no such file"
+        raise ConfigError(f"{shown.line(str(absent))}: {kind}{hint}")
 
 
 def load(paths: Iterable[Path]) -> dict[str, Any]:

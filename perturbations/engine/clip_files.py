@@ -27,6 +27,8 @@ A whole suite lies within a factor of 2 of it, noise above, blur and transmissio
 """
 
 _HEAD = 64
+_JPEG_SCAN, _JPEG_END = b"\xff\xda", b"\xff\xd9"
+"""Markers that stand in no pixels: before a scan's, and at the end of a picture (ITU-T T.81, B.1.1)."""
 _TEXTS_OF_VIDEOS = (b"YUV4MPEG2", b"nut/multimedia")
 
 
@@ -62,5 +64,8 @@ def _picture_problem(path: Path) -> str | None:
     with suppress(ImportError):  # Snakemake's own environment may have no decoder; the jobs' has
         from perturbations.media import stills
 
-        stills.describe(path)
+        if stills.describe(path).codec == "mjpeg":
+            data = path.read_bytes()
+            if data.rfind(_JPEG_END) < data.rfind(_JPEG_SCAN):  # its pixels are cut short
+                stills.read(path)
     return None

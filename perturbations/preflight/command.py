@@ -42,10 +42,7 @@ def _check(options: argparse.Namespace) -> int:
     further = [path.absolute() for path in options.configfile]  # as Snakemake takes them: from where it was started
     enter(options.directory)
     files = [Path("config.yaml"), *further]
-    if absent := [path for path in files if not path.is_file()]:
-        hint = "; run this where config.yaml is" if absent[0] == files[0] else ""
-        kind = "a directory, and no file" if absent[0].is_dir() else "no such file"
-        raise ConfigError(f"{shown.line(str(absent[0]))}: {kind}{hint}")
+    config_file.check_present(files)
     config = config_file.parse(config_file.load(files), line_numbers.read(files))
     limits.use(limits.parse(config.limits.model_dump_json()))
     lines, jobs = _planned(config, options.targets, further)

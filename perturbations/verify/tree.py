@@ -189,7 +189,7 @@ def read(paths: Sequence[Path]) -> Tree:
         path = locations.lying(named)
         if not path.exists():
             raise ManifestError(f"no such manifest: {path}; make a corpus first, or name a Parquet file")
-        candidates = layout.manifests_below(path) if path.is_dir() else [path]
+        candidates = _below(path) if path.is_dir() else [path]
         for candidate in candidates:
             _add(tree, candidate, strict=not path.is_dir())
         if path.is_dir():
@@ -198,6 +198,16 @@ def read(paths: Sequence[Path]) -> Tree:
     if not tree.chosen and not tree.findings:
         raise ManifestError(f"no manifest in {', '.join(map(str, paths))}: make a corpus first, or name a Parquet file")
     return tree
+
+
+def _below(folder: Path) -> list[Path]:
+    """The manifests below a folder, as that of a project: not the parts of them, in the `work` beside `manifests`."""
+
+    def is_work(parent: Path) -> bool:
+        is_below = parent.name == layout.WORK and parent.is_relative_to(folder)
+        return is_below and (parent.parent / layout.MANIFESTS).is_dir()
+
+    return [path for path in layout.manifests_below(folder) if not any(map(is_work, path.parents))]
 
 
 def _add(tree: Tree, path: Path, *, strict: bool) -> None:
@@ -226,7 +236,7 @@ def _is_unknown(place: layout.Place) -> bool:
 
 def _absent(folder: Path, former: Sequence[Path]) -> Iterator[Finding]:
     """Missing manifests, where files that are always made together with them exist, but for `former` kinds."""
-    places = {path: layout.manifest_at(path) for path in layout.manifests_below(folder) if path not in former}
+    places = {path: layout.manifest_at(path) for path in _below(folder) if path not in former}
     waiting = [(path, place.kind) for path, place in places.items() if place is not None]
     wanted = dict(waiting)
     while waiting:
