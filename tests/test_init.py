@@ -115,6 +115,18 @@ def test_init_finds_ids_and_captions_by_their_usual_names_in_every_format(
         assert "1 clips with 2 captions" in capsys.readouterr().out
 
 
+def test_init_finds_clips_of_every_ending_that_a_clip_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clips").mkdir()
+    for ending, codec in (("ts", "mpeg2video"), ("gif", "gif"), ("mkv", "libx264")):
+        clips.make(tmp_path / "clips" / f"a_{ending}.{ending}", "-c:v", codec)
+    Path("x.csv").write_text("file,text\na_ts,a dog\na_gif.gif,a cat\na_mkv,a cow\n")
+    assert main(["init", "mine", "--videos", "clips", "--captions", "x.csv"]) == 0
+    assert "3 clips with 3 captions" in capsys.readouterr().out
+
+
 def test_what_init_configures_starts_though_captions_are_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,7 +148,10 @@ def test_what_init_configures_starts_though_captions_are_empty(
         (["--videos", "clips"], "", "belong together"),
         (["--videos", "clips", "--captions", "x.csv"], "id,words\none,a man\n", "no column is called caption or text"),
         (["--videos", "clips", "--captions", "x.csv"], "id,text\none,a man\n", "no item of x.csv can be used"),
-        (["--videos", "none", "--captions", "x.csv"], "id,text\none,a man\n", "none"),
+        (["--videos", "none", "--captions", "x.csv"], "id,text\none,a man\n", "none: no such directory"),
+        (["--videos", "no$such", "--captions", "x.csv"], "id,text\none,a man\n", "no$such: no such directory"),
+        (["--videos=~", "--captions", "x.csv"], "id,text\none,a man\n", "perturb: ~: no such directory"),
+        (["--videos", "x.csv", "--captions", "x.csv"], "id,text\none,a man\n", "no such directory; it is a file"),
         (["--videos", "clips", "--captions", "x.csv"], "", "is empty"),
         (["--videos", "clips", "--captions", "x.csv"], "id;text\none;a man\n", "in which ';' separates the fields"),
         (["--videos", "clips", "--captions", "y.parquet"], "id", "y.parquet: no such file"),

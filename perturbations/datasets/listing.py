@@ -13,7 +13,10 @@ from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, short
 
-VIDEO_EXTENSIONS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ogv")
+VIDEO_EXTENSIONS = (
+    *(".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ogv"),
+    *(".ts", ".mts", ".gif"),
+)
 
 _MOST_ID = 1_000
 """Characters per id: manifests hold it in every row, and file names contain it."""

@@ -39,6 +39,8 @@ def match(name: str, videos: Path, captions: Path, *, pictures: bool = False) ->
     """Match captions with videos or pictures. Raises `ConfigError` and `AnnotationError`."""
     if not captions.is_file():
         raise AnnotationError(f"{captions}: no such file")
+    if not videos.is_dir():  # as a shell leaves it in `--videos=~/clips`, where the configuration's `~` is a folder
+        raise AnnotationError(f"{videos}: no such directory{'; it is a file' if videos.exists() else ''}")
     adapter = _adapter(captions) if pictures else folder.ADAPTER.name
     columns = folder.guessed_columns(captions) if adapter in (folder.ADAPTER.name, "pictures") else {}
     given = {"adapter": adapter, "annotations": captions, "videos": videos, "columns": columns}
