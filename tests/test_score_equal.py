@@ -35,7 +35,7 @@ from perturbations.manifest.kinds import (
     TextRow,
     VideoRow,
 )
-from perturbations.plan import caption_recipes, mixes, tiers
+from perturbations.plan import caption_recipes, listed, mixes, tiers
 from perturbations.suites import registry
 from perturbations.tta.gallery import Gallery
 
@@ -54,8 +54,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Corpus:
     """Eight clips and one without a frame, two captions of each, perturbed ones, and their manifests.
 
-    A perturbed clip is quarantined, the gate rejected a perturbed caption, one clip has no caption, and one caption was
-    not usable from the beginning.
+    A perturbed clip is quarantined, the gate rejected a perturbed caption, one clip has no caption, and two captions
+    were not usable from the beginning.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -86,11 +86,13 @@ class Corpus:
             for row in self.captions
         ]
         self.mixed = list(mixes.mixed_types(self.videos, self.sources))
-        self.clean = scenarios.Clean([*self.sources, bad_source(BROKEN)], self.captions, rejected=1)
+        self.clean = scenarios.Clean([*self.sources, bad_source(BROKEN)], self.captions, rejected=2)
         manifests = folder / "manifests/data"
         self._write(manifests / "sources.parquet", SOURCES, self.clean.sources, "../..")
-        about = {sets.SET: sets.of_captions([row.caption_id for row in self.captions], 1).columns()}
+        about = {"dataset": "data", sets.SET: sets.of_sources(self.clean.sources).columns()}
         files.write(manifests / "captions.parquet", CAPTIONS, self.captions, {"root": "../..", **about})
+        empty = listed.RejectedItem(item_id="h", split="test", error="the caption is empty", missing=False)
+        listed.write(folder / "work/data/rejected_captions.jsonl", [empty] * 2)
         self._write(manifests / "msrvtt_p/mixed_types.parquet", MIXES, self.mixed, "../../..")
         # As jobs leave them: parts, which name no root.
         for half in (slice(0, 5), slice(5, None)):

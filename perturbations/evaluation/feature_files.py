@@ -18,10 +18,11 @@ from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.planning import ALL
 from perturbations.evaluation.rows import ScenarioKey
 from perturbations.evaluation.scenarios import Clean, captions_of, clips_of
-from perturbations.manifest import files, layout, locations, sets
+from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
     CAPTIONS,
     MIXES,
+    QUARANTINE,
     SOURCES,
     TEXTS,
     VIDEOS,
@@ -30,6 +31,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
     TextRow,
 )
+from perturbations.plan import listed
 
 CLIPS_FOLDER, CAPTIONS_FOLDER = "clips", "captions"
 _KINDS = (SOURCES, VIDEOS, MIXES, CAPTIONS, TEXTS)
@@ -62,8 +64,7 @@ def write(
         about = files.read_metadata(path)
         root = _root(path, about)
         if kind is CAPTIONS:
-            listed = sets.read_listed(path)
-            rejected += 0 if listed is None else listed.quarantined
+            rejected += _rejected(root, str(about.get("dataset", "")))
         for row in files.read_rows(path, kind):
             is_text = isinstance(row, CaptionRow | TextRow)
             groups[_group(row)].append(row if is_text else locations.located(row, root))
@@ -101,6 +102,14 @@ def _write_answers(folder: Path, clean: Clean) -> None:
     described = {item for _, item in pairs}
     without = [(row.item_id, "") for row in clean.sources if row.item_id not in described]
     feature_sets.write_answers(folder / "v2t.csv", [*((item, caption) for caption, item in pairs), *without])
+
+
+def _rejected(root: Path, dataset: str) -> int:
+    """How many captions of a dataset cannot be used: by their manifest, or by the list of a run that makes none."""
+    manifest, lines = (root / layout.at(kind, dataset=dataset) for kind in ("captions_quarantine", "rejected_captions"))
+    if manifest.is_file():
+        return len(files.read_rows(manifest, QUARANTINE))
+    return len(listed.read(lines, listed.RejectedItem)) if lines.is_file() else 0
 
 
 def _group(row: Any) -> _Group:
