@@ -202,8 +202,8 @@ def test_similarities_of_a_re_ranker(folder: Path, capsys: pytest.CaptureFixture
     similarities(folder / "s/clean.npz")
     similarities(folder / "s/mlvp/fog/5.npz", similarities=rows)
     words = ["--protocol", "msrvtt_p_table_2", "--similarities", str(folder / "s"), "--output", str(folder / "out")]
-    assert main(["score", *words, "--top-k", "2"]) == 0
-    assert "t2v query mlvp/fog 5: R@1 0.0, R@5 16.7" in capsys.readouterr().out
+    assert main(["score", *words, "--direction", "v2t", "--top-k", "2"]) == 0
+    assert "v2t query mlvp/fog 5: R@1 0.0, R@5 16.7" in capsys.readouterr().out
     results = read_manifest(folder / "out/results.parquet").set_index("side")
     assert results["recall_at_1"].round(1).to_dict() == {"none": 66.7, "query": 0.0}
     assert set(results["protocol"]) == {"msrvtt_p_table_2"}
@@ -270,14 +270,31 @@ def test_numpy_alone_scores(folder: Path) -> None:
         (["--methods", "tent"], "tent adapts weights, and this encoder is frozen; methods for it: none, dsl"),
         (["--methods", "qbnorm"], "qbnorm needs a bank of training queries"),
         (["--protocol", "table"], "protocol 'table' is unknown"),
+        (["--direction", "v2t"], "mm_robustness/ocr is no perturbation of clips, which v2t has on the side of"),
         (["--similarities", "s.npz"], "give the features of the queries and of the gallery, or --similarities alone"),
     ],
 )
 def test_what_cannot_be_scored(
     folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert called(folder, *words) == 1
+    assert called(folder, *words, queries="captions") == 1
     assert message in capsys.readouterr().err
+
+
+def test_methods_need_features(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--similarities", similarities(folder / "s.npz"), "-o", str(folder / "out")]
+    assert main(["score", *words, "--methods", "csls"]) == 1
+    assert "--methods and their banks need the features" in capsys.readouterr().err
+
+
+def test_the_directions_of_a_method_with_a_bank_share_a_page(folder: Path) -> None:
+    captions, clips = (str(folder / f"{name}/clean.npz") for name in ("captions", "clips"))
+    for direction, *sides in (("t2v", captions, clips), ("v2t", clips, captions)):
+        words = ["--direction", direction, "--methods", "qbnorm", "--bank", sides[0]]
+        assert main(["score", *sides, *words, "-o", str(folder / direction)]) == 0
+    results = [str(folder / direction / "results.parquet") for direction in ("t2v", "v2t")]
+    assert main(["report", "--results", *results, "-o", str(folder / "both.html")]) == 0
+    assert (folder / "both.html").is_file()
 
 
 def test_a_folder_without_clean_features_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

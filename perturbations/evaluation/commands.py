@@ -185,6 +185,8 @@ def _score(options: argparse.Namespace) -> int:
         if score is None:
             raise ConfigError("this installation has no composed retrieval")
         return score(options)
+    if options.similarities and (options.methods or options.bank or options.gallery_bank):
+        raise ConfigError("--methods and their banks need the features of the queries and of the gallery")
     choices = None if options.choices is None else feature_sets.read_answers(options.choices)
     if options.split or options.first_stage:
         raise ConfigError(f"--split and --first-stage are of composed retrieval, not of {options.direction}")

@@ -277,6 +277,8 @@ def _rows(
     gallery = WHOLE_GALLERY if wanted.choices is None else CHOICES
     names |= {"gallery_name": gallery, "setting": "features", "checkpoint_sha256": "", "order": LISTED}
     for case in cases:
+        _check_media(case, wanted.direction)
+    for case in cases:
         shared = {**case.columns(wanted.direction), **names, "seed": 0, "continual": False}
         for method, own in of_case(case):
             parameters = parameters_of(method, {}, wanted.direction)
@@ -289,6 +291,20 @@ def _rows(
                 for name, rank, first in zip(own.ids, own.ranks.tolist(), own.first, strict=True)
             ]
     return with_clean(rows, ranks), ranks
+
+
+def _check_media(case: _Case, direction: DirectionName) -> None:
+    """Raise `AnnotationError` where perturbed clips are the side of captions, or perturbed captions that of clips."""
+    sides = ("video", case.query), ("text", case.gallery)
+    if direction == "t2v":
+        sides = ("text", case.query), ("video", case.gallery)
+    for medium, scenario in sides:
+        if scenario is not None and feature_sets.medium_of(scenario) != medium:
+            what = "captions" if medium == "text" else "clips"
+            raise AnnotationError(
+                f"{scenario.suite}/{scenario.perturbation} is no perturbation of {what}, which {direction} has on the "
+                f"side of {case.files[0 if scenario == case.query else -1]}: give another --direction"
+            )
 
 
 def _size(own: _Retrieved, wanted: Wanted) -> dict[str, Any]:

@@ -36,6 +36,11 @@ def category_of(scenario: ScenarioKey) -> str:
     return MIXED if scenario.mix else registry.get(f"{scenario.suite}/{scenario.perturbation}").category
 
 
+def medium_of(scenario: ScenarioKey) -> registry.Medium:
+    """Whether clips or captions are perturbed; only clips are mixed."""
+    return "video" if scenario.mix else registry.get(f"{scenario.suite}/{scenario.perturbation}").kind
+
+
 @dataclass(frozen=True)
 class FeatureSet:
     """The files of one side of a retrieval: the clean one, and perturbed ones by what they are perturbed by."""

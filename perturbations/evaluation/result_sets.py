@@ -48,10 +48,11 @@ def check(rows: Iterable[ResultRow]) -> None:
     """Refuse rows whose means would mix models.
 
     Raises `ManifestError` when a run (dataset, model, scenario, method, seed) has two rows, or when the rows of one
-    model on one dataset have different weights or settings.
+    model on one dataset have different weights, or in one direction different settings.
     """
     runs: set[_Run] = set()
-    models: dict[tuple[str, str], tuple[str, str]] = {}
+    weights: dict[tuple[str, str], str] = {}
+    settings: dict[tuple[str, str, str], str] = {}
     for row in rows:
         run = run_of(row)
         if run in runs:
@@ -60,9 +61,11 @@ def check(rows: Iterable[ResultRow]) -> None:
                 "and model either the adaptation or the evaluation"
             )
         runs.add(run)
-        model = (row.checkpoint_sha256, row.settings)
-        if models.setdefault((row.dataset, row.model_key), model) != model:
-            what = "weights" if models[row.dataset, row.model_key][0] != model[0] else "settings"
+        model = row.dataset, row.model_key
+        same_weights = weights.setdefault(model, row.checkpoint_sha256) == row.checkpoint_sha256
+        # Given features have banks of their own in each direction.
+        if not same_weights or settings.setdefault((*model, row.direction), row.settings) != row.settings:
+            what = "settings" if same_weights else "weights"
             raise ManifestError(
                 f"the results of {row.model_key} on {row.dataset} have different {what}, so their means would mix "
                 "models: delete them and run snakemake again"
