@@ -30,14 +30,14 @@ from perturbations.suites import registry
 
 SUITES = ("mlvp", "mm_robustness", "msrvtt_p")
 METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl")
-MODELS = ("clip4clip-vit-b-32-qs-0a", "clip4clip-vit-b-16-qs-0b", "xpool-vit-b-32-qgs_cross-0c")
+MODELS = ("clip4clip-vit-b-32-qs-0a0a0a0a", "clip4clip-vit-b-16-qs-0b0b0b0b", "xpool-vit-b-32-qgs_cross-0c0c0c0c")
 GALLERY = 1000
 KINDS = {"v2t": "video", "t2v": "text"}
 PAPER_METHODS = ("none", "tcr", "hatvtr")
 TITLES = ["none", "TCR", "HAT-VTR"]
 V2T, T2V = "video-to-text (v2t), queries perturbed", "text-to-video (t2v), queries perturbed"
 MLVP = f"R@1: demo, {V2T}, mlvp at severity 5"
-B32, B16, XPOOL = "clip4clip-b32-qs-0a", "clip4clip-b16-qs-0b", "xpool-b32-qgs_cross-0c"
+B32, B16, XPOOL = "clip4clip-b32-qs-0a0a0a0a", "clip4clip-b16-qs-0b0b0b0b", "xpool-b32-qgs_cross-0c0c0c0c"
 METRICS = ("R@1", "R@5", "R@10", "RSUM", "median rank", "Hubness (skewness of the k-occurrence)")
 
 CLEAN = {"suite": "clean", "perturbation": "clean", "severity": 0, "category": "clean", "side": "none"}

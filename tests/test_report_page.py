@@ -15,6 +15,7 @@ import needs
 import pytest
 import synthetic_results as synthetic
 from synthetic_results import (
+    B16,
     B32,
     METRICS,
     MLVP,
@@ -30,6 +31,7 @@ from synthetic_results import (
 )
 
 from perturbations.evaluation import pictures
+from perturbations.evaluation.page import page_tables
 from perturbations.evaluation.rows import RESULTS, ResultRow
 from perturbations.manifest import files as manifests
 from perturbations.manifest import sets, skipped
@@ -132,6 +134,11 @@ def test_what_was_found_is_said_first_in_words(few: Page, large: Page, tmp_path:
     assert re.search(r"(Significantly better than none|No significant difference): .*HAT-VTR [+-]", text)
     brief = sentences(large)[0]
     assert brief.count(" methods are significantly better, the best is ") == len(synthetic.MODELS)
+    assert brief.count(" (severity 1-7); ") == len(synthetic.MODELS)
+    gaps = [result("none", 39.0, checkpoint_sha256=B32, **{**SNOW, "severity": own}) for own in (1, 3)]
+    assert "under mlvp (severity 1, 3, 5)" in sentences(page_of(tmp_path, [*single, *gaps]))[0]
+    still = [row for key in (B32, B16) for row in of_model(key, {"none": 40.0, "tcr": 40.0})]
+    assert sentences(page_of(tmp_path, still))[0].count("(severity 5); none has a higher R@1.") == 2
 
 
 def test_names_are_text_and_nothing_is_loaded(report: Page) -> None:
@@ -140,7 +147,7 @@ def test_names_are_text_and_nothing_is_loaded(report: Page) -> None:
     assert "&lt;script&gt;" in text
     assert "видео 影片" in text
     around = re.sub(r'src="data:[^"]*"', "", text)
-    assert not re.search(r'src=|href=(?!"#|"report\.tables/[0-9A-Za-z@_]+\.(csv|md|tex)")', around)
+    assert not re.search(r'src=|href=(?!"#|"report\.tables/[0-9A-Za-z@_-]+\.(csv|md|tex)")', around)
     assert "http" not in around
 
 
@@ -269,6 +276,11 @@ def test_no_two_files_of_a_page_have_one_name(few: Page, report: Page) -> None:
         assert {content.path.with_name(name.rpartition("/")[2]).name for name in content.links} == {
             path.name for path in content.path.with_name("report.tables").iterdir()
         }
+
+
+def test_models_whose_names_differ_in_other_letters_alone_have_files_of_their_own() -> None:
+    names = ["模型一", "模型二", "clip-b", "clip_b", "b", "b+", "b."]
+    assert len({page_tables.file_name(f"demo, {name}: R@1") for name in names}) == len(names)
 
 
 def test_latex_and_markdown_have_intervals_and_numbers_of_queries(few: Page) -> None:

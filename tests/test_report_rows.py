@@ -83,7 +83,7 @@ def test_two_models_never_mix(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({}, "hold the run demo, clip4clip-b32-qs-0a, v2t none clean/clean 0, none, seed 42 twice"),
+        ({}, "hold the run demo, clip4clip-b32-qs-0a0a0a0a, v2t none clean/clean 0, none, seed 42 twice"),
         ({"seed": 7, "checkpoint_sha256": "other"}, "have different weights"),
         ({"seed": 7, "settings": '{"steps":1}'}, "have different settings"),
     ],
@@ -99,7 +99,12 @@ def test_results_whose_means_would_mix_are_refused(tmp_path: Path, second: dict[
 
 
 def test_models_that_only_their_hash_tells_apart_keep_it() -> None:
-    assert parts.model_names(["a-qs-01", "a-qs-02"]) == {"a-qs-01": "a-qs-01", "a-qs-02": "a-qs-02"}
+    alike = ["a-qs-0000000a", "a-qs-0000000b"]
+    assert parts.model_names(alike) == {key: key for key in alike}
+    assert parts.model_names([*alike[:1], "BLIP-CoVR", "b-qs-0000000c@local_full"]) == {
+        **{"a-qs-0000000a": "a-qs", "BLIP-CoVR": "BLIP-CoVR"},
+        "b-qs-0000000c@local_full": "b-qs@local_full",
+    }
 
 
 def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
@@ -121,7 +126,10 @@ def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
         ({"retrieval": "pretrained", "captions": "bert-base-uncased + wordnet-3.0", "style": "pretrained"}, None),
         ({"retrieval": "demo_encoder"}, "Retrieval: a small encoder that the workflow trained on synthetic scenes"),
         ({"retrieval": "pretrained", "main_object": "offline"}, "Main object: the offline backend."),
-        ({"retrieval": "pretrained", "captions": "lexical-fields"}, "Captions were perturbed by lexical-fields."),
+        (
+            {"retrieval": "pretrained", "captions": "lexical-fields"},
+            "Captions were perturbed or compared by lexical-fields.",
+        ),
         ({"retrieval": "pretrained", "severities": "calibrated"}, "Severities are not the published ones: calibrated."),
     ],
 )

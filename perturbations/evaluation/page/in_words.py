@@ -16,7 +16,7 @@ from perturbations.evaluation.page.intervals import (
     mean_of,
     spans_of,
 )
-from perturbations.evaluation.page.overview import span_of_numbers
+from perturbations.evaluation.page.overview import listed, span_of_numbers
 from perturbations.evaluation.page.page_tables import number
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
@@ -72,6 +72,8 @@ def _in_brief(scores: Scores, retrieval: RetrievalChoice) -> str:
     best = max(changes, key=lambda name: changes[name][0])
     better = [name for name in _separable(changes) if changes[name][0] > 0]
     count = f"{len(better)} of {len(changes)} methods are significantly better, " if scores.sampled else ""
+    if changes[best][0] <= 0:
+        return f"{text}; {count}none has a higher R@1."
     return f"{text}; {count}the best is {method_label(best)} ({_points(changes[best])})."
 
 
@@ -113,8 +115,8 @@ def _in_full(scores: Scores, retrieval: RetrievalChoice) -> list[str]:
 
 
 def _at(scenarios: Sequence[ScenarioKey]) -> str:
-    severities = span_of_numbers(key.severity for key in scenarios if key.severity is not None)
-    return f"severity {severities}" if severities else "mixed"
+    severities = sorted({key.severity for key in scenarios if key.severity is not None})
+    return f"severity {listed(severities).replace(' to ', '-')}" if severities else "mixed"
 
 
 def _points(change: Estimate, form: str = "+.1f") -> str:

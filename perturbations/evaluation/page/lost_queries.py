@@ -27,6 +27,7 @@ from perturbations.evaluation.page.parts import (
 )
 from perturbations.evaluation.page.ranks import setting_of
 from perturbations.evaluation.result_sets import read_retrieved, scenario_name
+from perturbations.evaluation.rows import ScenarioKey
 from perturbations.manifest import layout, locations
 from perturbations.manifest.companions import companion
 from perturbations.manifest.kinds import SOURCES, CompleteSource
@@ -56,6 +57,7 @@ def sections(ranks: Sequence[Path], page: Path) -> list[Section]:
         clean[[*_RUN, "retrieved"]], on=_RUN, suffixes=("", "_clean")
     )
     lost = lost.astype(object).where(lost.notna(), None).sort_values(["rank", "query_id"], ascending=[False, True])
+    lost = lost.drop_duplicates([*ScenarioKey._fields, *(name for name in _RUN if name != "seed")])
     parts: list[PagePart] = []
     for key, own in groups(lost, "dataset", "model_key", "direction"):
         clips = _clips(page.parent, key[0])

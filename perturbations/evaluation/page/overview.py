@@ -238,7 +238,7 @@ def _severities(scenarios: Sequence[Mapping[str, list[ScenarioKey]]]) -> str:
     for of_model in scenarios:
         for category, members in of_model.items():
             by_category.setdefault(category, set()).update(entry.severity for entry in members if entry.severity)
-    known = {category: _listed(sorted(own)) for category, own in by_category.items() if own}
+    known = {category: listed(sorted(own)) for category, own in by_category.items() if own}
     if not known:
         return "unperturbed queries"
     if len(set(known.values())) == 1:
@@ -247,7 +247,8 @@ def _severities(scenarios: Sequence[Mapping[str, list[ScenarioKey]]]) -> str:
     return "severities: " + ", ".join(f"{category} {own}" for category, own in known.items())
 
 
-def _listed(severities: Sequence[int]) -> str:
+def listed(severities: Sequence[int]) -> str:
+    """Severities in ascending order as words: "5", "1 to 5", "1, 3, 5"."""
     if len(severities) > 2 and list(severities) == list(range(severities[0], severities[-1] + 1)):
         return f"{severities[0]} to {severities[-1]}"
     return ", ".join(map(str, severities))

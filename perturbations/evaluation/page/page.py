@@ -175,7 +175,7 @@ def _banner(frame: pd.DataFrame) -> list[str]:
     severities = offline.pop("severities", None)
     lines += [f"{role.replace('_', ' ').capitalize()}: the offline backend." for role in sorted(offline)]
     if captions:
-        lines.append(f"Captions were perturbed by {', '.join(sorted(captions))}.")
+        lines.append(f"Captions were perturbed or compared by {', '.join(sorted(captions))}.")
     if severities:
         lines.append(f"Severities are not the published ones: {', '.join(sorted(severities))}.")
     return lines

@@ -159,9 +159,10 @@ class PageTable:
 
 def file_name(caption: str) -> str:
     """The name of a file from a caption, without an ending."""
-    name = re.sub(r"[^0-9A-Za-z@]+", "_", caption).strip("_")
-    # What tells two captions apart may stand at their ends.
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}_{digest(caption)[:8]}"
+    name = re.sub(r"[^0-9A-Za-z@-]+", "_", caption).strip("_")
+    # What tells two captions apart may stand at their ends, or be letters that the name lacks.
+    is_short = len(name) <= _LONGEST and not re.search(r"[^0-9A-Za-z@ ,:()/_-]", caption)
+    return name if is_short else f"{name[: _LONGEST - 9]}_{digest(caption)[:8]}"
 
 
 def as_csv(table: PageTable) -> str:

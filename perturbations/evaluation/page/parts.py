@@ -20,6 +20,8 @@ DIRECTIONS = {
     "t2v": "text-to-video (t2v)",
     "composed": "clip and instruction to clip",
 }
+_HASH = re.compile("-[0-9a-f]{8}(?=@|$)")
+"""That of a configured model's key, before a composed gallery's name; a name that a user gives has none."""
 SIDES = {"query": "queries perturbed", "gallery": "gallery perturbed", "both": "both perturbed"}
 
 
@@ -109,7 +111,7 @@ def groups(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[str, ...], 
 
 def model_names(keys: Iterable[str]) -> dict[str, str]:
     """The name of each model's key in tables: without its hash, where no other key has the same name."""
-    bare = {key: key.rpartition("-")[0] or key for key in sorted(set(keys))}
+    bare = {key: _HASH.sub("", key) for key in sorted(set(keys))}
     names = list(bare.values())
     return {key: name if names.count(name) == 1 else key for key, name in bare.items()}
 
