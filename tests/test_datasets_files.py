@@ -108,6 +108,7 @@ def test_locate_says_what_is_there_instead(tmp_path: Path) -> None:
     assert "pipe.mp4 is a pipe, not a regular file" in reasons["pipe"]
     assert "cannot be read" in reasons["loop"]
     assert reasons["broken"].endswith("broken.mp4 is a broken symbolic link")
+    assert not [reason for reason in reasons.values() if str(tmp_path) in reason]  # reasons are published
 
 
 def test_the_file_read_is_the_file_looked_for_when_a_link_leads_out(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +56,7 @@ CAPTIONS_TODAY = {"kind": "captions", "schema_version": VERSION}
 REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "missing": (lambda path: None, "no such manifest: .*a.parquet"),
     "folder": (Path.mkdir, "a.parquet is a folder, not a manifest"),
+    "pipe": (os.mkfifo, "a.parquet is not a regular file"),
     "empty": (Path.touch, "a.parquet is not a Parquet file"),
     "text": (lambda path: path.write_bytes(b"item_id,path\n"), "a.parquet is not a Parquet file"),
     "cut": (lambda path: path.write_bytes(part(path, "a").read_bytes()[:-9]), "a.parquet is not a Parquet file"),

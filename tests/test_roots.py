@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,10 @@ STRANGE: dict[str, tuple[Callable[[], object], str]] = {
     "a list that is a link": (
         lambda: (Path("manifests", sums.NAME).rename("aside"), Path("manifests", sums.NAME).symlink_to("../aside")),
         f"manifests/{sums.NAME}: it is a link",
+    ),
+    "a list that is a pipe": (
+        lambda: (Path("manifests", sums.NAME).unlink(), os.mkfifo(Path("manifests", sums.NAME))),
+        f"manifests/{sums.NAME}: it cannot be read: it is not a regular file",
     ),
     "an interrupted write": (
         lambda: Path("manifests/d/.main_object.part-0123456789ab.png").write_text("x"),

@@ -69,6 +69,8 @@ def problem(path: Path) -> str:
 def _bytes(path: Path) -> bytes:
     if path.stat().st_size > _LARGEST:
         raise OSError(f"it has more than {_LARGEST:,} bytes")
+    if not path.is_file():  # to open a pipe takes forever
+        raise OSError("it is not a regular file")
     return path.read_bytes()
 
 

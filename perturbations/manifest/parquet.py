@@ -28,6 +28,8 @@ _WAY_OUT = "where the workflow made it: delete it and run snakemake again, which
 
 def opened(path: Path) -> pq.ParquetFile:
     """An opened file, of any columns. Raises `ManifestError`."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # to open a pipe takes forever
+        raise ManifestError(f"{path} is not a regular file")
     try:
         return pq.ParquetFile(path, page_checksum_verification=True)
     except FileNotFoundError as error:

@@ -101,7 +101,8 @@ def _split_videos(dataset: Dataset) -> list[str]:
 def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rejected]]:
     """The items that have a video, in the listing's order, and the items that do not.
 
-    Each folder is listed once, because a listing may name 90,000 files. Symbolic links are followed.
+    Each folder is listed once, because a listing may name 90,000 files. Symbolic links are followed. Reasons are
+    published with a corpus, so they do not say where the videos lie.
     """
     assert dataset.videos is not None, "the configuration has checked it"
     look = functools.cache(functools.partial(_look, str(dataset.videos)))
@@ -116,25 +117,25 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rej
         if present is None:
             named = " or ".join(item.files[:3]) + (" ..." if len(item.files) > 3 else "")
             problem = next((look(folder)[1] for folder, _ in parts if look(folder)[1]), None)
-            missing.append(Rejected(item.item_id, problem or f"missing: no {named} in {dataset.videos}"))
+            missing.append(Rejected(item.item_id, problem or f"missing: no {named} in its dataset's `videos`"))
             continue
         path = os.path.join(videos, present)
         if is_picture(path) != dataset.has_pictures:
             what = "not a picture" if dataset.has_pictures else "a picture, which the adapter `pictures` reads"
-            missing.append(Rejected(item.item_id, f"{path} is {what}"))
+            missing.append(Rejected(item.item_id, f"{present} is {what}"))
             continue
         try:
             status = os.stat(path)
         except OSError as error:
             broken = isinstance(error, FileNotFoundError) and os.path.islink(path)
             what = "is a broken symbolic link" if broken else f"cannot be read: {error.strerror}"
-            missing.append(Rejected(item.item_id, f"{path} {what}"))
+            missing.append(Rejected(item.item_id, f"{present} {what}"))
             continue
         if stat.S_ISREG(status.st_mode):
             located.append(_Located(item, path, status.st_size))
         else:
             kind = _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
-            missing.append(Rejected(item.item_id, f"{path} is {kind}, not a regular file"))
+            missing.append(Rejected(item.item_id, f"{present} is {kind}, not a regular file"))
     return located, missing
 
 
@@ -153,7 +154,7 @@ def _look(videos: str, folder: str) -> tuple[dict[str, str], str | None]:
     except (FileNotFoundError, NotADirectoryError):
         return {}, None
     except OSError as error:
-        return {}, f"{path} cannot be listed: {error.strerror}"
+        return {}, f"{folder or 'the folder of videos'} cannot be listed: {error.strerror}"
 
 
 def _folded(name: str) -> str:
