@@ -202,12 +202,8 @@ def read(paths: Sequence[Path]) -> Tree:
 
 def _below(folder: Path) -> list[Path]:
     """The manifests below a folder, as that of a project: not the parts of them, in the `work` beside `manifests`."""
-
-    def is_work(parent: Path) -> bool:
-        is_below = parent.name == layout.WORK and parent.is_relative_to(folder)
-        return is_below and (parent.parent / layout.MANIFESTS).is_dir()
-
-    return [path for path in layout.manifests_below(folder) if not any(map(is_work, path.parents))]
+    parts = {path.parent / layout.WORK for path in folder.rglob(layout.MANIFESTS)}
+    return [path for path in layout.manifests_below(folder) if parts.isdisjoint(path.parents)]
 
 
 def _add(tree: Tree, path: Path, *, strict: bool) -> None:
