@@ -183,9 +183,10 @@ def after_good(**columns: Any) -> str:
             ("folder", "a.json", after_good(caption="c", end=seconds), "v", "its span is not in seconds")
             for seconds in (1e300, 10_000_001, -1e300, "1e9", "nan", "-inf")
         ),
+        ("folder", "a.json", after_good(caption="c", file="/x.mp4"), "v", "is not relative to the videos directory"),
         *(
             ("folder", "a.json", after_good(caption="c", file=file), "v", "its path leaves the videos directory")
-            for file in ("../outside", "/etc/passwd", "a/../../b", "..", "nul\0", ".")
+            for file in ("../outside", "a/../../b", "..", "nul\0", ".")
         ),
         ("folder", "a.json", after_good(item_id="good", caption="b"), "good", "names another video or span"),
         ("folder", "a.json", after_good(caption="c", end=0), "v", "ends at 0 s"),

@@ -224,7 +224,8 @@ def _problem(item: Item) -> str | None:
         if not _is_unicode(name):
             return _NO_UNICODE
         if len(name) > _MOST_PATH or _leaves(name):
-            return f"its path leaves the videos directory: {short(name)}"
+            problem = "is not relative to" if os.path.isabs(name) else "leaves"
+            return f"its path {problem} the videos directory: {short(name)}"
     for name in {item_id, item.source_video_id, item.caption_key}:
         if not _is_unicode(name):
             return _NO_UNICODE
