@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import synthetic_results
 
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError
@@ -166,7 +168,17 @@ def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_
     ranks = read_manifest(tmp_path / "out" / "ranks.parquet")
     own = ranks[(ranks["model_key"] == "reads@global_rows") & (ranks["method"] == "text, gt")]
     assert own["rank"].le(1).mean() * 100 == pytest.approx(row["recall_at_1"])
-    assert "reads@local_full" in (tmp_path / "out" / "report.html").read_text()
+    page = synthetic_results.Page(tmp_path / "out" / "report.html")
+    assert "reads@local_full" in page.text
+    # No method is the model as it is: each value has its own interval, and chance is no method that ties.
+    assert "nan %" not in page.text
+    assert re.search(r"reads@global_rows by [a-z, ]+: R@1 [0-9.]+ % clean\.", page.text)
+    assert "R@k is 100" not in page.text  # galleries differ in size
+    (table,) = [table for caption, table in page.tables.items() if caption.startswith("R@1: ")]
+    assert [mark for line in table for text, mark in line if line[0][0] == "random" and mark] == []
+    (file,) = (tmp_path / "out/report.tables").glob("R@1_*.csv")
+    assert {"clean from", "clean to"} <= {*file.read_text().splitlines()[0].split(",")}
+    assert sum(bool(own["clean from"]) for own in csv.DictReader(file.open())) > len(galleries)
 
 
 def test_the_first_clips_of_each_query_are_kept(files: dict[str, str], tmp_path: Path) -> None:

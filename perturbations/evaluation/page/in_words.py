@@ -62,7 +62,7 @@ def _scenarios(scores: Scores, retrieval: RetrievalChoice) -> list[ScenarioKey]:
 def _in_brief(scores: Scores, retrieval: RetrievalChoice) -> str:
     """What a model among others loses, and how many methods are of help."""
     clean, perturbed, column = _estimates(scores, retrieval)
-    text = f"{scores.model}: R@1 {clean[0]:.1f} % clean"
+    text = f"{_subject(scores)}: R@1 {clean[0]:.1f} % clean"
     if column is None:
         return f"{text}."
     text += f", {perturbed[0]:.1f} % under {retrieval.suite} ({_at(_scenarios(scores, retrieval))})"
@@ -77,9 +77,15 @@ def _in_brief(scores: Scores, retrieval: RetrievalChoice) -> str:
     return f"{text}; {count}the best is {method_label(best)} ({_points(changes[best])})."
 
 
+def _subject(scores: Scores, as_it_is: str = "") -> str:
+    """What a sentence is of: the model as it is, or by its method of composed retrieval."""
+    is_plain = scores.reference == methods.baseline().name
+    return scores.model + as_it_is if is_plain else f"{scores.model} by {method_label(scores.reference)}"
+
+
 def _estimates(scores: Scores, retrieval: RetrievalChoice) -> tuple[Estimate, Estimate, ScenarioMean | None]:
     """R@1 of the model as it is, of clean and of perturbed queries, and the column of these; None where none are."""
-    baseline = methods.baseline().name
+    baseline = scores.reference
     clean = scores.estimate(_METRIC, baseline, CLEAN_MEAN)
     scenarios = scores.every(retrieval.suite, retrieval.side)
     if not scenarios:
@@ -91,7 +97,7 @@ def _estimates(scores: Scores, retrieval: RetrievalChoice) -> tuple[Estimate, Es
 def _in_full(scores: Scores, retrieval: RetrievalChoice) -> list[str]:
     """What the only model loses, under what, and what each method changes about it."""
     clean, perturbed, column = _estimates(scores, retrieval)
-    clean_sentence = f"{scores.model} as it is finds the right item first for {clean[0]:.1f} % of clean queries"
+    clean_sentence = f"{_subject(scores, ' as it is')} finds the right item first for {clean[0]:.1f} % of clean queries"
     if column is None:
         return [f"{clean_sentence}."]
     scenarios = _scenarios(scores, retrieval)
@@ -102,7 +108,7 @@ def _in_full(scores: Scores, retrieval: RetrievalChoice) -> list[str]:
     for key in scenarios:
         by_name.setdefault(titled(key.perturbation, key.text_perturbation or ""), []).append(key)
     losses = {
-        name: float((scores.estimate(_METRIC, methods.baseline().name, mean_of(own)) - clean)[0])
+        name: float((scores.estimate(_METRIC, scores.reference, mean_of(own)) - clean)[0])
         for name, own in by_name.items()
     }
     known = {name: loss for name, loss in losses.items() if not np.isnan(loss)}
@@ -130,7 +136,7 @@ def _changes(scores: Scores, column: ScenarioMean, baseline: Estimate) -> dict[s
     changes = {
         name: scores.estimate(_METRIC, name, column) - baseline
         for name in scores.methods
-        if name != methods.baseline().name and not needs_all_queries(name)
+        if scores.reference == methods.baseline().name != name and not needs_all_queries(name)
     }
     return {name: change for name, change in changes.items() if not np.isnan(change[0])}
 

@@ -17,6 +17,7 @@ from perturbations.evaluation.keys import CHOICES
 from perturbations.evaluation.page.page_tables import number
 from perturbations.evaluation.page.parts import declared_by, groups, in_order, needs_all_queries
 from perturbations.evaluation.page.ranks import Ranked, RankGroup, run_of
+from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.retrieval.bootstrap import draws, interval, resampled_recall, separable, share_interval
 from perturbations.tta.methods import registry as methods_shelf
@@ -181,9 +182,15 @@ class Scores:
         }
         return frozenset(method for method, span in spans.items() if span is not None and span[1] < baseline)
 
+    @cached_property
+    def reference(self) -> str:
+        """The model as it is; of composed retrieval, which has none, the method of the highest clean R@1."""
+        values = {name: self.value("recall_at_1", name, CLEAN_MEAN) for name in self.methods}
+        return max(values, key=lambda name: (name == methods_shelf.baseline().name, np.nan_to_num(values[name])))
+
     def competing(self, estimates: Estimate, names: Sequence[str]) -> Estimate:
-        """Estimates of methods, NaN where one needs all queries at once, or lost its clean result."""
-        out = [name in self.collapsed or needs_all_queries(name) for name in names]
+        """Estimates of methods, NaN where one needs all queries at once, is chance, or lost its clean result."""
+        out = [name in self.collapsed or needs_all_queries(name) or name == RANDOM for name in names]
         return np.where(np.array(out, np.bool_)[:, None], np.nan, estimates)
 
     def _mean(self, table: Estimate, method: str, column: ScenarioMean) -> Estimate:

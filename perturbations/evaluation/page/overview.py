@@ -87,13 +87,14 @@ def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list
             scenarios = scores.every(retrieval.suite, retrieval.side)
             columns = [mean_of(scenarios) if scenarios else None, CLEAN_MEAN]
             values = [
-                None if column is None else scores.value(metric, baseline.name, column)
+                None if column is None else scores.value(metric, scores.reference, column)
                 for column in columns
                 for metric in RECALLS
             ]
             counts = scores.counts(scenarios or [CLEAN_SCENARIO])
             lines.append([*values, *(span_of_numbers(own[place] for own in counts) for place in (0, 2))])
-            names.append(titled(retrieval.name, scores.model if several else ""))
+            of_strategy = "" if scores.reference == baseline.name else method_label(scores.reference)
+            names.append(titled(retrieval.name, scores.model if several else "", of_strategy))
             choices.append(views.choice(retrieval))
     headings = [(group, METRICS[metric]) for group in ("perturbed", "clean") for metric in RECALLS]
     columns_of_values = zip(*lines, strict=True)
@@ -105,7 +106,9 @@ def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list
         names,
         "retrieval",
     )
-    caption = f"{dataset}, {baseline.title} (the model as it is): R@k by direction and perturbed side"
+    is_plain = any(scores.reference == baseline.name for scores in models)
+    what = f"{baseline.title} (the model as it is)" if is_plain else "the method of the highest clean R@1"
+    caption = f"{dataset}, {what}: R@k by direction and perturbed side"
     note = "Click a row's name to show its table. Perturbed: the mean over perturbations of each one's severities."
     table = PageTable(caption, data, ".1f", note, stacked=True, choices=choices, forms=tuple(FORMS))
     return [Group([table], views=views.of(dataset))]
@@ -126,7 +129,8 @@ def counted(models: Sequence[Scores], scenarios: Iterable[ScenarioKey]) -> str:
     queries, missing, gallery = (span_of_numbers(own[place] for own in known) for place in range(3))
     text = f"N {queries}, missing {missing}, gallery {gallery}."
     least = min(own[2] for own in known)
-    if least <= max(RECALLS.values()):
+    means = any(scores.rows["gallery_mean"].notna().any() for scores in models)  # of galleries of several sizes
+    if least <= max(RECALLS.values()) and not means:
         text += f" In a gallery of {least}, R@k is 100 for every model from k = {least} on."
     return text
 
@@ -174,7 +178,8 @@ def _table(
 ) -> PageTable:
     first, several = models[0], len(models) > 1
     sampled = any(scores.sampled for scores in models) and metric not in _LOWER
-    wording = _WITH_INTERVALS if sampled else _WITHOUT_INTERVALS
+    is_compared = any(scores.reference == methods.baseline().name for scores in models)
+    wording = (_WITH_INTERVALS if is_compared else _SMALL) if sampled else _WITHOUT_INTERVALS
     side = SIDES.get(retrieval.side, "")
     where = titled(first.dataset, DIRECTIONS[first.direction], side, retrieval.suite, _severities(scenarios))
     every = in_order(name for scores in models for name in scores.methods)
@@ -208,7 +213,9 @@ def _compared(
     changes = estimates - scores.estimate(metric, baseline, column)
     of_changes = spans_of(changes)
     spans = [
-        scores.own_span(metric, column, own) if method == baseline else of_changes[place]
+        scores.own_span(metric, column, own)
+        if method == baseline or scores.reference != baseline
+        else of_changes[place]
         for place, (method, own) in enumerate(zip(names, estimates, strict=True))
     ]
     shown = [None if method == baseline else change for method, change in zip(names, changes[:, 0], strict=True)]
