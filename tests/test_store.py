@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import ClassVar
 
 import kube_cluster
 import needs
+import pyarrow.fs as pafs
 import pytest
 import stores
 from clips import video_row
@@ -32,7 +34,7 @@ from perturbations.manifest.kinds import VIDEOS
 from perturbations.plan import clip_markers, paths, recipe, sharding, snakemake_inside, tiers
 from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip
-from perturbations.store import packs
+from perturbations.store import fetching, packs
 from perturbations.store import planning as store
 from perturbations.suites import registry
 
@@ -303,7 +305,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     project.write_captions(["a b", "ü'q"])
     project.write_config()
     with stores.store(), kube_cluster.cluster() as cluster:
-        prefix = "s3://perturbations/run"
+        prefix = f"s3://perturbations/{request.param}"  # moto keeps what an earlier server held
         done = stores.submit(cluster, project, prefix, TARGET)
         assert done.returncode == 0, done.stdout + "".join(map(cluster.log_of, cluster.jobs))
         yield Run(cluster, project, prefix, done.stdout)
@@ -337,6 +339,28 @@ def test_a_run_without_a_store_goes_on_from_what_was_fetched(run: Run, tmp_path:
     stores.fetch(tmp_path, run.prefix)
     done = project.snakemake("-n", TARGET)
     assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def test_a_lost_pack_of_a_finished_corpus_is_seen_and_none_is_brought_to_a_merge() -> None:
+    small, requests = parsed(), list[str]()
+    unfinished, finished = store.Store(has=lambda file: False), store.Store(has=lambda file: not requests.append(file))
+    assert unfinished.visible_clips(small, "tiny", "mlvp", ["s0"]) == []
+    inputs = finished.visible_clips(small, "tiny", "mlvp", ["s0"])
+    assert "work/tiny/mlvp/fog/1/s0.tar" in inputs
+    assert len(inputs) == 60
+    assert requests == [TARGET]
+    assert finished.markers(small, "tiny", "mlvp", ["s0"]) == []
+
+
+def test_a_lost_pack_is_made_again(run: Run) -> None:
+    assert stores.submit(run.cluster, run.project, run.prefix, "mlvp_tiny").returncode == 0
+    system, base = fetching._open(run.prefix)
+    objects = system.get_file_info(pafs.FileSelector(f"{base}/work/tiny/mlvp/fog", recursive=True))
+    (pack,) = (entry.path for entry in objects if entry.path.endswith(tars.SUFFIX))
+    system.move(pack, f"{base}/elsewhere")
+    planned = stores.submit(run.cluster, run.project, run.prefix, "-n", "mlvp_tiny").stdout
+    system.move(f"{base}/elsewhere", pack)
+    assert re.search(r"^videos +1$", planned, re.MULTILINE), planned
 
 
 @needs.wings("calibration")

@@ -124,6 +124,11 @@ def local_copy(workflow: Any, address: str) -> Path:
     return Path(workflow.storage_registry.default_storage_provider.object(address).local_path())
 
 
+def is_stored(workflow: Any, address: str) -> bool:
+    """Whether the store has an object."""
+    return bool(workflow.storage_registry.default_storage_provider.object(address).exists())
+
+
 _REMEMBERED_S = 10.0
 
 

@@ -33,6 +33,12 @@ class SharedFolder:
         """Further inputs of a job that merges the parts of a corpus: the markers of its clips."""
         return [] if config.storage.tier == "recipe" else paths.clip_markers(config, collection, suite, shards)
 
+    def visible_clips(
+        self, config: configuration.Config, collection: str, suite: str, shards: Sequence[str]
+    ) -> list[str]:
+        """Further inputs of a target: a corpus' clips as Snakemake sees them, so that lost ones are regenerated."""
+        return self.markers(config, collection, suite, shards)
+
     def refuse(self, what: str) -> list[str]:
         """Raise `ConfigError` where this cannot be made; elsewhere no further input."""
         return []

@@ -83,11 +83,13 @@ class Store(SharedFolder):
         place: the folder that jobs work in.
         elsewhere: whether this process is a job on another machine, which has no annotations to plan with.
         send: sends a file to the jobs.
+        has: says whether the store has a file.
     """
 
     place: Path = Path()
     elsewhere: bool = False
     send: Callable[[Path], None] = lambda file: None
+    has: Callable[[str], bool] = lambda file: False
 
     def pack(self, path: str) -> dict[str, str]:
         """The pack of a job's clips."""
@@ -98,8 +100,15 @@ class Store(SharedFolder):
         return {}
 
     def markers(self, config: configuration.Config, collection: str, suite: str, shards: Sequence[str]) -> list[str]:
-        """None."""
+        """None: a merge reads no clip."""
         return []
+
+    def visible_clips(
+        self, config: configuration.Config, collection: str, suite: str, shards: Sequence[str]
+    ) -> list[str]:
+        """The packs of a finished corpus. While it is made, Snakemake would keep its copies of them until the end."""
+        finished = self.has(layout.at("videos", dataset=collection, suite=suite))
+        return packs(paths.video_parts(config, collection, suite, shards)) if finished else []
 
     def refuse(self, what: str) -> list[str]:
         """Raise `ConfigError`: what cannot be made in a store."""

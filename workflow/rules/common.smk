@@ -127,7 +127,11 @@ def files_of(target):
         work = planned(target.request)
         for line in work.sizes:
             RUN.say(line)
-        clips = [path for corpus in work.corpora for path in markers_of(*corpus)]
+        clips = [
+            path
+            for collection, suite in work.corpora
+            for path in RUN.jobs.visible_clips(CONFIG, collection, suite, plan_of(collection).shards)
+        ]
         return [*work.files, *clips]
 
     return files
@@ -175,13 +179,8 @@ def print_roots():
         RUN.say(line)
 
 
-def markers_of(collection, suite):
-    """The markers by which Snakemake sees the clips of a corpus."""
-    return RUN.jobs.markers(CONFIG, collection, suite, plan_of(collection).shards)
-
-
 def clip_markers(wildcards):
-    return markers_of(wildcards.dataset, wildcards.suite)
+    return RUN.jobs.markers(CONFIG, wildcards.dataset, wildcards.suite, shards_of(wildcards))
 
 
 def size_of(wildcards):

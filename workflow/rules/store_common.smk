@@ -17,4 +17,5 @@ if IN_STORE:
         place=WORKPLACE,
         elsewhere=snakemake_inside.is_elsewhere(workflow),
         send=lambda file: snakemake_inside.send(workflow, file),
+        has=lambda file: snakemake_inside.is_stored(workflow, f"{STORE_PREFIX}/{file}"),
     )
