@@ -54,6 +54,11 @@ def note(place: Path) -> None:
     storage.write_text(place / _NOTE, processes.identity())
 
 
+def was_cut_off(place: Path) -> bool:
+    """Whether the newest run in `place` was killed: each writes the page of pages at its end, also a failed one."""
+    return changed(place / _NOTE) > changed(place / layout.at("index"))
+
+
 def settle_times(place: Path, inputs: Iterable[Path]) -> None:
     """Give the files of runs in `place` that were changed in the future, by a wrong clock, the time of now.
 

@@ -84,7 +84,8 @@ def prints_jobs(workflow: Any) -> bool:
 
 def plans_all(workflow: Any) -> bool:
     """Whether this process plans the run, is no job of it, and may use all rules: a generated unit test has one."""
-    return bool(workflow.is_main_process and not workflow.dag_settings.allowed_rules)
+    settings = workflow.dag_settings  # none yet while the Snakefile is read
+    return bool(workflow.is_main_process and not (settings and settings.allowed_rules))
 
 
 def is_elsewhere(workflow: Any) -> bool:
