@@ -116,6 +116,21 @@ def test_another_size_of_shards_makes_nothing_again(corpus: Path, monkeypatch: p
     assert not list((corpus / "work").rglob("former"))
 
 
+@needs.wings("report")
+def test_a_run_killed_before_its_end_gets_its_page_of_pages_from_the_next(corpus: Path) -> None:
+    """Also where nothing is left to do, so that Snakemake calls no handler."""
+    page, note = corpus / "manifests/index.html", corpus / "work/run.txt"
+    written = page.stat().st_mtime_ns
+    snakemake(corpus, "mlvp_demo")
+    assert page.stat().st_mtime_ns == written
+    os.utime(note, ns=(written + 1, written + 1))
+    snakemake(corpus, "--dry-run", "mlvp_demo")
+    assert page.stat().st_mtime_ns == written
+    page.unlink()
+    snakemake(corpus, "mlvp_demo")
+    assert "mlvp" in page.read_text()
+
+
 def test_recipes_have_no_clips_and_no_markers(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(CONFIG.replace("frames, num_frames: 2", "recipe"))
     snakemake(tmp_path, "mlvp_demo")
@@ -205,6 +220,34 @@ def test_what_no_configuration_needs_is_listed_and_deleted(
     monkeypatch.chdir(corpus / "manifests")
     assert main(["clean", "--delete"]) == 1
     assert "config.yaml: no such file; run this where config.yaml is" in capsys.readouterr().err
+
+
+def test_a_file_that_is_none_or_mistaken_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.yaml").write_text("datasets: {d: {adapter: demo, clips: 1}}\nsuites: {mlvq: {}}\n")
+    for words, message in (
+        ([], "config.yaml: no such file; run this where config.yaml is"),
+        (["--configfile", "absent.yaml"], "absent.yaml: no such file"),
+        (["--configfile", "other.yaml"], "other.yaml, line 2: suites.mlvq"),
+    ):
+        assert main(["clean", *words]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_clips_of_a_corpus_that_became_recipes_are_not_needed(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(corpus)
+    (corpus / "other.yaml").write_text(CONFIG)
+    (corpus / "config.yaml").write_text(CONFIG.replace("frames, num_frames: 2", "recipe"))
+    snakemake(corpus, "mlvp_demo")
+    assert main(["clean", "--configfile", "config.yaml", "other.yaml"]) == 0
+    assert "Every file" in capsys.readouterr().out
+    assert main(["clean", "--delete"]) == 0
+    assert not list((corpus / "corpora").rglob("*.*"))
+    assert planned(corpus, "mlvp_demo") == {}
 
 
 def test_nothing_is_deleted_while_snakemake_runs(

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from perturbations.base import settings, shown, wings
 from perturbations.base.errors import ConfigError, cut, short
-from perturbations.config import problems
+from perturbations.config import line_numbers, problems
 from perturbations.config.extension import ConfigWing
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.sections import Config
@@ -61,14 +61,6 @@ def check(path: Path) -> None:
         _check_yaml(path, text)
 
 
-def check_present(paths: Sequence[Path]) -> None:
-    """Raise `ConfigError` for the first that is no file."""
-    if absent := next((path for path in paths if not path.is_file()), None):
-        hint = "; run this where config.yaml is" if absent == Path("config.yaml") else ""
-        kind = "a directory, and no file" if absent.is_dir() else "no such file"
-        raise ConfigError(f"{shown.line(str(absent))}: {kind}{hint}")
-
-
 def load(paths: Iterable[Path]) -> dict[str, Any]:
     """The configuration of checked files, later ones over earlier ones, as Snakemake merges them.
 
@@ -86,6 +78,15 @@ def load(paths: Iterable[Path]) -> dict[str, Any]:
             raise ConfigError(f"{path}: keys are expected at the top, as in `seed: 0`{empty}")
         _update(merged, loaded)
     return merged
+
+
+def of_files(paths: Sequence[Path]) -> Config:
+    """The configuration of files that a command names. Raises `ConfigError` as `parse` does, and for no file."""
+    if absent := [path for path in paths if not path.is_file()]:
+        hint = "; run this where config.yaml is" if absent[0] == Path("config.yaml") else ""
+        kind = "a directory, and no file" if absent[0].is_dir() else "no such file"
+        raise ConfigError(f"{shown.line(str(absent[0]))}: {kind}{hint}")
+    return parse(load(paths), line_numbers.read(paths))
 
 
 def _constructed(path: Path, text: str) -> object:

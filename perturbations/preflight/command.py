@@ -35,15 +35,12 @@ def add(commands: Commands) -> None:
 def _check(options: argparse.Namespace) -> int:
     from perturbations.base import limits, shown
     from perturbations.config import file as config_file
-    from perturbations.config import line_numbers
     from perturbations.preflight import check as preflight
     from perturbations.preflight import wanted as planning
 
     further = [path.absolute() for path in options.configfile]  # as Snakemake takes them: from where it was started
     enter(options.directory)
-    files = [Path("config.yaml"), *further]
-    config_file.check_present(files)
-    config = config_file.parse(config_file.load(files), line_numbers.read(files))
+    config = config_file.of_files([Path("config.yaml"), *further])
     limits.use(limits.parse(config.limits.model_dump_json()))
     lines, jobs = _planned(config, options.targets, further)
     for line in lines:

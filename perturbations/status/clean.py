@@ -15,6 +15,9 @@ from perturbations.config.sections import Config
 from perturbations.manifest import layout
 from perturbations.plan import caption_recipes, clip_markers, recipe, runs, sharding
 
+_STORED = ("clips", "clip_marker")
+"""What a corpus of recipes does not have."""
+
 
 @dataclass(frozen=True)
 class Unneeded:
@@ -84,7 +87,7 @@ def _needs(config: Config, place: layout.Place) -> bool:
     if "dataset" not in fields:
         return True
     dataset = sharding.dataset_of(fields["dataset"])
-    if dataset not in config.datasets:
+    if dataset not in config.datasets or (place.kind in _STORED and config.storage.tier == "recipe"):
         return False
     suite = fields.get("suite")
     if suite is None or suite not in _suites():

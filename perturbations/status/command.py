@@ -82,8 +82,7 @@ def _clean(options: argparse.Namespace) -> int:
     from perturbations.config import file as config_file
     from perturbations.status import clean
 
-    config_file.check_present(options.configfile)
-    configs = [config_file.parse(config_file.load([path])) for path in options.configfile]
+    configs = [config_file.of_files([path]) for path in options.configfile]
     unneeded = clean.find(Path(), configs)
     for group in unneeded:
         print(f"  {shown.line(str(group.folder))}: {len(group.files):,} files, {shown.size(group.bytes)}")
