@@ -119,6 +119,14 @@ def test_a_second_time_makes_what_is_missing_only(
     assert f"({2 + recipes} made now), 0 have not; 0 other" in capsys.readouterr().out
 
 
+def test_a_mistyped_folder_of_clips_is_one_line(
+    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert regenerate(published, tmp_path / "typo", tmp_path / "elsewhere") == 1
+    assert capsys.readouterr().err == f"perturb: --clips: no such folder: {tmp_path / 'typo'}\n"
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_clip_that_is_another_one_is_reported_and_costs_no_other(
     published: Path, held: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

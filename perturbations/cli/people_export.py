@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.base import shown
+from perturbations.base.errors import ConfigError
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.cli.common import need_models
 from perturbations.exports import registry
@@ -62,6 +63,8 @@ def add(commands: Commands) -> None:
 def _regenerate(options: argparse.Namespace) -> int:
     from perturbations.exports.writing import regenerating
 
+    if not options.clips.is_dir():
+        raise ConfigError(f"--clips: no such folder: {options.clips}")
     done = regenerating.regenerate(
         options.published,
         options.clips,
