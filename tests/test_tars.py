@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -266,6 +267,19 @@ def test_damage_is_found_mended_to_the_byte_and_taken_back(name: str, fast: bool
     assert findings(fast=fast) == []
     assert main(["verify", "--undo-repair"]) == 0
     assert contents(corpus) == damaged
+
+
+def test_a_member_that_no_row_names_is_reported_and_goes_with_its_tar(corpus: Path) -> None:
+    """WebDataset's readers would take it for a clip."""
+    tar = tar_of_two(corpus)
+    before = contents(corpus)
+    (corpus / "foreign.mp4").write_bytes(b"foreign")
+    subprocess.run(["tar", "--append", f"--file={tar}", "foreign.mp4"], cwd=corpus, check=True)
+    assert len(list(tars.members(tar))) == 3
+    assert [finding for finding in findings(fast=True) if "holds more than the clips" in finding]
+    tar.unlink()
+    assert findings(fast=True, repair=True) == []
+    assert contents(corpus) == before
 
 
 def test_a_clip_that_cannot_be_made_stays_damaged_and_the_others_of_its_tar_are_mended(corpus: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from perturbations.base import storage, tars
@@ -19,6 +20,7 @@ from perturbations.verify.tree import Tree
 
 LEFTOVER = "what an interrupted write left"
 UNNAMED = "no row names this file"
+MORE = "it holds more than the clips that rows name: delete it, and `perturb verify --repair` makes it again"
 
 
 def of_corpora(tree: Tree) -> Iterator[Finding]:
@@ -37,9 +39,15 @@ def of_corpora(tree: Tree) -> Iterator[Finding]:
             continue
         corpora.add(folder)
         root = os.path.normpath(manifest.root)  # of the root alone: a row's own `..` names no file of the corpus
-        for stored in (row.path for row in manifest.rows if row.path is not None):
-            parent, name = os.path.split(tars.file_of(f"{root}/{stored}"))
+        ends: dict[str, int] = {}
+        for stored, size in ((row.path, row.bytes) for row in manifest.rows if row.path is not None):
+            file, offset, _ = tars.named(f"{root}/{stored}") or (f"{root}/{stored}", 0, "")
+            parent, name = os.path.split(file)
             named.setdefault(parent, set()).add(name)
+            if offset:
+                tar = file.removeprefix(f"{root}/")
+                ends[tar] = max(ends.get(tar, 0), offset + tars.padded(size or 0))
+        yield from _larger(manifest.root, ends)
     corpora.update(filter(None, map(_corpora_of, tree.folders)))
     strangers = {path for folder in corpora for path in _files_below(folder, named)}
     of_parts: dict[Path, set[str]] = {}
@@ -52,6 +60,15 @@ def of_corpora(tree: Tree) -> Iterator[Finding]:
             yield Finding(path, "", LEFTOVER)
         elif path.name not in of_parts[path.parent]:
             yield Finding(path, "", UNNAMED)
+
+
+def _larger(root: Path, ends: Mapping[str, int]) -> Iterator[Finding]:
+    """The tars that hold something after the last clip that rows name in them, which ends at `ends`."""
+    for tar, end in sorted(ends.items()):
+        with suppress(ManifestError):  # the row's own finding says that its path leaves the corpus
+            path = locations.confined(root, tar)
+            if tars.goes_on(path, end):
+                yield Finding(path, "", MORE)
 
 
 def _named_by_parts(folder: Path) -> Iterator[str]:
