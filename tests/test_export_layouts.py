@@ -343,7 +343,8 @@ def test_a_stored_video_that_may_not_be_read_costs_no_other(
 
     monkeypatch.setattr(storage, "sha256", refused)
     result = export("hub", videos_of(tree), tmp_path / "out")
-    assert [finding.problem for finding in result.failed] == [f"the file cannot be read: {closed}: permission denied"]
+    reason = f"the file cannot be read: {closed.name}: permission denied"
+    assert [finding.problem for finding in result.failed] == [reason]
     assert result.written == 3 * len(ITEMS) - 1
     closed = tree / "clean/1.mp4"
     summary = next(run.verify([tree / "manifests/data/sources.parquet"], run.Options(fast=True)))

@@ -147,7 +147,9 @@ def write_each(
 
 
 def finding(path: Path, row: ListedRow, problem: str) -> Finding:
-    """A row's problem."""
+    """A row's problem, without the folders of its files: it is published."""
+    for file in filter(None, (row.path, row.source_path if isinstance(row, ClipRow) else None)):
+        problem = problem.replace(os.path.join(os.path.dirname(file), ""), "") if "/" in file else problem
     key = ("item_id", "perturbation", "severity") if isinstance(row, ClipRow) else ("item_id",)
     return Finding(path, name_of(row, key), problem)
 
