@@ -201,9 +201,10 @@ def test_what_no_configuration_needs_is_listed_and_deleted(
     (corpus / "other.yaml").write_text(CONFIG)
     (corpus / "config.yaml").write_text(CONFIG.replace("gaussian_noise, fog", "gaussian_noise"))
     (corpus / "manifests/mine.txt").write_text("no file of a run")
-    (corpus / CLIP.parent / "notes.txt").write_text("of nobody")
+    (corpus / CLIP.parent / "notes.txt").write_text("of the user")
+    (corpus / CLIP.parent / "former.mp4").write_text("a clip of no marker")
     assert main(["clean", "--configfile", "config.yaml", "other.yaml"]) == 0
-    assert "corpora/demo/mlvp/fog/1: 1 files" in capsys.readouterr().out  # the notes: markers name the clips
+    assert "corpora/demo/mlvp/fog/1: 1 files" in capsys.readouterr().out
     assert main(["clean"]) == 0
     listed = capsys.readouterr().out
     assert "corpora/demo/mlvp/fog/1: 6 files" in listed
@@ -212,7 +213,7 @@ def test_what_no_configuration_needs_is_listed_and_deleted(
     assert main(["clean", "--delete"]) == 0
     gone = {path.relative_to(corpus).parts[:4] for path in there if not path.exists()}
     assert gone == {("corpora", "demo", "mlvp", "fog"), ("work", "demo", "mlvp", "fog")}
-    assert not (corpus / "corpora/demo/mlvp/fog").exists()
+    assert os.listdir(corpus / CLIP.parent) == ["notes.txt"]
     assert (corpus / "manifests/mine.txt").exists()
     snakemake(corpus, "mlvp_demo")
     assert main(["clean"]) == 0
