@@ -129,6 +129,9 @@ def profile_named(name: str) -> Profile:
     return PICTURES[name] if name in PICTURES else PROFILES[name]
 
 
+FRAMES_EXTENSION = ".npy.zst"
+"""Of sampled frames: a zstd-compressed NumPy array."""
+
 PICTURE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp")
 
 

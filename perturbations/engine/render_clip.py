@@ -70,7 +70,7 @@ def measure(
 
 def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
     """The hash and the number of a stored file's frames. Raises `MediaError`."""
-    if path.name.endswith(".npy.zst"):
+    if path.name.endswith(storage.FRAMES_EXTENSION):
         stack = framefile.read(path)
         return hashlib.sha256(np.ascontiguousarray(stack).data).hexdigest(), len(stack)
     digest = hashlib.sha256()
@@ -85,7 +85,7 @@ def extension(recipe: VideoRecipe) -> str | None:
     """The extension of a stored entry; None where nothing is stored."""
     if isinstance(recipe.storage, StoredVideo):
         return storage.profile_named(recipe.storage.profile).extension
-    return ".npy.zst" if isinstance(recipe.storage, StoredFrames) else None
+    return storage.FRAMES_EXTENSION if isinstance(recipe.storage, StoredFrames) else None
 
 
 class _Work:

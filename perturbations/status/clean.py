@@ -17,7 +17,8 @@ from perturbations.plan import caption_recipes, clip_markers, recipe, runs, shar
 
 _STORED = ("clips", "clip_marker")
 """What a corpus of recipes does not have."""
-_ENDINGS = (".mp4", ".png", ".jpg", ".zst", tars.SUFFIX)
+_PROFILES = {**storage.PROFILES, **storage.PICTURES}.values()
+_ENDINGS = (*(profile.extension for profile in _PROFILES), storage.FRAMES_EXTENSION, tars.SUFFIX)
 """Of the files that runs write beside markers; others are the user's own."""
 
 
@@ -77,7 +78,7 @@ def _is_needed(root: Path, path: Path, config: Config) -> bool:
         return False
     if place is None or place.kind in ("clips", "clip_tar"):
         place = layout.place_of(path.parent.as_posix())
-        if place is None or place.kind != "clips" or not (path.suffix in _ENDINGS or storage.is_leftover(path)):
+        if place is None or place.kind != "clips" or not (path.name.endswith(_ENDINGS) or storage.is_leftover(path)):
             return True
         return _needs(config, place) and path.name in _named(root, path.parent)
     return _needs(config, place) and _has_shard(root, place)
