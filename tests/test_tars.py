@@ -282,6 +282,19 @@ def test_a_member_that_no_row_names_is_reported_and_goes_with_its_tar(corpus: Pa
     assert contents(corpus) == before
 
 
+@pytest.mark.parametrize("fast", [True, False])
+def test_two_exchanged_tars_are_mended(fast: bool, corpus: Path) -> None:
+    before = contents(corpus)
+    first = tar_of_two(corpus)
+    other = next(path for path in sorted(first.parent.glob("*.tar")) if path != first)
+    content = first.read_bytes()
+    first.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+    assert findings(fast=fast) != []
+    assert findings(fast=fast, repair=True) == []
+    assert contents(corpus) == before
+
+
 def test_a_clip_that_cannot_be_made_stays_damaged_and_the_others_of_its_tar_are_mended(corpus: Path) -> None:
     tar = tar_of_two(corpus)
     before = tar.read_bytes()

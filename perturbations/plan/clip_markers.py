@@ -46,6 +46,12 @@ def read(path: Path) -> dict[str, int] | None:
     return None if clips is None else tars.sizes(clips.items())
 
 
+def clips_in(folder: Path) -> dict[str, int]:
+    """The bytes of each clip that a folder's markers name, by its path from there."""
+    markers = sorted(filter(is_marker, folder.iterdir())) if folder.is_dir() else []
+    return {name: size for marker in markers for name, size in (read_clips(marker) or {}).items()}
+
+
 def is_marker(path: Path) -> bool:
     """Whether a file below `corpora/` is a marker of a shard."""
     tree = layout.in_tree(path, layout.CORPORA)

@@ -20,6 +20,7 @@ from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRo
 from perturbations.manifest.machine import tool_versions
 from perturbations.manifest.row_groups import GROUP, StoredRows
 from perturbations.media import sound
+from perturbations.plan import clip_markers
 from perturbations.plan.recipe import VideoRecipe, other_version, recorded
 from perturbations.verify.clip_checks import ClipCheck
 from perturbations.verify.derived import doubled
@@ -186,6 +187,7 @@ class VerifiedCorpus:
         names = {"suite": recipe.suite, "perturbation": recipe.perturbation, "severity": recipe.severity}
         folder = layout.at("clips", dataset=collection, **names)
         members = cache(lambda: packing.members_in(self.manifest.root, folder))
+        marked = cache(lambda: clip_markers.clips_in(self.manifest.root / folder))
 
         def place(item_id: str, stored: str | None) -> str | None:
             """The path of a clip: in a tar where its row says so, or where no row says anything."""
@@ -198,7 +200,9 @@ class VerifiedCorpus:
                 return held
             if stored != f"{folder}/{tars.from_folder(stored)}" or not stored.endswith(f"/{name}"):
                 return members().get(name, held)
-            return stored if tars.is_file(self.manifest.root / stored) else members().get(name, stored)
+            if tars.is_file(self.manifest.root / stored) or tars.from_folder(stored) in marked():
+                return stored  # also where its tar is damaged, or exchanged with another
+            return members().get(name, stored)
 
         def expected(source: CompleteSource, row: VideoRow | None) -> VideoRow:
             path = None if row is None else row.path
