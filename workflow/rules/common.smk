@@ -130,7 +130,9 @@ def files_of(target):
         clips = [
             path
             for collection, suite in work.corpora
-            for path in RUN.jobs.visible_clips(CONFIG, collection, suite, plan_of(collection).shards)
+            for path in RUN.jobs.visible_clips(
+                CONFIG, collection, suite, plan_of(collection).shards
+            )
         ]
         return [*work.files, *clips]
 
