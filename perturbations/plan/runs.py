@@ -54,9 +54,9 @@ def note(place: Path) -> None:
     storage.write_text(place / _NOTE, processes.identity())
 
 
-def was_cut_off(place: Path) -> bool:
-    """Whether the newest run in `place` was killed: each writes the page of pages at its end, also a failed one."""
-    return changed(place / _NOTE) > changed(place / layout.at("index"))
+def was_cut_off(place: Path, page: Path) -> bool:
+    """Whether the newest run in `place` was killed: each writes this page at its end, also a failed one."""
+    return changed(place / _NOTE) > changed(page)
 
 
 def settle_times(place: Path, inputs: Iterable[Path]) -> None:
