@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perturbations.base import processes, progress, storage
+from perturbations.base.layout import INDEX
 from perturbations.manifest import layout
 
 _NOTE = Path(layout.at("run"))
@@ -54,9 +55,9 @@ def note(place: Path) -> None:
     storage.write_text(place / _NOTE, processes.identity())
 
 
-def was_cut_off(place: Path, page: Path) -> bool:
-    """Whether the newest run in `place` was killed: each writes this page at its end, also a failed one."""
-    return changed(place / _NOTE) > changed(page)
+def was_cut_off(place: Path) -> bool:
+    """Whether the newest run in `place` was killed: each writes the page of pages at its end, also a failed one."""
+    return changed(place / _NOTE) > changed(place / INDEX)
 
 
 def settle_times(place: Path, inputs: Iterable[Path]) -> None:
