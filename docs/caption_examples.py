@@ -45,7 +45,7 @@ def page() -> str:
         ]
         sources = "; ".join(dict.fromkeys(entry.source for entry in entries))
         lines += ["", f"## {suite.name}", "", f"{suite.title}. {suite.reference}. {sources}."]
-        summaries = (caption_rows.tallied(members).summary() for _, members in caption_rows.by_scenario(rows))
+        summaries = (caption_rows.tallied(members).summary() for members in caption_rows.by_scenario(rows))
         for entry, by_severity in caption_page.grouped(summaries):
             lines += ["", f"### {entry.name}", "", f"*{entry.category}*: {caption_page.sentence(entry.summary)}", ""]
             lines += [*caption_page.about(entry), *_parameters(part.first for part in by_severity.values())]

@@ -16,7 +16,7 @@ from perturbations.base import storage, tars
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.readers import READERS, Reader
-from perturbations.captions.pipeline import PerturbedText, perturb_captions, text_entry
+from perturbations.captions.pipeline import PerturbedText, perturb_captions
 from perturbations.engine import guided, rendering
 from perturbations.engine.frame_orders import fitted
 from perturbations.engine.source import Source, source_of
@@ -34,7 +34,7 @@ from perturbations.manifest.kinds import (
 from perturbations.media import decoding, decord_reader, encoding, framefile
 from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import VideoRecipe, make, parse, video_entry
+from perturbations.plan.recipe import VideoRecipe, entry_of, make, parse
 from perturbations.plan.tiers import Unstored
 from perturbations.suites import registry
 
@@ -87,7 +87,7 @@ def perturb(
     Guided perturbations use the `offline` backends.
     """
     _check_clip(frames, fps)
-    entry = video_entry(name, variant)
+    entry = entry_of("video", name, variant)
     severity, seed = _plain_int(severity), _plain_int(seed)
     if severity == 0:
         return frames.copy()
@@ -184,7 +184,7 @@ def perturb_text(
     """
     if not isinstance(text, str):
         raise TypeError(f"a caption must be a str, not {type(text).__name__}: {short(text)}")
-    entry = text_entry(name, variant)
+    entry = entry_of("text", name, variant)
     caption = ListedCaption(caption_id=item_id, item_id=item_id, text=text)
     severity, seed = _plain_int(severity), _plain_int(seed)
     return next(

@@ -10,7 +10,7 @@ import numpy as np
 
 from perturbations.api.functions import perturb
 from perturbations.base.bounds import SEEDS
-from perturbations.plan.recipe import video_entry
+from perturbations.plan.recipe import entry_of
 
 _TO_FRAMES = {"TCHW": (0, 2, 3, 1), "CTHW": (1, 2, 3, 0), "THWC": (0, 1, 2, 3)}
 _FROM_FRAMES = {"TCHW": (0, 3, 1, 2), "CTHW": (3, 0, 1, 2), "THWC": (0, 1, 2, 3)}
@@ -47,7 +47,7 @@ class Transform:
     id_key: str = "item_id"
 
     def __post_init__(self) -> None:
-        entry = video_entry(self.name, self.variant)
+        entry = entry_of("video", self.name, self.variant)
         if type(self.severity) is not int or self.severity:
             entry.parameters(self.severity)
         if not SEEDS.allows(self.seed):

@@ -69,12 +69,12 @@ def statistics(rows: Iterable[TextRow]) -> Iterator[TextStatisticsRow]:
     The rows of a scenario follow each other. BLEU-4 takes the originals as references, METEOR the perturbed captions:
     so Schiappa et al. computed their Tab. 6.
     """
-    return (tallied(members).summary().statistics for _, members in by_scenario(rows))
+    return (tallied(members).summary().statistics for members in by_scenario(rows))
 
 
-def by_scenario(rows: Iterable[TextRow]) -> Iterator[tuple[tuple[str, int], Iterator[TextRow]]]:
+def by_scenario(rows: Iterable[TextRow]) -> Iterator[Iterator[TextRow]]:
     """The rows of each scenario; they follow each other, and are read before those of the next one."""
-    return groupby(rows, lambda row: (row.perturbation, row.severity))
+    return (members for _, members in groupby(rows, lambda row: (row.perturbation, row.severity)))
 
 
 @dataclass(frozen=True)

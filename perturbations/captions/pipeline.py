@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from perturbations.base import rng
-from perturbations.base.errors import UnknownPerturbationError
 from perturbations.captions.similarities import Similarities
 from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import RecipeParameters
+from perturbations.plan.recipe import RecipeParameters, entry_of
 from perturbations.suites import registry
 from perturbations.suites.code import resolve
 from perturbations.text import scripts
@@ -95,7 +94,7 @@ def perturb_captions(
         UnknownPerturbationError: no such perturbation, severity or variant, or it perturbs no text.
         BackendError: no such backend, or a library, program or file that it needs is missing.
     """
-    entry = text_entry(perturbation, variant)
+    entry = entry_of("text", perturbation, variant)
     if severity == 0:
         untouched = GateOutcome("", None, 0, True)
         reason = "severity 0 changes nothing"
@@ -165,17 +164,6 @@ def first_accepted(
         if not waiting:
             break
     return [outcomes[at] for at in range(len(originals))]
-
-
-def text_entry(key: str, variant: str | None = None) -> registry.Perturbation:
-    """The declaration of a text perturbation, as a variant makes it.
-
-    Raises `UnknownPerturbationError` when `key` names none.
-    """
-    entry = registry.get(key, variant)
-    if entry.kind != "text":
-        raise UnknownPerturbationError(f"{key} perturbs videos, not captions; see `perturb list`")
-    return entry
 
 
 def reason_of_no_change(entry: registry.Perturbation, old: str, new: str) -> str | None:

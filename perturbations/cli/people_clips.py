@@ -48,7 +48,7 @@ def _video(options: argparse.Namespace) -> int:
         raise ConfigError(f"the output must be an .mp4, not {options.output.name}")
     if options.output.exists() and options.output.samefile(options.input):
         raise ConfigError(f"the output {options.output} is the input itself")
-    entry = recipe.video_entry(options.perturbation, options.variant)
+    entry = recipe.entry_of("video", options.perturbation, options.variant)
     job_recipe = recipe.make(
         entry,
         options.severity,

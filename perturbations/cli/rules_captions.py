@@ -99,7 +99,7 @@ def _merge_texts(
     about: dict[str, object] = {}
 
     def merged() -> Iterator[TextRow]:
-        for _, members in logged(caption_rows.by_scenario(rows), len(wanted), "perturbations counted"):
+        for members in logged(caption_rows.by_scenario(rows), len(wanted), "perturbations counted"):
             scenario = caption_rows.CaptionTally()
             for row in members:
                 scenario.add(row)

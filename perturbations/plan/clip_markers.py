@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,10 +46,10 @@ def read(path: Path) -> dict[str, int] | None:
     return None if clips is None else tars.sizes(clips.items())
 
 
-def clips_in(folder: Path) -> dict[str, int]:
-    """The bytes of each clip that a folder's markers name, by its path from there."""
-    markers = sorted(filter(is_marker, folder.iterdir())) if folder.is_dir() else []
-    return {name: size for marker in markers for name, size in (read_clips(marker) or {}).items()}
+def clips_in(folder: Path) -> Iterator[dict[str, int]]:
+    """The clips of each of a folder's markers, as `read_clips` gives them; none where there is no folder."""
+    markers = filter(is_marker, folder.iterdir()) if folder.is_dir() else ()
+    return (read_clips(marker) or {} for marker in markers)
 
 
 def is_marker(path: Path) -> bool:

@@ -198,14 +198,15 @@ def _check_parameters(params: RecipeParameters, entry: registry.Perturbation) ->
 # --- from declarations and the configuration -------------------------------------------------------------------------
 
 
-def video_entry(key: str, variant: str | None = None) -> registry.Perturbation:
-    """The declaration of a perturbation of videos, as a variant makes it.
+def entry_of(medium: registry.Medium, key: str, variant: str | None = None) -> registry.Perturbation:
+    """The declaration of a perturbation of videos or of captions, as a variant makes it.
 
-    Raises `UnknownPerturbationError` when `key` names none.
+    Raises `UnknownPerturbationError` when `key` names none, or one of the other medium.
     """
     entry = registry.get(key, variant)
-    if entry.kind != "video":
-        raise UnknownPerturbationError(f"{key} perturbs captions, not videos; use perturbations.perturb_text")
+    if entry.kind != medium:
+        media = "captions, not videos" if medium == "video" else "videos, not captions"
+        raise UnknownPerturbationError(f"{key} perturbs {media}; see `perturb list`")
     return entry
 
 

@@ -68,7 +68,7 @@ def from_video(
 
     rows = []
     for key in (key for key in keys if key not in left_out):
-        entry = recipe.video_entry(key, variant)
+        entry = recipe.entry_of("video", key, variant)
         images = images_of(
             entry, row, donors, severities=severities, seed=seed, read=read, analysed=analysed, latest=_LATEST
         )

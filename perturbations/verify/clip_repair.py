@@ -100,8 +100,10 @@ def _obstacle(task: ClipRepair, target: Path) -> str:
         return "no list says that its manifest is the one of these clips: delete the file, and it is made"
     if target.is_dir() and not target.is_symlink():
         return "the folder in its place is not empty: move it away" if any(target.iterdir()) else ""
-    noted = (clip_markers.read_clips(path) or {} for path in target.parent.iterdir() if clip_markers.is_marker(path))
     size, clip = target.lstat().st_size, tars.from_folder(task.row.path or "")
-    if any(tars.sizes(clips.items()).get(target.name) == size and clips.get(clip) != task.row.bytes for clips in noted):
+    if any(
+        tars.sizes(clips.items()).get(target.name) == size and clips.get(clip) != task.row.bytes
+        for clips in clip_markers.clips_in(target.parent)
+    ):
         return "its job noted the size that it has: the manifest may be of other clips. Delete the file if it is not"
     return ""

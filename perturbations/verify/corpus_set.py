@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 
 from perturbations.base import storage, tars
@@ -187,7 +188,7 @@ class VerifiedCorpus:
         names = {"suite": recipe.suite, "perturbation": recipe.perturbation, "severity": recipe.severity}
         folder = layout.at("clips", dataset=collection, **names)
         members = cache(lambda: packing.members_in(self.manifest.root, folder))
-        marked = cache(lambda: clip_markers.clips_in(self.manifest.root / folder))
+        marked = cache(lambda: {*chain.from_iterable(clip_markers.clips_in(self.manifest.root / folder))})
 
         def place(item_id: str, stored: str | None) -> str | None:
             """The path of a clip: in a tar where its row says so, or where no row says anything."""
