@@ -18,7 +18,6 @@ from looping import each
 from perturbations.base import wings
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
-from perturbations.config import line_numbers
 from perturbations.config import sections as config
 from perturbations.plan import tiers
 
@@ -27,14 +26,14 @@ REPOSITORY = Path(__file__).parents[1]
 # Line by line: what is right, and what is wrong in its place, its key, and words of what is said of it.
 LINES: list[tuple[str, ...]] = [
     ("seed: 1", "seed: -1", "seed", "greater than or equal to 0, not -1"),
-    ("shard_size: 2", "shardsize: 2", "shardsize", "unknown key; known: seed, .*did you mean 'shard_size'"),
+    ("shard_size: 2", "shardsize: 2", "shardsize", "unknown key; known: seed, .*did you mean shard_size"),
     ("datasets:",),
     ("  demo:",),
     ("    adapter: demo",),
-    ("    clips: 4", "    clps: 4", "datasets.demo.clps", "unknown key; known: .*did you mean 'clips'"),
+    ("    clips: 4", "    clps: 4", "datasets.demo.clps", "unknown key; known: .*did you mean clips"),
     ("  mine:",),
-    ("    adapter: demo", "    adapter: dmo", "datasets.mine.adapter", "'demo', not 'dmo'; did you mean 'demo'"),
-    ("    donors: demo", "    donors: demmo", "datasets.mine.donors", "unknown dataset 'demmo'; .*did you mean 'demo'"),
+    ("    adapter: demo", "    adapter: dmo", "datasets.mine.adapter", "'demo', not 'dmo'; did you mean demo"),
+    ("    donors: demo", "    donors: demmo", "datasets.mine.donors", "unknown dataset 'demmo'; .*did you mean demo"),
     ("  other:",),
     ("    adapter: msrvtt",),
     (
@@ -53,12 +52,12 @@ LINES: list[tuple[str, ...]] = [
     ("  more: {adapter: demo}", "  logs: {adapter: demo}", "datasets.logs", "taken by a folder"),
     ("suites:",),
     ("  mlvp:",),
-    ("    variant: paper", "    variant: papr", "suites.mlvp.variant", "not 'papr'; did you mean 'paper'"),
-    ("  mm_robustness:", "  mm_robustnes:", "suites.mm_robustnes", "unknown suite; .*did you mean 'mm_robustness'"),
+    ("    variant: paper", "    variant: papr", "suites.mlvp.variant", "not 'papr'; did you mean paper"),
+    ("  mm_robustness:", "  mm_robustnes:", "suites.mm_robustnes", "unknown suite; .*did you mean mm_robustness"),
     ("  msrvtt_p:",),
     ("    perturbations:",),
     ("      - jpeg",),
-    ("      - freeze", "      - freexe", "suites.msrvtt_p.perturbations", "unknown 'freexe'.*did you mean 'freeze'"),
+    ("      - freeze", "      - freexe", "suites.msrvtt_p.perturbations", "unknown 'freexe'.*did you mean freeze"),
     ("    severities: [1, 5]", "    severities: [1, 9]", "suites.msrvtt_p.severities.1", "equal to 5, not 9"),
     ("  transmission:",),
     ("    perturbations: [rain]",),
@@ -69,30 +68,30 @@ LINES: list[tuple[str, ...]] = [
         "        1: {density: 0.1e-2}",
         "        1: {densty: 1}",
         "suites.transmission.parameters.rain.1.densty",
-        "'density'",
+        "did you mean density",
     ),
     ("        2: {density: 0}", "        2: {density: 7}", "suites.transmission.parameters.rain.2.density", "not 7"),
     ("backends:",),
-    ("  device: cuda", "  device: gpu", "backends.device", "allowed: cpu, cuda, mps, cuda:1; did you mean 'cuda'"),
+    ("  device: cuda", "  device: gpu", "backends.device", "must be cpu, mps, cuda or, of several, cuda:1, not 'gpu'"),
     (
         "  style: {backend: offline}",
         "  style: {backend: offlne}",
         "backends.style.backend",
-        "not 'offlne'; did you mean 'offline'",
+        "not 'offlne'; did you mean offline",
     ),
     ("evaluation:",),
     (
         "  querybank: demo",
         "  querybank: dem",
         "evaluation.querybank",
-        "'dem' is not among `datasets`: .*did you mean 'demo'",
+        "'dem' is not among `datasets`: .*did you mean demo",
     ),
     ("  suites:",),
     ("    - mlvp",),
-    ("    - msrvtt_p", "    - mlpv", "evaluation.suites", "'mlpv' is not among `suites`: .*did you mean 'mlvp'"),
-    ("  reader: pyav", "  reader: pyavv", "evaluation.reader", "'pyav' or 'decord', not 'pyavv'; did you mean 'pyav'"),
-    ("  severities: [5]", "  severities: 5", "evaluation.severities", r"not 5; a list has brackets: \[5\]"),
-    ("storage: {tier: frames}", "storage: {tier: frmes}", "storage.tier", "not 'frmes'; did you mean 'frames'"),
+    ("    - msrvtt_p", "    - mlpv", "evaluation.suites", "'mlpv' is not among `suites`: .*did you mean mlvp"),
+    ("  reader: pyav", "  reader: pyavv", "evaluation.reader", "'pyav' or 'decord', not 'pyavv'; did you mean pyav"),
+    ("  severities: [5]", "  severities: 5", "evaluation.severities", r"must be a list, such as \[1, 2\], not 5"),
+    ("storage: {tier: frames}", "storage: {tier: frmes}", "storage.tier", "not 'frmes'; did you mean frames"),
     ("max_failed_items: 3", "max_failed_items: lots", "max_failed_items", "valid integer, not 'lots'"),
 ]
 WRONG = [(number, *line[1:]) for number, line in enumerate(LINES, start=1) if len(line) > 1]
@@ -107,8 +106,8 @@ def parsed(folder: Path, *texts: str, command_line: dict[str, Any] | None = None
     files = [folder / name for name in ("config.yaml", "more.yaml")[: len(texts)]]
     for path, text in zip(files, texts, strict=True):
         path.write_text(text, encoding="utf-8")
-    raw = config_file.load(files)
-    return config_file.parse(raw | (command_line or {}), line_numbers.read(files, command_line))
+    raw, lines = config_file.load(files, command_line)
+    return config_file.parse(raw | (command_line or {}), lines)
 
 
 def mistakes(folder: Path, *texts: str, command_line: dict[str, Any] | None = None) -> list[str]:
@@ -207,16 +206,16 @@ def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path
 @each(
     ("key", "value", "words"),
     [
-        ("timeout_s", "1e3", "valid integer, not '1e3'; write 1000 without quotes"),
-        ("shard_size", "'3'", "valid integer, not '3'; write 3 without quotes"),
-        ("suites.mlvp.severities", "1-3", r"a list, not '1-3'; a list has brackets: \[1, 2, 3\]"),
-        ("suites.mlvp.severities", "[]", r"at least 1 member, not \[\]"),
-        ("suites.mlvp.perturbations", "fog, snow", r"not 'fog, snow'; a list has brackets: \[fog, snow\]"),
+        ("timeout_s", "1e3", "valid integer, not '1e3'"),
+        ("shard_size", "'3'", "valid integer, not '3'"),
+        ("suites.mlvp.severities", "1-3", r"must be a list, such as \[1, 2\], not '1-3'"),
+        ("suites.mlvp.severities", "[]", r"must list at least one, not \[\]"),
+        ("suites.mlvp.perturbations", "fog, snow", r"must be a list, such as \[1, 2\], not 'fog, snow'"),
         ("suites.mlvp.perturbations", "[all]", "unknown 'all'; .*; `all` stands without brackets"),
-        ("suites.mlvp.parameters.fog.1.decay", "25e-1", "not '25e-1'; write 2.5 without quotes"),
-        ("datasets.my-set", f"{{{MINE}}}", "a name has lower-case letters, digits and `_`, a letter first"),
-        ("datasets.mine.subset", "[7020]", "valid string, not 7020; a text that looks like a number has quotes"),
-        ("datasets.mine.subset", "[]", r"at least 1 member, not \[\]"),
+        ("suites.mlvp.parameters.fog.1.decay", "25e-1", "not '25e-1'"),
+        ("datasets.my-set", f"{{{MINE}}}", r"match pattern '\^\[a-z\]"),
+        ("datasets.mine.subset", "[7020]", "valid string, not 7020"),
+        ("datasets.mine.subset", "[]", r"must list at least one, not \[\]"),
         ("datasets.mine.language", "EN", "did you mean 'en'"),
         ("datasets.mine.captions", "all", "for the adapters msvd, not 'folder'"),
         ("datasets.mine.videos", "[a]", "a path, which is a text"),
@@ -348,15 +347,6 @@ def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
     lines = re.findall(r"^  (config\.yaml, line .*)", output, re.MULTILINE)
     assert len(numbers_of(lines)) > 10
     assert "  command line: timeout_s: Input should be greater than or equal to 1, not 0" in output
-
-
-def test_broken_yaml_names_line_and_column_and_an_empty_file_its_name(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"config\.yaml, line 3: this is not YAML: .* \(column 7\)"):
-        parsed(tmp_path, "seed: 1\nshard_size: [1, 2\nlimits: {}\n")
-    with pytest.raises(ConfigError, match=r"config\.yaml, line 2, column 9: this is not YAML"):
-        parsed(tmp_path, "seed: 1\nlimits: \0\n")
-    with pytest.raises(ConfigError, match=r"more\.yaml: keys are expected at the top, .*; it is empty"):
-        parsed(tmp_path, PLAIN, "# nothing\n")
 
 
 @pytest.mark.parametrize("key", ["yes", "on", "true"])

@@ -19,7 +19,6 @@ from perturbations.base import console
 from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
-from perturbations.config import line_numbers
 from perturbations.config import sections as configuration
 from perturbations.engine import clip_files, needs
 from perturbations.plan import clip_markers, costs, listed, paths, recipe
@@ -386,7 +385,7 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
     )
 
     def parsed() -> configuration.Config:
-        return config_file.parse(config_file.load([path]), line_numbers.read([path]))
+        return config_file.parse(*config_file.load([path]))
 
     for key, wrong, right in (
         ("line 8: backends.frost.images", "no_frost", "."),

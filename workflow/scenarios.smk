@@ -17,8 +17,7 @@ from perturbations.base.errors import PerturbationError
 from perturbations.config import file as config_file
 
 try:
-    config_file.load([Path("config.yaml"), *map(Path, workflow.overwrite_configfiles)])
-    SCENARIOS = config_file.load([Path("scenarios.yaml")])
+    SCENARIOS, _ = config_file.load([Path("scenarios.yaml")])
 except PerturbationError as error:
     raise WorkflowError(str(error)) from None
 if not SCENARIOS or not all(name.isidentifier() for name in map(str, SCENARIOS)):

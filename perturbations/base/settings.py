@@ -88,7 +88,16 @@ ModelName = Annotated[str, AfterValidator(_model)]
 Whole = Annotated[int, Field(strict=True)]
 """A whole number, and no value that only converts to one: no text, no bool, no 3.0."""
 
-Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
+_DEVICE = "(cpu|mps|cuda(:[0-9]{1,3})?)"
+
+
+def _device(name: str) -> str:
+    if not re.fullmatch(_DEVICE, name):
+        raise ValueError(f"must be cpu, mps, cuda or, of several, cuda:1, not {short(name)}")
+    return name
+
+
+Device = Annotated[str, AfterValidator(_device), Field(json_schema_extra={"pattern": f"^{_DEVICE}$"})]
 Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
 
 AnySeverity = Annotated[Whole, Field(ge=1, le=7)]

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
 
-from perturbations.base.errors import short
+from perturbations.base.errors import did_you_mean, short
 from perturbations.base.settings import AnySeverity, ModelName, Strict, Whole, distinct
 from perturbations.composed import gallery_sets
-from perturbations.config import advice
 from perturbations.config.problems import Problem, is_known, not_configured
 from perturbations.suites import registry
 
@@ -122,6 +121,6 @@ def problems_of(config: configuration.Config) -> list[Problem]:
         known = [entry.name for entry in registry.perturbations(suite, "text")] if is_known(suite, config) else []
         if name not in known:
             text = f"{short(key)} is no perturbation of captions of one of `suites`, as suite/name"
-            text += advice.did_you_mean(key, (f"{suite}/{other}" for other in known))
+            text += did_you_mean(key, (f"{suite}/{other}" for other in known))
             problems.append(Problem(("composed", "both"), text, (str(index),)))
     return problems

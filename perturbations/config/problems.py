@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perturbations.base.errors import ConfigError, cut, short
-from perturbations.config import advice
+from perturbations.base.errors import ConfigError, cut, did_you_mean, short
 from perturbations.config.line_numbers import COMMAND_LINE, NOWHERE, Key, LineOfKey, LinesOfKeys
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from perturbations.config.sections import Config, SuiteSection
 
-MOST_PROBLEMS = 100
+
+_Schema = Mapping[str, Any]
+"""A part of a JSON schema."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,6 @@ def raise_all(problems: Iterable[Problem], what: str = "", places: LinesOfKeys =
     placed = [(places.of(problem.key + problem.inner), problem) for problem in problems]
     placed.sort(key=lambda pair: pair[0] or LineOfKey(-1, 0, ""))
     lines = list(dict.fromkeys(f"{place}: {problem}" if place else str(problem) for place, problem in placed))
-    if len(lines) > MOST_PROBLEMS:
-        lines[MOST_PROBLEMS:] = [f"and {len(lines) - MOST_PROBLEMS} more"]
     if lines:
         raise ConfigError(
             f"{what or f'{places.title} is not valid'}:\n" + "\n".join(f"  {line}" for line in lines)
@@ -61,7 +61,7 @@ def raise_all(problems: Iterable[Problem], what: str = "", places: LinesOfKeys =
 def unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
     """The message about a name that is not among the known ones, with the nearest of them."""
     names = list(known)
-    hint = "; `all` stands without brackets" if value == "all" else advice.did_you_mean(value, names)
+    hint = "; `all` stands without brackets" if value == "all" else did_you_mean(value, names)
     return f"{what} {short(value)}; known: {', '.join(names) or 'none'}{hint}"
 
 
@@ -95,7 +95,7 @@ def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
         key = ("suites", name)
         if name not in registry.suites():
             known = list(registry.suites())
-            text = f"unknown suite; known: {', '.join(known)}{advice.did_you_mean(name, known)}"
+            text = f"unknown suite; known: {', '.join(known)}{did_you_mean(name, known)}"
             problems.append(Problem(key, text))
             continue
         suite = registry.suite(name)
@@ -105,7 +105,7 @@ def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
         variant = wanted.variant or suite.variants[0]
         if variant not in suite.variants:
             allowed = " or ".join(f"'{name}'" for name in suite.variants)
-            text = f"must be {allowed}, not {short(wanted.variant)}{advice.did_you_mean(variant, suite.variants)}"
+            text = f"must be {allowed}, not {short(wanted.variant)}{did_you_mean(variant, suite.variants)}"
             problems.append(Problem((*key, "variant"), text))
             continue
         problems += _of_suite(key, wanted, [entry.in_variant(variant) for entry in suite.perturbations], variant)
@@ -161,9 +161,7 @@ def _of_parameters(
             for line in registry.parameter_problems(known[name], complete):
                 parameter, _, text = line.partition(": ")
                 known_parameter = parameter in known[name].bounds
-                hint = "" if known_parameter else advice.did_you_mean(parameter, known[name].bounds)
-                if known_parameter and isinstance(text_value := values.get(parameter), str):
-                    hint = advice.number_of(text_value)
+                hint = "" if known_parameter else did_you_mean(parameter, known[name].bounds)
                 problems.append(Problem((*own, str(severity), parameter), text + hint))
     return problems
 
@@ -189,7 +187,7 @@ def not_configured(
 def not_among(name: str, what: str, known: Iterable[str]) -> str:
     """That a name is not among the known ones, and which of them may have been meant."""
     names = list(known)
-    return f"{short(name)} is not among `{what}`: {', '.join(names)}{advice.did_you_mean(name, names)}"
+    return f"{short(name)} is not among `{what}`: {', '.join(names)}{did_you_mean(name, names)}"
 
 
 def of_storage(config: Config) -> list[Problem]:
@@ -220,40 +218,28 @@ def of_backends(config: Config) -> list[Problem]:
 
 
 _ROLES_BY_BACKEND = {role.name for role in guides.roles() if len(role.backends) > 1}
-
-
 _SETTINGS = {adapter.settings.__name__ for adapter in datasets.adapters().values()} | {Dataset.__name__}
-
-
-_TEXTS_ONLY = "; within braces, --config gives texts: write it into a file, and name that with --configfile"
 
 
 def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]], places: LinesOfKeys) -> list[Problem]:
     """What pydantic finds wrong, one problem per key; `schema` is that of the configuration."""
     # A list whose items are wrong is also reported as too short.
     errors = [item for item in error.errors(include_url=False) if item["type"] != "too_short" or not item["input"]]
-    known: Mapping[str, Any] = schema() if any(item["type"] == "extra_forbidden" for item in errors) else {}
     texts: dict[Key, list[str]] = {}
-    hints: dict[Key, str] = {}
-    explained: set[Key] = set()
+    listed: set[Key] = set()
     for item in errors:
         key = _key_of(item)
-        texts.setdefault(key, []).append(_explained(item))
-        source = getattr(places.of(key), "source", None)
-        if len(key) > 1 and isinstance(item["input"], str) and source == COMMAND_LINE:
-            hints[key] = _TEXTS_ONLY
-        hints[key] = hints.get(key) or _hint(item, known, first=key[:-1] not in explained)
+        text = _explained(item)
         if item["type"] == "extra_forbidden":
-            explained.add(key[:-1])  # the known keys are listed once per object
-    return [Problem(key, _joined(list(dict.fromkeys(lines))) + hints.get(key, "")) for key, lines in texts.items()]
-
-
-def _joined(lines: list[str]) -> str:
-    """The messages of a union's alternatives as one, in which the value is said once."""
-    heads, tails = zip(*(line.rpartition(", not ")[::2] for line in lines), strict=True)
-    if len(lines) == 1 or len(set(tails)) > 1 or not all(heads):
-        return "; ".join(lines)
-    return f"{', or '.join(heads)}, not {tails[0]}"
+            keys = _known_keys(schema(), [str(part) for part in item["loc"][:-1]])
+            if key[:-1] not in listed:  # once per object
+                text += f"; known: {cut(', '.join(keys), 1000)}"
+                listed.add(key[:-1])
+            text += did_you_mean(key[-1], keys)
+        elif len(key) > 1 and isinstance(item["input"], str) and getattr(places.of(key), "source", "") == COMMAND_LINE:
+            text += "; within braces, --config gives texts: write it into a file, and name that with --configfile"
+        texts.setdefault(key, []).append(text)
+    return [Problem(key, "; or: ".join(dict.fromkeys(lines))) for key, lines in texts.items()]
 
 
 def _key_of(item: ErrorDetails) -> Key:
@@ -268,64 +254,58 @@ def _key_of(item: ErrorDetails) -> Key:
     return tuple(str(part) for part in location if part != "[key]" and not str(part).startswith(("tuple[", "literal[")))
 
 
-_DEVICES = ("cpu", "cuda", "mps")
+_WORDS = {
+    "extra_forbidden": "unknown key",
+    "missing": "is missing",
+    "union_tag_not_found": "is missing",
+    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "must be a mapping of keys to values"),
+    "too_short": "must list at least one",
+    "tuple_type": "must be a list, such as [1, 2]",
+    "path_type": "must be a path, which is a text",
+}
+"""What pydantic's errors are called here: its own words name types of Python."""
 
 
 def _explained(item: ErrorDetails) -> str:
-    """What a pydantic error means, in words."""
-    kind = item["type"]
-    if kind == "extra_forbidden":
-        return "unknown key"
-    if kind in ("missing", "union_tag_not_found"):
-        return "is missing"
-    if kind == "union_tag_invalid":
-        return f"Input should be {item['ctx']['expected_tags']}, not {short(item['ctx']['tag'])}"
+    """What a pydantic error means: what is allowed, what is given, and what may have been meant."""
+    kind, value = item["type"], item["input"]
+    if kind in ("extra_forbidden", "missing", "union_tag_not_found"):
+        return _WORDS[kind]
     if kind == "value_error":
         return str(item["ctx"]["error"])
-    if kind == "too_short":
-        return f"Input should have at least {item['ctx']['min_length']} member, not {short(item['input'])}"
-    expected = f"Input should be {_IN_YAML[kind]}" if kind in _IN_YAML else cut(item["msg"])
-    return f"{expected}, not {short(item['input'])}"
-
-
-_IN_YAML = {
-    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "a mapping of keys to values"),
-    "tuple_type": "a list",
-    "path_type": "a path, which is a text",
-}
-"""What pydantic names by its Python types."""
-
-_SHAPES = {
-    f"^{layout.NAME}$": "a name has lower-case letters, digits and `_`, a letter first",
-    r"^[0-9a-f]{64}$": "a SHA-256 has 64 digits from 0 to f",
-}
-"""What a pattern says, in words."""
-
-
-def _hint(item: ErrorDetails, schema: Mapping[str, Any], *, first: bool) -> str:
-    """What is allowed in place of what is wrong, and which of it may have been meant; `first`: of its object."""
-    kind, value = item["type"], item["input"]
-    if kind == "extra_forbidden":
-        keys = advice.known_keys(schema, item["loc"][:-1])
-        listed = advice.listed(keys) if first else ""
-        return listed + advice.did_you_mean(str(item["loc"][-1]), keys)
+    allowed = str(item.get("ctx", {}).get("expected") or item.get("ctx", {}).get("expected_tags") or "")
     if kind == "union_tag_invalid":
-        return advice.did_you_mean(item["ctx"]["tag"], advice.quoted(item["ctx"]["expected_tags"]))
-    if kind == "literal_error":
-        return advice.did_you_mean(value, advice.quoted(item["ctx"]["expected"]))
-    if kind == "string_pattern_mismatch" and item["loc"][-1] == "device":
-        return f"; allowed: {', '.join(_DEVICES)}, cuda:1{advice.did_you_mean(value, _DEVICES)}"
-    if kind == "string_pattern_mismatch" and (shape := _SHAPES.get(item["ctx"]["pattern"])):
-        return f"; {shape}"
-    if kind == "tuple_type" and isinstance(value, str | int):
-        return advice.as_list(value)
-    if kind in ("int_type", "string_type") and (hint := advice.as_type(kind, value)):
-        return hint
-    last = item["loc"][-1] if item["loc"] else "[key]"
-    if value is None and isinstance(last, str) and last != "[key]":
-        return "; the key has no value"
-    if isinstance(value, bool) and kind in ("string_type", "literal_error"):
-        return "; YAML reads yes, no, on and off as true and false: a text of these letters has quotes"
-    if kind == "value_error":
-        return advice.did_you_mean(value, set(advice.quoted(str(item["ctx"]["error"]))) - {str(value)})
-    return ""
+        value = item["ctx"]["tag"]
+    text = _WORDS.get(kind) or (f"must be {allowed}" if allowed else cut(item["msg"]))
+    text = f"{text}, not {short(value)}"
+    if value is None:
+        return f"{text}; the key has no value"
+    if isinstance(value, bool):
+        return f"{text}; YAML reads yes, no, on and off as true and false: a text of these letters has quotes"
+    return text + (did_you_mean(value, re.findall(r"'([^']*)'", allowed)) if isinstance(value, str) else "")
+
+
+def _known_keys(schema: _Schema, location: Sequence[str]) -> list[str]:
+    """The keys that an object of the configuration may have; `location` is pydantic's, with its tags of unions."""
+    nodes: list[_Schema] = [schema]
+    for part in location:
+        choices = [choice for node in nodes for choice in _choices(schema, node)]
+        named = [node for names, node in choices if part in names]
+        nodes = named or [inner for _, node in choices if (inner := _member(node, part))]
+    objects = (node for outer in nodes for _, node in _choices(schema, outer))
+    return list(dict.fromkeys(key for node in objects for key in node.get("properties", ())))
+
+
+def _choices(root: _Schema, node: _Schema) -> Iterator[tuple[set[str], _Schema]]:
+    """What a value may be, where its types are several: each with the names that pydantic's location has for it."""
+    tags = {reference: tag for tag, reference in node.get("discriminator", {}).get("mapping", {}).items()}
+    for choice in node.get("anyOf") or node.get("oneOf") or [node]:
+        reference = choice.get("$ref", "")
+        name = reference.rpartition("/")[2]
+        yield {tags.get(reference, name), name}, root["$defs"][name] if name else choice
+
+
+def _member(node: _Schema, part: str) -> _Schema | None:
+    members = [node.get("properties", {}).get(part), *node.get("patternProperties", {}).values()]
+    members += [node.get("additionalProperties"), node.get("items")]
+    return next((member for member in members if isinstance(member, Mapping)), None)

@@ -12,7 +12,7 @@ from pydantic import AliasChoices, Discriminator, Field, Tag, field_validator
 from pydantic.config import JsonDict
 
 from perturbations.base import shelf
-from perturbations.base.errors import short
+from perturbations.base.errors import did_you_mean, short
 from perturbations.base.settings import MOST_ITEMS, Strict, Whole
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector
 from perturbations.text.scripts import SCRIPTS
@@ -92,7 +92,7 @@ class Dataset(Strict):
     def _is_known(cls, name: str) -> str:
         if name not in adapters():
             *names, last = map(repr, adapters())
-            raise ValueError(f"Input should be {', '.join(names)} or {last}, not {short(name)}")
+            raise ValueError(f"must be {', '.join(names)} or {last}, not {short(name)}{did_you_mean(name, adapters())}")
         return name
 
     @field_validator("language")

@@ -25,11 +25,11 @@ def config_files(workflow: Any) -> list[Path]:
     return [Path(name) for name in workflow.overwrite_configfiles]
 
 
-def places(workflow: Any, files: list[Path]) -> line_numbers.LinesOfKeys:
+def places(workflow: Any, written: line_numbers.LinesOfKeys) -> line_numbers.LinesOfKeys:
     """Where the keys of the configuration stand; that of a module with `config:` stands in its user's Snakefile."""
     if workflow.modifier.skip_configfile:
         return line_numbers.LinesOfKeys({}, f"the configuration of the module `{cut(workflow.modifier.namespace)}`")
-    return line_numbers.read(files, workflow.config_settings.config)
+    return written
 
 
 def moved(workflow: Any, own: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.base import console, project
-from perturbations.base.errors import ConfigError
+from perturbations.base.errors import ConfigError, did_you_mean
 from perturbations.cli.arguments import Commands, add_command, add_directory, enter
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ def _check(options: argparse.Namespace) -> int:
 
 def _mistake(config: Config, wanted: Sequence[str], printed: str) -> str:
     """The user's mistake: a target that there is not, or what Snakemake prints of it, without the traceback."""
-    from perturbations.config.advice import did_you_mean
     from perturbations.plan import paths, targets
 
     menu = targets.menu(config, partial(paths.plan, config), partial(paths.caption_shards, config))
