@@ -17,7 +17,7 @@ from typing import NoReturn
 import pytest
 
 REASON = "needs "
-WINGS = ("calibration", "composed", "demo", "evaluation", "preflight", "report", "status", "store")
+WINGS = ("calibration", "composed", "demo", "evaluation", "preflight", "report", "status")
 WORDNET = "WordNet 3.0: apt-get install wordnet-base (CONTRIBUTING.md says how without root)"
 APERTIUM = "Apertium and its English-Spanish pair: apt-get install apertium apertium-eng-spa"
 BROWSER = "Chromium: apt-get install chromium"
@@ -32,7 +32,6 @@ READERS = "sh envs/install.sh dev,exports"
 LIBRARIES = {"torchvision": "pip install torchvision", "ultralytics": "pip install --no-deps ultralytics"}
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-STORE = "sh envs/install.sh dev,store-tests"
 _HIDDEN = ("apertium", *BROWSERS)
 
 
@@ -84,12 +83,6 @@ def reader(name: str) -> ModuleType:
     """A library that reads what `perturb export` writes, imported; skips where it is not installed."""
     module: ModuleType = pytest.importorskip(name, reason=f"{REASON}{name}: {READERS}", exc_type=Exception)
     return module
-
-
-def store() -> None:
-    """What a run in an object store needs, and a store; skips where one of them is not installed."""
-    for name in ("moto.server", "snakemake_storage_plugin_s3", "snakemake_executor_plugin_kubernetes"):
-        pytest.importorskip(name, reason=f"{REASON}{name}: {STORE}", exc_type=Exception)
 
 
 def decord() -> ModuleType:

@@ -127,8 +127,6 @@ WRITTEN_BESIDE = {
     "log",
     "benchmark",
     "run",
-    "plan",
-    "caption_plan",
     "model_files",
     "text_part",
     "clip_tar",
@@ -145,7 +143,7 @@ def filled(pattern: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda field: VALUES.get(field[1], field[1]), pattern)
 
 
-@needs.wings("report", "store")  # whose paths the rules of the spine name
+@needs.wings("report")  # whose paths the rules of the spine name
 def test_every_path_of_a_rule_is_one_of_the_layout() -> None:
     patterns = set(layout.patterns().values())
     folders = {filled(pattern).rpartition("/")[0] for pattern in patterns}
@@ -158,7 +156,7 @@ def test_every_path_of_a_rule_is_one_of_the_layout() -> None:
     assert not wrong
 
 
-@needs.wings("evaluation", "store")
+@needs.wings("evaluation")
 def test_every_place_that_rules_make_is_named_and_each_rule_reads_as_one() -> None:
     named = {literal for path in RULES for literal in literals(path.read_text("utf-8"))}
     missing = {

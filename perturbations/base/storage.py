@@ -19,7 +19,6 @@ from urllib.parse import quote
 
 from perturbations.base import confinement, sums, tars
 from perturbations.base.errors import OutputError
-from perturbations.base.sums import STORE_VARIABLE as STORE_VARIABLE
 
 # Errors of the place that is written to, not of the data.
 OUTPUT_ERRNOS = {
@@ -38,16 +37,6 @@ OUTPUT_ERRNOS = {
     errno.ENFILE,
 }
 _SMALL = 1 << 16
-
-
-def in_store() -> bool:
-    """Whether this job runs in an object store."""
-    return STORE_VARIABLE in os.environ
-
-
-def at_hand(path: Path) -> bool:
-    """Whether a clip can be shown: in a store only some are brought to the jobs that draw pictures."""
-    return not in_store() or tars.is_file(path)
 
 
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and the temporary name and the extension need some

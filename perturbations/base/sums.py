@@ -2,7 +2,7 @@
 
 There is one in `manifests/`, for the files there, and one in each folder directly below it, for all files of that
 dataset, so that a deleted suite or an edited page is noticed. `sha256sum -c SHA256SUMS` reads it too. `root` makes one
-digest of lists. A job in an object store writes none: it has no folder in common with the others.
+digest of lists.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from pathlib import Path
 from perturbations.base import layout
 
 NAME = "SHA256SUMS"
-STORE_VARIABLE = "PERTURB_STORE"
-"""The environment variable of jobs of a run in an object store: the folder in which Snakemake was started."""
-
 _LINE = re.compile(r"([0-9a-f]{64}) [ *]([^\x00-\x1f]+)")
 _LARGEST = 10_000_000  # bytes
 
@@ -35,7 +32,7 @@ def list_of(path: Path) -> Path | None:
 def is_listed(path: Path) -> bool:
     """Whether a file that is written to this path is entered in a list: every one but the page of all pages."""
     listing = list_of(path)
-    if listing is None or STORE_VARIABLE in os.environ:
+    if listing is None:
         return False
     return path.name != NAME and not _is_index(listing, path.name)
 

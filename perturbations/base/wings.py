@@ -65,8 +65,6 @@ class Wing:
         shelves: names of shelves that `perturb list` prints.
         cells: names of those of them that have published cells, for `perturb list SHELF NAME --cells`.
         work: lines that say what a run does, given one name of a rule per job.
-        pack: packs the files of a part, for runs in an object store.
-        unpack: unpacks what was brought to a job of such a run.
         encoder: the kind of its file that is a small dual encoder's folder, for evaluations that name no model.
         score: the command `perturb score` for composed queries.
     """
@@ -87,8 +85,6 @@ class Wing:
     shelves: Mapping[str, ShelfLines] = field(default_factory=dict)
     cells: Mapping[str, ShelfDetails] = field(default_factory=dict)
     work: Callable[[Collection[str]], Iterable[str]] = nothing
-    pack: Callable[[Path, Iterable[str | None]], object] = nothing
-    unpack: Callable[[], object] = nothing
     encoder: str | None = None
     score: Callable[[argparse.Namespace], int] | None = None
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations import __version__
-from perturbations.base import project, startup, storage, wings
+from perturbations.base import project, startup
 from perturbations.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,13 +21,6 @@ def complete_sources(path: Path) -> list[CompleteSource]:
 
     rows = sets.read_part(path, kinds.SOURCES)
     return [row for row in rows if isinstance(row, kinds.CompleteSource)]
-
-
-def pack(part: Path, files: Iterable[str | None]) -> None:
-    """Pack the files of a part, in an object store; elsewhere nothing."""
-    if storage.in_store():
-        for wing in wings.wings().values():
-            wing.pack(part, files)
 
 
 def provenance(path: Path) -> dict[str, object]:

@@ -19,7 +19,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from perturbations import __version__
-from perturbations.base import limits, progress, shown, startup, storage, wings
+from perturbations.base import limits, progress, shown, startup, wings
 from perturbations.base.errors import PerturbationError
 from perturbations.cli import printed, rules
 from perturbations.cli.arguments import Command, CommandGroup, Commands, Parser, parsed
@@ -72,9 +72,6 @@ def _run(arguments: Sequence[str] | None) -> int:
         limits.use(limits.parse(options.limits))
         if arguments is None and options.is_job:
             startup.leave_out_pandas()
-        if storage.in_store():
-            for wing in wings.wings().values():
-                wing.unpack()
         return command(options)
     except BrokenPipeError:  # the reader of the output has ended, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

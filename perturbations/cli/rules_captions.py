@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perturbations.base.records import digest
 from perturbations.cli.arguments import Commands, add_job
-from perturbations.cli.common import pack, provenance
+from perturbations.cli.common import provenance
 
 
 def add(commands: Commands) -> None:
@@ -65,7 +65,6 @@ def _texts(dataset: str, recipes: Path, captions: Path, output: Path) -> None:
     parts = text_parts.run(dataset, listed.read(captions, listed.ListedCaption), wanted)
     written = list(logged(parts, len(wanted), "perturbations"))
     clip_markers.write_texts(output, written)
-    pack(output, map(str, written))
 
 
 def _merge_texts(

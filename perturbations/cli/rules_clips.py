@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perturbations.base import job_environment, wings
 from perturbations.cli.arguments import Commands, add_job
-from perturbations.cli.common import complete_sources, pack
+from perturbations.cli.common import complete_sources
 from perturbations.manifest import layout
 from perturbations.plan.extension import PlanWing
 
@@ -33,7 +33,6 @@ def _sources(dataset: str, listed: Path, output: Path, demo: bool = False) -> No
     draw = wings.only(wing.draw for wing in wings.of(PlanWing)) if demo else None
     rows = shards.run_sources(dataset, clips, stall_limit_s=job_environment.current().timeout_s, prepare=draw)
     files.write_part(output, SOURCES, list(logged(rows, len(clips), "clips")))
-    pack(output, [clip.path for clip in clips] if demo else [])
 
 
 def _videos(
@@ -79,7 +78,6 @@ def _videos(
     if wanted.storage.tier != "recipe":
         marker = corpus / layout.name("clip_marker", shard=layout.shard_of(output))
         clip_markers.write(marker, [(row.path, row.bytes) for row in finished])
-    pack(output, [row.path for row in finished])
 
 
 def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
@@ -109,4 +107,3 @@ def _analyse(recipe: str, sources: Path, folder: Path, output: Path, captions: P
     )
     finished = list(logged(rows, len(clips), "clips"))
     files.write_part(output, ANALYSES, finished)
-    pack(output, [row.path for row in finished])

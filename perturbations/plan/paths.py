@@ -67,13 +67,10 @@ def shell_prefix(python: Path) -> str:
 
 
 def options(inputs: Mapping[str, str | Sequence[str]]) -> list[str]:
-    """Inputs as a command's options, word by word: `--name` and its paths; a name without paths is left out.
-
-    Packs are no option: a command unpacks those that were brought to it (`store.packs`).
-    """
+    """Inputs as a command's options, word by word: `--name` and its paths; a name without paths is left out."""
     words = []
     for name, paths in inputs.items():
-        if paths and name != "packs":
+        if paths:
             words += [f"--{name.replace('_', '-')}", *([paths] if isinstance(paths, str) else paths)]
     return words
 
@@ -121,6 +118,16 @@ def video_parts(config: configuration.Config, collection: str, suite: str, shard
 def clip_markers(config: configuration.Config, collection: str, suite: str, shards: Sequence[str]) -> list[str]:
     """The markers of a corpus' clips: one per perturbation, severity and shard."""
     return _of_shards("clip_marker", collection, suite, recipe.scenarios(config, suite), shards)
+
+
+def marker(config: configuration.Config, path: str) -> dict[str, str]:
+    """A further output, by name, of a job that makes clips: `path`, by which Snakemake sees the stored clips."""
+    return {} if config.storage.tier == "recipe" else {"marker": path}
+
+
+def markers(config: configuration.Config, collection: str, suite: str, shards: Sequence[str]) -> list[str]:
+    """The markers of a corpus' stored clips, so that lost ones are made again."""
+    return [] if config.storage.tier == "recipe" else clip_markers(config, collection, suite, shards)
 
 
 def clip_inputs(

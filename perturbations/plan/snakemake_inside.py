@@ -7,9 +7,7 @@ break nothing outside of this file. `workflow` and `rules` are the names that Sn
 from __future__ import annotations
 
 import inspect
-import math
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -88,11 +86,6 @@ def plans_all(workflow: Any) -> bool:
     return bool(workflow.is_main_process and not (settings and settings.allowed_rules))
 
 
-def is_elsewhere(workflow: Any) -> bool:
-    """Whether this process is a job on a machine without the folder of the run."""
-    return bool(workflow.remote_exec)
-
-
 def runs_here(workflow: Any) -> bool:
     """Whether jobs run on this machine."""
     return bool(workflow.local_exec)
@@ -107,82 +100,6 @@ def deployment(workflow: Any) -> Literal["apptainer", "conda"] | None:
     """What `--software-deployment-method` names."""
     names = {method.name for method in workflow.deployment_settings.deployment_method}
     return "apptainer" if "APPTAINER" in names else "conda" if "CONDA" in names else None
-
-
-def has_store(workflow: Any) -> bool:
-    """Whether `--default-storage-provider` puts all files into an object store."""
-    return workflow.storage_registry.default_storage_provider is not None
-
-
-def store_prefix(workflow: Any) -> str | None:
-    """The value of `--default-storage-prefix`."""
-    prefix: str | None = workflow.storage_settings.default_storage_prefix
-    return prefix
-
-
-def local_copy(workflow: Any, address: str) -> Path:
-    """Where Snakemake keeps the copy of an object of the store."""
-    return Path(workflow.storage_registry.default_storage_provider.object(address).local_path())
-
-
-def is_stored(workflow: Any, address: str) -> bool:
-    """Whether the store has an object."""
-    return bool(workflow.storage_registry.default_storage_provider.object(address).exists())
-
-
-_REMEMBERED_S = 10.0
-
-
-def remember_objects(workflow: Any, address: str) -> None:
-    """Ask the store for what is known of an object not more than once in some seconds: Snakemake asks dozens of times.
-
-    Only of objects that are there; what this process stores or removes is asked again. A job on another machine, which
-    may replace an object, takes longer to start. `address` is of any object.
-    """
-    kind = type(workflow.storage_registry.default_storage_provider.object(address))
-    known: dict[tuple[str, str], tuple[float, Any]] = {}
-
-    def remembering(name: str, place: str) -> Callable[[Any], Any]:
-        ask = getattr(kind, name)
-
-        def remembered(item: Any) -> Any:
-            key = name, getattr(item, place)
-            moment, answer = known.get(key, (-math.inf, None))
-            if time.monotonic() - moment > _REMEMBERED_S:
-                answer = ask(item)
-                if answer is not False:
-                    known[key] = time.monotonic(), answer
-            return answer
-
-        return remembered
-
-    def changing(name: str, forgotten: Mapping[str, str]) -> Callable[[Any], Any]:
-        change = getattr(kind, name)
-
-        def changed(item: Any) -> Any:
-            try:
-                return change(item)
-            finally:
-                for question, place in forgotten.items():
-                    known.pop((question, getattr(item, place)), None)
-
-        return changed
-
-    # The S3 plugin alone looks for the bucket: at each object that is missing or stored.
-    questions = {**_QUESTIONS, "bucket_exists": "bucket"} if hasattr(kind, "bucket_exists") else _QUESTIONS
-    for name, place in questions.items():
-        setattr(kind, name, remembering(name, place))
-    kind.store_object = changing("store_object", _QUESTIONS)
-    kind.remove = changing("remove", questions)  # of the last object, the bucket too
-
-
-_QUESTIONS = {"exists": "query", "mtime": "query", "size": "query"}
-"""What Snakemake asks of an object, and what of the object the answer belongs to."""
-
-
-def send(workflow: Any, file: Path) -> None:
-    """Send a file to the jobs on other machines: Snakemake sends what it takes for files of the configuration."""
-    workflow.configfiles.append(str(file))
 
 
 def targets(workflow: Any) -> list[str]:

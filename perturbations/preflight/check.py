@@ -55,11 +55,8 @@ def _few(lines: Sequence[str]) -> list[str]:
     return [*lines[: len(lines) if not more else _MOST_LINES], *more]
 
 
-def check(config: configuration.Config, wanted: WantedWork, local: bool = True, in_store: bool = False) -> Report:
-    """Look at what a run needs; `local`: its jobs run on this machine.
-
-    Results that an object store takes (`in_store`) need no room on this disk.
-    """
+def check(config: configuration.Config, wanted: WantedWork, local: bool = True) -> Report:
+    """Look at what a run needs; `local`: its jobs run on this machine."""
     report = Report()
     report.errors += readiness.problems(config, wanted, local=local)
     surveyed = {name: Collection.read(name, wanted) for name in sorted(wanted.collections)}
@@ -69,7 +66,7 @@ def check(config: configuration.Config, wanted: WantedWork, local: bool = True, 
         _count_captions(config, dataset, report)
     clips = bool(wanted.videos or wanted.sources or wanted.analyses)
     if clips:
-        _estimate_clips(config, wanted, surveyed, report, in_store)
+        _estimate_clips(config, wanted, surveyed, report)
     if wanted.captions:
         report.lines.append(f"to make: perturbed captions in {shown.plural(len(wanted.captions), 'job')}")
     others = [line for wing in wings.wings().values() for line in wing.work(wanted.rules)]
@@ -129,7 +126,7 @@ def _count_captions(config: configuration.Config, dataset: str, report: Report) 
 
 
 def _estimate_clips(
-    config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection], report: Report, in_store: bool
+    config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection], report: Report
 ) -> None:
     videos, size = survey.stored(config, wanted, surveyed)
     jobs = shown.plural(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses), "job")
@@ -140,11 +137,8 @@ def _estimate_clips(
     stored = (
         "" if size is None else f"about {shown.size(round(size))} to store in {_files(config, wanted, videos):,} files"
     )
-    if in_store:
-        report.lines += [f"store: {stored}"] if stored else []
-    else:
-        _compare_disk(size, stored, report)
-        report.errors += _unwritable(config, wanted)
+    _compare_disk(size, stored, report)
+    report.errors += _unwritable(config, wanted)
 
 
 def _files(config: configuration.Config, wanted: WantedWork, videos: int) -> int:

@@ -34,12 +34,12 @@ def write(path: Path, output: Path) -> None:
     root = locations.root_of(path, about)
     quarantine = path.with_name(layout.name(QUARANTINE.name))
     failed = files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else []
-    at_hand: Counter[str] = Counter()
+    complete: Counter[str] = Counter()
     videos = Tally({name: measure.value for name, measure in _MEASURES.items()})
     for row in videos.over(rows):
-        at_hand[row.item_id] += row.status == COMPLETE and storage.at_hand(root / row.source_path)
+        complete[row.item_id] += row.status == COMPLETE
     names = _in_order(videos)
-    items = previews.chosen(+at_hand, sum(scenario.complete > 0 for scenario in videos.scenarios.values()))
+    items = previews.chosen(+complete, sum(scenario.complete > 0 for scenario in videos.scenarios.values()))
     members = [row for row in rows if row.item_id in items and row.status == COMPLETE]
     first = next((row for row in rows if row.status == COMPLETE), None)
     reasons = pages.reasons(failed)

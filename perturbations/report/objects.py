@@ -8,7 +8,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
 from perturbations.guides.main_object import DetectedObject, MainObjects, parse_result
@@ -40,7 +39,6 @@ def from_manifest(path: Path, output: Path, *, item: str | None) -> None:
         locations.located(row, root)
         for row in complete
         if row.analysis == "main_object" and item in (None, row.item_id)
-        if storage.at_hand(root / row.source_path)
     ]
     if not rows:
         raise ManifestError(f"{path} holds no main object{'' if item is None else f' of {item!r}'}")

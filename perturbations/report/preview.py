@@ -171,7 +171,6 @@ def from_manifest(
             and item in (None, row.item_id)
             and (names is None or bool({row.suite, f"{row.suite}/{row.perturbation}"} & set(names)))
             and row.severity in severities
-            and storage.at_hand(root / row.source_path)
         )
 
     first = next(filter(is_shown, rows), None)

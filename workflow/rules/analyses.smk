@@ -5,11 +5,7 @@ rule analyses:
         captions=lambda wildcards: paths.analysis_captions(
             wildcards.dataset, wildcards.analysis, wildcards.shard
         ),
-        packs=lambda wildcards: planned(
-            RUN.jobs.analysis_packs, CONFIG, wildcards.dataset, wildcards.analysis, wildcards.shard
-        ),
     output:
-        **RUN.jobs.pack("<work>/{dataset}/analyses/{analysis}/{shard}.tar"),
         part="<work>/{dataset}/analyses/{analysis}/{shard}.parquet",
     log:
         "<logs>/{dataset}/analyses/{analysis}/{shard}.log",

@@ -6,7 +6,6 @@ from perturbations.calibration import planning as calibration_planning
 rule calibration:
     input:
         sources="<manifests>/{dataset}/sources.parquet",
-        packs=lambda wildcards: planned(RUN.jobs.refuse, "a calibration"),
     output:
         table="<manifests>/{dataset}/calibration.json",
         report="<manifests>/{dataset}/calibration.md",

@@ -84,7 +84,6 @@ rule texts:
             paths.text_recipes, CONFIG, wildcards.dataset, wildcards.suite
         ),
     output:
-        **RUN.jobs.pack("<work>/{dataset}/{suite}/captions/{shard}.tar"),
         marker="<work>/{dataset}/{suite}/captions/{shard}.json",
     log:
         "<logs>/{dataset}/{suite}/captions/{shard}.log",
@@ -115,9 +114,6 @@ rule texts:
 rule texts_manifest:
     input:
         parts=lambda wildcards: text_markers(wildcards.dataset, wildcards.suite),
-        packs=lambda wildcards: RUN.jobs.text_packs(
-            wildcards.dataset, wildcards.suite, caption_shards(wildcards.dataset)
-        ),
         recipes=lambda wildcards: planned(
             paths.text_recipes, CONFIG, wildcards.dataset, wildcards.suite
         ),

@@ -35,13 +35,8 @@ def planned(function, *arguments):
 
 planned(paths.without_braces, "the working directory", Path.cwd())
 
-# What this run is, and what wings change of it (preflight.smk, store_common.smk, composed_common.smk).
-RUN = WorkflowRun(
-    CONFIG,
-    PREFIX,
-    console.speaker(logger),
-    SharedFolder(lambda: snakemake_inside.plans_all(workflow)),
-)
+# What this run is, and what wings change of it (preflight.smk, composed_common.smk).
+RUN = WorkflowRun(CONFIG, PREFIX, console.speaker(logger))
 
 # Every value in a command is quoted (`{params.x:q}`; a list item by item). Values from config.yaml are passed through a
 # function, because Snakemake reads braces in a plain string of `params` as wildcards.
@@ -79,20 +74,22 @@ def command(line):
 limits.use(limits.parse(CONFIG.limits.model_dump_json()))
 job_environment.use(timeout_s=CONFIG.timeout_s)
 
-IN_STORE = snakemake_inside.has_store(workflow)
-if IN_STORE and "store" not in wings.wings():
-    raise WorkflowError("this installation cannot run in an object store")
-
 
 # Snakemake calls these functions once per job, and many jobs share their results.
 @cache
 def plan_of(collection):
-    return planned(RUN.jobs.plan, CONFIG, collection)
+    plan = planned(paths.plan, CONFIG, collection)
+    if snakemake_inside.plans_all(workflow):
+        clip_markers.refresh(CONFIG, collection, plan.shards)
+    return plan
 
 
 @cache
 def caption_shards(dataset):
-    return planned(RUN.jobs.caption_shards, CONFIG, dataset)
+    shards = planned(paths.caption_shards, CONFIG, dataset)
+    if snakemake_inside.plans_all(workflow):
+        clip_markers.refresh_texts(CONFIG, dataset)
+    return shards
 
 
 @cache
@@ -130,9 +127,7 @@ def files_of(target):
         clips = [
             path
             for collection, suite in work.corpora
-            for path in RUN.jobs.visible_clips(
-                CONFIG, collection, suite, plan_of(collection).shards
-            )
+            for path in paths.markers(CONFIG, collection, suite, plan_of(collection).shards)
         ]
         return [*work.files, *clips]
 
@@ -160,16 +155,13 @@ def at_the_end(*words):
 
 def list_failures():
     """At the run's end, list what failed."""
-    if IN_STORE:
-        RUN.say(f"Results are in {STORE_PREFIX}; `perturb fetch {STORE_PREFIX}` brings them here.")
-        return
     if failures := at_the_end("status", "--failures").stdout:
         RUN.say(f"In {PREFIX}:\n{failures}" if PREFIX.parts else failures)
 
 
 def write_index():
     """At the run's end, a failed one too, write the page of all pages."""
-    if IN_STORE or "report" not in wings.wings():
+    if "report" not in wings.wings():
         return
     page = CONFIG.at("manifests/index.html")
     RUN.say(at_the_end("rule", "index").stderr.strip() or f"Pages: {page}")
@@ -177,12 +169,12 @@ def write_index():
 
 def print_roots():
     """At the run's end, print the digests by which `perturb verify --root` knows what was made."""
-    for line in [] if IN_STORE else roots.sentences(CONFIG.at("manifests")):
+    for line in roots.sentences(CONFIG.at("manifests")):
         RUN.say(line)
 
 
-def clip_markers(wildcards):
-    return RUN.jobs.markers(CONFIG, wildcards.dataset, wildcards.suite, shards_of(wildcards))
+def markers_of(wildcards):
+    return paths.markers(CONFIG, wildcards.dataset, wildcards.suite, shards_of(wildcards))
 
 
 def size_of(wildcards):

@@ -3,7 +3,6 @@
 rule composed_split:
     input:
         lambda wildcards: planned(composed_paths.annotation_files, FIRST_MODEL, wildcards.dataset),
-        packs=lambda wildcards: planned(RUN.jobs.refuse, "composed retrieval"),
     output:
         queries="<manifests>/{dataset}/composed/queries.parquet",
         qrels="<manifests>/{dataset}/composed/qrels.parquet",
@@ -37,7 +36,6 @@ rule composed_clips:
     input:
         unpack(lambda wildcards: planned(evaluation_paths.model_inputs, FIRST_MODEL)),
         sources="<manifests>/{dataset}/sources.parquet",
-        packs=lambda wildcards: planned(RUN.jobs.refuse, "composed retrieval"),
     output:
         "<work>/{dataset}/composed/features/clean/clean.safetensors",
     log:

@@ -12,7 +12,6 @@ wildcard_constraints:
 rule check_model:
     input:
         unpack(lambda wildcards: planned(evaluation_paths.model_inputs, of_model(wildcards))),
-        packs=lambda wildcards: planned(RUN.jobs.refuse, "an evaluation"),
     output:
         "<work>/models/{model}.json",
     log:

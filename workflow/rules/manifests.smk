@@ -35,7 +35,7 @@ rule videos_manifest:
         parts=lambda wildcards: paths.video_parts(
             CONFIG, wildcards.dataset, wildcards.suite, shards_of(wildcards)
         ),
-        clips=clip_markers,
+        clips=markers_of,
         sources="<manifests>/{dataset}/sources.parquet",
         recipes=lambda wildcards: planned(
             paths.video_recipes, CONFIG, wildcards.dataset, wildcards.suite

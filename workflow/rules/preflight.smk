@@ -18,12 +18,11 @@ def check_before():
         caption_shards(dataset)
     # No job has begun, so nothing else looks where the process is.
     with chdir(CONFIG.at("")):
-        if not IN_STORE:
-            written = [Path(path) for _, _, written in jobs for path in written]
-            written = [path.relative_to(PREFIX) for path in written if path.is_relative_to(PREFIX)]
-            workplace.check_links([*written, *(folder / "clip" for folder in wanted.folders)])
+        written = [Path(path) for _, _, written in jobs for path in written]
+        written = [path.relative_to(PREFIX) for path in written if path.is_relative_to(PREFIX)]
+        workplace.check_links([*written, *(folder / "clip" for folder in wanted.folders)])
         here = snakemake_inside.runs_here(workflow) and not DEPLOYED
-        summary = preflight.check(CONFIG, wanted, here, IN_STORE)
+        summary = preflight.check(CONFIG, wanted, here)
     for line in summary.text():
         RUN.say(shown.line(line))
     summary.raise_errors()

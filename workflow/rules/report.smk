@@ -2,10 +2,7 @@
 rule preview:
     input:
         videos="<manifests>/{dataset}/{suite}/videos.parquet",
-        clips=clip_markers,
-        packs=lambda wildcards: planned(
-            RUN.jobs.shown_packs, CONFIG, wildcards.dataset, wildcards.suite, plan_of
-        ),
+        clips=markers_of,
     output:
         report(
             "<manifests>/{dataset}/{suite}/preview.png",
@@ -29,11 +26,8 @@ rule preview:
 rule corpus_page:
     input:
         videos="<manifests>/{dataset}/{suite}/videos.parquet",
-        clips=clip_markers,
+        clips=markers_of,
         quarantine="<manifests>/{dataset}/{suite}/quarantine.parquet",
-        packs=lambda wildcards: planned(
-            RUN.jobs.shown_packs, CONFIG, wildcards.dataset, wildcards.suite, plan_of
-        ),
     output:
         report(
             "<manifests>/{dataset}/{suite}/corpus.html",
@@ -80,9 +74,6 @@ rule captions_page:
 rule main_object_preview:
     input:
         analyses="<manifests>/{dataset}/main_object.parquet",
-        packs=lambda wildcards: planned(
-            RUN.jobs.shown_packs, CONFIG, wildcards.dataset, None, plan_of
-        ),
     output:
         report(
             "<manifests>/{dataset}/main_object.png",

@@ -2,11 +2,7 @@
 rule sources:
     input:
         listed="<work>/{dataset}/shards/{shard}.jsonl",
-        packs=lambda wildcards: planned(
-            RUN.jobs.original_packs, CONFIG, wildcards.dataset, [wildcards.shard]
-        ),
     output:
-        **RUN.jobs.pack("<work>/{dataset}/sources/{shard}.tar"),
         part="<work>/{dataset}/sources/{shard}.parquet",
     log:
         "<logs>/{dataset}/sources/{shard}.log",

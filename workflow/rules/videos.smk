@@ -4,8 +4,7 @@ rule videos:
     input:
         unpack(
             lambda wildcards: planned(
-                RUN.jobs.video_inputs,
-                CONFIG,
+                paths.video_inputs,
                 recipe_of(wildcards),
                 wildcards.dataset,
                 wildcards.shard,
@@ -13,8 +12,7 @@ rule videos:
             )
         ),
     output:
-        **RUN.jobs.pack("<work>/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar"),
-        **RUN.jobs.marker(
+        **paths.marker(
             CONFIG, "<corpora>/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json"
         ),
         part="<work>/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",

@@ -1,1 +1,0 @@
-"""Runs in an object store: packs of clips, and bringing results back."""
