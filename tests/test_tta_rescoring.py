@@ -24,19 +24,22 @@ RESCORING = [name for name, entry in registry.methods().items() if not entry.ada
 
 
 class Table(torch.nn.Module):
-    """An encoder of given features: a text is its row's number, a frame its features."""
+    """An encoder of given features: a text is its row's number, a frame its features. What learns shifts them."""
 
     def __init__(self, features: Any) -> None:
         super().__init__()
         self.norm = torch.nn.LayerNorm(2)
         self.features = torch.as_tensor(features)
 
+    def shift(self) -> Any:
+        return self.norm.weight.sum() - 2
+
     def model(self) -> DualEncoder:
         return DualEncoder(
             vision=self.norm,
             text=self.norm,
-            encode_frames=lambda frames: frames[:, :, 0, 0],
-            encode_texts=lambda ids, mask: self.features[ids[:, 0]],
+            encode_frames=lambda frames: frames[:, :, 0, 0] + self.shift(),
+            encode_texts=lambda ids, mask: self.features[ids[:, 0]] + self.shift(),
             pooling=None,
             modules=(self,),
         )
@@ -170,13 +173,47 @@ def test_ranks_in_float32_are_those_of_exact_numbers(method: str, parameters: di
     assert (below == 0).any(1).all()
 
 
-@pytest.mark.parametrize("direction", tta.DIRECTIONS)
-def test_gallery_items_with_equal_features_tie(direction: str) -> None:
+def nearest_to(entries: np.ndarray, k: int) -> set[int]:
+    return {int(item) for row in entries for item in np.argsort(-row)[:k]}
+
+
+@each("direction", tta.DIRECTIONS)
+@each("k", (1, 3))
+@each("seed", range(6))
+def test_dual_dis_asks_for_hubs_by_signed_similarities(direction: str, k: int, seed: int) -> None:
+    """In few dimensions the largest |S| of a row is often a negative S. Each factor is exp(b S) / mass, or S itself."""
+    generator = np.random.default_rng(seed)
+    raw = {name: generator.normal(size=(30, 3)) for name in NAMES}
+    unit = {name: rows / np.linalg.norm(rows, axis=1, keepdims=True) for name, rows in raw.items()}
+    similarities = unit["queries"] @ unit["gallery"].T
+    expected = np.ones_like(similarities)
+    for bank, beta in (("bank", 1 / 1.99), ("gallery_bank", 3.0)):
+        of_bank = unit[bank] @ unit["gallery"].T
+        hubs, mass = nearest_to(of_bank, k), np.exp(beta * of_bank).sum(0)
+        for query, row in enumerate(similarities):
+            expected[query] *= np.exp(beta * row) / mass if int(np.argmax(row)) in hubs else row
+    by_size = np.abs(similarities).argmax(1) != similarities.argmax(1)
+    assert by_size.sum() > 5
+    ours = scores("dual_dis", direction, sizes=(30,), parameters={"k": k}, **raw)
+    np.testing.assert_array_equal(ours.argsort(1), expected.argsort(1))
+
+
+@each("method", sorted(registry.methods()))
+@each("direction", tta.DIRECTIONS)
+def test_gallery_items_with_equal_features_tie(method: str, direction: str) -> None:
+    """By every method, learning ones too: sums over a column round as its place in a block of memory has it."""
+    if method in ("dual_is", "dual_dis"):
+        forms: tuple[dict[str, object], ...] = ({}, {"form": "released"})
+    else:
+        forms = ({}, {"local": False}) if method == "invgc" else ({},)
     generator = np.random.default_rng(0)
-    gallery = generator.normal(size=(203, 13)).astype(np.float32)
-    gallery[-20:] = gallery[:20]
-    ours = scores("none", direction, queries=generator.normal(size=(12, 13)).astype(np.float32), gallery=gallery)
-    assert np.array_equal(ours[:, -20:], ours[:, :20])
+    rows = {name: generator.normal(size=(203, 13)).astype(np.float32) for name in ("bank", "gallery")}
+    rows["gallery"][-20:] = rows["gallery"][:20]
+    rows |= {name: generator.normal(size=(12, 13)).astype(np.float32) for name in ("queries", "gallery_bank")}
+    for parameters in forms:
+        ours = scores(method, direction, parameters=parameters, **rows)
+        assert np.array_equal(ours[:, -20:], ours[:, :20])
+        assert len(np.unique(ours[0])) > 100
 
 
 def test_signed_numbers_keep_the_order_of_products() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from perturbations.base.errors import ConfigError
 from perturbations.tta.rescoring import (
     activated,
+    asks_hub,
     batch_by_batch,
     log_mass,
     nearest,
@@ -55,8 +56,9 @@ def _normalized(
         # A row's order does not depend on the mean, without which differences keep their digits.
         factor = beta * similarities - (mass - mass.mean())
         if hubs is not None:
-            factor = activated(similarities.abs().log(), factor, hubs[place])
-            signs = signs * activated(similarities, torch.ones_like(signs), hubs[place])
+            normalized = asks_hub(similarities, hubs[place])
+            factor = torch.where(normalized, factor, similarities.abs().log())
+            signs = torch.where(normalized, signs, signs * similarities)
         logs = logs + factor
     return signed(signs, logs)
 

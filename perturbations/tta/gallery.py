@@ -45,6 +45,14 @@ class Gallery:
         device = self.features.device
         return torch.from_numpy(firsts).to(device), torch.from_numpy(places).to(device)
 
+    def tied(self, scores: Tensor) -> Tensor:
+        """Scores B x N_G in which items with equal features have those of the first of them.
+
+        Sums and products over a column round as its place in a block of memory has it.
+        """
+        firsts, places = self.distinct
+        return scores if len(firsts) == len(self) else scores[:, firsts[places]]
+
 
 def encode_gallery(model: DualEncoder, items: Batch | Iterator[Batch], direction: Direction) -> Gallery:
     """Features of a gallery.

@@ -44,7 +44,7 @@ def after_all(task: Task, batches: Batches, rescore: Callable[[Tensor], Tensor])
         elif bool(finite.any()):
             similarities[finite] = rescore(similarities[finite])
     task.timings.share(len(similarities))
-    yield from similarities.split(sizes)
+    yield from map(task.gallery.tied, similarities.split(sizes))
 
 
 def batch_by_batch(
@@ -98,15 +98,20 @@ def signed(values: Tensor, logs: Tensor) -> Tensor:
 
 
 def nearest(parts: Iterable[Tensor], k: int) -> Tensor:
-    """The gallery items that are among the k nearest of some row, sorted."""
-    nearest_of = [part.topk(min(k, part.shape[1]), dim=1).indices.unique() for part in parts]
-    items: Tensor = torch.cat(nearest_of).unique()
+    """The gallery items that are among the k nearest of some row, sorted; those that tie with the k-th are too."""
+    near = [(part >= part.topk(min(k, part.shape[1]), dim=1).values[:, -1:]).any(0) for part in parts]
+    items: Tensor = torch.stack(near).any(0).nonzero()[:, 0]
     return items
+
+
+def asks_hub(similarities: Tensor, hubs: Tensor) -> Tensor:
+    """Whether each query's nearest item is one of `hubs`, B x 1, of signed similarities B x N_G."""
+    return torch.isin(similarities.argmax(1), hubs)[:, None]
 
 
 def activated(similarities: Tensor, normalized: Tensor, hubs: Tensor) -> Tensor:
     """Normalized rows where a query's nearest item is one of `hubs`, the similarities themselves elsewhere."""
-    return torch.where(torch.isin(similarities.argmax(1), hubs)[:, None], normalized, similarities)
+    return torch.where(asks_hub(similarities, hubs), normalized, similarities)
 
 
 # --- Sinkhorn --------------------------------------------------------------------------------------------------------
