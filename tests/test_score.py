@@ -287,6 +287,26 @@ def test_methods_need_features(folder: Path, capsys: pytest.CaptureFixture[str])
     assert "--methods and their banks need the features" in capsys.readouterr().err
 
 
+def test_a_bank_is_part_of_the_key_of_the_methods_that_use_it(folder: Path) -> None:
+    generator = np.random.default_rng(0)
+    banks = {name: folder / f"{name}.npz" for name in ("first", "second", "same", "items")}
+    for name, path in banks.items():
+        rows = np.ones((4, 6), np.float32) if name == "second" else np.eye(6, dtype=np.float32)[:4]
+        stored_features.write(path, [f"{name} {row}" for row in generator.permutation(4)], rows)
+    keys: dict[str, dict[str, Any]] = {}
+    for name in ("first", "second", "same"):
+        words = ["--methods", "qbnorm", "csls", "dual_is", "--bank", str(banks[name])]
+        assert called(folder, *words, *(["--gallery-bank", str(banks["items"])] if name == "same" else [])) == 0
+        rows = read_manifest(folder / "out/results.parquet")
+        keys[name] = {row["method"]: row for row in rows[rows["suite"] == "clean"].to_dict("records")}
+    for column in ("banks_sha256", "recipe_id"):
+        assert keys["first"]["qbnorm"][column] != keys["second"]["qbnorm"][column]
+        assert keys["first"]["qbnorm"][column] == keys["same"]["qbnorm"][column]
+        assert keys["first"]["dual_is"][column] != keys["same"]["dual_is"][column]
+    assert keys["first"]["csls"]["recipe_id"] == keys["second"]["csls"]["recipe_id"]
+    assert not any(isinstance(own[name]["banks_sha256"], str) for own in keys.values() for name in ("none", "csls"))
+
+
 def test_the_directions_of_a_method_with_a_bank_share_a_page(folder: Path) -> None:
     captions, clips = (str(folder / f"{name}/clean.npz") for name in ("captions", "clips"))
     for direction, *sides in (("t2v", captions, clips), ("v2t", clips, captions)):

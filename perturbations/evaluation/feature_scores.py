@@ -17,7 +17,7 @@ from perturbations.base.errors import AnnotationError, short
 from perturbations.base.records import canonical, digest
 from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation.feature_sets import Answers, FeatureSet
-from perturbations.evaluation.keys import CHOICES, LISTED
+from perturbations.evaluation.keys import CHOICES, LISTED, banks_key
 from perturbations.evaluation.method_settings import AS_IT_IS, parameters_of
 from perturbations.evaluation.planning import CLEAN, DirectionName, Side
 from perturbations.evaluation.result_sets import check, retrieved_first, with_clean
@@ -218,11 +218,22 @@ def _of_features(
         if method != AS_IT_IS:
             from perturbations.tta import known
 
-            banks = (None if path is None else _read(path).rows for path in (wanted.bank, wanted.gallery_bank))
-            blocks = _whole(known.scores(method, wanted.direction, query.rows, items.rows, *banks))
+            blocks = _whole(known.scores(method, wanted.direction, query.rows, items.rows, **_banks(wanted)))
         return _retrieved(query.ids, items.ids, blocks, targets, wanted)
     except (ValueError, RuntimeError) as error:
         raise AnnotationError(f"{query.path} and {items.path}: {error}") from error
+
+
+def _banks(wanted: Wanted) -> dict[str, NDArray[np.float32]]:
+    """The features of the banks that are given."""
+    paths = {"bank": wanted.bank, "gallery_bank": wanted.gallery_bank}
+    return {name: _read(path).rows for name, path in paths.items() if path is not None}
+
+
+def _uses(method: str, bank: str) -> bool:
+    """Whether a method takes the `bank` or the `gallery_bank`."""
+    declared = methods_shelf.method(method)
+    return declared.needs_bank if bank == "bank" else declared.takes_gallery_bank
 
 
 def _whole(scores: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
@@ -276,6 +287,7 @@ def _rows(
     names = {"dataset": wanted.dataset, "direction": wanted.direction, "model": wanted.model, "model_key": wanted.model}
     gallery = WHOLE_GALLERY if wanted.choices is None else CHOICES
     names |= {"gallery_name": gallery, "setting": "features", "checkpoint_sha256": "", "order": LISTED}
+    hashes = {name: storage.sha256_of(rows.tobytes()) for name, rows in _banks(wanted).items()}
     for case in cases:
         _check_media(case, wanted.direction)
     for case in cases:
@@ -283,7 +295,9 @@ def _rows(
         for method, own in of_case(case):
             parameters = parameters_of(method, {}, wanted.direction)
             label = methods_shelf.title_of(method)
-            columns = asdict(ScenarioColumns(**shared, method=method, label=label, parameters=parameters))
+            used = banks_key({name: own for name, own in hashes.items() if _uses(method, name)})
+            of_method = {"method": method, "label": label, "parameters": parameters, "banks_sha256": used}
+            columns = asdict(ScenarioColumns(**shared, **of_method))
             about = {"protocol": wanted.protocol, "missing_queries": len(listed) - len(own.ids)}
             rows.append(_row(columns, own, case, {**about, **_size(own, wanted), "settings": canonical(settings)}))
             ranks += [

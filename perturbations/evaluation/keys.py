@@ -45,6 +45,11 @@ def clean_key(key: ScenarioColumns) -> ScenarioColumns:
     return replace(key, **unperturbed)
 
 
+def banks_key(hashes: Mapping[str, str]) -> str | None:
+    """`banks_sha256` of a method: of a hash of the features of each bank that it uses, by name; None without one."""
+    return digest(dict(hashes)) if hashes else None
+
+
 def order_of(seed: int) -> str:
     """The name of the order of queries that a seed stands for: `LISTED`, or a permutation of its own."""
     return LISTED if seed == PUBLISHED_SEED else f"seed {seed}"

@@ -27,7 +27,7 @@ from perturbations.base.readers import Reader
 from perturbations.base.records import canonical, digest
 from perturbations.evaluation import galleries, queries, result_sets, results, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
-from perturbations.evaluation.keys import order_of, places_of
+from perturbations.evaluation.keys import banks_key, order_of, places_of
 from perturbations.evaluation.method_settings import parameters_of
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.planning import CONTINUAL, EvaluationSettings, Modality, ScenarioSettings
@@ -239,8 +239,7 @@ def _banks(job: EvaluationJob, method: str) -> dict[str, Any]:
 
 def _banks_sha256(job: EvaluationJob, method: str) -> str | None:
     """A hash of the features of the banks that a method uses; None without one."""
-    used = [name for name, bank in _banks(job, method).items() if bank is not None]
-    return digest({name: job.bank_hashes[name] for name in used}) if used else None
+    return banks_key({name: job.bank_hashes[name] for name, bank in _banks(job, method).items() if bank is not None})
 
 
 def _sha256_of(rows: Sequence[scenarios.ScenarioRow]) -> str:
