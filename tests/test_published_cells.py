@@ -223,6 +223,14 @@ def test_complete_results_reach_each_cell_once_with_the_mean_of_its_scenarios(na
             assert own.value == pytest.approx(expected(own.cell, runs[run_of(own)]), rel=1e-9), own.cell
 
 
+@pytest.mark.parametrize("name", ["mm_robustness_table_2", "msrvtt_p_table_9", "hat_vtr_table_16"])
+def test_tables_of_published_values_have_captions_of_their_own(name: str) -> None:
+    """A clean result and the perturbed ones beside it are two tables."""
+    for adapter in registry.protocol(name).datasets:
+        tables = list(published_section._tables(iter(reached(results(name, adapter), name))))
+        assert len({table.caption for table in tables}) == len(tables) > 0
+
+
 @pytest.mark.parametrize(
     ("name", "method", "changed"),
     [

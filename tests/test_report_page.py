@@ -31,7 +31,7 @@ from synthetic_results import (
 )
 
 from perturbations.evaluation import pictures
-from perturbations.evaluation.page import page_tables
+from perturbations.evaluation.page import page, page_tables, parts
 from perturbations.evaluation.rows import RESULTS, ResultRow
 from perturbations.manifest import files as manifests
 from perturbations.manifest import sets, skipped
@@ -111,6 +111,42 @@ def test_every_section_is_there(report: Page) -> None:
         assert shown == {*categories, "all", *TITLES, "severity", "R@1, %"}
     assert plots[2:] == [{*TITLES, "times among the top 15", "gallery items"}]
     assert "a small encoder that the workflow trained on synthetic scenes" in text
+
+
+def test_a_loss_is_taken_against_the_same_queries(tmp_path: Path) -> None:
+    """Fog lacks the queries that are hard even when clean, so that 45 % of its own are found clean, and not 40 %."""
+    fog = synthetic.perturbed(registry.get("mlvp/fog"), 5)
+    lacking = {"queries": 90, "missing_queries": 10, "clean_recall_at_1": 45.0}
+    rows = [
+        result("none", 40.0),
+        result("none", 45.0, **fog, **lacking),
+        result("none", 39.0, clean_recall_at_1=40.0, **SNOW),
+    ]
+    text = html.unescape(page_of(tmp_path, rows).text)
+    assert "R@1 in figures" in text
+    assert "for 42.0 % under mlvp (severity 5): 0.5 points less than the same queries unperturbed, which have " in text
+    assert "which have 42.5 %. snow costs most (-1.0), fog least (0.0)." in text
+    unknown = [rows[0], replace(rows[1], clean_recall_at_1=None), rows[2]]
+    text = html.unescape(page_of(tmp_path, unknown).text)
+    assert "(severity 5); clean results of the same queries and gallery are not known. N =" in text
+    other = [replace(row, model_key=B16, checkpoint_sha256=B16) for row in rows]
+    text = html.unescape(page_of(tmp_path, [*rows, *other]).text)
+    assert text.count("42.0 % under mlvp (severity 5, where the same queries have 42.5 % clean).") == 2
+
+
+def test_every_table_has_files_of_its_own(tmp_path: Path) -> None:
+    """Also where two have one caption, or captions that are one name where no case or sign counts."""
+    captions = ["R@1, fog", "R@1, fog", "R@1 fog", "r@1 FOG", "R@1, fog 2", "other"]
+    tables = [
+        page_tables.PageTable(caption, parts.named([(("", "x"), {"value": [place]})], ["row"], "method"), ".0f")
+        for place, caption in enumerate(captions)
+    ]
+    nested = [parts.Group([*tables[:2], "text"]), parts.Group([parts.Group(tables[2:4])], title="t"), *tables[4:]]
+    page._write_tables(tmp_path, [parts.Section("a", "A", [*parts.with_own_files(nested, set())])])
+    assert sorted(path.read_text() for path in tmp_path.glob("*.csv")) == sorted(
+        page_tables.as_csv(table) for table in tables
+    )
+    assert len({path.name.casefold() for path in tmp_path.iterdir()}) == len(tables)
 
 
 def test_what_was_found_is_said_first_in_words(few: Page, large: Page, tmp_path: Path) -> None:

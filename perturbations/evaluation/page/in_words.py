@@ -34,6 +34,7 @@ from perturbations.retrieval.bootstrap import separable
 from perturbations.tta.methods import registry as methods
 
 _METRIC = "recall_at_1"
+_ROUNDING = 1e-9
 
 
 def of_direction(models: Sequence[Scores], views: Views) -> list[PagePart]:
@@ -65,7 +66,9 @@ def _in_brief(scores: Scores, retrieval: RetrievalChoice) -> str:
     text = f"{_subject(scores)}: R@1 {clean[0]:.1f} % clean"
     if column is None:
         return f"{text}."
-    text += f", {perturbed[0]:.1f} % under {retrieval.suite} ({_at(_scenarios(scores, retrieval))})"
+    own = _own_clean(scores, column)[0]
+    same = f", where the same queries have {own:.1f} % clean" if abs(own - clean[0]) > _ROUNDING else ""
+    text += f", {perturbed[0]:.1f} % under {retrieval.suite} ({_at(_scenarios(scores, retrieval))}{same})"
     changes = _changes(scores, column, perturbed)
     if not changes:
         return f"{text}."
@@ -94,6 +97,14 @@ def _estimates(scores: Scores, retrieval: RetrievalChoice) -> tuple[Estimate, Es
     return clean, scores.estimate(_METRIC, baseline, column), column
 
 
+def _own_clean(scores: Scores, column: ScenarioMean) -> Estimate:
+    """Clean R@1 of the model as it is over the queries that each scenario of a column has; NaN where it is not known.
+
+    A loss is the difference to this one: of a scenario that lacks a query, all clean queries are others.
+    """
+    return scores.estimate(f"clean_{_METRIC}", scores.reference, column)
+
+
 def _in_full(scores: Scores, retrieval: RetrievalChoice) -> list[str]:
     """What the only model loses, under what, and what each method changes about it."""
     clean, perturbed, column = _estimates(scores, retrieval)
@@ -101,15 +112,20 @@ def _in_full(scores: Scores, retrieval: RetrievalChoice) -> list[str]:
     if column is None:
         return [f"{clean_sentence}."]
     scenarios = _scenarios(scores, retrieval)
-    less = clean - perturbed
-    lost = f"{_points(less, '.1f')} less" if less[0] > 0 else _points(-less)
-    sentences = [f"{clean_sentence}, and for {perturbed[0]:.1f} % under {retrieval.suite} ({_at(scenarios)}): {lost}."]
+    own_clean = _own_clean(scores, column)
+    less = own_clean - perturbed
+    lost = f": {_points(less, '.1f')} less" if less[0] > 0 else f": {_points(-less)}"
+    if np.isnan(less[0]):
+        lost = "; clean results of the same queries and gallery are not known"
+    elif abs(own_clean[0] - clean[0]) > _ROUNDING:
+        lost += f" than the same queries unperturbed, which have {own_clean[0]:.1f} %"
+    sentences = [f"{clean_sentence}, and for {perturbed[0]:.1f} % under {retrieval.suite} ({_at(scenarios)}){lost}."]
     by_name: dict[str, list[ScenarioKey]] = {}
     for key in scenarios:
         by_name.setdefault(titled(key.perturbation, key.text_perturbation or ""), []).append(key)
     losses = {
-        name: float((scores.estimate(_METRIC, scores.reference, mean_of(own)) - clean)[0])
-        for name, own in by_name.items()
+        name: float((scores.estimate(_METRIC, scores.reference, own) - _own_clean(scores, own))[0])
+        for name, own in ((name, mean_of(keys)) for name, keys in by_name.items())
     }
     known = {name: loss for name, loss in losses.items() if not np.isnan(loss)}
     if len(known) > 1:

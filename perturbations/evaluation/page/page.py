@@ -6,6 +6,7 @@ The page loads no other file, runs no script, and is identical for identical man
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -34,6 +35,7 @@ from perturbations.evaluation.page.parts import (
     order,
     tables_in,
     views_of,
+    with_own_files,
 )
 from perturbations.evaluation.page.ranks import read as read_ranks
 from perturbations.evaluation.page.ranks import setting_of
@@ -93,7 +95,10 @@ def write(
         page_sections.corpora(statistics, quarantine, results),
         page_sections.provenance(frame, results),
     ]
-    sections = [section for section in sections if section.parts]
+    taken: set[str] = set()
+    sections = [
+        replace(section, parts=[*with_own_files(section.parts, taken)]) for section in sections if section.parts
+    ]
     if figures is not None:
         figure_files.of_pictures(figures, frame, drawn)
     folder = tables_of(output)

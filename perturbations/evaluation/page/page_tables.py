@@ -71,6 +71,7 @@ class PageTable:
         grouped: what the groups of columns are ("model"), where each has the same columns; files have rows for them.
         choices: the switch that each row's name sets, if any.
         forms: as which files it is there, of `FORMS`: those that papers print as more than CSV.
+        name: of its files, without an ending; "": by its caption.
     """
 
     caption: str
@@ -82,6 +83,7 @@ class PageTable:
     grouped: str = ""
     choices: Sequence[str] = ()
     forms: Sequence[str] = ("csv",)
+    name: str = ""
     kind: str = "table"
 
     @property
@@ -119,7 +121,7 @@ class PageTable:
     @property
     def files(self) -> list[tuple[str, str]]:
         """The table in its forms: what a link says, and the name of the file."""
-        name = file_name(self.caption)
+        name = self.name or file_name(self.caption)
         return [(title, f"{name}.{ending}") for ending, (title, _) in FORMS.items() if ending in self.forms]
 
     def _rows(self, data: pd.DataFrame) -> Iterator[tuple[tuple[str, str], list[_Cell]]]:

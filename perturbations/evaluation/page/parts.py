@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import pandas as pd
 
-from perturbations.evaluation.page.page_tables import PageTable
+from perturbations.evaluation.page.page_tables import PageTable, file_name
 from perturbations.evaluation.rows import backends_of
 from perturbations.models import registry as models
 from perturbations.suites import registry
@@ -84,6 +85,21 @@ def tables_in(parts: Iterable[PagePart]) -> Iterator[PageTable]:
         if isinstance(part, Group):
             yield from tables_in(part.parts)
         elif isinstance(part, PageTable):
+            yield part
+
+
+def with_own_files(parts: Iterable[PagePart], taken: set[str]) -> Iterator[PagePart]:
+    """The parts, each table's files with a name that no table before it has; `taken` holds and gets these names."""
+    for part in parts:
+        if isinstance(part, Group):
+            yield replace(part, parts=[*with_own_files(part.parts, taken)])
+        elif isinstance(part, PageTable):
+            own = file_name(part.caption)
+            names = itertools.chain([own], (f"{own}_{number}" for number in itertools.count(2)))
+            name = next(name for name in names if name.casefold() not in taken)  # some file systems know no case
+            taken.add(name.casefold())
+            yield replace(part, name=name)
+        else:
             yield part
 
 

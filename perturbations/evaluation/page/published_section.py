@@ -211,7 +211,8 @@ def _table(cells: Sequence[Beside]) -> PageTable:
         texts = [_texts(what, own.get(column, {})) for _, what, own in lines]
         data.append((column, {part: [text.get(part, "") for text in texts] for part in _PARTS}))
     names = [label for label, _, _ in lines]
-    beside_what = titled(first.dataset, first.model, first.setting, SIDES.get(first.side, ""))
+    side = "clean" if first.side == "none" else SIDES.get(first.side, "")
+    beside_what = titled(first.dataset, first.model, first.setting, side)
     caption = f"{titled(cells[0].model, first.direction)}, beside Table {first.table}: {beside_what}"
     notes = dict.fromkeys(text for own in cells for text in (own.cell.contradiction, own.cell.note) if text)
     return PageTable(caption, named(data, names, "method"), "", "; ".join(notes), stacked=True)
