@@ -176,9 +176,15 @@ def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_
     assert "R@k is 100" not in page.text  # galleries differ in size
     (table,) = [table for caption, table in page.tables.items() if caption.startswith("R@1: ")]
     assert [mark for line in table for text, mark in line if line[0][0] == "random" and mark] == []
-    (file,) = (tmp_path / "out/report.tables").glob("R@1_*.csv")
-    assert {"clean from", "clean to"} <= {*file.read_text().splitlines()[0].split(",")}
-    assert sum(bool(own["clean from"]) for own in csv.DictReader(file.open())) > len(galleries)
+    for metric, column in (("R@1", "recall_at_1"), ("R@2", "recall_at_2"), ("R@3", "recall_at_3")):
+        (file,) = (tmp_path / "out/report.tables").glob(f"{metric}_*.csv")
+        lines = list(csv.DictReader(file.open()))
+        assert {"clean from", "clean to"} <= {*lines[0]}
+        assert sum(bool(own["clean from"]) for own in lines) > len(galleries)
+        for own in lines:
+            if own["clean from"]:
+                assert float(own["clean from"]) <= float(own["clean"]) <= float(own["clean to"])
+        assert max(float(own["clean"]) for own in lines if own["clean"]) == pytest.approx(results[column].max(), abs=0.05)
 
 
 def test_the_first_clips_of_each_query_are_kept(files: dict[str, str], tmp_path: Path) -> None:

@@ -57,6 +57,30 @@ def test_severities_are_by_category_and_fall_to_the_highest_that_is_made() -> No
     assert (by_level["sentence"], by_level["low"], by_level["clean"]) == ({1}, {5}, {0})
 
 
+def test_mixes_without_perturbed_videos_are_refused() -> None:
+    captions = {"mm_robustness": {"perturbations": []}}
+    for suites, asked in ((captions, {}), (SUITES, {"directions": ["t2v"]}), (SUITES, {"suites": []})):
+        for mix in ("mixed_types", "mixed_severity"):
+            with pytest.raises(ConfigError, match="evaluation.mixes: they are of perturbed videos"):
+                evaluation.scenarios(parsed(suites, mixes=[mix], **asked), "demo")
+    planned = evaluation.scenarios(parsed({**captions, "mlvp": {}}, mixes=["mixed_types"]), "demo")
+    assert {scenario.suite for scenario in planned if scenario.mix} == {"mlvp"}
+
+
+def test_a_severity_that_its_suite_does_not_make_is_said() -> None:
+    """Not so of those that the paper has not: sentence perturbations have one severity."""
+    lines = evaluation.other_severities(parsed({"mlvp": {"severities": [3]}}), "demo")
+    assert lines == [
+        f"evaluation.severities: `suites.mlvp` does not make severity 5 of {category}: severity 3 is evaluated in its "
+        "place"
+        for category in ("low", "mid", "high")
+    ]
+    lines = evaluation.other_severities(parsed({"mlvp": {"severities": [3, 4]}}, severities=[2, 3]), "demo")
+    assert lines
+    assert all("severity 2 of" in line and line.endswith(": nothing is evaluated in its place") for line in lines)
+    assert evaluation.other_severities(parsed(severities=[1, 5, 7]), "demo") == []
+
+
 def test_sides_perturb_the_modality_of_their_part() -> None:
     suites = {"msrvtt_p": {"captions": {"perturbations": TEXTS}}}
     planned = evaluation.scenarios(parsed(suites, sides=["query", "gallery", "both"]), "demo")

@@ -311,6 +311,7 @@ def results(config: configuration.Config, dataset: str, kind: str, plans: Plans)
     sizes = [
         f"{kind} on {dataset}: {scenarios.total()} scenarios ({sides}) x {methods} methods{several} = {runs:,} runs"
     ]
+    sizes += evaluation.other_severities(config, dataset)
     sizes += [line for suite in evaluation.caption_suites(config) for line in skipped_lines(config, suite, dataset)]
     reported = [Reported(dataset, kind, key) for key in models]
     return TargetWork([path for own in reported for path in (own.results, own.ranks)], tuple(sizes))

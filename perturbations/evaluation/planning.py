@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -71,7 +72,7 @@ def perturbs(modality: Modality, direction: str, side: str) -> bool:
 def scenarios(config: configuration.Config, dataset: str) -> list[Scenario]:
     """Every scenario that the configuration asks for: clean ones first, then by side, suite and perturbation.
 
-    Raises `ConfigError` for a suite of which nothing is made at the configured severities.
+    Raises `ConfigError` for a suite of which nothing is made at the configured severities, and for mixes of no videos.
     """
     planned: list[Scenario] = []
     for direction in config.evaluation.directions:
@@ -79,6 +80,12 @@ def scenarios(config: configuration.Config, dataset: str) -> list[Scenario]:
         for side in config.evaluation.sides:
             for suite in _suites(config):
                 planned += _of_suite(config, dataset, suite, direction, side)
+    if config.evaluation.mixes and not any(scenario.mix for scenario in planned):
+        text = (
+            "evaluation.mixes: they are of perturbed videos, and none are evaluated here: name a suite that makes "
+            "videos, and a direction and side that perturb them (v2t query, t2v gallery)"
+        )
+        raise ConfigError(config.places.before("evaluation.mixes", text))
     return planned
 
 
@@ -123,7 +130,7 @@ def _of_suite(
         yield from _combined(config, dataset, suite, direction)
         return
     videos = perturbs("clips", direction, side)
-    available = recipe.scenarios(config, suite) if videos else caption_recipes.scenarios(config, dataset, suite)
+    available = _made(config, dataset, suite, videos=videos)
     chosen = [
         pair
         for name in dict.fromkeys(name for name, _ in available)
@@ -140,12 +147,14 @@ def _of_suite(
         raise ConfigError(config.places.before("evaluation.severities", text))
     for name, severity in chosen:
         yield Scenario(direction, side, suite, _level(suite, name), name, severity)
-    if videos and "mixed_severity" in config.evaluation.mixes:
+    if not (videos and available):  # mixes are of videos
+        return
+    if "mixed_severity" in config.evaluation.mixes:
         for name in dict.fromkeys(name for name, _ in available):
             yield Scenario(direction, side, suite, MIXED, name, None, mix="mixed_severity")
     asking = (direction, side) == ("v2t", "query")
     types = PER_BATCH if asking and config.suites[suite].variant == "released" else "mixed_types"
-    if videos and "mixed_types" in config.evaluation.mixes:
+    if "mixed_types" in config.evaluation.mixes:
         for share in SHARES:
             yield Scenario(direction, side, suite, MIXED, ALL, None, mix=types, share=share)
 
@@ -183,6 +192,31 @@ def nearest(available: Sequence[tuple[str, int]], wanted: Sequence[int]) -> Iter
         chosen = {max((severity for severity in severities if severity <= most), default=0) for most in wanted}
         for severity in sorted(chosen - {0}):
             yield name, severity
+
+
+def _made(config: configuration.Config, dataset: str, suite: str, *, videos: bool) -> Sequence[tuple[str, int]]:
+    """The (perturbation, severity) pairs of a suite's videos, or of its captions, that the configuration makes."""
+    return recipe.scenarios(config, suite) if videos else caption_recipes.scenarios(config, dataset, suite)
+
+
+def other_severities(config: configuration.Config, dataset: str) -> list[str]:
+    """A line per suite and severity that `evaluation.severities` names, the suite has and `suites` does not make."""
+    wanted = config.evaluation
+    pairs = [(direction, side) for direction in wanted.directions for side in wanted.sides if side != "both"]
+    lines: dict[str, None] = {}
+    for suite, (direction, side) in itertools.product(_suites(config), pairs):
+        made = _made(config, dataset, suite, videos=perturbs("clips", direction, side))
+        for name in dict.fromkeys(name for name, _ in made):
+            entry = registry.get(f"{suite}/{name}")
+            own = {severity for other, severity in made if other == name}
+            for severity in sorted(({*wanted.severities_of(entry.category)} & {*entry.severities}) - own):
+                instead = max((lower for lower in own if lower < severity), default=None)
+                what = "nothing" if instead is None else f"severity {instead}"
+                lines[
+                    f"evaluation.severities: `suites.{suite}` does not make severity {severity} of {entry.category}: "
+                    f"{what} is evaluated in its place"
+                ] = None
+    return [*lines]
 
 
 @dataclass

@@ -23,6 +23,8 @@ from perturbations.retrieval.bootstrap import draws, interval, resampled_recall,
 from perturbations.tta.methods import registry as methods_shelf
 
 RECALLS = {"recall_at_1": 1, "recall_at_5": 5, "recall_at_10": 10}
+_DRAWN = {**RECALLS, "recall_at_2": 2, "recall_at_3": 3}
+"""The metrics of which each resample has a value; R@2 and R@3 are of composed retrieval."""
 _SEED = 0  # of the resamples; the same for all, so that models of one dataset are compared on the same draws
 _ROUNDING = 1e-6
 
@@ -164,7 +166,7 @@ class Scores:
     def own_span(self, metric: str, column: ScenarioMean, estimate: Estimate) -> IntervalSpan | None:
         """The interval of a value; where every resample is 0 or every one is 100, the exact one of its queries."""
         (span,) = spans_of([estimate])
-        if span is None or span not in ((0, 0), (100, 100)) or metric not in RECALLS or self._ranked is None:
+        if span is None or span not in ((0, 0), (100, 100)) or metric not in _DRAWN or self._ranked is None:
             return span
         queries = min(own[0] for own in self.counts(scenario for scenario, _ in column))
         clips = len(set(self._ranked.clips.tolist()))  # captions of one clip count once
@@ -241,7 +243,7 @@ class Scores:
         counts = draws(len(ranks), generator, clusters=self._ranked.clips)
         half = len(columns)
         recalls: dict[str, Estimate] = {}
-        for metric, k in RECALLS.items():
+        for metric, k in _DRAWN.items():
             drawn = resampled_recall(counts, distinct, k)
             recalls[metric], recalls[f"clean_{metric}"] = drawn[places[:half]], drawn[places[half:]]
         for prefix in ("", "clean_"):
@@ -251,7 +253,9 @@ class Scores:
     def _check(self, ranked: Ranked) -> None:
         """Raise `ManifestError` where results and ranks are of different runs."""
         queries = np.count_nonzero(ranked.ranks, axis=0)
-        for metric, k in RECALLS.items():
+        for metric, k in _DRAWN.items():
+            if self.rows[metric].isna().all():
+                continue
             hits = np.count_nonzero((ranked.ranks > 0) & (ranked.ranks <= k), axis=0)
             for run, place in ranked.runs.items():
                 row = self._records[self._runs[run]] if run in self._runs else None

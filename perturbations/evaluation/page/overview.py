@@ -31,6 +31,7 @@ from perturbations.evaluation.page.parts import (
     in_order,
     label,
     method_label,
+    metrics_of,
     named,
     needs_all_queries,
     titled,
@@ -147,7 +148,7 @@ def tables(models: Sequence[Scores], views: Views) -> list[PagePart]:
         columns = _columns(models, scenarios)
         parts += [
             Group([_table(models, retrieval, metric, columns, scenarios)], views=own_views, metric=metric)
-            for metric in METRICS
+            for metric in metrics_of(first.rows)
         ]
         notes = _notes(models, retrieval.suite, scenarios)
         parts += [Group(notes, views=own_views)] if notes else []
@@ -192,7 +193,7 @@ def _table(
     note += [_OF_GALLERY] if retrieval.side in ("gallery", "both") else []
     note += [_TRANSDUCTIVE] if any(map(needs_all_queries, every)) else []
     return PageTable(
-        f"{_NAMES.get(metric, METRICS[metric])}: {where}",
+        f"{_NAMES.get(metric) or metrics_of(first.rows)[metric]}: {where}",
         named(data, map(method_label, every), "method"),
         form_of(metric),
         " ".join([*note, *collapsed(models), counted(models, members or [CLEAN_SCENARIO])]),

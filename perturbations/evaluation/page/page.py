@@ -27,10 +27,10 @@ from perturbations.evaluation.page import (
 from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page.page_tables import FORMS
 from perturbations.evaluation.page.parts import (
-    METRICS,
     Group,
     PagePart,
     Section,
+    metrics_of,
     model_names,
     order,
     tables_in,
@@ -110,7 +110,7 @@ def write(
         banner=_banner(frame),
         sections=sections,
         views=page_views,
-        metrics=METRICS,
+        metrics=metrics_of(frame),
         folder=quote(folder.name),
     )
     _write_tables(folder, sections)

@@ -206,6 +206,14 @@ METRICS = {
     "hub_skewness": "Hubness",
 }
 """The metrics of the first table, and how the switch names them."""
+_OF_SMALL_GALLERIES = {"recall_at_2": "R@2", "recall_at_3": "R@3"}
+
+
+def metrics_of(rows: pd.DataFrame) -> dict[str, str]:
+    """`METRICS`, with R@2 and R@3 where results have them: those of composed retrieval, whose galleries are small."""
+    known = {name: title for name, title in _OF_SMALL_GALLERIES.items() if rows[name].notna().any()}
+    return {"recall_at_1": METRICS["recall_at_1"], **known, **METRICS}
+
 
 _DIRECTIONS = ("v2t", "t2v", "composed")
 _SIDES = ("query", "gallery", "both", "none")

@@ -16,7 +16,6 @@ import pandas as pd
 
 from perturbations.evaluation import departures
 from perturbations.evaluation.page.intervals import (
-    RECALLS,
     Estimate,
     IntervalSpan,
     ScenarioMean,
@@ -152,7 +151,7 @@ def _beside(cell: Published, key: StatedKey, several: Sequence[_Configured]) -> 
     if estimate[0] != estimate[0]:
         return None
     (span,) = spans_of([estimate])
-    if len(members) == 1 and key.metric in RECALLS:
+    if len(members) == 1:
         span = members[0][0].own_span(key.metric, members[0][1], estimate)
     return Beside(cell, key, members[0][0].model, float(estimate[0]), span)
 
