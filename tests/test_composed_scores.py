@@ -184,7 +184,9 @@ def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_
         for own in lines:
             if own["clean from"]:
                 assert float(own["clean from"]) <= float(own["clean"]) <= float(own["clean to"])
-        assert max(float(own["clean"]) for own in lines if own["clean"]) == pytest.approx(results[column].max(), abs=0.05)
+        assert max(float(own["clean"]) for own in lines if own["clean"]) == pytest.approx(
+            results[column].max(), abs=0.05
+        )
 
 
 def test_the_first_clips_of_each_query_are_kept(files: dict[str, str], tmp_path: Path) -> None:

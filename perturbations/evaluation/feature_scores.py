@@ -296,7 +296,12 @@ def _rows(
             parameters = parameters_of(method, {}, wanted.direction)
             label = methods_shelf.title_of(method)
             used = banks_key({name: own for name, own in hashes.items() if _uses(method, name)})
-            of_method: dict[str, Any] = {"method": method, "label": label, "parameters": parameters, "banks_sha256": used}
+            of_method: dict[str, Any] = {
+                "method": method,
+                "label": label,
+                "parameters": parameters,
+                "banks_sha256": used,
+            }
             columns = asdict(ScenarioColumns(**shared, **of_method))
             about = {"protocol": wanted.protocol, "missing_queries": len(listed) - len(own.ids)}
             rows.append(_row(columns, own, case, {**about, **_size(own, wanted), "settings": canonical(settings)}))
