@@ -159,6 +159,60 @@ def test_frames_of_odd_sizes_are_those_of_ffmpeg(name: str, tmp_path: Path) -> N
     assert_as_ffmpeg_gives_them(made_or_skipped(tmp_path / name, *ODD_CODECS[name], size=ODD), ODD)
 
 
+SUBSAMPLED = {
+    "mpeg4.avi": ("-c:v", "mpeg4", "-q:v", "3"),
+    "mpeg2.mpg": ("-c:v", "mpeg2video", "-q:v", "3"),
+    "vp9.webm": (*VP9, "-chroma_sample_location", "left"),
+    "mjpeg.avi": ("-c:v", "mjpeg", "-pix_fmt", "yuvj420p"),
+    "left.mkv": ("-c:v", "ffv1", "-level", "1", "-chroma_sample_location", "left"),
+    "top-left.mkv": ("-c:v", "ffv1", "-level", "1", "-chroma_sample_location", "topleft"),
+    "4:1:1.mkv": ("-c:v", "ffv1", "-level", "1", "-pix_fmt", "yuv411p", "-chroma_sample_location", "left"),
+    "4:1:0.mkv": ("-c:v", "ffv1", "-level", "1", "-pix_fmt", "yuv410p", "-chroma_sample_location", "left"),
+    "4:2:2.mkv": ("-c:v", "ffv1", "-level", "1", "-pix_fmt", "yuv422p", "-chroma_sample_location", "topleft"),
+    "alpha.mkv": ("-c:v", "ffv1", "-level", "1", "-pix_fmt", "yuva420p", "-chroma_sample_location", "left"),
+}
+"""Video whose chroma has fewer samples than its luma, with a tag that says where they lie."""
+SIZES = [*((side, side * 7 % 20 + 1) for side in range(1, 21)), (100, 77), (101, 76), (161, 91)]
+
+
+@pytest.mark.parametrize("name", SUBSAMPLED)
+def test_chroma_lies_where_ffmpeg_has_it(name: str, tmp_path: Path) -> None:
+    """At every size. One process of ffmpeg makes them all, and one decodes them."""
+    paths = [tmp_path / f"{width}x{height}-{name}" for width, height in SIZES]
+    output = SUBSAMPLED[name] if "-pix_fmt" in SUBSAMPLED[name] else (*SUBSAMPLED[name], "-pix_fmt", "yuv420p")
+    made, raw = [], []
+    for number, (path, (width, height)) in enumerate(zip(paths, SIZES, strict=True)):
+        made += ["-vf", f"scale={width}:{height}", "-frames:v", "2", "-threads", "1", *output, f"file:{path}"]
+        raw += ["-map", f"{number}:v", "-fps_mode", "passthrough", "-pix_fmt", "rgb24", "-f", "rawvideo"]
+        raw += [f"file:{path}.rgb"]
+    ffmpeg("-f", "lavfi", "-i", "testsrc2=size=161x91:rate=25,format=rgb24", *made)
+    ffmpeg(*[word for path in paths for word in ("-i", f"file:{path}")], *raw)
+    for path, (width, height) in zip(paths, SIZES, strict=True):
+        expected = np.fromfile(f"{path}.rgb", np.uint8).reshape(-1, height, width, 3)
+        assert len(expected) == 2
+        assert np.array_equal(images(path), expected), path.name
+
+
+@each(
+    "second",
+    [
+        (*X264, "-vf", "scale=out_range=full", "-color_range", "pc"),
+        (*X264, "-vf", "scale=out_color_matrix=bt709", "-colorspace", "bt709"),
+        ("-c:v", "libx264", "-pix_fmt", "yuv422p"),
+    ],
+)
+def test_colours_that_change_within_a_stream_are_those_of_ffmpeg(second: tuple[str, ...], tmp_path: Path) -> None:
+    parts = [make(tmp_path / "a.h264", frames=3), make(tmp_path / "b.h264", *second, frames=3)]
+    path = tmp_path / "both.h264"
+    path.write_bytes(b"".join(part.read_bytes() for part in parts))
+    assert_as_ffmpeg_gives_them(path)
+
+
+def test_reserved_numbers_of_colours_are_no_damage(tmp_path: Path) -> None:
+    reserved = ("-bsf:v", "h264_metadata=transfer_characteristics=3:colour_primaries=3")
+    assert_as_ffmpeg_gives_them(copied(make(tmp_path / "a.mp4"), tmp_path / "reserved.mp4", *reserved))
+
+
 def test_one_frame_is_a_clip(tmp_path: Path) -> None:
     path = make(tmp_path / "one.mp4", frames=1)
     assert_as_ffmpeg_gives_them(path)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
 import av
-import av.error
 import av.filter
 import cv2
 import numpy as np
@@ -21,24 +20,14 @@ from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 
 
-def converter(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Callable[[av.VideoFrame], Image]:
-    """From this stream's frames to upright RGB uint8 arrays, with the same conversion as ffmpeg."""
+def converter(frame: av.VideoFrame) -> Callable[[av.VideoFrame], Image]:
+    """From the frames of a stream, of which `frame` is one, to upright RGB uint8 arrays, as ffmpeg converts them."""
     orientation = orientation_of(frame)
-    to_rgb = _by_reformatter()
-    to_upright_rgb = cache(lambda: _by_filter_graph(stream, frame, orientation))
-
-    def convert(picture: av.VideoFrame) -> Image:
-        # Above 8 bits the reformatter places chroma differently from ffmpeg, which uses libavfilter. Of interlaced
-        # frames it converts each field by itself, which libavfilter does not do unless it is asked to.
-        if picture.interlaced_frame or any(component.bits > 8 for component in picture.format.components):
-            return _array(to_upright_rgb()(picture))
-        image = _array(to_rgb(picture))
-        if orientation == _UPRIGHT:
-            return image
-        image = image.swapaxes(0, 1) if orientation.transposed else image
-        return np.ascontiguousarray(image[:: orientation.rows, :: orientation.columns])
-
-    return convert
+    turns = [("transpose", "cclock_flip")] if orientation.transposed else []
+    turns += [("vflip", "")] if orientation.rows < 0 else []
+    turns += [("hflip", "")] if orientation.columns < 0 else []
+    to_rgb = _rgb_converter((frame.width, frame.height), turns)
+    return lambda picture: _array(to_rgb(picture))
 
 
 def _array(picture: av.VideoFrame) -> Image:
@@ -46,30 +35,33 @@ def _array(picture: av.VideoFrame) -> Image:
     return np.ascontiguousarray(picture.to_ndarray(), np.uint8)
 
 
-def _by_reformatter() -> Callable[[av.VideoFrame], av.VideoFrame]:
-    reformatter = VideoReformatter()
-    return lambda picture: reformatter.reformat(picture, format="rgb24", interpolation=Interpolation.BICUBIC, threads=1)
-
-
-def _by_filter_graph(
-    stream: av.video.stream.VideoStream, frame: av.VideoFrame, orientation: _Orientation
+def _rgb_converter(
+    size: tuple[int, int], turns: Iterable[tuple[str, str]] = ()
 ) -> Callable[[av.VideoFrame], av.VideoFrame]:
-    # ffmpeg turns the picture before the conversion.
-    graph = av.filter.Graph()
-    graph.threads = 1
-    source = graph.add_buffer(
-        width=frame.width, height=frame.height, format=frame.format, time_base=stream.time_base or Fraction(1, 1000)
-    )
-    turns = [graph.add("transpose", "cclock_flip")] if orientation.transposed else []
-    turns += [graph.add("vflip")] if orientation.rows < 0 else []
-    turns += [graph.add("hflip")] if orientation.columns < 0 else []
-    to_format = [graph.add("scale"), graph.add("format", "pix_fmts=rgb24")]
-    nodes = [source, *turns, *to_format, graph.add("buffersink")]
-    for before, after in pairwise(nodes):
-        before.link_to(after)
-    graph.configure()
+    """From frames of a size, (width, height), to RGB, by ffmpeg's way: libavfilter, after its filters `turns`.
+
+    PyAV's reformatter is another way. It reads where a frame's chroma lies, which ffmpeg does not, and of interlaced
+    frames it converts each field by itself: chroma of odd heights, of 4:1:1 and of more than 8 bits would differ.
+    """
+
+    @cache
+    def graph_for(pix_fmt: str, colorspace: int, color_range: int) -> av.filter.Graph:
+        """As in ffmpeg, frames of other properties, which a stream may have from some frame on, get another graph."""
+        graph = av.filter.Graph()
+        graph.threads = 1
+        width, height = size
+        pixels = av.VideoFormat(pix_fmt)
+        source = graph.add_buffer(width=width, height=height, format=pixels, time_base=Fraction(1, 1000))
+        # libswscale refuses colours that it does not know, although it does not convert them.
+        unknown = ("setparams", "color_primaries=unknown:color_trc=unknown")
+        filters = [graph.add(*words) for words in (*turns, unknown, ("scale", ""), ("format", "pix_fmts=rgb24"))]
+        for before, after in pairwise([source, *filters, graph.add("buffersink")]):
+            before.link_to(after)
+        graph.configure()
+        return graph
 
     def convert(picture: av.VideoFrame) -> av.VideoFrame:
+        graph = graph_for(picture.format.name, picture.colorspace, picture.color_range)
         graph.push(picture)
         converted = graph.pull()
         assert isinstance(converted, av.VideoFrame)
@@ -149,10 +141,12 @@ def to_planes() -> Callable[[Image], Image]:
     Decoders show the planes as these frames, as nearly as 8 bits allow: the chroma of four pixels is that of their
     mean, because decoders give them the same chroma; and what decoding takes from the luma is added before.
     """
-    shown = _by_reformatter()
+    shown: Callable[[av.VideoFrame], av.VideoFrame] | None = None
 
     def convert(image: Image) -> Image:
+        nonlocal shown
         height, width = image.shape[:2]
+        shown = shown or _rgb_converter((width, height))
         halved = cv2.resize(image, (width // 2, height // 2), interpolation=cv2.INTER_AREA)
         # OpenCV takes the chroma of one pixel of four.
         planes = _planes(cv2.resize(halved, (width, height), interpolation=cv2.INTER_NEAREST))
