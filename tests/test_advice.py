@@ -54,8 +54,8 @@ def test_the_commands_of_messages_are_collected() -> None:
 
 
 def of_wing(command: str) -> Any:
-    """The command; the spine's messages advise two of the wing `status`."""
-    marks = [needs.wings("status")] if command.startswith(("perturb clean", "perturb retry")) else []
+    """The command; the spine's messages advise one of the wing `status`."""
+    marks = [needs.wings("status")] if command.startswith("perturb retry") else []
     return pytest.param(command, marks=marks)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import time
 from pathlib import Path
 
 import needs
@@ -12,7 +9,6 @@ import pytest
 from test_workflow import IDS, Project, copy_of, new_project
 
 from perturbations import read_manifest
-from perturbations.manifest import layout
 
 MADE = "corpora/tiny/mlvp"
 
@@ -141,21 +137,3 @@ def test_deleted_and_cut_files_and_damaged_parts_are_made_again_and_no_others(da
     project.snakemake("mlvp_tiny")
     assert project.results() == results
     assert {path for path, inode in inodes(project).items() if before.get(path) != inode} == {deleted, cut}
-
-
-def test_times_from_the_future_stop_no_run(damaged: tuple[Project, bytes]) -> None:
-    """As after a run on a machine whose clock was wrong; Snakemake stops where an output is older than its input."""
-    project, _ = damaged
-    for path in (path for top in layout.TOP for path in (project.root / top).rglob("*")):
-        os.utime(path, (time.time() + 1e6,) * 2)
-    results = project.results()
-    shutil.rmtree(project.root / "work/tiny/mlvp/fog/3")
-    shutil.rmtree(project.root / "manifests/tiny/mlvp")
-    parts = project.outputs()
-    stopped = project.snakemake("mlvp_tiny", check=False)
-    assert "clock skew" in stopped.stderr
-    project.snakemake("mlvp_tiny", hooks=True)
-    assert project.results() == results
-    changed = {name for name, when in project.outputs().items() if parts.get(name, 0) < when}
-    assert {Path(name).parent for name in changed} == {Path("tiny/mlvp/fog/3")}
-    assert project.rerun("mlvp_tiny") == set()

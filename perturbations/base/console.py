@@ -13,29 +13,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-TARGETS: set[str] = set()
-"""The names of the workflow's targets, which it adds when it is read: what a mistyped one is compared with."""
-
-
-def summarize(logger: logging.Logger) -> None:
-    """Leave out what a dry run says of each single job, and of the machine: a table of jobs per rule stays."""
-    for handler in logger.handlers:
-        handler.addFilter(_Summary())
-
-
-class _Summary(logging.Filter):
-    """Passes neither records of single jobs nor the table of jobs a second time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._is_told = False
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        event = getattr(record, "event", None)
-        is_again = event == "run_info" and self._is_told
-        self._is_told |= event == "run_info"
-        return not is_again and event not in ("workflow_started", "job_info", "group_info", "shellcmd")
-
 
 def speaker(logger: logging.Logger) -> Callable[[str], None]:
     """What prints a line of planning, each once: on the screen, or into the record that `perturb check` reads."""

@@ -1,4 +1,4 @@
-"""How far a job is: the lines of its log that say so, written and read; and signs of life for the supervisor."""
+"""What a job writes into its log: how far it is, and its error; and signs of life for the supervisor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from perturbations.base import shown
 
@@ -22,38 +22,9 @@ _log = logging.getLogger("perturbations")
 _EVERY_S = 5.0
 _TAIL = 64 * 1024
 
-_DONE = re.compile(r"(\d+)/\d+ \[(?:(\d+):)?(\d+):(\d+)<")  # of `_meter`
-_KEPT = "%d of %d were finished before and are kept"
-_KEPT_LINE = re.compile(_KEPT.replace("%d", r"(\d+)"))
 _ERROR = "perturb: "
-
-
-class JobLog(NamedTuple):
-    """What a job's log says: the items that it passed, those of them that were finished before, its seconds, and why
-    it failed: its error, which `has_error` tells from its last line.
-    """
-
-    done: int
-    kept: int
-    seconds: int
-    reason: str
-    has_error: bool
-
-
-def read(path: Path) -> JobLog:
-    """What the end of a log says, also while its job writes it; a log that cannot be read says nothing."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        text = ""
-    *_, (done, hours, minutes, seconds) = [("0",) * 4, *_DONE.findall(text)]
-    *_, (kept, _) = [("0", "0"), *_KEPT_LINE.findall(text)]
-    lines = [line for line in text.splitlines() if line.strip()]
-    errors = [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]
-    reason = (errors or lines or ["no line in its log"])[-1]
-    return JobLog(int(done), int(kept), 3600 * int(hours or 0) + 60 * int(minutes) + int(seconds), reason, bool(errors))
+_RAISED = re.compile(r"[A-Za-z_.]*(Error|Exception|Interrupt)(: |$)")
+"""The last line of a traceback."""
 
 
 def error_line(error: object) -> str:
@@ -61,10 +32,33 @@ def error_line(error: object) -> str:
     return _ERROR + shown.lines(str(error))
 
 
+def error_of(log: Path) -> str | None:
+    """The error with which a job ended, its own or that of a library, by its log; None where it holds none."""
+    lines = _last_lines(log)
+    if errors := [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]:
+        return errors[-1]
+    return lines[-1] if lines and _RAISED.match(lines[-1]) else None
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log, also while its job writes it; an empty text where there is none."""
+    return "".join(_last_lines(log)[-1:])
+
+
+def _last_lines(log: Path) -> list[str]:
+    """The lines at the end of a log that are not empty; none where it cannot be read."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            return [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return []
+
+
 def log_kept(kept: int, total: int) -> None:
     """Log how many items of a job were finished before."""
     if kept:
-        _log.info(_KEPT, kept, total)
+        _log.info("%d of %d were finished before and are kept", kept, total)
 
 
 def logged(things: Iterable[_T], total: int, unit: str) -> Iterator[_T]:

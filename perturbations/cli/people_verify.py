@@ -125,8 +125,8 @@ def _printed(summaries: Iterable[Summary], *, repairs: bool, dry_run: bool) -> i
         is_open |= bool(summary.findings or (dry_run and summary.repaired))
     if unnamed:
         print(
-            f"{unnamed} files that no row names: `perturb clean` lists those of perturbations, severities or clips "
-            "that config.yaml had before; others are not this workflow's."
+            f"{unnamed} files that no row names: of perturbations, severities or clips that config.yaml had before, "
+            "or not this workflow's."
         )
     if open_rows and not repairs:
         print("`perturb verify --repair` puts back what the rows describe; with `--dry-run` it only lists it.")

@@ -8,5 +8,4 @@ PLACES = {
     "composed_features": "work/{dataset}/composed/features/{suite}/{level}.safetensors",
     "composed_part": "work/{dataset}/composed/results/{corpus}/{level}.parquet",
     "composed_ranks_part": "work/{dataset}/composed/results/{corpus}/{level}.ranks.parquet",
-    "composed_parts": "work/{dataset}/composed/results.parts",
 }

@@ -14,7 +14,7 @@ from perturbations.datasets import registry as datasets
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import sizes
 from perturbations.manifest import layout
-from perturbations.plan import listed, sharding
+from perturbations.plan import sharding
 from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
 from perturbations.plan.paths import COMPOSED_SHARD, Inputs, clip_inputs, options, without_braces
 from perturbations.plan.targets import together
@@ -144,14 +144,12 @@ def job_options(named: Mapping[str, str | Sequence[str]]) -> list[str]:
     return options({name: named[name] for name in ("clips", "queries") if name in named})
 
 
-def planned_parts(config: configuration.Config, dataset: str) -> list[str]:
-    """What the jobs write, one file each, and their list in a file, from which `perturb status` knows their number."""
-    parts = [
+def result_parts(config: configuration.Config, dataset: str) -> list[str]:
+    """What the jobs write, one file each."""
+    return [
         layout.at("composed_part", dataset=dataset, corpus=corpus, level=level)
         for corpus, level in composed.jobs(config, dataset)
     ]
-    listed.write_parts(config.at(layout.at("composed_parts", dataset=dataset)), parts)
-    return parts
 
 
 def targets(config: configuration.Config, dataset: str) -> list[str]:

@@ -29,7 +29,6 @@ _log = logging.getLogger("perturbations")
 _COLUMNS_LENGTH = 8
 _LINE = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})([0-9a-f]{{{_COLUMNS_LENGTH}}})(\{{.*\}})")
 """The recipe's id, the hash of the columns, and what was measured."""
-_BYTES = re.compile(r'"bytes":(\d+)')
 
 
 class Measured(Record):
@@ -132,18 +131,15 @@ class Journal(Generic[_Finished]):
             _log.warning("%d lines of %s are of another version or cut short: their items are made again", others, path)
 
 
-def count(path: Path) -> tuple[int, int]:
-    """The number of finished items of a journal, and the bytes of their files, of a job that may be writing it.
+def count(path: Path) -> int:
+    """The number of finished items of a journal, of a job that may be writing it; none where it cannot be read.
 
-    An item that was made twice counts once. What was measured is not parsed: a run may have a million lines. A journal
-    that cannot be read has none.
+    An item that was made twice counts once. What was measured is not parsed: a run may have a million lines.
     """
-    sizes = {}
+    finished = set()
     with suppress(OSError, OutputError):
-        for match in filter(None, map(_LINE.fullmatch, jsontext.lines(path))):
-            size = _BYTES.search(match[3])
-            sizes[match[1]] = int(size[1]) if size else 0
-    return len(sizes), sum(sizes.values())
+        finished.update(match[1] for match in map(_LINE.fullmatch, jsontext.lines(path)) if match)
+    return len(finished)
 
 
 def _line(recipe_id: str, finished: Measured | Analysed) -> str:

@@ -14,7 +14,6 @@ PLACES = {
     "evaluation_part": "work/{dataset}/evaluation/{model}/" + _JOB + ".parquet",
     "evaluation_ranks": "work/{dataset}/evaluation/{model}/" + _JOB + ".ranks.parquet",
     "evaluation_pictures": "work/{dataset}/evaluation/{model}/" + _JOB + ".pictures.json",
-    "evaluation_parts": "work/{dataset}/evaluation/{model}/{kind}.parts",
     "results_page": "manifests/report.html",
     "results_tables": f"manifests/report{TABLES}",
 }

@@ -19,7 +19,7 @@ from perturbations.evaluation.method_settings import AS_IT_IS
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
-from perturbations.plan import caption_recipes, listed
+from perturbations.plan import caption_recipes
 from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
 from perturbations.plan.paths import Inputs, clip_inputs, of_shards, options, without_braces
 from perturbations.plan.targets import skipped_lines
@@ -47,14 +47,6 @@ def result_parts(config: configuration.Config, dataset: str, kind: str, file: st
         for group in groups_of(config, kind)
         for direction, side, corpus, level in evaluation.jobs(config, dataset)
     ]
-
-
-def planned_parts(config: configuration.Config, dataset: str, kind: str) -> list[str]:
-    """`result_parts`, and their list in a file, from which `perturb status` knows how many there will be."""
-    parts = result_parts(config, dataset, kind)
-    place = layout.at("evaluation_parts", dataset=dataset, model=evaluation.model_key(config), kind=kind)
-    listed.write_parts(config.at(place), parts)
-    return parts
 
 
 def _encoder(config: configuration.Config) -> str:

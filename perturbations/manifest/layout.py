@@ -52,7 +52,6 @@ _PATTERNS = {
     "former_video_journal": "work/{dataset}/{suite}/{perturbation}/{severity}/former/{shard}.jsonl",
     "former_analysis_journal": "work/{dataset}/analyses/{analysis}/former/{shard}.jsonl",
     # of a run, and of every job
-    "run": "work/run.txt",
     "repair_journal": "work/.repair/journal.jsonl",
     "log": "work/logs/{job}.log",
     "benchmark": "work/benchmarks/{job}.tsv",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from json.encoder import encode_basestring_ascii
 from operator import attrgetter
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from perturbations.base import jsontext, storage
-from perturbations.base.errors import ManifestError, cut
+from perturbations.base.errors import ManifestError
 from perturbations.manifest import layout
 
 
@@ -171,21 +171,3 @@ def read_recipes(path: Path) -> Recipes:
     except (OSError, ValueError, TypeError, IndexError) as error:
         raise ManifestError(f"{path} holds no recipes: {error}; snakemake writes it again when it plans") from None
     return recipes
-
-
-def is_plan(kind: str) -> bool:
-    """Whether a kind of file of the layout is a list of parts that `write_parts` wrote."""
-    return kind.endswith("_parts")
-
-
-def write_parts(path: Path, parts: Sequence[str]) -> None:
-    """Write the paths of parts that jobs will write, one per line, unless the file holds them already."""
-    storage.write_text_if_changed(path, "".join(f"{part}\n" for part in parts))
-
-
-def read_parts(path: Path) -> list[str]:
-    """What `write_parts` wrote; nothing where there is no such file. Raises `ManifestError` for a path elsewhere."""
-    parts = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
-    if wrong := [part for part in parts if not part.startswith(f"{layout.WORK}/") or ".." in part or "\0" in part]:
-        raise ManifestError(f"{path} lists {cut(wrong[0])}: snakemake writes it again when it plans")
-    return parts

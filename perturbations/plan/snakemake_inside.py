@@ -75,11 +75,6 @@ def may_start_jobs(workflow: Any) -> bool:
     return not (is_dry(workflow) or any(word.startswith("--lint") for word in sys.argv))
 
 
-def prints_jobs(workflow: Any) -> bool:
-    """Whether `-p` asks for every job."""
-    return bool(workflow.output_settings.printshellcmds)
-
-
 def plans_all(workflow: Any) -> bool:
     """Whether this process plans the run, is no job of it, and may use all rules: a generated unit test has one."""
     settings = workflow.dag_settings  # none yet while the Snakefile is read
@@ -127,12 +122,6 @@ def needed_jobs(workflow: Any, rules: Any) -> Iterator[tuple[str, Mapping[str, s
         if job.rule in names:
             written = [str(path) for path in (*job.output, *job.log, job.benchmark) if path]
             yield names[job.rule], job.wildcards_dict, written
-
-
-def needed_inputs(workflow: Any, rules: Any) -> list[Path]:
-    """The inputs of the jobs of these rules that will run."""
-    known = {proxy.rule for proxy in rules._rules.values()}
-    return [Path(str(path)) for job in workflow.dag.needrun_jobs() if job.rule in known for path in job.input]
 
 
 _GROWING = {"mem_mb", "runtime"}

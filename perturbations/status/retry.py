@@ -5,44 +5,31 @@ The finished items of a shard stay in its journal, so only the quarantined items
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, did_you_mean
 from perturbations.manifest import layout, stored_columns
-from perturbations.plan import runs
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A shard's part of a manifest: its file, the manifest that it is merged into, its dataset and its suite.
-
-    Sources and analyses have no suite: an empty string.
-    """
-
-    path: Path
-    manifest: Path
-    dataset: str
-    suite: str
 
 
 @dataclass(frozen=True)
 class _RetriedRow:
-    """A row that is retried: the part that holds it, the item, the stage that failed, and the reason.
+    """A row that is retried: its part, the manifest that the part is merged into, the item, its stage and the reason.
 
     The item is None where a part cannot be read: then the whole part is made again.
     """
 
-    part: _Part
+    part: Path
+    manifest: Path
     item_id: str | None
     stage: str
     error: str
 
     def __str__(self) -> str:
         item = "all its items" if self.item_id is None else repr(self.item_id)
-        return f"{self.part.path}: {item}: {self.stage}: {' '.join(self.error.split())}"
+        return f"{self.part}: {item}: {self.stage}: {' '.join(self.error.split())}"
 
 
 def find(
@@ -58,29 +45,17 @@ def find(
     The rows of a suite may fail because of sources and analyses, so these are searched even when suites are given.
     Raises `ConfigError` where the folder has no results, or none of a given dataset or suite.
     """
+    if not (root / layout.WORK).is_dir():
+        raise ConfigError(f"no folder {root / layout.WORK} here: run it in the folder in which the workflow runs")
+    parts = list(_parts(root))
+    _check_names("dataset", datasets, {dataset for *_, dataset, _ in parts})
+    _check_names("suite", suites, {suite for *_, suite in parts if suite})
     return [
         row
-        for part in _parts(root, datasets, suites)
-        for row in _rows(part)
+        for part, manifest, dataset, suite in parts
+        if (not datasets or dataset in datasets) and (not suites or suite in {"", *suites})
+        for row in _rows(part, manifest)
         if (not stages or row.stage in stages) and (not items or row.item_id in items)
-    ]
-
-
-def _parts(root: Path, datasets: Collection[str], suites: Collection[str]) -> list[_Part]:
-    work = root / layout.WORK
-    if not work.is_dir():
-        raise ConfigError(f"no folder {work} here: run it in the folder in which the workflow runs")
-    parts = [
-        part
-        for path in sorted(work.glob(f"*/**/{layout.name('video_part', shard='s*')}"))
-        if (part := _part(root, path)) is not None
-    ]
-    _check_names("dataset", datasets, {part.dataset for part in parts})
-    _check_names("suite", suites, {part.suite for part in parts if part.suite})
-    return [
-        part
-        for part in parts
-        if (not datasets or part.dataset in datasets) and (not suites or part.suite in {"", *suites})
     ]
 
 
@@ -89,9 +64,9 @@ def forget(root: Path, rows: Collection[_RetriedRow]) -> None:
 
     Raises `ConfigError` while Snakemake works in `root`, or was killed there and left its lock.
     """
-    if runs.locks(root):
+    if any((root / ".snakemake/locks").glob("*.lock")):
         raise ConfigError("Snakemake is running here, or was killed: wait for it, or run `snakemake --unlock` first")
-    for path in sorted({path for row in rows for path in (row.part.path, row.part.manifest)}):
+    for path in sorted({path for row in rows for path in (row.part, row.manifest)}):
         with storage.output_errors(path):
             path.unlink(missing_ok=True)
 
@@ -99,13 +74,13 @@ def forget(root: Path, rows: Collection[_RetriedRow]) -> None:
 _MERGED = {"source_part": "sources", "analysis_part": "analyses", "video_part": "videos"}
 
 
-def _part(root: Path, path: Path) -> _Part | None:
-    """A part as its path describes it; None for parts that never hold quarantined rows."""
-    place = layout.place_of(path.relative_to(root).as_posix())
-    if place is None or place.kind not in _MERGED:
-        return None
-    manifest = root / layout.at(_MERGED[place.kind], **place.fields)
-    return _Part(path, manifest, place.fields["dataset"].partition("/")[0], place.fields.get("suite", ""))
+def _parts(root: Path) -> Iterator[tuple[Path, Path, str, str]]:
+    """The parts that may hold quarantined rows: each with its manifest, its dataset and its suite, of sources ""."""
+    for path in sorted((root / layout.WORK).glob(f"*/**/{layout.name('video_part', shard='s*')}")):
+        place = layout.place_of(path.relative_to(root).as_posix())
+        if place is not None and place.kind in _MERGED:
+            manifest = root / layout.at(_MERGED[place.kind], **place.fields)
+            yield path, manifest, place.fields["dataset"].partition("/")[0], place.fields.get("suite", "")
 
 
 def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> None:
@@ -114,10 +89,10 @@ def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> N
         raise ConfigError(f"no {kind} {', '.join(map(repr, unknown))} was made here; there are: {sorted(known)}{near}")
 
 
-def _rows(part: _Part) -> list[_RetriedRow]:
+def _rows(part: Path, manifest: Path) -> list[_RetriedRow]:
     """The rows of a part that are retried; all of it where it cannot be read."""
     try:
-        rows = stored_columns.failed_rows(part.path)
-        return [_RetriedRow(part, row["item_id"], row["stage"] or "", row["error"] or "") for row in rows]
+        rows = stored_columns.failed_rows(part)
+        return [_RetriedRow(part, manifest, row["item_id"], row["stage"] or "", row["error"] or "") for row in rows]
     except ManifestError:
-        return [_RetriedRow(part, None, "part", "cannot be read")]
+        return [_RetriedRow(part, manifest, None, "part", "cannot be read")]

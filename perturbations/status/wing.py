@@ -19,5 +19,5 @@ def _status(commands: Commands) -> None:
 WING = Wing(
     summary="how far a run is, and what failed",
     files=("docs/how-to/resume-and-retry.md", "docs/how-to/snakemake-habits.md"),
-    commands={"before, during and after a run": {"status": _status, "retry": _status, "clean": _status}},
+    commands={"before, during and after a run": {"status": _status, "retry": _status}},
 )

@@ -8,11 +8,10 @@ from pathlib import Path
 from snakemake.logging import logger
 
 from perturbations.base import console, job_environment
+from perturbations.status import run_lines
 
-# A dry run prints a table of jobs per rule, with -p every job.
-if snakemake_inside.is_dry(workflow) and not snakemake_inside.prints_jobs(workflow):
-    console.summarize(logger)
-    print("Jobs per rule; -n -p lists every job.", file=sys.stderr)
+# The profiles let Snakemake print little; this prints the jobs of a run, how far it is, and what failed.
+run_lines.add_to(logger)
 
 
 wildcard_constraints:
@@ -138,7 +137,6 @@ def describe(target):
     """Give a target its line in `snakemake --list-target-rules`."""
     name = snakemake_inside.describe(rules, target.name, target.text)
     RUN.names[name] = target.name
-    console.TARGETS.add(name)
 
 
 def requested_targets():
@@ -155,7 +153,9 @@ def at_the_end(*words):
 
 def list_failures():
     """At the run's end, list what failed."""
-    if failures := at_the_end("status", "--failures").stdout:
+    from perturbations.status import status, text
+
+    if failures := text.failures(status.collect(CONFIG.at(""))):
         RUN.say(f"In {PREFIX}:\n{failures}" if PREFIX.parts else failures)
 
 

@@ -154,7 +154,7 @@ rule composed_evaluate:
 
 rule composed_results:
     input:
-        parts=lambda wildcards: composed_paths.planned_parts(FIRST_MODEL, wildcards.dataset),
+        parts=lambda wildcards: composed_paths.result_parts(FIRST_MODEL, wildcards.dataset),
     output:
         results="<manifests>/{dataset}/composed/results.parquet",
         ranks="<manifests>/{dataset}/composed/ranks.parquet",

@@ -132,7 +132,7 @@ rule evaluate:
 rule results:
     input:
         parts=lambda wildcards: planned(
-            evaluation_paths.planned_parts, of_model(wildcards), wildcards.dataset, wildcards.kind
+            evaluation_paths.result_parts, of_model(wildcards), wildcards.dataset, wildcards.kind
         ),
     output:
         results="<manifests>/{dataset}/{kind}/{model}/results.parquet",
