@@ -68,10 +68,8 @@ def test_a_finished_run_has_a_marker_per_shard_and_nothing_to_do(corpus: Path) -
     assert videos(corpus) == (6, 6)
 
 
-@pytest.mark.parametrize(
-    ("gone", "lost", "jobs"), [("the whole folder", 6, 4), ("a clip, half a clip, a marker", 2, 2)]
-)
-def test_what_is_gone_is_made_again(gone: str, lost: int, jobs: int, corpus: Path) -> None:
+@pytest.mark.parametrize(("gone", "jobs"), [("the whole folder", 4), ("a clip, half a clip, a marker", 2)])
+def test_what_is_gone_is_made_again(gone: str, jobs: int, corpus: Path) -> None:
     before = {path: path.read_bytes() for path in corpus.rglob("corpora/**/*.zst")}
     if gone == "the whole folder":
         shutil.rmtree(corpus / "corpora")
@@ -80,7 +78,6 @@ def test_what_is_gone_is_made_again(gone: str, lost: int, jobs: int, corpus: Pat
         (corpus / CLIP.as_posix().replace("fog", "gaussian_noise")).write_bytes(b"short")
         markers = (corpus / CLIP).parent.glob(".*.json")
         next(path for path in markers if CLIP.name not in (clip_markers.read(path) or {})).write_text("{")
-    assert videos(corpus) == (6 - lost, 6)
     assert planned(corpus, "mlvp_demo").get("videos", 0) == jobs
     merged = ["--forcerun", "videos_manifest", "--", "manifests/demo/mlvp/videos.parquet"]
     assert planned(corpus, *merged).get("videos", 0) == jobs

@@ -136,7 +136,7 @@ def count(path: Path) -> int:
 
     An item that was made twice counts once. What was measured is not parsed: a run may have a million lines.
     """
-    finished = set()
+    finished: set[str] = set()
     with suppress(OSError, OutputError):
         finished.update(match[1] for match in map(_LINE.fullmatch, jsontext.lines(path)) if match)
     return len(finished)
