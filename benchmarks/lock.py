@@ -40,7 +40,7 @@ PLANS = {
     "evaluation": ((PROJECT / "config.yaml").read_text("utf-8"), ["tta_demo_retrieval", "report"]),
     "composed": ((PROJECT / "config.yaml").read_text("utf-8"), ["composed_demo_families"]),
     "tiny": (HEAD + SUITES + TIERS["high"], TARGETS),
-    "frames": (HEAD + SUITES + TIERS["frames"], [*TARGETS, "calibrate_tiny"]),
+    "frames": (HEAD + SUITES + TIERS["frames"], TARGETS),
     "whole": (HEAD + "suites: {mm_robustness: {variant: paper}, transmission: {}, tampering: {}}\n", NEWER),
 }
 

@@ -216,7 +216,7 @@ def video_row(wanted: recipe.VideoRecipe, **columns: Any) -> VideoRow:
         **{"width": 64, "height": 48, "fps": 25.0, "frame_count": 9, "duration_s": 0.36, "status": "complete"},
         **{"source_path": "it.mp4", "source_sha256": "0", "source_frame_count": 9},
     }
-    own = {"draw": wanted.draw, "calibrated": wanted.calibrated or False}
+    own = {"draw": wanted.draw}
     return VideoRow(**{**_of_recipe(wanted), **own, **defaults, **columns})
 
 

@@ -17,7 +17,7 @@ from typing import NoReturn
 import pytest
 
 REASON = "needs "
-WINGS = ("calibration", "composed", "demo", "evaluation", "preflight", "report", "status")
+WINGS = ("composed", "demo", "evaluation", "preflight", "report", "status")
 WORDNET = "WordNet 3.0: apt-get install wordnet-base (CONTRIBUTING.md says how without root)"
 APERTIUM = "Apertium and its English-Spanish pair: apt-get install apertium apertium-eng-spa"
 BROWSER = "Chromium: apt-get install chromium"

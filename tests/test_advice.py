@@ -45,7 +45,7 @@ COMMANDS = sorted(
         for command in COMMAND.findall(text)
     }
 )
-TARGETS = re.compile(r"(?:calibrate|evaluate|tta|composed|text)_(?:\{\}|<dataset>)|report|\{\}|\d+")
+TARGETS = re.compile(r"(?:evaluate|tta|composed|text)_(?:\{\}|<dataset>)|report|\{\}|\d+")
 
 
 def test_the_commands_of_messages_are_collected() -> None:

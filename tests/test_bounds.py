@@ -84,13 +84,6 @@ def test_whole_numbers_and_switches_are_what_is_published() -> None:
             assert registry.parameter_problems(entry, {**entry.parameters(1), name: value}), entry.key
 
 
-@each("entry", VISUAL)
-def test_calibration_stays_within(entry: Perturbation) -> None:
-    for step in range(201):
-        parameters = entry.parameters_at(step / 200)
-        assert registry.parameter_problems(entry, parameters) == []
-
-
 @each("size", [(1, 1), (2, 3), (36, 50)])
 @each_of("pixel")
 @pytest.mark.filterwarnings("error")

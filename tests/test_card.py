@@ -80,7 +80,6 @@ def test_a_whole_published_split_compares_as_far_as_a_corpus_can() -> None:
             "the variant is paper; the authors'",
         ),
         (a_split("mlvp/fog", storage="video/compatible", storage_psnr_db=13.25), "msrvtt", "13.2 dB against the inten"),
-        (a_split("mlvp/fog", calibrated=True), "msrvtt", "severities are calibrated"),
         (a_split("mlvp/fog", params='{"thickness": 9}'), "msrvtt", "parameters are not the published ones: fog"),
         (
             a_split("mlvp/fog", backend='{"style": {"backend": "offline"}}'),
@@ -104,11 +103,11 @@ def test_all_reasons_stand_in_one_sentence() -> None:
     assert comparability([], adapter="msrvtt").startswith("not comparable")
     frost = replace(video("mm_robustness/frost"), backend=json.dumps({"frost": {"backend": "offline"}}))
     own = video("mm_robustness/gaussian_noise", replaced={"sigma": 0.5})
-    verdict = comparability([replace(video("mm_robustness/fog"), calibrated=True), frost, own], adapter="folder")
+    verdict = comparability([video("mm_robustness/fog"), frost, own], adapter="folder")
     assert verdict == (
         "not comparable with published numbers: no retrieval with videos of mm_robustness was published, only with "
         "images; the variant is paper; the authors' code makes these otherwise: fog, frost, gaussian_noise; offline "
-        "backends made frost (frost); severities are calibrated; parameters are not the published ones: gaussian_noise"
+        "backends made frost (frost); parameters are not the published ones: gaussian_noise"
     )
 
 

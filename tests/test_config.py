@@ -124,7 +124,6 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("suites/mlvp/severities", [1, 6], "suites.mlvp.severities.1", "not 6"),
     ("suites/mlvp/severities", [2, 1, 2], "suites.mlvp.severities", r"twice: \[2, 1, 2\]"),
     ("suites/mlvp/severities", [True], "suites.mlvp.severities.0", "valid integer, not True"),
-    ("suites/mlvp/severity", "even", "suites.mlvp.severity", "'published' or 'calibrated', not 'even'"),
     ("suites/mlvp/draw", "clip", "suites.mlvp.draw", "the paper says what is drawn; a choice for: mm_robustness"),
     (CAPTIONS, {"perturbations": ["genders"]}, "suites.msrvtt_p.captions.perturbations", "unknown 'genders'"),
     (

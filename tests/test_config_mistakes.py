@@ -264,14 +264,12 @@ def test_paths_begin_with_the_home_folder_and_hold_variables(tmp_path: Path, mon
     monkeypatch.setenv("PART", "x")
     text = (
         "datasets: {a: {adapter: msrvtt, annotations: ~/a.csv, videos: '$DATA/${PART}s/$5'}}\n"
-        "suites: {mlvp: {calibration: $DATA/c.json}}\n"
         "backends: {frost: {images: ~/frost}}\n"
         "evaluation: {pretrained: $DATA/clip}\n"
     )
     read = parsed(tmp_path, text)
     dataset = read.datasets["a"]
     assert (dataset.annotations, dataset.videos) == (tmp_path / "home/a.csv", Path("/da ta/xs/$5"))
-    assert read.suites["mlvp"].calibration == Path("/da ta/c.json")
     assert dict(read.backends.roles()["frost"])["images"] == tmp_path / "home/frost"
     assert read.evaluation.pretrained == "/da ta/clip"
 

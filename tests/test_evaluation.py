@@ -270,7 +270,6 @@ def test_an_evaluation_without_a_complete_clip_stops_with_one_message(tmp_path: 
     ("changed", "facts"),
     [
         ({}, {}),
-        ({"calibrated": True}, {"severities": "calibrated", "corpus": "severities are calibrated"}),
         (
             {"params": '{"sigma":0.5}'},
             {"severities": "own parameters", "corpus": "parameters are not the published ones: gaussian_noise"},

@@ -248,11 +248,3 @@ def test_every_model_has_its_own_key(tmp_path: Path) -> None:
     assert keys[1].startswith("clip4clip-clip-vit-base-patch32-qs-")
     assert keys[6].startswith("clip4clip-p-msrvtt-model_best-qs-")
     assert evaluation.model_key(evaluated()) == KEY, "methods and severities do not belong to the model"
-
-
-def test_what_is_calibrated_are_the_configured_perturbations_with_their_versions() -> None:
-    suites = {"mlvp": {"perturbations": ["fog", "snow"]}, "msrvtt_p": {"perturbations": ["rotate"], "variant": "paper"}}
-    settings = configured(suites=suites)
-    assert set(paths.calibrated(settings)) == {"mlvp/fog", "mlvp/snow", "msrvtt_p/rotate"}
-    assert all(version >= 1 for version in paths.calibrated(settings).values())
-    assert paths.variants(settings) == ["mlvp=released", "msrvtt_p=paper"]

@@ -21,7 +21,7 @@ from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
 from perturbations.engine import clip_files, needs
-from perturbations.plan import clip_markers, costs, listed, paths, recipe
+from perturbations.plan import clip_markers, costs, listed, paths
 from perturbations.preflight import check as preflight
 from perturbations.preflight import readiness, survey
 from perturbations.preflight import wanted as planning
@@ -373,14 +373,14 @@ def test_an_encoder_that_is_missing_is_told_once_per_encoder(
     assert line.startswith(f"transmission/h265_bitrate: {fake} has no encoder libx265: install imageio-ffmpeg again")
 
 
-@optional.wings("calibration", "evaluation")
+@optional.wings("evaluation")
 def test_a_missing_path_is_told_with_the_line_of_its_key(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(
         "datasets:\n  tiny:\n    adapter: folder\n    annotations: captions.json\n    videos: nowhere\n"
-        "    subset: [lost]\nsuites: {mlvp: {severity: calibrated}, mm_robustness: {}}\n"
+        "    subset: [lost]\nsuites: {mlvp: {}, mm_robustness: {}}\n"
         "backends: {frost: {images: no_frost}}\nevaluation:\n  pretrained: ./no_model\n"
     )
 
@@ -397,8 +397,6 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
         path.write_text(path.read_text().replace(wrong, right))
     with pytest.raises(ConfigError, match=r"config\.yaml, line 6: datasets\.tiny\.subset: not in the annotations"):
         paths.plan(parsed(), "tiny")
-    with pytest.raises(ConfigError, match=r"config\.yaml, line 7: suites\.mlvp\.severity is `calibrated`: there is no"):
-        recipe.from_config(parsed(), "tiny", "mlvp", "fog", 1)
     lines = readiness.problems(parsed(), planning.WantedWork(rules=["evaluate"]), local=False)
     assert lines == ["config.yaml, line 10: evaluation.pretrained: no such folder: ./no_model"]
 

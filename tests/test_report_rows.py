@@ -130,7 +130,10 @@ def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
             {"retrieval": "pretrained", "captions": "lexical-fields"},
             "Captions were perturbed or compared by lexical-fields.",
         ),
-        ({"retrieval": "pretrained", "severities": "calibrated"}, "Severities are not the published ones: calibrated."),
+        (
+            {"retrieval": "pretrained", "severities": "own parameters"},
+            "Severities are not the published ones: own parameters.",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_said_first(backend: dict[str, str], says: str | None, tmp_path: Path) -> None:

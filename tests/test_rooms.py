@@ -148,8 +148,8 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError, which names them
 
 
-_OWN_WORDS = {"status", "calibration"}
-"""Names of wings that are also words of the spine: a column of rows, and a key of `suites`."""
+_OWN_WORDS = {"status"}
+"""Names of wings that are also words of the spine: a column of rows."""
 _OWN_PLACES = {("manifest/layout.py", "composed"), ("plan/targets.py", "demo")}
 """The folder of a dataset's instructions below its own, and the dataset of the default target in `config.yaml`."""
 

@@ -62,17 +62,6 @@ def test_the_workflow_makes_it_and_verify_checks_it(copy: Path) -> None:
     run(copy, "-m", "perturbations", "verify", "manifests")  # fails where a row or a file is not what it should be
 
 
-def test_calibration_knows_it(copy: Path) -> None:
-    program = (
-        "from perturbations.suites import registry;"
-        "print([registry.get('novel/' + name).parameters_at(0.5) for name in ('mist', 'dusk')])"
-    )
-    # The kernel's own path, and, where there is none, the published table.
-    mist, dusk = ast.literal_eval(run(copy, "-c", program))
-    assert mist["decay"] == 1.7
-    assert dusk == {"share": 0.5}
-
-
 @needs.wings("evaluation")
 def test_evaluation_and_the_page_know_it(copy: Path) -> None:
     program = (

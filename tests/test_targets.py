@@ -137,24 +137,14 @@ def test_an_adaptation_counts_its_runs(project: Config) -> None:
         )
 
 
-@needs.wings("calibration")
-def test_a_calibrated_corpus_without_its_table_is_an_error(project: Config) -> None:
-    settings = configured(suites={"mlvp": {"severity": "calibrated", "severities": [2]}})
-    with pytest.raises(ConfigError, match="`snakemake calibrate_tiny` solves the table"):
-        request(settings, "mlvp_tiny")
-    assert request(settings, "calibrate_tiny").files[0] == "manifests/tiny/calibration.json"
-
-
-@needs.wings("calibration")
 def test_a_broken_dataset_is_an_error_of_its_own_targets_only(project: Config) -> None:
     Path("captions.json").write_text("[")
-    for name in ("mlvp_tiny", "calibrate_tiny", "evaluate_tiny"):
+    for name in ("mlvp_tiny", "evaluate_tiny"):
         with pytest.raises((AnnotationError, ConfigError), match=r"captions\.json"):
             request(project, name)
     assert request(project, "mlvp_cooking").files
 
 
-@needs.wings("calibration")
 def test_the_menu_has_each_name_once_and_a_line_for_it() -> None:
     def menu(settings: Config) -> dict[str, str]:
         entries = list(targets.menu(settings, not_planned, lambda dataset: pytest.fail(f"{dataset} is planned")))
@@ -162,7 +152,7 @@ def test_the_menu_has_each_name_once_and_a_line_for_it() -> None:
         return {target.name: target.text for target in entries}
 
     names = menu(configured())
-    assert {"msrvtt_p", "youcook2_p", "calibrate_tiny", "evaluate_train", "tta_cooking", "mlvp_tiny"} <= set(names)
+    assert {"msrvtt_p", "youcook2_p", "evaluate_train", "tta_cooking", "mlvp_tiny"} <= set(names)
     assert {"text_msrvtt_p_cooking", "multimodal_msrvtt_p_train"} <= set(names)
     assert not {"text_mlvp_tiny", "multimodal_mlvp_tiny"} & set(names)
     assert names["mlvp_tiny"].endswith("perturbations of mlvp x severities 2, 5 on the dataset `tiny` (folder)")

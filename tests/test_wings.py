@@ -96,10 +96,6 @@ def test_without_a_wing_a_run_is_planned(name: str, tmp_path: Path) -> None:
         program = "import sys, yaml; from perturbations.config import file; file.parse(yaml.safe_load(sys.argv[1]))"
         with pytest.raises(AssertionError, match=f"{name}: unknown key"):
             shelves.run(copy, "-c", program, f"{CONFIG}\n{name}: {{}}\n")
-    if name == "calibration":
-        (tmp_path / "config.yaml").write_text(CONFIG.replace("[1]", "[1], severity: calibrated"))
-        with pytest.raises(AssertionError, match="line 4: suites.mlvp.severity is `calibrated`: this installation has"):
-            snakemake(tmp_path, copy, "--dry-run", "--", "mlvp_mine")
 
 
 def test_the_spine_alone_makes_a_corpus_and_verifies_it(tmp_path: Path) -> None:

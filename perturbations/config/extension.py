@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.base.wings import nothing
@@ -13,10 +12,6 @@ from perturbations.manifest.kind import ManifestWing
 if TYPE_CHECKING:
     from perturbations.config.problems import Problem
     from perturbations.config.sections import Config
-    from perturbations.suites.registry import Perturbation
-
-Solved = dict[str, bool | int | float | str]
-"""Parameters by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +22,7 @@ class ConfigWing(ManifestWing):
         problems: what is wrong with its section that types do not show.
         readiness: what its jobs would miss, a line each, given the names of rules whose jobs are to run, and whether
             they run on this machine.
-        solved: the parameters that a calibration table has for a perturbation and severity. Raises `ConfigError`.
     """
 
     problems: Callable[[Config], Iterable[Problem]] = nothing
     readiness: Callable[[Config, Collection[str], bool], Iterable[str]] = nothing
-    solved: Callable[[Path, Perturbation, int], Solved] | None = None

@@ -14,7 +14,7 @@ from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
 from perturbations.manifest import layout
 from perturbations.suites import registry
-from perturbations.suites.strengths import ParameterValue
+from perturbations.suites.code import ParameterValue
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -108,22 +108,13 @@ def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
             text = f"must be {allowed}, not {short(wanted.variant)}{did_you_mean(variant, suite.variants)}"
             problems.append(Problem((*key, "variant"), text))
             continue
-        problems += _of_suite(key, wanted, [entry.in_variant(variant) for entry in suite.perturbations], variant)
+        problems += _of_suite(key, wanted, [entry.in_variant(variant) for entry in suite.perturbations])
     return problems
 
 
-def _of_suite(key: Key, wanted: SuiteSection, entries: Sequence[registry.Perturbation], variant: str) -> list[Problem]:
+def _of_suite(key: Key, wanted: SuiteSection, entries: Sequence[registry.Perturbation]) -> list[Problem]:
     known = {entry.name: entry for entry in entries if entry.kind == "video"}
     problems = _unknown_names((*key, "perturbations"), wanted.perturbations, known)
-    names = known if wanted.perturbations == "all" else wanted.perturbations
-    resized = [name for name in names if name in known and known[name].shape is not None]
-    if wanted.severity == "calibrated" and resized:
-        text = (
-            "`calibrated` compares frames with clean ones, and those of "
-            f"{', '.join(resized)} ({variant}) have another size: list `perturbations` without, or "
-            "take another variant"
-        )
-        problems.append(Problem((*key, "severity"), text))
     problems += _of_parameters((*key, "parameters"), wanted.parameters, known, wanted.perturbations)
     texts = {entry.name: entry for entry in entries if entry.kind == "text"}
     captions, key = wanted.captions, (*key, "captions")

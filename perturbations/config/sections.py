@@ -135,14 +135,6 @@ class SuiteSection(Strict):
     draw: Literal["clip", "frame"] | None = Field(
         None, description="mm_robustness: one realization per clip, the default, or one per frame"
     )
-    severity: Literal["published", "calibrated"] = Field(
-        "published",
-        description="published: the papers' numbers; calibrated: those solved for even distortion on the dataset's own "
-        "clips, by `snakemake calibrate_<dataset>`",
-    )
-    calibration: Path | None = Field(
-        None, description="calibrated: the table; the default is manifests/<dataset>/calibration.json"
-    )
     parameters: dict[str, dict[_KeySeverity, dict[str, Any]]] = Field(
         default_factory=dict,
         description="numbers that replace the published ones: perturbation -> severity -> parameter -> value",
@@ -305,10 +297,6 @@ class _Config(Strict):
         """How many items of `dataset` may fail."""
         own = self.datasets[dataset].max_failed_items
         return self.max_failed_items if own is None else own
-
-    def calibration_of(self, dataset: str, suite: str) -> Path:
-        """Where the table lies that a calibrated suite takes its numbers from."""
-        return self.suites[suite].calibration or self.at(layout.at("calibration_table", dataset=dataset))
 
     def donors_of(self, dataset: str) -> str:
         """The dataset whose clips are inserted into those of `dataset`."""

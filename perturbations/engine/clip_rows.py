@@ -83,7 +83,6 @@ def video_with_facts(
         severity=recipe.severity,
         level=recipe.entry.category,
         variant=recipe.variant,
-        calibrated=recipe.calibrated or False,
         draw=recipe.draw,
         params=canonical(recipe.params),
         backend=guided.models_of(recipe, known, source.item_id),

@@ -33,7 +33,7 @@ def verdict(videos: Tally, texts: TextTally, *, adapter: str) -> str:
     """Whether results on these rows of one corpus are comparable with published ones, in one sentence.
 
     It asks whether retrieval under the suite's perturbations was published for the dataset at all, for which split, and
-    how these rows differ from what was measured: variant, storage, stand-ins, calibration, parameters. The model, which
+    how these rows differ from what was measured: variant, storage, stand-ins, parameters. The model, which
     a corpus does not know, must be the papers' too.
     """
     first = videos.first or texts.first
@@ -160,12 +160,10 @@ def _guides(videos: Sequence[ClipRow]) -> Iterator[str]:
 
 
 def _parameters(videos: Sequence[ClipRow], rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
-    if any(row.calibrated for row in videos):
-        yield "severities are calibrated"
     scenarios = {
         (row.suite, row.perturbation, row.severity, row.variant, row.params): row
         for row in rows
-        if row.variant is not None and not (isinstance(row, ClipRow) and row.calibrated)
+        if row.variant is not None
     }
     own = {str(row.perturbation) for row in scenarios.values() if not recipe.is_published(row)}
     if own:

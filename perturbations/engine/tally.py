@@ -177,6 +177,6 @@ def stand_ins(scenarios: Iterable[ScenarioTally]) -> list[str]:
 
 def _way(row: ClipRow) -> tuple[object, ...]:
     return (
-        *(row.dataset, row.suite, row.perturbation, row.severity, row.variant, row.calibrated, row.params),
+        *(row.dataset, row.suite, row.perturbation, row.severity, row.variant, row.params),
         *(row.backend, row.recipe, bool(row.guide), row.seed, row.storage),
     )

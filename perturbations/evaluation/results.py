@@ -164,9 +164,7 @@ def backends(pretrained: str | None, rows: Sequence[ScenarioRow]) -> dict[str, s
             backends |= guided.backends_of(backend)
         else:
             backends["captions"] = backend
-    if any(isinstance(row, ClipRow) and row.calibrated for row in perturbed):
-        backends["severities"] = "calibrated"
-    elif not all(map(is_published, perturbed)):
+    if not all(map(is_published, perturbed)):
         backends["severities"] = "own parameters"
     videos = [row for row in perturbed if isinstance(row, ClipRow)]
     if reasons := differences(videos, [row for row in perturbed if isinstance(row, TextRow)]):

@@ -190,7 +190,7 @@ def analyses(config: configuration.Config, dataset: str) -> dict[str, AnalysisRe
     wanted_by_name = {}
     for suite in config.suites:
         for name, severity in recipe.scenarios(config, suite):
-            with suppress(ConfigError):  # a calibrated severity without its table: reported where it is made
+            with suppress(ConfigError):  # a perturbation of time of pictures: reported where it is made
                 wanted = recipe.from_config(config, dataset, suite, name, severity).analysis
                 wanted_by_name.update({wanted.analysis: wanted} if wanted else {})
     return wanted_by_name

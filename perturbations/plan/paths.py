@@ -297,21 +297,3 @@ def text_minutes(config: configuration.Config) -> int:
     Finished parts are kept, so pretrained models, which may take longer, go on at the next attempt.
     """
     return 1440 if _has_pretrained_captions(config) else 120
-
-
-# --- calibration -----------------------------------------------------------------------------------------------------
-
-
-def calibrated(config: configuration.Config) -> dict[str, int]:
-    """The video perturbations of the configured suites, `suite/name`, with their versions.
-
-    Those that change the size of frames are left out: they have no distance to the clean clip.
-    """
-    keys = dict.fromkeys(f"{suite}/{name}" for suite in config.suites for name, _ in recipe.scenarios(config, suite))
-    entries = {key: registry.get(key, config.suites[key.partition("/")[0]].variant) for key in keys}
-    return {key: entry.version for key, entry in entries.items() if entry.shape is None}
-
-
-def variants(config: configuration.Config) -> list[str]:
-    """The variant of each suite, as options: `suite=variant`."""
-    return [f"{name}={suite.variant}" for name, suite in config.suites.items()]

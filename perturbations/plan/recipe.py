@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from perturbations.base import wings
 from perturbations.base.errors import ConfigError, ManifestError, UnknownPerturbationError
 from perturbations.base.records import Record, canonical, digest, parse_record
-from perturbations.config.extension import ConfigWing
 from perturbations.guides import registry as guides
 from perturbations.guides.analyses import AnalysisRecipe
 from perturbations.guides.registry import AnyGuideRecipe
@@ -66,14 +64,12 @@ class VideoRecipe(_PerturbationRecipe):
     """What determines a perturbed video, except the clip itself.
 
     Attributes:
-        calibrated: whether calibration solved the parameters.
         draw: one realization per "clip" or per "frame"; "none" where nothing is random.
         storage: what is stored.
         whole_videos: whether clips are cut from perturbed videos.
         guide: the recipe of the guide, which the kernel receives; None where it needs none.
     """
 
-    calibrated: Literal[True] | None = None
     draw: Literal["clip", "frame", "none"]
     storage: Annotated[Storage, Field(discriminator="tier")]
     whole_videos: bool | None = None
@@ -269,8 +265,7 @@ def make(
 def from_config(config: configuration.Config, collection: str, suite: str, name: str, severity: int) -> VideoRecipe:
     """The recipe that `config.yaml` asks for; `collection` is a dataset's name, or `sharding.whole` of it.
 
-    Raises `ConfigError` when it asks for a calibrated severity that no table holds, or for a perturbation of time of
-    a dataset of pictures.
+    Raises `ConfigError` when it asks for a perturbation of time of a dataset of pictures.
     """
     wanted = config.suites[suite]
     dataset, _, part = collection.partition("/")
@@ -278,20 +273,17 @@ def from_config(config: configuration.Config, collection: str, suite: str, name:
     pictures = config.datasets[dataset].has_pictures
     if pictures and not entry.applies_to_one_frame:
         raise ConfigError(_needs_videos(config, suite, dataset))
-    solved = _calibrated(config, dataset, entry, severity) if wanted.severity == "calibrated" else {}
-    recipe = make(
+    return make(
         entry,
         severity,
         seed=config.seed,
         storage=storage_of(config.storage, pictures=pictures),
-        replaced={**solved, **wanted.parameters.get(name, {}).get(severity, {})},
+        replaced=wanted.parameters.get(name, {}).get(severity),
         backends=config.backends,
         donors=config.donors_of(dataset),
         draw=wanted.draw,
         whole_videos=not part and cuts_whole_videos(config, dataset, suite),
     )
-    # Of the table, the recipe holds only its own numbers: a changed number reruns only the jobs that use it.
-    return altered(recipe, calibrated=True) if solved else recipe
 
 
 def _needs_videos(config: configuration.Config, suite: str, dataset: str) -> str:
@@ -316,21 +308,6 @@ def is_published(row: ClipRow | TextRow) -> bool:
         return False
     published = registry.get(f"{row.suite}/{row.perturbation}", row.variant).parameters(row.severity)
     return bool(row.params == canonical(published))
-
-
-def _calibrated(
-    config: configuration.Config, dataset: str, entry: registry.Perturbation, severity: int
-) -> dict[str, bool | int | float | str]:
-    key = "severity" if config.suites[entry.suite].calibration is None else "calibration"
-    problem = f"suites.{entry.suite}.severity is `calibrated`: "
-    try:
-        if (solved := wings.only(wing.solved for wing in wings.of(ConfigWing))) is not None:
-            path = config.calibration_of(dataset, entry.suite)
-            return solved(path, entry, severity)
-        problem += "this installation has no calibration"
-    except ConfigError as error:
-        problem += f"{error}. `snakemake calibrate_{dataset}` solves the table {path} again"
-    raise ConfigError(config.places.before(f"suites.{entry.suite}.{key}", problem))
 
 
 def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) -> bool:

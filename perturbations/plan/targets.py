@@ -95,7 +95,7 @@ def together(works: Sequence[TargetWork]) -> TargetWork:
 def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans) -> TargetWork:
     """Every manifest of one suite on one dataset.
 
-    Raises `ConfigError`, before any job, for a calibrated severity that no table holds.
+    Raises `ConfigError`, before any job, for a perturbation of time of a dataset of pictures.
     """
     for name, severity in recipe.scenarios(config, suite):
         recipe.from_config(config, dataset, suite, name, severity)

@@ -9,9 +9,11 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from perturbations.base.bounds import Bounds, Joint
-from perturbations.suites.strengths import Path
 
 KernelMethod = Literal["pixel", "temporal", "codec", "text"]
+
+ParameterValue = bool | int | float | str | list[str] | list[int]
+"""A parameter of a kernel. A caption's kernel may take lists: tags of words, positions in a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +42,6 @@ class Code:
         version: raise it when the kernel's results change; every row made by the old one becomes stale.
         bounds: what each parameter may be; every parameter has one.
         joint: what parameters must fulfil together.
-        path: the way from mild to strong that calibration takes; None: through the published table.
         several_frames: whether a "pixel" one makes sense of several frames alone: it is about motion or time.
     """
 
@@ -54,7 +55,6 @@ class Code:
     version: int = 1
     bounds: Bounds = field(default_factory=dict)
     joint: tuple[Joint, ...] = ()
-    path: Path | None = None
     several_frames: bool = False
 
     @property

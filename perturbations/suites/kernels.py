@@ -1,7 +1,7 @@
-"""The visual kernels, declared: where the code is, what its parameters may be, and the way from mild to strong.
+"""The visual kernels, declared: where the code is, and what its parameters may be.
 
 Suites make perturbations of these; a new perturbation of an existing kernel needs no more than its table. Data;
-standard library only. The mild end of a way is never the clean clip itself: the first severity must change something.
+standard library only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from perturbations.base.bounds import REACH, SHARE, SIGMA_OF_TAPS, Bounds, Choice, Joint, Range
 from perturbations.base.bounds import whole as whole_numbers
 from perturbations.suites.code import Code
-from perturbations.suites.strengths import Axis, Path, Stages, geometric, whole, whole_geometric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,24 +37,17 @@ GAUSSIAN_NOISE = Kernel(
     kernel="noise:gaussian_noise",
     realization="noise:draw_normal",
     bounds={"sigma": Range(0, 10)},  # of colour values in [0, 1]; from 29 on, levels leave 16 bits
-    path={"sigma": geometric(0.004, 1.5)},
 )
 GAUSSIAN_NOISE_OF_RANKS = replace(
     GAUSSIAN_NOISE, kernel="noise:gaussian_noise_of_ranks", realization="noise:draw_ranks"
 )
 
-AMOUNT = geometric(0.0005, 0.95)
-IMPULSE_NOISE = Kernel(
-    kernel="noise:impulse_noise", realization="noise:draw_uniform", bounds={"amount": SHARE}, path={"amount": AMOUNT}
-)
+IMPULSE_NOISE = Kernel(kernel="noise:impulse_noise", realization="noise:draw_uniform", bounds={"amount": SHARE})
 SALT_AND_PEPPER = replace(IMPULSE_NOISE, kernel="noise:salt_and_pepper", realization="noise:draw_ranks")
 
 _PHOTONS = Range(0.01, 100_000)
 """Photons of a white pixel. The table of Poisson numbers grows with them."""
-_FEWER_PHOTONS = geometric(20_000.0, 0.5)
-SHOT_NOISE = Kernel(
-    kernel="noise:shot_noise", realization="noise:draw_ranks", bounds={"rate": _PHOTONS}, path={"rate": _FEWER_PHOTONS}
-)
+SHOT_NOISE = Kernel(kernel="noise:shot_noise", realization="noise:draw_ranks", bounds={"rate": _PHOTONS})
 SHOT_OR_IMPULSE_NOISE = Kernel(
     kernel="noise:shot_or_impulse_noise",
     realization="noise:draw_ranks",
@@ -68,13 +60,11 @@ SHOT_OR_IMPULSE_NOISE = Kernel(
             f"must be {_PHOTONS} where `model` is poisson, {SHARE} where it is salt_and_pepper",
         ),
     ),
-    path={"strength": _FEWER_PHOTONS},
 )
 SPECKLE_NOISE = Kernel(
     kernel="noise:speckle_noise",
     realization="noise:draw_ranks",
     bounds={"scale": Range(0, 10)},
-    path={"scale": geometric(0.008, 4.0)},
 )
 
 # --- blur ------------------------------------------------------------------------------------------------------------
@@ -83,7 +73,6 @@ DEFOCUS_BLUR = Kernel(
     kernel="blur:defocus_blur",
     # A disk of more than 12 pixels does not fit the kernel's 16-bit sums.
     bounds={"radius": whole_numbers(0, 12), "alias": Range(0.01, 100)},
-    path={"radius": whole(0, 12), "alias": 0.5},
 )
 STREAK_BLUR = Kernel(
     kernel="blur:motion_blur",
@@ -91,14 +80,12 @@ STREAK_BLUR = Kernel(
     version=2,
     bounds={"radius": REACH, "sigma": SIGMA_OF_TAPS},
     # As published, longer streaks also fade later: from a third of their length to all of it.
-    path={"radius": whole_geometric(1, 48), "sigma": geometric(0.3, 48.0)},
 )
 GLASS_BLUR = Kernel(
     kernel="blur:glass_blur",
     realization="blur:draw_glass",
     bounds={"sigma": Range(0.01, 50), "delta": whole_numbers(1, 200), "iterations": whole_numbers(1, 3)},
     # One pass over the pixels, as the more of them there are, the less does one step of `delta` decide.
-    path={"sigma": geometric(0.2, 4.0), "delta": whole_geometric(1, 12), "iterations": 1},
 )
 GLASS_BLUR_RELEASED = replace(GLASS_BLUR, kernel="released_mm_robustness:glass_blur")
 _MOST_VIEWS = 255  # their sum has 16 bits
@@ -113,7 +100,6 @@ ZOOM_BLUR = Kernel(
         ),
     ),
     # Eleven views, as in the published severity 1, ever farther apart.
-    path={"stop": Axis(1.021, 3.1), "step": Axis(0.002, 0.2)},
 )
 _STILL = Choice(("high", "low"))
 FLOW_BLUR = Kernel(
@@ -123,14 +109,12 @@ FLOW_BLUR = Kernel(
     bounds={"low": whole_numbers(1, 301), "high": whole_numbers(1, 301), "still": _STILL},
     joint=(Joint("low", lambda lengths: bool(lengths["low"] <= lengths["high"]), "must be at most `high`"),),
     # Odd lengths, as published: twice as long, less one, where most moves.
-    path={"low": whole(3, 61, 2), "high": whole(5, 121, 4)},
 )
 FLOW_DEFOCUS = Kernel(
     kernel="flow_blur:video_defocus",
     guide="motion",
     several_frames=True,
     bounds={"radius": whole_numbers(1, 100), "still": _STILL},
-    path={"radius": whole(1, 32)},
 )
 
 # --- weather ---------------------------------------------------------------------------------------------------------
@@ -145,15 +129,6 @@ _SNOW: Bounds = {
     "blend": SHARE,
 }
 # The small flakes of the published severities from 3 on; ever more of them fall, and the picture whitens.
-_MORE_SNOW: Path = {
-    "loc": Axis(0.0, 1.1),
-    "scale": 0.3,
-    "zoom": 4.0,
-    "threshold": 0.9,
-    "radius": 12,
-    "sigma": 8.0,
-    "blend": Axis(0.97, 0.3),
-}
 SNOW_OF_IMAGENET_C = tuple(
     dict(zip(_SNOW, row, strict=True))
     for row in (
@@ -165,20 +140,18 @@ SNOW_OF_IMAGENET_C = tuple(
     )
 )
 """Its five severities, which MLVP and MM-Robustness take."""
-SNOW = Kernel(kernel="weather:snow", realization="weather:draw_snow", bounds=_SNOW, path=_MORE_SNOW)
+SNOW = Kernel(kernel="weather:snow", realization="weather:draw_snow", bounds=_SNOW)
 SNOW_RELEASED = replace(SNOW, kernel="weather:sampled_snow", realization="weather:draw_sampled_snow", version=2)
 STILL_SNOW = replace(SNOW, kernel="weather:still_snow", realization="weather:draw_still_snow")
 STILL_SNOW_RELEASED = replace(STILL_SNOW, kernel="released_mm_robustness:still_snow")
 _FOG: Bounds = {"intensity": Range(0, 1000), "decay": Range(0.1, 100)}
 # The roughness of the middle severity, and ever more fog.
-_MORE_FOG: Path = {"intensity": geometric(0.02, 20.0), "decay": 1.7}
-FOG = Kernel(kernel="weather:fog", realization="weather:draw_plasma", bounds=_FOG, path=_MORE_FOG)
+FOG = Kernel(kernel="weather:fog", realization="weather:draw_plasma", bounds=_FOG)
 FOG_RELEASED = Kernel(
     kernel="released_mm_robustness:fog",
     realization="released_mm_robustness:draw_plasma",
     bounds={**_FOG, "side": whole_numbers(1, 1024)},
     joint=(Joint("side", lambda fog: int(fog["side"]).bit_count() == 1, "must be a power of two"),),
-    path={**_MORE_FOG, "side": 1024},
 )
 FROST = Kernel(
     kernel="frost:frost",
@@ -186,21 +159,19 @@ FROST = Kernel(
     guide="frost",
     bounds={"kept": SHARE, "added": SHARE},
     # From a bare pane to ice that hides the picture.
-    path={"kept": Axis(1.0, 0.2), "added": Axis(0.01, 0.8)},
 )
 FROST_RELEASED = replace(FROST, kernel="released_mm_robustness:frost_on_lens")
-BRIGHTNESS = Kernel(kernel="weather:brightness", bounds={"added": SHARE}, path={"added": Axis(0.01, 1.0)})
+BRIGHTNESS = Kernel(kernel="weather:brightness", bounds={"added": SHARE})
 
 # --- digital ---------------------------------------------------------------------------------------------------------
 
-CONTRAST = Kernel(kernel="digital:contrast", bounds={"factor": Range(0, 10)}, path={"factor": geometric(0.98, 0.01)})
+CONTRAST = Kernel(kernel="digital:contrast", bounds={"factor": Range(0, 10)})
 ELASTIC = Kernel(
     kernel="digital:elastic_distortion",
     realization="digital:draw_elastic",
     bounds={"alpha": Range(0, 10_000), "sigma": Range(0.01, 1000), "affine": Range(0, 1000)},
     # Published severities 1 and 2 tilt much, 3 to 5 wobble: here one field, of the width of 3 to 5, tilts and wobbles
     # more and more, so that the table cannot be inverted.
-    path={"alpha": Axis(0.2, 100.0), "sigma": 2.44, "affine": Axis(0.05, 25.0)},
 )
 ELASTIC_OF_IMAGENET_C = tuple(
     {"alpha": 244 * alpha, "sigma": 244 * sigma, "affine": 244 * affine}
@@ -213,13 +184,11 @@ ELASTIC_OF_IMAGENET_C = tuple(
     )
 )
 """Its five severities, which MLVP and MM-Robustness take; 244, not 224, is its constant."""
-PIXELATE = Kernel(
-    kernel="digital:pixelate", bounds={"scale": Range(0, 1, above=True)}, path={"scale": geometric(0.98, 0.02)}
-)
+PIXELATE = Kernel(kernel="digital:pixelate", bounds={"scale": Range(0, 1, above=True)})
 PIXELATE_RELEASED = replace(
     PIXELATE, kernel="released_mm_robustness:pixelate", shape="released_mm_robustness:shape_of_pixelate"
 )
-JPEG = Kernel(kernel="digital:jpeg", bounds={"quality": whole_numbers(1, 100)}, path={"quality": whole(98, 1)})
+JPEG = Kernel(kernel="digital:jpeg", bounds={"quality": whole_numbers(1, 100)})
 JPEG_OF_BGR = replace(JPEG, kernel="digital:jpeg_of_bgr", version=2)
 
 # --- codec -----------------------------------------------------------------------------------------------------------
@@ -230,7 +199,6 @@ H264 = Kernel(
     version=2,
     # x264 counts in kilobits per second.
     bounds={"bitrate": whole_numbers(1_000, 1_000_000_000), "pix_fmt": Choice(("yuv444p", "yuv420p"))},
-    path={"bitrate": whole_geometric(8_000_000, 4_000)},
 )
 COARSEST = 31
 """ffmpeg's MPEG encoders quantize with this whatever larger number they are given."""
@@ -248,7 +216,6 @@ def mpeg(codec: str) -> Kernel:
             "quantizer": whole_numbers(2, COARSEST),
         },
         # From the coarsest quantizer on, bits are only weighed more.
-        path={"qscale": whole_geometric(2, 400), "quantizer": Axis(2, 400, geometric=True, step=1, most=COARSEST)},
     )
 
 
@@ -258,19 +225,16 @@ STATIC_ROTATE = Kernel(
     kernel="camera:static_rotate",
     bounds={"degrees": Range(0, 360)},
     # Up to half a right angle: beyond, lines come to lie on lines again.
-    path={"degrees": geometric(0.1, 45.0)},
 )
 ROTATE = Kernel(
     kernel="camera:rotate",
     realization="kernel:draw_unit",
     bounds={"most_degrees": whole_numbers(0, 180)},
-    path={"most_degrees": whole_geometric(1, 90)},
 )
 TRANSLATE = Kernel(
     kernel="camera:translate",
     realization="camera:draw_origin",
     bounds={"reach": whole_numbers(1, 256)},
-    path={"reach": whole(1, 64)},
 )
 
 # As the authors' writer: frames that are smaller than the window are lost.
@@ -280,7 +244,6 @@ TRANSLATE_RELEASED = Kernel(
     shape="camera:shape_of_translation",
     version=2,
     bounds={"reach": whole_numbers(1, 256), "window": Choice(("lost", "filled"))},
-    path={"reach": whole(1, 64)},
 )
 TRANSLATE_ONCE = replace(TRANSLATE_RELEASED, once=True)
 
@@ -291,7 +254,6 @@ MAIN_OBJECT_OCCLUSION = Kernel(
     realization="occlusion:draw_places",
     guide="main_object",
     bounds={"ratio": SHARE},
-    path={"ratio": Axis(0.02, 1.0)},
 )
 MAIN_OBJECT_OCCLUSION_RELEASED = replace(MAIN_OBJECT_OCCLUSION, kernel="occlusion:occlusion_released", version=2)
 STYLE_TRANSFER = Kernel(
@@ -299,7 +261,6 @@ STYLE_TRANSFER = Kernel(
     guide="style",
     draws_guide=True,
     bounds={"alpha": SHARE},
-    path={"alpha": Axis(0.02, 1.0)},
 )
 STYLE_TRANSFER_RELEASED = replace(STYLE_TRANSFER, kernel="released_mm_robustness:style_transfer")
 
@@ -312,7 +273,6 @@ EVENT_INSERTION = Kernel(
     method="temporal",
     guide="donor",
     bounds={"share": SHARE, "place": Choice(("end", "middle")), "donors": _FRAMES},
-    path={"share": Axis(0.02, 1.0)},
 )
 EVENT_INSERTION_RELEASED = Kernel(
     kernel="temporal:insertion_released",
@@ -322,7 +282,6 @@ EVENT_INSERTION_RELEASED = Kernel(
     version=2,
     bounds={"share": SHARE, "donors": _FRAMES},
     # From one sampled frame of 12 to all but one.
-    path={"share": Axis(0.05, 0.95)},
 )
 TEMPORAL_SCRAMBLING = Kernel(
     kernel="temporal:temporal_scrambling",
@@ -331,11 +290,6 @@ TEMPORAL_SCRAMBLING = Kernel(
     # Of 12 chunks.
     bounds={"trimmed": SHARE, "order": Choice(("adjacent", "pairs", "shuffled")), "pairs": whole_numbers(0, 6)},
     # The published orders in turn, and an ever larger trim.
-    path={
-        "trimmed": Axis(0.0, 0.95),
-        "order": Stages(("adjacent", "pairs", "pairs", "pairs", "shuffled")),
-        "pairs": Stages((1, 2, 3, 4, 0)),
-    },
 )
 TEMPORAL_SCRAMBLING_RELEASED = replace(
     TEMPORAL_SCRAMBLING, kernel="temporal:scrambling_released", sampled="temporal:scrambling_sampled", version=2
@@ -346,15 +300,13 @@ JUMBLE = Kernel(
     method="temporal",
     bounds={"length": _FRAMES},
     # Longer segments let frames stray farther,
-    path={"length": whole_geometric(2, 1024)},
 )
 # and shorter ones keep fewer of them together.
-BOX_JUMBLE = replace(JUMBLE, kernel="temporal:box_jumble", path={"length": whole_geometric(512, 1)})
+BOX_JUMBLE = replace(JUMBLE, kernel="temporal:box_jumble")
 SAMPLING = Kernel(
     kernel="temporal:sampling",
     method="temporal",
     bounds={"rate": _FRAMES},
-    path={"rate": whole_geometric(2, 256)},
 )
 REVERSE_SAMPLING = replace(SAMPLING, kernel="temporal:reverse_sampling")
 SAMPLING_RELEASED = replace(SAMPLING, kernel="temporal:sampling_released", version=2)
@@ -364,7 +316,6 @@ FREEZE = Kernel(
     realization="temporal:draw_order",
     method="temporal",
     bounds={"kept": SHARE},
-    path={"kept": geometric(0.95, 0.003)},
 )
 FREEZE_RELEASED = Kernel(
     kernel="temporal:freeze_released",
@@ -372,5 +323,4 @@ FREEZE_RELEASED = Kernel(
     method="temporal",
     version=2,
     bounds={"kept": SHARE, "least": whole_numbers(0, 100), "opening": Choice(("lost", "first"))},
-    path={"kept": geometric(0.95, 0.003), "least": 1},
 )

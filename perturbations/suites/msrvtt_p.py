@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perturbations.suites import kernels
+from perturbations.suites.code import ParameterValue
 from perturbations.suites.msrvtt_p_captions import PAPER, TEXT
 from perturbations.suites.registry import Combined, Form, Perturbation, Suite, table
-from perturbations.suites.strengths import ParameterValue
 
 _AMOUNTS = (0.03, 0.06, 0.09, 0.17, 0.27)
 _RATES = (2, 4, 8, 16, 32)
@@ -56,7 +56,6 @@ VIDEO = (
         variants={
             "paper": Form(
                 table=table("model strength", *(("salt_and_pepper", amount) for amount in _AMOUNTS)),
-                path={"strength": kernels.AMOUNT},
             )
         },
         differences="draws Poisson numbers, as ImageNet-C does, at the rates 250 100 50 30 15; the text repeats the "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from perturbations.base.bounds import SHARE, Bound, Choice, Several, whole
+from perturbations.suites.code import ParameterValue
 from perturbations.suites.registry import Form, Paper, Perturbation
-from perturbations.suites.strengths import ParameterValue
 from perturbations.text.scripts import Languages
 
 PAPER = Paper(

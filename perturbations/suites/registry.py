@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from perturbations.base import shelf
 from perturbations.base.bounds import Bounds, problem_of
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
-from perturbations.suites.code import Code
+from perturbations.suites.code import Code, ParameterValue
 from perturbations.suites.kernels import Kernel
-from perturbations.suites.strengths import ParameterValue, Path, along, between
 
 if TYPE_CHECKING:
     from perturbations.text.scripts import Languages
@@ -117,12 +116,6 @@ class Perturbation(Code):
             )
         return dict(self.by_severity[severity - 1])
 
-    def parameters_at(self, strength: float) -> dict[str, ParameterValue]:
-        """The parameters at a strength from 0 (mild) to 1 (strong), on the way that calibration takes."""
-        if self.path is None:
-            return between(self.by_severity, strength)
-        return along(self.path, self.parameters(1), strength)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
@@ -131,13 +124,11 @@ class Form:
     Attributes:
         kernel: of videos.
         table: one parameter set per severity.
-        path: the way that calibration takes, where it is not the kernel's.
         differences, monotonic: see `Perturbation`; no differences where the variant does as the text says.
     """
 
     kernel: Kernel | None = None
     table: tuple[KernelParameters, ...] | None = None
-    path: Path | None = None
     differences: str = ""
     monotonic: bool | None = None
 
@@ -172,7 +163,6 @@ class Paper:
         *,
         source: str = "",
         variants: Mapping[str, Form] | None = None,
-        path: Path | None = None,
         differences: str = "",
         monotonic: bool = True,
     ) -> Perturbation:
@@ -185,7 +175,6 @@ class Paper:
                 by_severity if form.table is None else form.table,
                 summary,
                 source=source,
-                path=form.path,
                 differences=form.differences,
                 monotonic=monotonic if form.monotonic is None else form.monotonic,
             )
@@ -197,7 +186,7 @@ class Paper:
         named = ("kernel", "realization", "sampled", "shape", "damage")
         code |= {name: _in("perturbations.video", code[name]) for name in named if code[name]}
         return Perturbation(
-            **{**code, "path": path or kernel.path},
+            **code,
             suite=self.suite,
             name=name,
             category=category,
@@ -306,7 +295,7 @@ class Suite:
     variants: tuple[str, ...] = ("released", "paper")
 
 
-_SHELF = "perturbations.suites", "SUITE", Suite, ("code", "kernels", "msrvtt_p_captions", "published", "strengths")
+_SHELF = "perturbations.suites", "SUITE", Suite, ("code", "kernels", "msrvtt_p_captions", "published")
 
 
 @cache

@@ -14,7 +14,6 @@ from functools import partial
 from perturbations.base.bounds import SHARE, Choice, Range, whole
 from perturbations.suites.kernels import Kernel
 from perturbations.suites.registry import Form, Paper, Suite, table
-from perturbations.suites.strengths import Axis
 
 _VARIANTS = ("paper", "released")
 _OURS = "severities and place: ours"
@@ -29,7 +28,6 @@ _MASK = Kernel(
     realization="kernel:draw_unit",
     bounds={"share": SHARE},
     # Less than a tenth is not seen where 12 frames are sampled.
-    path={"share": Axis(0.1, 0.95)},
 )
 _ROTATE = replace(_MASK, kernel="tampering:rotate")
 _REPEAT = replace(_MASK, kernel="tampering:repeat", method="temporal")
@@ -53,7 +51,6 @@ def _released(kernel: Kernel, differences: str = "") -> dict[str, Form]:
         realization=kernel.realization if drawn else None,
         guide="random_donor" if drawn else "frame_rate",
         bounds={"seconds": Range(0.1, 3600), "place": Choice(("middle", "start", "end"))},
-        path={"seconds": Axis(0.1, 10.0)},
     )
     differences = f"tampers with one second in the middle of each clip{differences}"
     return {"released": Form(kernel=released, table=table("seconds place", (1.0, "middle")), differences=differences)}

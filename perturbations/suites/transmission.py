@@ -14,8 +14,6 @@ from dataclasses import replace
 from perturbations.base.bounds import SHARE, Range, whole
 from perturbations.suites.kernels import Kernel
 from perturbations.suites.registry import Form, KernelParameters, Paper, Suite, table
-from perturbations.suites.strengths import Axis, geometric, whole_geometric
-from perturbations.suites.strengths import whole as whole_axis
 
 _VARIANTS = ("paper", "released")
 _KINETICS_C = Paper(suite="transmission", video_source="Mini Kinetics-C, arXiv 2110.06513", variants=_VARIANTS)
@@ -29,13 +27,11 @@ _BIT_ERRORS = Kernel(
     method="codec",
     version=2,
     bounds={"spacing": whole(50, 1_000_000_000), "least": whole(0, 65_536)},
-    path={"spacing": whole_geometric(1_000_000, 200), "least": 1},
 )
 _BYTE_ERRORS = Kernel(
     kernel="transport:byte_errors",
     method="codec",
     bounds={"spacing": whole(50, 1_000_000_000)},
-    path={"spacing": whole_geometric(1_000_000, 200)},
 )
 _PACKET_LOSS = Kernel(
     kernel="transport:packet_loss",
@@ -44,11 +40,8 @@ _PACKET_LOSS = Kernel(
     method="codec",
     version=2,
     bounds={"share": SHARE, "least": whole(0, 65_536)},
-    path={"share": geometric(0.0005, 0.6), "least": 1},
 )
-_H264_QUALITY = Kernel(
-    kernel="codec:h264_quality", method="codec", bounds={"crf": whole(0, 51)}, path={"crf": whole_axis(16, 51)}
-)
+_H264_QUALITY = Kernel(kernel="codec:h264_quality", method="codec", bounds={"crf": whole(0, 51)})
 _H265_QUALITY = replace(_H264_QUALITY, kernel="codec:h265_quality")
 _H264_QUALITY_RELEASED = replace(_H264_QUALITY, kernel="codec:h264_quality_released")
 _H265_QUALITY_RELEASED = replace(_H265_QUALITY, kernel="codec:h265_quality_released")
@@ -56,14 +49,12 @@ _H264_LIMITED = Kernel(
     kernel="codec:h264_limited",
     method="codec",
     bounds={"bitrate": whole(1_000, 1_000_000_000)},
-    path={"bitrate": whole_geometric(8_000_000, 4_000)},
 )
 _H265_LIMITED = replace(_H264_LIMITED, kernel="codec:h265_limited")
 _H264_SHARE = Kernel(
     kernel="codec:h264_share",
     method="codec",
     bounds={"divisor": whole(1, 1_000_000)},
-    path={"divisor": whole_geometric(1, 256)},
 )
 _H265_SHARE = replace(_H264_SHARE, kernel="codec:h265_share")
 _LOWERED_RATE = Kernel(
@@ -73,7 +64,6 @@ _LOWERED_RATE = Kernel(
     several_frames=True,
     version=2,
     bounds={"rate": whole(1, 1_000_000)},
-    path={"rate": whole_geometric(2, 256)},
 )
 _FRAME_RATE = Kernel(
     kernel="temporal:frame_rate",
@@ -81,18 +71,15 @@ _FRAME_RATE = Kernel(
     guide="clock",
     several_frames=True,
     bounds={"fps": Range(0.001, 1000)},
-    path={"fps": geometric(24.0, 0.5)},
 )
 _RESOLUTION = Kernel(
     kernel="transport:resolution",
     bounds={"scale": Range(0, 1, above=True)},
-    path={"scale": geometric(0.9, 0.03)},
 )
 _RAIN = Kernel(
     kernel="rain:rain",
     realization="rain:draw_rain",
     bounds={"density": Range(0, 0.01), "length": Range(0, 1), "contrast": SHARE},
-    path={"density": geometric(0.0003, 0.01), "length": Axis(0.04, 0.5), "contrast": Axis(0.95, 0.3)},
 )
 
 

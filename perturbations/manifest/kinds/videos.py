@@ -25,7 +25,6 @@ class ClipRow:
     severity: int
     level: str | None = None
     variant: str | None = None
-    calibrated: bool | None = None
     draw: str | None = None
     params: str | None = None
     backend: str | None = None
@@ -72,7 +71,6 @@ class VideoRow(ClipRow):
     perturbation: str
     level: str
     variant: str
-    calibrated: bool
     draw: str
     params: str
     backend: str

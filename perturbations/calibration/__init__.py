@@ -1,1 +1,0 @@
-"""Severities of even distortion, solved on a dataset's own clips."""
