@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -293,6 +294,85 @@ def test_a_cover_picture_is_no_video(suffix: str, tmp_path: Path) -> None:
     path = with_cover(tmp_path / f"covered.{suffix}", make(tmp_path / "video.mp4"))
     assert len(decoded(path)) == FRAMES
     assert images(path).shape[1:] == (HEIGHT, WIDTH, 3)
+
+
+# --- what a container says of its pictures ---------------------------------------------------------------------------
+
+
+def with_clean_aperture(source: Path, path: Path, *numbers: int, track: int = 0) -> Path:
+    """A copy of an MP4 with a `clap` box of eight numbers in a track's sample entry. The file's index is at its end."""
+    data = bytearray(source.read_bytes())
+    box = struct.pack(">I4s8i", 40, b"clap", *numbers)
+    parents, place = [], 0
+    for name, nth in ((b"moov", 0), (b"trak", track), (b"mdia", 0), (b"minf", 0), (b"stbl", 0), (b"stsd", 0)):
+        for _ in range(nth + 1):
+            place = data.index(name, place) + 4
+        parents.append(place - 8)
+    entry = place + 8  # behind the version, the flags and the number of entries
+    end = entry + int.from_bytes(data[entry : entry + 4], "big")
+    for parent in (*parents, entry):
+        data[parent : parent + 4] = (int.from_bytes(data[parent : parent + 4], "big") + len(box)).to_bytes(4, "big")
+    path.write_bytes(data[:end] + box + data[end:])
+    return path
+
+
+APERTURES = {
+    "middle": ((40, 1, 30, 1, 0, 1, 0, 1), (40, 30)),
+    "odd": ((41, 1, 31, 1, 0, 1, 0, 1), (40, 30)),  # whole samples of chroma
+    "shifted": ((40, 1, 30, 1, -5, 1, 3, 1), (40, 30)),
+    "halves": ((81, 2, 61, 2, 1, 2, -1, 2), (40, 30)),
+    "all": ((64, 1, 48, 1, 0, 1, 0, 1), (64, 48)),
+    "larger": ((100, 1, 44, 1, 0, 1, 0, 1), (64, 48)),  # no valid ones hide nothing
+    "beyond": ((60, 1, 44, 1, 9, 1, 0, 1), (64, 48)),
+    "no number": ((40, 0, 30, 1, 0, 1, 0, 1), (64, 48)),
+}
+
+
+@pytest.mark.parametrize("name", APERTURES)
+def test_what_a_clean_aperture_hides_is_not_there(name: str, tmp_path: Path) -> None:
+    numbers, size = APERTURES[name]
+    path = with_clean_aperture(make(tmp_path / "a.mp4", frames=2), tmp_path / "b.mp4", *numbers)
+    assert_as_ffmpeg_gives_them(path, size)
+    assert_as_ffmpeg_gives_them(copied(path, tmp_path / "b.mkv"), size)  # ffmpeg copies it
+
+
+def test_cropping_of_turned_pictures_and_of_a_later_track(tmp_path: Path) -> None:
+    numbers, size = APERTURES["shifted"]
+    flat = make(tmp_path / "flat.mp4", frames=2)
+    lying = copied(flat, tmp_path / "lying.mp4", inputs=("-display_rotation:v:0", "90"))
+    assert_as_ffmpeg_gives_them(with_clean_aperture(lying, tmp_path / "turned.mp4", *numbers), size[::-1])
+    after_sound = ("-map", "1", "-map", "0", *X264, "-c:a", "aac")
+    sine = ("-f", "lavfi", "-i", "sine=duration=0.08")
+    with_sound = make(tmp_path / "sound.mp4", *after_sound, frames=2, inputs=sine)
+    path = with_clean_aperture(with_sound, tmp_path / "second.mp4", *numbers, track=1)
+    assert_as_ffmpeg_gives_them(path, size)
+    assert_as_ffmpeg_gives_them(copied(path, tmp_path / "second.mkv", "-map", "0"), size)
+
+
+@each("numbers", [(1, 1, 1, 1, 0, 1, 0, 1), (60, 1, 44, 1, -9, 1, 0, 1)])
+def test_a_container_that_shows_no_part_of_the_picture_is_refused(numbers: tuple[int, ...], tmp_path: Path) -> None:
+    path = with_clean_aperture(make(tmp_path / "a.mp4", frames=1), tmp_path / "b.mp4", *numbers)
+    for read in (decoded, probing.probe):
+        with pytest.raises(MediaError, match="shows none of the picture"):
+            read(path)
+
+
+DEFAULT = {"no": ("0", "0"), "first": ("default", "0"), "second": ("0", "default"), "both": ("default", "default")}
+
+
+@pytest.mark.parametrize("default", DEFAULT)
+@pytest.mark.parametrize("suffix", ["mp4", "mkv", "ts"])
+def test_of_several_video_streams_the_one_of_ffmpeg_is_taken(suffix: str, default: str, tmp_path: Path) -> None:
+    first, second = (make(tmp_path / f"{side}.mp4", size=(side, side), frames=2) for side in (48, 64))
+    dispositions = [f"-disposition:v:{place}" for place in (0, 1)]
+    chosen = [word for pair in zip(dispositions, DEFAULT[default], strict=True) for word in pair]
+    path = tmp_path / f"two.{suffix}"
+    ffmpeg("-i", str(first), "-i", str(second), "-map", "0", "-map", "1", "-c", "copy", *chosen, f"file:{path}")
+    raw = ffmpeg("-i", f"file:{path}", "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "rgb24", "-")
+    assert images(path).tobytes() == raw
+    info = probing.probe(path)
+    assert 2 * info.width * info.height * 3 == len(raw)
+    assert info.losses == ("further video tracks",)
 
 
 def test_positions_pick_frames(tmp_path: Path) -> None:

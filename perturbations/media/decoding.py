@@ -84,7 +84,7 @@ def _decode_stream(
         decoded += 1
         if to_array is None:
             size = (frame.width, frame.height)
-            to_array = pixels.converter(frame)
+            to_array = pixels.converter(clip.path, stream, frame)
         elif (frame.width, frame.height) != size:
             sizes = f"{size[0]}x{size[1]} to {frame.width}x{frame.height}"
             raise MediaError(f"the frame size changes from {sizes} at frame {decoded - 1}")
@@ -147,7 +147,7 @@ def _from_key_frames(path: Path, only: Collection[int]) -> Iterator[Frame]:
                 waiting.clear()
                 if frame is None or packet.pts is None or frame.pts != packet.pts:
                     return
-                to_array = to_array or pixels.converter(frame)
+                to_array = to_array or pixels.converter(path, stream, frame)
                 yield Frame(to_array(frame), packet.pts - origin, position)
 
 
@@ -251,5 +251,5 @@ def pick(path: Path, positions: Iterable[int]) -> Iterator[Image]:
             frame = next((frame for frame in container.decode(stream) if frame.pts == ticks[position]), None)
             if frame is None:
                 raise MediaError(f"frame {position} is not found")
-            to_array = to_array or pixels.converter(frame)
+            to_array = to_array or pixels.converter(path, stream, frame)
             yield to_array(frame)

@@ -89,11 +89,11 @@ def _check_refused_size(error: av.error.FFmpegError) -> None:
 
 
 def video_stream(path: Path, container: av.container.InputContainer) -> av.video.stream.VideoStream:
-    """The first video stream that is not a cover picture. Raises `MediaError` without one, or beyond the limits."""
-    streams = [stream for stream in container.streams.video if not _is_cover(stream)]
+    """The video stream that ffmpeg takes by default. Raises `MediaError` without one, or beyond the limits."""
+    streams = video_streams(container)
     if not streams:
         raise MediaError("there is no video stream")
-    stream = streams[0]
+    stream = max(streams, key=_rank)
     if stream.codec_context is None:
         raise MediaError("its codec is not known")
     stream.thread_type = "NONE"
@@ -105,6 +105,22 @@ def video_stream(path: Path, container: av.container.InputContainer) -> av.video
     }
     _check_limits(stream)
     return stream
+
+
+def video_streams(container: av.container.Container) -> list[av.video.stream.VideoStream]:
+    """The video streams that are not a cover picture."""
+    return [stream for stream in container.streams.video if not _is_cover(stream)]
+
+
+_BY_DEFAULT = 5_000_000
+"""The pixels that the disposition `default` counts as, in ffmpeg's choice."""
+
+
+def _rank(stream: av.video.stream.VideoStream) -> tuple[bool, int]:
+    """ffmpeg's order of video streams: an empty one is last, the largest first; of equal ones the first is taken."""
+    is_default = bool(int(stream.disposition) & int(av.stream.Disposition.default))
+    context = stream.codec_context
+    return stream.frames > 0, (context.width * context.height if context else 0) + _BY_DEFAULT * is_default
 
 
 def _is_cover(stream: av.video.stream.VideoStream) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import av
@@ -18,16 +19,44 @@ from cv2.typing import MatLike
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
+from perturbations.media.containers import cropping
 
 
-def converter(frame: av.VideoFrame) -> Callable[[av.VideoFrame], Image]:
-    """From the frames of a stream, of which `frame` is one, to upright RGB uint8 arrays, as ffmpeg converts them."""
+def converter(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> Callable[[av.VideoFrame], Image]:
+    """From a file's frames, of which `frame` is one, to upright RGB uint8 arrays, as ffmpeg converts them.
+
+    What the container hides of them is cut off. Raises `MediaError` for what is shown oblique, or not at all.
+    """
+    shown = _shown(path, stream, frame)
     orientation = orientation_of(frame)
-    turns = [("transpose", "cclock_flip")] if orientation.transposed else []
-    turns += [("vflip", "")] if orientation.rows < 0 else []
-    turns += [("hflip", "")] if orientation.columns < 0 else []
-    to_rgb = _rgb_converter((frame.width, frame.height), turns)
+    filters = [("crop", ":".join(map(str, shown)))] if shown != (frame.width, frame.height, 0, 0) else []
+    filters += [("transpose", "cclock_flip")] if orientation.transposed else []
+    filters += [("vflip", "")] if orientation.rows < 0 else []
+    filters += [("hflip", "")] if orientation.columns < 0 else []
+    to_rgb = _rgb_converter((frame.width, frame.height), filters)
     return lambda picture: _array(to_rgb(picture))
+
+
+def upright_size(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> tuple[int, int]:
+    """Width and height of the arrays that `converter` makes. Raises `MediaError` as it does."""
+    width, height, *_ = _shown(path, stream, frame)
+    return (height, width) if orientation_of(frame).transposed else (width, height)
+
+
+def _shown(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> tuple[int, int, int, int]:
+    """Width and height of what the container shows of a frame, and its first column and row, as ffmpeg rounds them."""
+    container = stream.container
+    place = container.streams.video.index(stream)
+    hidden = cropping.hidden_edges(path, container.format.name, stream.index, place)
+    if not any(hidden):
+        return frame.width, frame.height, 0, 0
+    # A sample of chroma is shown as a whole.
+    across, down = (64 // count for count in (frame.format.chroma_width(64), frame.format.chroma_height(64)))
+    width = (frame.width - hidden.left - hidden.right) // across * across
+    height = (frame.height - hidden.top - hidden.bottom) // down * down
+    if min(width, height) <= 0 or min(hidden) < 0:
+        raise MediaError("the container shows none of the picture, or more than it")
+    return width, height, hidden.left // across * across, hidden.top // down * down
 
 
 def _array(picture: av.VideoFrame) -> Image:
@@ -36,9 +65,9 @@ def _array(picture: av.VideoFrame) -> Image:
 
 
 def _rgb_converter(
-    size: tuple[int, int], turns: Iterable[tuple[str, str]] = ()
+    size: tuple[int, int], filters: Iterable[tuple[str, str]] = ()
 ) -> Callable[[av.VideoFrame], av.VideoFrame]:
-    """From frames of a size, (width, height), to RGB, by ffmpeg's way: libavfilter, after its filters `turns`.
+    """From frames of a size, (width, height), to RGB, by ffmpeg's way: libavfilter, after these of its filters.
 
     PyAV's reformatter is another way. It reads where a frame's chroma lies, which ffmpeg does not, and of interlaced
     frames it converts each field by itself: chroma of odd heights, of 4:1:1 and of more than 8 bits would differ.
@@ -54,8 +83,8 @@ def _rgb_converter(
         source = graph.add_buffer(width=width, height=height, format=pixels, time_base=Fraction(1, 1000))
         # libswscale refuses colours that it does not know, although it does not convert them.
         unknown = ("setparams", "color_primaries=unknown:color_trc=unknown")
-        filters = [graph.add(*words) for words in (*turns, unknown, ("scale", ""), ("format", "pix_fmts=rgb24"))]
-        for before, after in pairwise([source, *filters, graph.add("buffersink")]):
+        to_rgb = (*filters, unknown, ("scale", ""), ("format", "pix_fmts=rgb24"), ("buffersink", ""))
+        for before, after in pairwise([source, *(graph.add(*words) for words in to_rgb)]):
             before.link_to(after)
         graph.configure()
         return graph

@@ -48,7 +48,7 @@ def probe(path: Path) -> VideoInfo:
         info: VideoInfo | None = None
         for packet in opening.packets(container, stream):
             if info is None and (packet.size or packet.pts is None):
-                info = next((_describe(stream, frame) for frame in packet.decode()), None)
+                info = next((_describe(path, stream, frame) for frame in packet.decode()), None)
             if info is not None and not countable:
                 break
         if info is None:
@@ -56,18 +56,17 @@ def probe(path: Path) -> VideoInfo:
         return info
 
 
-def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> VideoInfo:
+def _describe(path: Path, stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> VideoInfo:
     rotation = round(frame.rotation / 90) * 90 % 360
-    turned = pixels.orientation_of(frame).transposed
-    upright = (frame.height, frame.width) if turned else (frame.width, frame.height)
+    width, height = pixels.upright_size(path, stream, frame)
     aspect = stream.sample_aspect_ratio or Fraction(1)
     return VideoInfo(
         codec=stream.codec_context.codec.canonical_name,  # the name is that of the decoder, such as libdav1d
         pix_fmt=frame.format.name,
-        width=upright[0],
-        height=upright[1],
+        width=width,
+        height=height,
         rotation=rotation,
-        sample_aspect=1 / aspect if turned else aspect,
+        sample_aspect=1 / aspect if pixels.orientation_of(frame).transposed else aspect,
         primaries=int(frame.color_primaries),
         transfer=int(frame.color_trc),
         losses=_losses(stream, frame),
@@ -92,6 +91,7 @@ def _losses(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> tuple[
         f"{bits} bits": bits > 8,
         "alpha": is_transparent,
         "subtitles": tracks["subtitle"] > 0,
+        "further video tracks": len(opening.video_streams(stream.container)) > 1,
         "further audio tracks": tracks["audio"] > 1,
     }
     return tuple(name for name, is_there in losses.items() if is_there)

@@ -77,7 +77,7 @@ def _decoded(path: Path, frame_rate: Fraction) -> Iterator[tuple[int, Image]]:
         first: av.VideoFrame | None = None
         for frame in _frames(container, stream):
             if first is None:
-                first, to_array = frame, pixels.converter(frame)
+                first, to_array = frame, pixels.converter(path, stream, frame)
             if frame.pts is None or first.pts is None or (frame.width, frame.height) != (first.width, first.height):
                 continue  # a header is damaged
             yield round((frame.pts - first.pts) * time_base * frame_rate), to_array(frame)
@@ -102,7 +102,7 @@ def _damaged(path: Path, times: Sequence[float], damage: str) -> Iterator[tuple[
             seconds = float((frame.pts - origin) * time_base)
             if seconds > times[-1] + SAME_TIME_S:
                 return
-            to_array = to_array or pixels.converter(frame)
+            to_array = to_array or pixels.converter(path, stream, frame)
             before = seconds < times[0] - SAME_TIME_S
             yield -1 if before else int(np.searchsorted(edges, seconds)), to_array(frame)
 

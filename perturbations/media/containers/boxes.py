@@ -95,7 +95,7 @@ def check_matroska(file: BinaryIO, size: int) -> None:
     position, end = _segment(file)
     needed = 0
     while position < (end or size):
-        name, content, length = _element(file, position)
+        name, content, length = element(file, position)
         if name != _CLUSTER and (name not in _MATROSKA or length is None):
             raise damaged(position, size)
         needed = max(needed, content + (length or 0))
@@ -122,16 +122,16 @@ def _check_crc(file: BinaryIO, content: int, length: int, size: int) -> None:
 
 def _segment(file: BinaryIO) -> tuple[int, int]:
     """Start and end of a Matroska file's content; 0 for an end that is not declared, (0, -1) for other files."""
-    name, content, length = _element(file, 0)
+    name, content, length = element(file, 0)
     if name != EBML or length is None:
         return 0, -1
-    name, content, length = _element(file, content + length)
+    name, content, length = element(file, content + length)
     if name != _SEGMENT:
         return 0, -1
     return content, 0 if length is None else content + length
 
 
-def _element(file: BinaryIO, position: int) -> tuple[bytes, int, int | None]:
+def element(file: BinaryIO, position: int) -> tuple[bytes, int, int | None]:
     """An EBML element's id, and the start and length of its content."""
     file.seek(position)
     head = file.read(12)
