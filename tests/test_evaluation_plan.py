@@ -59,10 +59,10 @@ def test_severities_are_by_category_and_fall_to_the_highest_that_is_made() -> No
 
 def test_mixes_without_perturbed_videos_are_refused() -> None:
     captions = {"mm_robustness": {"perturbations": []}}
-    for suites, asked in ((captions, {}), (SUITES, {"directions": ["t2v"]}), (SUITES, {"suites": []})):
+    for suites, changed in ((captions, {}), (SUITES, {"directions": ["t2v"]}), (SUITES, {"suites": []})):
         for mix in ("mixed_types", "mixed_severity"):
             with pytest.raises(ConfigError, match="evaluation.mixes: they are of perturbed videos"):
-                evaluation.scenarios(parsed(suites, mixes=[mix], **asked), "demo")
+                evaluation.scenarios(parsed(suites, mixes=[mix], **changed), "demo")
     planned = evaluation.scenarios(parsed({**captions, "mlvp": {}}, mixes=["mixed_types"]), "demo")
     assert {scenario.suite for scenario in planned if scenario.mix} == {"mlvp"}
 

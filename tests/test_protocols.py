@@ -34,7 +34,8 @@ def test_every_protocol_is_a_whole_configuration(name: str) -> None:
     """It parses without a section `suites`, as it is; and it names its needs as keys that there are."""
     bank = {"querybank": "demo"} if "querybank" in registry.protocol(name).needs else {}
     given = parsed(name, **bank)
-    assert registry.replaced(name, given.model_dump(mode="json")) == []
+    wanted, held = registry.protocol(name).evaluation, given.evaluation.model_dump(mode="json")
+    assert all(held[key] == own for key, own in wanted.items() if key not in ("methods", "severities"))
     keys = {line.partition(": ")[0] for line in registry.lacking(name, {}, "demo", "others")}
     assert keys <= {f"evaluation.{key}" for key in type(given.evaluation).model_fields}
     entry = registry.protocol(name)
@@ -82,18 +83,14 @@ def test_the_settings_of_ablations_are_of_one_corpus_and_run_once() -> None:
     assert labels[:3] == ["none", "alpha 10, beta 10", "alpha 10, beta 100"]
 
 
-def test_keys_beside_a_protocol_replace_its_own_and_are_said() -> None:
+def test_keys_beside_a_protocol_replace_its_own() -> None:
     suites = {"mlvp": {"perturbations": ["fog"]}, "transmission": {}}
     given = parsed("hat_vtr_table_1", suites, severities=[3], methods=["tcr"], num_frames=12)
     planned = evaluation.scenarios(given, "demo")
     keys = {(scenario.suite, scenario.perturbation, scenario.severity) for scenario in planned}
     assert keys == {("clean", "clean", 0), ("mlvp", "fog", 3)}
-    replaced = registry.replaced("hat_vtr_table_1", given.model_dump(mode="json"))
-    assert replaced == ["evaluation.severities", "evaluation.methods", "suites.mlvp.perturbations"]
-    assert evaluation_paths.protocol_options(given) == [
-        "--protocol=hat_vtr_table_1",
-        f"--replaced={json.dumps(replaced, separators=(',', ':'))}",
-    ]
+    assert (given.evaluation.steps, given.suites["mlvp"].variant) == (3, "released")
+    assert evaluation_paths.protocol_options(given) == ["--protocol=hat_vtr_table_1"]
     assert evaluation_paths.protocol_options(config_file.parse({"datasets": DATASETS, "suites": {"mlvp": {}}})) == []
 
 
@@ -127,6 +124,30 @@ def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
 def test_donors_are_another_dataset(name: str, donors: str | None, lacks: bool) -> None:
     lines = registry.lacking(name, dict.fromkeys(("pretrained", "checkpoint"), "x"), "own", donors)
     assert [line.partition(":")[0] for line in lines] == ["datasets.own.donors"] * lacks
+
+
+@pytest.mark.parametrize(
+    ("suites", "changed", "lacks"),
+    [
+        ({}, {}, True),
+        ({"mlvp": {"perturbations": ["fog", "event_insertion"]}}, {}, True),
+        ({"mlvp": {"perturbations": ["fog", "snow"]}}, {}, False),
+        ({}, {"directions": ["t2v"]}, False),  # captions ask clean clips
+    ],
+)
+def test_donors_are_asked_for_where_event_insertion_is_evaluated(
+    suites: dict[str, Any], changed: dict[str, Any], lacks: bool
+) -> None:
+    own = {"adapter": "folder", "annotations": "a.csv", "videos": "."}
+    weights = {"pretrained": "/clip", "checkpoint": __file__}
+    raw = {"datasets": {"own": own}, "suites": suites}
+    given = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_1", **weights, **changed}})
+    plan = DatasetPlan((), {}, listed=1, rejected=0, captions=1)
+    if lacks:
+        with pytest.raises(ConfigError, match=r"datasets\.own\.donors: .*, for event_insertion"):
+            evaluation_paths.results(given, "own", "adaptation", lambda name: plan)
+    else:
+        assert evaluation_paths.results(given, "own", "adaptation", lambda name: plan).files
 
 
 def test_all_are_listed_by_paper(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import cache
 from itertools import product
@@ -25,7 +25,7 @@ from perturbations.evaluation.page import intervals, published_section
 from perturbations.evaluation.page.published_section import Beside
 from perturbations.evaluation.protocols import cells, registry
 from perturbations.evaluation.rows import ScenarioKey, backend_cell
-from perturbations.evaluation.stated import StatedModel
+from perturbations.evaluation.stated import parts_of
 from perturbations.plan import caption_recipes, mixes
 from perturbations.retrieval.composed import GIVEN, HALVES, STRATEGIES
 from perturbations.suites import published
@@ -58,25 +58,28 @@ def a_row(**columns: Any) -> Row:
     numbers |= dict(zip(HUBNESS, draw.uniform(0, 9, len(HUBNESS)), strict=True))
     numbers["rsum"] = sum(numbers[f"recall_at_{k}"] for k in (1, 5, 10))
     listed = max(SPLITS.get(columns["dataset"], {1_000: None}))
+    queries, gallery = listed, listed
+    if columns["dataset"] in ("coco", "flickr30k"):  # five captions per picture
+        queries, gallery = (listed // 5, listed) if columns["direction"] == "v2t" else (listed, listed // 5)
     row = synthetic_results.result_row(
         **dict.fromkeys(("recall_at_50", "recall_at_100", "median_rank", "mean_rank"), 1.0),
-        **{"gallery": listed, "queries": listed, "backend": PRETRAINED, **numbers, **columns},
+        **{"gallery": gallery, "queries": queries, "backend": PRETRAINED, **numbers, **columns},
     )
     return {**asdict(row), "model_name": row.model_key}
 
 
 def models(protocol: registry.EvaluationProtocol, adapter: str) -> Iterator[Row]:
     """The columns of each model that the cells of a preset state for a dataset."""
-    seen: dict[StatedModel, None] = {}
-    for cell in published.values(protocol):
-        key = registry.papers()[protocol.paper].stated(cell).key
-        if key is not None and key.model is not None and key.dataset == adapter:
-            seen[key.model] = None
-    for place, model in enumerate(seen):
-        columns = {"model": model.name, "model_key": f"m{place}", "setting": "features", "dataset": adapter}
-        if model.pooling:
-            columns |= {"pooling": model.pooling, "pretrained": BACKBONES.get(model.backbone, "/models/own")}
-            columns |= {"setting": model.setting or "qs", "adapter": adapter}
+    seen = dict.fromkeys(
+        (cell.stated_model, cell.pooling, cell.backbone, cell.trained)
+        for cell in published.values(protocol)
+        if cell.parts and cell.stated_model and cell.dataset == adapter
+    )
+    for place, (name, pooling, backbone, trained) in enumerate(seen):
+        columns = {"model": name, "model_key": f"m{place}", "setting": "features", "dataset": adapter}
+        if pooling:
+            columns |= {"pooling": pooling, "pretrained": BACKBONES.get(backbone, "/models/own")}
+            columns |= {"setting": trained or "qs", "adapter": adapter}
         yield columns
 
 
@@ -102,7 +105,9 @@ def results(name: str, adapter: str) -> list[Row]:
                 given = method_settings.parameters_of(own.name, own.parameters, scenario["direction"])
                 method = {"method": own.name, "label": own.label, "parameters": given, "protocol": name}
                 how = {"steps": 3, "batch_size": 16, "num_frames": 12, "continual": False}
-                how["gallery_name"] = "choices" if adapter == "msrvtt_qa" else "dataset"
+                how |= (
+                    {"gallery_name": "choices", "gallery": 5} if adapter == "msrvtt_qa" else {"gallery_name": "dataset"}
+                )
                 if model["setting"] != "features" or own.name == "none":
                     columns = {**model, **scenario, **method, **how}
                     rows += [a_row(**columns, seed=seed) for seed in config.evaluation.seeds]
@@ -158,12 +163,12 @@ def by_run(rows: list[Row]) -> dict[tuple[object, ...], list[Row]]:
 
 def run_of(own: Beside) -> tuple[object, ...]:
     """The run that a number is of."""
-    key = own.key
-    if key.frames:
-        given = json.dumps({"frames": key.frames, "shortlist": key.shortlist, "deduplicate": False})
-        return own.model, key.gallery, key.method, given, 0
-    given = method_settings.parameters_of(key.method, dict(key.changed), own.cell.direction)
-    return own.model, key.gallery, key.method, given, PUBLISHED_SEED if key.seed is None else key.seed
+    cell = own.cell
+    if cell.frames:
+        given = json.dumps({"frames": cell.frames, "shortlist": cell.shortlist, "deduplicate": False})
+        return own.model, cell.gallery, cell.stated_method, given, 0
+    given = method_settings.parameters_of(cell.stated_method, json.loads(cell.changed), cell.direction)
+    return own.model, cell.gallery, cell.stated_method, given, PUBLISHED_SEED if cell.seed is None else cell.seed
 
 
 def is_in(cell: Published, row: Row) -> bool:
@@ -216,7 +221,7 @@ def test_complete_results_reach_each_cell_once_with_the_mean_of_its_scenarios(na
         rows, table = results(name, adapter), cells(name)
         known = table[(table["dataset"] == adapter) & table["status"].isin(reachable)]
         pairs = reached(rows, name)
-        counted = Counter(tuple(asdict(own.cell).values()) for own in pairs)
+        counted = Counter(tuple(getattr(own.cell, name) for name in published.PRINTED) for own in pairs)
         assert counted == Counter(tuple(row)[:-2] for row in known.itertuples(index=False))
         runs = by_run(rows)
         for own in pairs:
@@ -269,32 +274,184 @@ def test_a_foreign_run_reaches_none(name: str, method: str, changed: Row) -> Non
     assert reached(list(foreign.values()), name) == []
 
 
-def test_features_of_fewer_queries_than_the_split_has_are_said_so() -> None:
-    row = a_row(
-        dataset="msrvtt",
-        setting="features",
-        model="FIT zs",
-        model_key="m",
-        method="none",
-        direction="t2v",
-        seed=0,
-        **CLEAN,
+TABLE_1, QIU, QIU_2 = "hat_vtr_table_1", "mm_robustness_table_1", "mm_robustness_table_2"
+
+
+def verdict_of(rows: list[Row], name: str) -> departures.Verdict:
+    return departures.verdict(registry.protocol(name), rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "adapter", "changed", "reason"),
+    [
+        # COCO with one caption per picture, and a gallery of ten: as many queries as were published in one direction.
+        (
+            QIU,
+            "coco",
+            {"queries": 5_000, "gallery": 5_000},
+            "has 5,000 items, and the published one",
+        ),
+        (
+            QIU_2,
+            "flickr30k",
+            {"gallery": 10},
+            "the gallery of t2v has 10 items, and the published one",
+        ),
+        (
+            TABLE_1,
+            "msrvtt",
+            {"queries": 30},
+            "30 queries are listed in v2t, and the published split has 1,000",
+        ),
+        ("msrvtt_p_table_10", "msrvtt_qa", {"gallery": 4}, "the gallery of v2t has 4 items, and the published one 5"),
+        (
+            TABLE_1,
+            "msrvtt",
+            {"pretrained": "clip-vit-base-patch16"},
+            "the architecture is clip ViT-B/16, and",
+        ),
+        (
+            TABLE_1,
+            "msrvtt",
+            {"architecture": "blip ViT-B/16"},
+            "the architecture is blip ViT-B/16, and the t",
+        ),
+        (
+            TABLE_1,
+            "msrvtt",
+            {"pretrained": "/models/own"},
+            "the architecture of the model is not recorded, a",
+        ),
+        (
+            QIU,
+            "coco",
+            {"architecture": "blip ViT-B/16"},
+            "the architecture is blip ViT-B/16, and t",
+        ),
+        (TABLE_1, "msrvtt", {"adapter": None}, "the adapter of the dataset is not recorded"),
+        (TABLE_1, "msrvtt", {"setting": "qgs_cross"}, "the setting is qgs_cross, and the table's is qs"),
+        ("egocvr_table_1", "egocvr", {"parameters": None}, "the frames are not recorded, and the table's are "),
+    ],
+)
+def test_what_is_not_the_papers_is_refused_and_said(name: str, adapter: str, changed: Row, reason: str) -> None:
+    """No number stands beside a published one, and the verdict names why."""
+    rows = [{**row, **changed} for row in results(name, adapter) if row["setting"] != "features" or "qa" in adapter]
+    assert reached(rows, name) == []
+    verdict = verdict_of(rows, name)
+    assert not verdict.is_sound
+    assert any(reason in own for own in verdict.reasons), verdict.reasons
+
+
+@pytest.mark.parametrize(
+    ("name", "adapter", "kept"),
+    [
+        (TABLE_1, "msrvtt", lambda row: row["method"] in ("none", "tcr")),
+        (TABLE_1, "msrvtt", lambda row: row["perturbation"] in ("clean", "fog", "snow")),
+        ("hat_vtr_table_11", "msrvtt", lambda row: row["seed"] in (42, 100)),
+        ("hat_vtr_table_6", "msrvtt", lambda row: row["direction"] == "t2v"),
+        (QIU, "coco", lambda row: row["setting"] == "qs"),
+        ("egocvr_table_1", "egocvr", lambda row: row["method"] == "visual" and "mean" in row["parameters"]),
+    ],
+)
+def test_a_part_of_a_presets_runs_is_compared(name: str, adapter: str, kept: Callable[[Row], bool]) -> None:
+    """Fewer methods, perturbations, seeds or directions, another stated setting, the middle frame."""
+    known = registry.protocol(name).evaluation.get("num_frames")
+    every = [{**row, "num_frames": known} for row in results(name, adapter) if row["setting"] != "features"]
+    rows = [row for row in every if kept(row)]
+    assert 0 < len(rows) < len(every)
+    whole = {id(own.cell): own.value for own in reached(every, name)}
+    own = {id(pair.cell): pair.value for pair in reached(rows, name)}
+    assert own
+    assert {cell: whole[cell] for cell in own} == own
+    assert verdict_of(rows, name) == (True, ())
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        {"severity": 3}, {"direction": "t2v"}, {"side": "gallery"}, {"suite": "transmission", "perturbation": "jpeg"},
+        {"method": "shot", "label": "SHOT"}, {"method": "csls", "label": "CSLS", "setting": "qs"},
+    ],
+)  # fmt: skip
+def test_further_runs_refuse_none(further: Row) -> None:
+    """Severities, directions, sides, suites and methods that the table does not have, with whatever they depart in."""
+    name = TABLE_1
+    rows = results(name, "msrvtt")
+    strange = {"backend": backend_cell({"retrieval": "pretrained", "corpus": "offline backends made fog"})}
+    others = {
+        tuple(own[column] for column in ("model_key", "direction", *ScenarioKey._fields, "method")): own
+        for own in ({**row, **further, **strange} for row in rows)
+        if own["suite"] != "clean"
+    }
+    pairs = reached([*rows, *others.values()], name)
+    assert [(own.cell, own.value) for own in pairs] == [(own.cell, own.value) for own in reached(rows, name)]
+    assert verdict_of([*rows, *others.values()], name) == (True, ())
+
+
+def test_a_seed_counts_where_order_does() -> None:
+    """The model as it is has one result whatever the order; of several seeds one number stands beside a cell."""
+    rows = [row for row in results(TABLE_1, "msrvtt") if row["method"] in ("none", "tcr")]
+    other = [{**row, "seed": 7, "recall_at_1": row["recall_at_1"] / 2} for row in rows]
+    methods = Counter(own.cell.stated_method for own in reached(other, TABLE_1))
+    assert {*methods} == {"none"}
+    verdict = verdict_of(other, TABLE_1)
+    assert verdict == (True, ("the seed is 7, and the table's is 42",))
+    both = reached([*other, *rows], TABLE_1)
+    assert [(own.cell, own.value) for own in both] == [(own.cell, own.value) for own in reached(rows, TABLE_1)]
+    for name in ("hat_vtr_table_17", "hat_vtr_table_18"):  # another seed draws other mixes
+        drawn = [{**row, "seed": 7} for row in results(name, "msrvtt") if row["method"] == "none"]
+        assert reached(drawn, name) == []
+    remembering = [{**row, "seed": 7} for row in results("hat_vtr_table_14", "msrvtt") if row["method"] == "hsm_qbnorm"]
+    assert reached(remembering, "hat_vtr_table_14") == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"precision": "bfloat16"}, "the precision is bfloat16, and the papers' models are float32"),
+        ({"num_frames": 8}, "the number of frames per clip is 8, and the preset's is 12"),
+        ({"steps": 1}, "the number of steps is 1, and the preset's is 3"),
+        ({"queries": 990, "missing_queries": 10, "gallery": 990}, "10 of 1,000 queries are missing"),
+        ({"listed_sha256": "0"}, "the 1,000 listed items are not those of the published split of msrvtt"),
+        ({"backend": backend_cell({"retrieval": "demo_encoder"})}, "the model is a small encoder that the workflow t"),
+        ({"backend": backend_cell({"corpus": "severities are calibrated"})}, "severities are calibrated"),
+    ],
+)
+def test_what_departs_beside_the_key_is_said(changed: Row, reason: str) -> None:
+    rows = [{**row, **changed} for row in results(TABLE_1, "msrvtt") if row["method"] == "tcr"]
+    assert reached(rows, TABLE_1)
+    is_sound, reasons = verdict_of(rows, TABLE_1)
+    assert (is_sound, len(reasons)) == (False, 1)
+    assert reasons[0].startswith(reason)
+
+
+def test_the_middle_frame_is_compared_where_the_table_has_it() -> None:
+    rows = [row for row in results("egocvr_table_2", "egocvr") if "middle" in row["parameters"]]
+    assert {own.cell.frames for own in reached(rows, "egocvr_table_2")} == {"middle"}
+    assert not any("frame" in reason for reason in verdict_of(rows, "egocvr_table_2").reasons if "given" not in reason)
+
+
+def test_features_are_never_taken_for_the_papers_model() -> None:
+    rows = [row for row in results("msrvtt_p_table_3", "msrvtt") if row["model"] == "FIT zs"]
+    assert reached(rows, "msrvtt_p_table_3")
+    assert verdict_of(rows, "msrvtt_p_table_3") == (
+        False,
+        ("features were given: neither the model nor the frames are recorded",),
     )
-    row |= {"queries": 30, "backend": backend_cell({"retrieval": "features"})}
-    reasons = departures.departures(registry.protocol("msrvtt_p_table_3"), [row])
-    assert reasons[0] == "30 items are listed, and the published split of msrvtt has 1,000"
-    assert len(reasons) == 2
 
 
 def test_a_mean_lacks_no_scenario() -> None:
-    rows = [row for row in results("hat_vtr_table_1", "msrvtt") if row["perturbation"] != "fog"]
-    assert {own.cell.perturbation for own in reached(rows, "hat_vtr_table_1")}.isdisjoint({"fog", "all"})
+    rows = [row for row in results(TABLE_1, "msrvtt") if row["perturbation"] != "fog"]
+    assert {own.cell.perturbation for own in reached(rows, TABLE_1)}.isdisjoint({"fog", "all"})
 
 
 def test_every_cell_has_a_status_and_every_shown_one_a_preset() -> None:
     table = cells()
     assert len(table) == 10_275
     assert list(cells("hat_vtr_figures").columns) == list(table.columns)
+    keyed = [cell for cell in published.cells() if cell.parts is not None]
+    assert len(keyed) == 10_129
+    assert all(parts_of(cell.parts or "") for cell in keyed)
     statuses = {"shown", "needs weights", "needs features", "needs GPU", "impossible"}
     assert {*table["status"]} == statuses
     assert table["reason"].str.len().min() > 0

@@ -50,7 +50,7 @@ def score(options: argparse.Namespace) -> int:
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
         scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
         print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({row.queries:,} queries)"))
-    commands.write(options.output, rows, ranks, options.protocol)
+    commands.write(options.output, rows, ranks)
     return 0
 
 

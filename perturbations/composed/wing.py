@@ -71,10 +71,7 @@ WING = PlanWing(
     needs=("evaluation",),
     rules=("composed_common", "composed"),
     files=("docs/how-to/composed.md", "docs/egocvr.md"),
-    things={
-        "perturbations.exports": {"composed": "egocvr"},
-        "perturbations.evaluation.protocols": {"egocvr": "egocvr"},
-    },
+    things={"perturbations.exports": {"composed": "egocvr"}},
     places=PLACES,
     section=_section,
     problems=_problems,

@@ -203,7 +203,7 @@ def _score(options: argparse.Namespace) -> int:
     else:
         queries, gallery = map(feature_sets.located, features)
         rows, ranks = feature_scores.scored(queries, gallery, answers, wanted)
-    write(options.output, rows, ranks, options.protocol)
+    write(options.output, rows, ranks)
     for row in rows:
         scenario = "clean" if row.side == "none" else result_sets.scenario_name(asdict(row))
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.1f}" for k in (1, 5, 10))
@@ -215,14 +215,13 @@ def _score(options: argparse.Namespace) -> int:
     return 0
 
 
-def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], protocol: str | None) -> None:
+def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow]) -> None:
     """Write results, ranks, and their page, into a folder."""
     from perturbations.evaluation import feature_scores
     from perturbations.evaluation.page import page
 
     results = folder / layout.name("results")
-    about = {} if protocol is None else {"protocol": {"name": protocol, "replaced": []}}
-    feature_scores.write(folder, rows, ranks, {**provenance(results), **about})
+    feature_scores.write(folder, rows, ranks, provenance(results))
     page.write(folder / layout.name("results_page"), results=[results], ranks=[results.with_name(layout.name("ranks"))])
 
 

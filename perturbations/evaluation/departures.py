@@ -1,100 +1,76 @@
-"""How results differ from the published runs that a preset follows: one list, and any of it means "not comparable"."""
+"""Whether results compare with a preset's tables: each is asked for what the cells that it may stand beside need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from perturbations.engine.comparability import split_differences
-from perturbations.evaluation.planning import CONTINUAL
-from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
-from perturbations.evaluation.rows import backends_of
-from perturbations.evaluation.stated import FEATURES, backbone_of, changed_parameters
-from perturbations.suites.published import SplitHashes, values
+from perturbations.evaluation.rows import ScenarioKey, backends_of
+from perturbations.evaluation.stated import FEATURES, StatedPart, differences, is_method, parts_of, sizes_differ
+from perturbations.suites.published import SPLITS, Published, SplitHashes, values
 from perturbations.tta.methods import registry as methods
 
-_COMPARED = {"setting": "the setting", "num_frames": "the number of frames per clip"}
-_OF_ADAPTATION = {"steps": "the number of steps", "batch_size": "the batch size"}
+
+class Verdict(NamedTuple):
+    """Whether any result compares (`is_sound`), and what speaks against others; neither where none is of the tables."""
+
+    is_sound: bool
+    reasons: tuple[str, ...]
 
 
-def departures(
-    protocol: EvaluationProtocol, rows: Iterable[Mapping[str, Any]], replaced: Sequence[str] = ()
-) -> list[str]:
-    """Why rows of results do not compare with a preset's tables; empty where nothing recorded speaks against.
+def verdict(protocol: EvaluationProtocol, rows: Iterable[Mapping[str, Any]]) -> Verdict:
+    """What speaks against comparing rows of results with a preset's tables.
 
-    `replaced` are the preset's keys for which the configuration had other values. Whether the weights are the paper's
-    is not recorded: the reader knows.
+    Rows of methods, directions and scenarios that the tables do not have are not judged. The others are judged by the
+    cell that they differ from least. Whether the weights are the paper's is not recorded: the reader knows.
     """
-    reasons = [f"the configuration has other values for {', '.join(replaced)}"] if replaced else []
-    stated = {
-        (key.method, key.changed, key.seed)
-        for cell in values(protocol)
-        if (key := protocols.papers()[protocol.paper].stated(cell).key) is not None
-    }
+    asking: dict[tuple[str, ScenarioKey], list[tuple[Published, StatedPart]]] = {}
+    for cell in values(protocol):
+        for part in parts_of(cell.parts or "[]"):
+            for run in part.runs:
+                asking.setdefault((part.direction, run), []).append((cell, part))
+    is_sound, reasons = False, dict[str, None]()
     for row in rows:
-        reasons += _of_dataset(protocol, row)
-        reasons += _of_backend(backends_of(row["backend"]))
-        if row["setting"] != FEATURES:
-            reasons += _of_run(protocol, row)
-            reasons += _of_method(row, stated)
-    return list(dict.fromkeys(reasons))
+        scenario = ScenarioKey(**{name: row[name] for name in ScenarioKey._fields})
+        against = [
+            [*differences(cell, row), *sizes_differ(part, row)]
+            for cell, part in asking.get((row["direction"], scenario), ())
+            if is_method(cell, row)
+        ]
+        if against:
+            nearest = min(against, key=len)
+            own = [*nearest, *_recorded(protocol, row)]
+            is_sound = is_sound or not own
+            reasons |= dict.fromkeys(own)
+    return Verdict(is_sound, tuple(reasons))
 
 
-def _of_dataset(protocol: EvaluationProtocol, row: Mapping[str, Any]) -> Iterator[str]:
-    """The dataset is known by its adapter and by what was listed, never by the name that the user gave it."""
-    claimed = row["dataset"] if row["setting"] == FEATURES else None  # of features nothing else is known
-    adapter, missing = row["adapter"] or claimed, int(row["missing_queries"])
+def _recorded(protocol: EvaluationProtocol, row: Mapping[str, Any]) -> Iterator[str]:
+    """What the row says beside its key: the listed items, the corpus, the model's backend, and how it was run."""
+    missing = int(row["missing_queries"])
     listed = int(row["queries"]) + missing
-    if adapter is None:
-        yield "the adapter of the dataset is not recorded"
-    elif adapter not in protocol.datasets:
-        yield f"the dataset's adapter is {adapter}, and the tables are of {', '.join(protocol.datasets)}"
-    else:
+    adapter = row["adapter"] or row["dataset"]
+    if adapter in protocol.datasets and listed in SPLITS.get(adapter, ()):
         yield from split_differences(adapter, listed, SplitHashes(listed=row["listed_sha256"]))
     if missing:
         yield f"{missing:,} of {listed:,} queries are missing"
-
-
-def _of_backend(backends: Mapping[str, str]) -> Iterator[str]:
-    if backends.get("retrieval") == FEATURES:
+    backends = backends_of(row["backend"])
+    if row["setting"] == FEATURES:
         yield "features were given: neither the model nor the frames are recorded"
+        return
     if backends.get("retrieval") == "demo_encoder":
         yield "the model is a small encoder that the workflow trained on synthetic scenes"
     if corpus := backends.get("corpus"):
         yield corpus
-
-
-def _of_run(protocol: EvaluationProtocol, row: Mapping[str, Any]) -> Iterator[str]:
-    """The model's setting and precision, and how it was run."""
     known = methods.methods().get(row["method"])
-    compared = _COMPARED | (_OF_ADAPTATION if known is not None and known.adapts else {})
+    compared = {"num_frames": "the number of frames per clip"}
+    compared |= {"steps": "the number of steps"} if known is not None and known.adapts else {}
     for name, what in compared.items():
-        own = row[name].removesuffix(CONTINUAL) if name == "setting" else row[name]
-        if name in protocol.evaluation and own != protocol.evaluation[name]:
-            value = "not recorded" if own is None else own
-            yield f"{what} is {value}, and the preset's is {protocol.evaluation[name]}"
+        wanted = protocol.evaluation.get(name)
+        if wanted is not None and row[name] != wanted and '"middle"' not in (row["parameters"] or ""):
+            value = "not recorded" if row[name] is None else row[name]
+            yield f"{what} is {value}, and the preset's is {wanted}"
     if row["precision"] not in (None, "float32"):
         yield f"the precision is {row['precision']}, and the papers' models are float32"
-    if row["continual"]:
-        yield "methods keep what they learned from one scenario to the next (continual)"
-    if backbone_of(row) is None:
-        yield "the architecture of the model is not recorded"
-
-
-def _of_method(row: Mapping[str, Any], stated: Iterable[tuple[object, ...]]) -> Iterator[str]:
-    """Parameters and seeds that no cell of the preset states."""
-    known = methods.methods().get(row["method"])
-    if known is None:
-        return
-    changed = changed_parameters(row["method"], row["direction"], row["parameters"])
-    if changed is None:
-        yield f"the parameters of {known.title} are not recorded"
-        return
-    key = tuple(sorted(changed.items()))
-    published = {(own, seed) for method, own, seed in stated if method == row["method"]}
-    if changed and key not in {own for own, _ in published}:
-        values_of = ", ".join(f"{name} {value}" for name, value in key)
-        yield f"{known.title} has other parameters than the published ones: {values_of}"
-    if known.adapts and published and not {row["seed"], None} & {seed for _, seed in published}:
-        yield f"the seed is {row['seed']}, which is none of the preset's"

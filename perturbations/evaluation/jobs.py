@@ -57,7 +57,6 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "merge-results", _merge_results, "merge the scenarios of an evaluation")
     parser.add_argument("--skipped", default="[]", help="the perturbations of captions that cannot be made, JSON")
     parser.add_argument("--protocol", help="the published protocol that the configuration follows")
-    parser.add_argument("--replaced", default="[]", help="the protocol's keys that have other values, JSON")
     parser.add_argument("--parts", nargs="+", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
@@ -169,8 +168,6 @@ def _merge_results(options: argparse.Namespace) -> int:
     from perturbations.manifest import files, sets, skipped
 
     about: dict[str, object] = {sets.SET: skipped.columns(skipped.parse(options.skipped))}
-    if options.protocol is not None:
-        about["protocol"] = {"name": options.protocol, "replaced": json.loads(options.replaced)}
     about = {**provenance(options.output), **about}
     ranks = [ranks_of(path) for path in options.parts]
     rows = [row for part in options.parts for row in sets.read_part(part, RESULTS)]

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from perturbations.base import wings
 from perturbations.base.errors import ConfigError
-from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.layout import KINDS as KINDS
@@ -254,11 +253,9 @@ def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> 
 
 
 def protocol_options(config: configuration.Config) -> list[str]:
-    """The options that tell the merging of results which protocol the configuration follows, and where it does not."""
+    """The option that tells the merging of results which protocol the configuration follows."""
     name = config.evaluation.protocol
-    if name is None:
-        return []
-    return [f"--protocol={name}", f"--replaced={canonical(protocols.replaced(name, config.model_dump(mode='json')))}"]
+    return [] if name is None else [f"--protocol={name}"]
 
 
 # --- targets ----------------------------------------------------------------------------------------------------------
@@ -283,12 +280,12 @@ def results(config: configuration.Config, dataset: str, kind: str, plans: Plans)
     models = evaluation.models(config)
     protocol = config.evaluation.protocol
     if protocol is not None and config.datasets[dataset].adapter != "demo":
+        donors = config.datasets[dataset].donors
+        videos = {suite: config.suites[suite].perturbations for suite in evaluation.video_suites(config)}
         lacking = [
             line
             for own in models.values()
-            for line in protocols.lacking(
-                protocol, own.evaluation.model_dump(mode="json"), dataset, config.datasets[dataset].donors
-            )
+            for line in protocols.lacking(protocol, own.evaluation.model_dump(mode="json"), dataset, donors, videos)
         ]
         if lacking:
             raise ConfigError(

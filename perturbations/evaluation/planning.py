@@ -96,8 +96,17 @@ def _suites(config: configuration.Config) -> tuple[str, ...]:
 
 def caption_suites(config: configuration.Config) -> tuple[str, ...]:
     """The suites whose perturbed captions are queries or the gallery."""
+    return _suites_of(config, "captions")
+
+
+def video_suites(config: configuration.Config) -> tuple[str, ...]:
+    """The suites whose perturbed clips are queries or the gallery."""
+    return _suites_of(config, "clips")
+
+
+def _suites_of(config: configuration.Config, modality: Modality) -> tuple[str, ...]:
     wanted = config.evaluation
-    used = any(perturbs("captions", direction, side) for direction in wanted.directions for side in wanted.sides)
+    used = any(perturbs(modality, direction, side) for direction in wanted.directions for side in wanted.sides)
     return _suites(config) if used else ()
 
 
@@ -130,7 +139,7 @@ def _of_suite(
         yield from _combined(config, dataset, suite, direction)
         return
     videos = perturbs("clips", direction, side)
-    available = _made(config, dataset, suite, videos=videos)
+    available = _pairs(config, dataset, suite, videos=videos)
     chosen = [
         pair
         for name in dict.fromkeys(name for name, _ in available)
@@ -194,7 +203,7 @@ def nearest(available: Sequence[tuple[str, int]], wanted: Sequence[int]) -> Iter
             yield name, severity
 
 
-def _made(config: configuration.Config, dataset: str, suite: str, *, videos: bool) -> Sequence[tuple[str, int]]:
+def _pairs(config: configuration.Config, dataset: str, suite: str, *, videos: bool) -> Sequence[tuple[str, int]]:
     """The (perturbation, severity) pairs of a suite's videos, or of its captions, that the configuration makes."""
     return recipe.scenarios(config, suite) if videos else caption_recipes.scenarios(config, dataset, suite)
 
@@ -202,13 +211,13 @@ def _made(config: configuration.Config, dataset: str, suite: str, *, videos: boo
 def other_severities(config: configuration.Config, dataset: str) -> list[str]:
     """A line per suite and severity that `evaluation.severities` names, the suite has and `suites` does not make."""
     wanted = config.evaluation
-    pairs = [(direction, side) for direction in wanted.directions for side in wanted.sides if side != "both"]
+    retrievals = [(direction, side) for direction in wanted.directions for side in wanted.sides if side != "both"]
     lines: dict[str, None] = {}
-    for suite, (direction, side) in itertools.product(_suites(config), pairs):
-        made = _made(config, dataset, suite, videos=perturbs("clips", direction, side))
-        for name in dict.fromkeys(name for name, _ in made):
+    for suite, (direction, side) in itertools.product(_suites(config), retrievals):
+        pairs = _pairs(config, dataset, suite, videos=perturbs("clips", direction, side))
+        for name in dict.fromkeys(name for name, _ in pairs):
             entry = registry.get(f"{suite}/{name}")
-            own = {severity for other, severity in made if other == name}
+            own = {severity for other, severity in pairs if other == name}
             for severity in sorted(({*wanted.severities_of(entry.category)} & {*entry.severities}) - own):
                 instead = max((lower for lower in own if lower < severity), default=None)
                 what = "nothing" if instead is None else f"severity {instead}"

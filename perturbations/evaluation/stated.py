@@ -1,133 +1,55 @@
-"""What a paper states of the runs behind a published number: its key, which a result's key is compared with.
+"""What a published cell states of its runs, and how a result differs from it.
 
-Standard library only: the shelf of protocols declares such keys, and planning reads that shelf.
+Standard library only: planning reads it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
-from perturbations.evaluation.rows import CLEAN_SCENARIO, WHOLE_GALLERY, ScenarioKey
-from perturbations.suites import registry
+from perturbations.evaluation.planning import CONTINUAL
+from perturbations.evaluation.rows import WHOLE_GALLERY, ScenarioKey
+from perturbations.suites.published import Published
 from perturbations.tta.methods import registry as methods
-
-CellStatus = Literal["shown", "needs weights", "needs features", "needs GPU", "impossible"]
-"""Whether results of a preset reach a published cell, and what is lacking where they cannot.
-
-"needs features": the model is none that the workflow loads, and `perturb score` takes its features. "needs weights":
-no backbone loads the model, which would have to adapt.
-"""
 
 FEATURES = "features"
 """The setting of results whose features were given: of their model nothing is known but its name."""
 
 
-CLEAN = (CLEAN_SCENARIO,)
+RUN_KEY = (
+    *("dataset", "stated_model", "pooling", "backbone", "trained", "stated_method", "changed", "seed", "gallery"),
+    *("frames", "shortlist", "batch_size"),
+)
+"""The columns of a cell that say which run it is of, beside its scenarios and sizes."""
 
 
 class StatedPart(NamedTuple):
-    """A retrieval in one direction: what is perturbed, and the scenarios, sideless, that the number is a mean over."""
+    """A retrieval in one direction: what is perturbed, the numbers of queries and of items, and what it is a mean over.
+
+    Of `sizes` a result has one; None is a number that the paper leaves open.
+    """
 
     direction: str
     side: str
+    sizes: tuple[tuple[int | None, int | None], ...]
     runs: tuple[ScenarioKey, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class StatedModel:
-    """A model as a paper states it.
+@cache
+def parts_of(text: str) -> tuple[StatedPart, ...]:
+    """The retrievals of a cell, from its column `parts`."""
+    parts = []
+    for part in json.loads(text):
+        runs = tuple(ScenarioKey(*run)._replace(side=part["side"]) for run in part["runs"])
+        sizes = tuple((queries, items) for queries, items in part["sizes"])
+        parts.append(StatedPart(part["direction"], part["side"], sizes, runs))
+    return tuple(parts)
 
-    Attributes:
-        name: the paper's, which features are given under.
-        pooling: how frames are pooled; "" where the workflow does not run the model.
-        backbone: its architecture, as `backbone_of` names it; "" where the paper leaves it open.
-        setting: what it was trained on; "" where the paper leaves it open.
-    """
-
-    name: str
-    pooling: str = ""
-    backbone: str = ""
-    setting: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatedKey:
-    """Everything that a paper states of a published number.
-
-    Attributes:
-        dataset: the adapter.
-        parts: the retrievals whose results are summed: one, or both directions.
-        metric: a column of results, "mean_recall", or a score: "gamma_a", "gamma_r", "mmi"; `_sd`: its deviation.
-        of: the column that a score is of.
-        model: None where no model is behind the number, as in random orders.
-        method, changed: the method, and its parameters that differ from the published ones.
-        seed: of the order of queries.
-        gallery: the name of a composed gallery, or of multiple choice; in other retrieval that of `WHOLE_GALLERY`.
-        frames: "mean" or "middle" in composed retrieval; "" in other.
-        shortlist: clips that the first of two stages keeps.
-        batch_size: of methods that adapt.
-    """
-
-    dataset: str
-    parts: tuple[StatedPart, ...]
-    metric: str
-    of: str = ""
-    model: StatedModel | None
-    method: str = "none"
-    changed: tuple[tuple[str, object], ...] = ()
-    seed: int | None = None
-    gallery: str = WHOLE_GALLERY
-    frames: str = ""
-    shortlist: int = 15
-    batch_size: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatedCell:
-    """What became of a published cell: its key, where runs of this package can have it, and its status."""
-
-    status: CellStatus
-    reason: str
-    key: StatedKey | None = None
-
-
-def impossible(reason: str) -> StatedCell:
-    """A cell that no results of this package reach."""
-    return StatedCell(status="impossible", reason=reason)
-
-
-def needs_features(key: StatedKey, of: str = "") -> StatedCell:
-    """A cell of a model that the workflow does not load; `of` names the models where there are several."""
-    assert key.model is not None
-    given = f"`perturb score --model {shlex.quote(key.model.name)}` takes its features"
-    return StatedCell(status="needs features", reason=f"no backbone loads {of or key.model.name}: {given}", key=key)
-
-
-def runs_of(
-    suite: str, kind: Literal["video", "text"], severities: Mapping[str, Iterable[int]] | Iterable[int]
-) -> tuple[ScenarioKey, ...]:
-    """Every perturbation of a suite's videos or captions, at each severity, or at those of its category."""
-    of_levels = severities if isinstance(severities, Mapping) else None
-    every = () if isinstance(severities, Mapping) else tuple(severities)
-    return tuple(
-        ScenarioKey(suite, entry.name, severity)
-        for entry in registry.perturbations(suite, kind)
-        for severity in (every if of_levels is None else of_levels.get(entry.category, ()))
-    )
-
-
-def named(runs: Iterable[ScenarioKey], names: Sequence[str]) -> tuple[ScenarioKey, ...]:
-    """The runs of some perturbations, in the order of the names."""
-    own = list(runs)
-    return tuple(run for name in names for run in own if run.perturbation == name)
-
-
-# --- the other side: a row of results ---------------------------------------------------------------------------------
 
 _SIZES = {192: "T", 384: "S", 768: "B", 1024: "L", 1280: "H", 1408: "g", 1664: "G"}
 _NAMED = re.compile(r"vit[-_]?(tiny|small|base|large|huge|t|s|b|l|h)[-_/]?(?:patch)?[-_/]?(\d+)")
@@ -179,48 +101,117 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9,]", "", name.lower())
 
 
-def _is_model(stated: StatedModel, row: Mapping[str, Any], *, composed: bool) -> bool:
-    if row["setting"] == FEATURES:
-        return _plain(str(row["model"]).partition("@")[0]) == _plain(stated.name)
-    backbone = backbone_of(row)
-    if not stated.pooling or (stated.backbone and backbone not in (None, stated.backbone)):
-        return False
-    if composed:  # any pooling of single frames is the mean
-        return backbone == stated.backbone
-    return row["pooling"] == stated.pooling and stated.setting in ("", row["setting"])
+def is_method(cell: Published, row: Mapping[str, Any]) -> bool:
+    """Whether a result is of the method that a cell states, or of the way to use a composed query."""
+    return _plain(str(row["method"])) == _plain(cell.stated_method)
 
 
-def _of_method(key: StatedKey, row: Mapping[str, Any]) -> bool:
-    if _plain(str(row["method"])) != _plain(key.method):
-        return False
-    known = methods.methods().get(key.method)
-    if known is None or row["setting"] == FEATURES:  # a way to use composed queries, or features as they are
-        return not key.changed
-    if changed_parameters(key.method, str(row["direction"]), row["parameters"]) != dict(key.changed):
-        return False
-    reset = row["batch_size"] == key.batch_size and row["continual"] is False
-    return (reset or not known.adapts) and key.seed in (None, row["seed"])
+def order_matters(cell: Published) -> bool:
+    """Whether the order of queries and their batches change a result: of what learns, remembers, or draws a mix."""
+    known = methods.methods().get(cell.stated_method)
+    mixed = any(run.mix is not None for part in parts_of(cell.parts or "[]") for run in part.runs)
+    return mixed or (known is not None and (known.adapts or any(own in known.own for own in methods.HSM)))
 
 
-def is_of(key: StatedKey, row: Mapping[str, Any]) -> bool:
-    """Whether a row of results is of the model, the method and the dataset that a key states.
+def differences(cell: Published, row: Mapping[str, Any]) -> Iterator[str]:
+    """How a row of results, of the cell's method and of one of its directions, is of another run than the cell states.
 
-    What it does not compare is which of the key's scenarios the row is of. A fact that an earlier version did not
-    record (None) is equal to nothing that a paper states.
+    Which of the cell's scenarios it is of is not compared, and neither are the numbers of queries and items. A fact
+    that is not recorded is equal to nothing that a paper states.
     """
-    composed = bool(key.frames)
-    claimed = row["dataset"] if row["setting"] == FEATURES else None
-    if (row["adapter"] or claimed) != key.dataset or (row["gallery_name"] or WHOLE_GALLERY) != key.gallery:
-        return False
-    if row["direction"] not in {part.direction for part in key.parts} or not _of_method(key, row):
-        return False
-    if composed and not _as_stored(key, row):
-        return False
-    return key.model is None or _is_model(key.model, row, composed=composed)
+    given = row["setting"] == FEATURES
+    adapter = row["adapter"] or (row["dataset"] if given else None)
+    if adapter is None:
+        yield "the adapter of the dataset is not recorded"
+    elif adapter != cell.dataset:
+        yield f"the dataset's adapter is {adapter}, and the tables are of {cell.dataset}"
+    if (gallery := row["gallery_name"] or WHOLE_GALLERY) != cell.gallery:
+        yield f"the gallery is {gallery}, and the table's is {cell.gallery}"
+    yield from _as_stored(cell, row) if cell.frames else _of_method(cell, row, given=given)
+    if cell.stated_model:
+        yield from _of_model(cell, row, given=given)
 
 
-def _as_stored(key: StatedKey, row: Mapping[str, Any]) -> bool:
-    """Whether composed results are of the clips' frames that a key states, and of galleries as released."""
-    given = json.loads(row["parameters"] or "{}")
-    stages = given.get("shortlist") == key.shortlist or "two_stage" not in key.method
-    return stages and given.get("frames") == key.frames and given.get("deduplicate") is False
+def _of_method(cell: Published, row: Mapping[str, Any], *, given: bool) -> Iterator[str]:
+    """Parameters, and where the order of queries matters, batches and seed."""
+    known = methods.methods().get(cell.stated_method)
+    stated: dict[str, object] = json.loads(cell.changed)
+    title = cell.stated_method if known is None else known.title
+    if known is None or given:  # features are compared as they are
+        if stated:
+            yield f"{title} has the published parameters, and the table's are others"
+        return
+    changed = changed_parameters(cell.stated_method, str(row["direction"]), row["parameters"])
+    if changed is None:
+        yield f"the parameters of {title} are not recorded"
+    elif changed != stated:
+        other = ", ".join(f"{name} {value}" for name, value in sorted(changed.items())) or "those of the paper's text"
+        yield f"{title} has other parameters than the published ones: {other}"
+    if order_matters(cell):
+        if known.adapts and row["continual"] is not False:
+            yield "methods keep what they learned from one scenario to the next (continual)"
+        if row["batch_size"] != cell.batch_size:
+            yield f"the batch size is {_or_unknown(row['batch_size'])}, and the table's is {cell.batch_size}"
+        if cell.seed not in (None, row["seed"]):
+            yield f"the seed is {row['seed']}, and the table's is {cell.seed}"
+
+
+def _or_unknown(value: object) -> object:
+    return "not recorded" if value is None else value
+
+
+def _of_model(cell: Published, row: Mapping[str, Any], *, given: bool) -> Iterator[str]:
+    if given:
+        name = str(row["model"]).partition("@")[0]
+        if _plain(name) != _plain(cell.stated_model):
+            yield f"the features are called {name}, and the table's model is {cell.stated_model}"
+        return
+    if not cell.pooling:
+        yield f"the table's model is {cell.stated_model}, whose features `perturb score` takes"
+        return
+    backbone = backbone_of(row)
+    family = cell.stated_model.partition(" ")[0].lower()  # where the paper names no architecture
+    if backbone is None and cell.backbone:
+        yield f"the architecture of the model is not recorded, and the table's is {cell.backbone}"
+    elif backbone is not None and backbone != cell.backbone and (cell.backbone or backbone.split()[0] != family):
+        yield f"the architecture is {backbone}, and the table's is {cell.backbone or cell.stated_model}"
+    if cell.frames:  # composed: any pooling of single frames is the mean
+        return
+    if row["pooling"] != cell.pooling:
+        yield f"frames are pooled by {_or_unknown(row['pooling'])}, and the table's model is {cell.stated_model}"
+    setting = row["setting"] and row["setting"].removesuffix(CONTINUAL)
+    if cell.trained not in ("", setting):
+        yield f"the setting is {_or_unknown(setting)}, and the table's is {cell.trained}"
+
+
+def _as_stored(cell: Published, row: Mapping[str, Any]) -> Iterator[str]:
+    """Composed results are of the clips' frames that a cell states, and of galleries as released."""
+    known = json.loads(row["parameters"] or "{}")
+    if "two_stage" in cell.stated_method and known.get("shortlist") != cell.shortlist:
+        kept = _or_unknown(known.get("shortlist"))
+        yield f"the first stage keeps {kept} clips, and the table's keeps {cell.shortlist}"
+    if known.get("frames") != cell.frames:
+        yield f"the frames are {_or_unknown(known.get('frames'))}, and the table's are {cell.frames}"
+    if known.get("deduplicate") is not False:
+        yield "the galleries are deduplicated, and the released ones are not"
+
+
+def sizes_differ(part: StatedPart, row: Mapping[str, Any]) -> Iterator[str]:
+    """How a row's numbers of queries and of gallery items differ from those that a part states.
+
+    A missing query may lack its item, or its several items, in the gallery too.
+    """
+    missing, items = int(row["missing_queries"]), int(row["gallery"])
+    listed = int(row["queries"]) + missing
+    for wanted, held in part.sizes:
+        lacking = 0 if not missing or not held else math.ceil(missing * max(1.0, held / listed))
+        if wanted in (None, listed) and (held is None or held - lacking <= items <= held):
+            return
+    queries, galleries = (
+        " or ".join(dict.fromkeys(f"{size[place]:,}" for size in part.sizes if size[place] is not None))
+        for place in range(2)
+    )
+    if all(wanted not in (None, listed) for wanted, _ in part.sizes):
+        yield f"{listed:,} queries are listed in {part.direction}, and the published split has {queries}"
+    else:
+        yield f"the gallery of {part.direction} has {items:,} items, and the published one {galleries}"

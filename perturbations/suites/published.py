@@ -1,7 +1,7 @@
 """The cells of the papers' tables, as printed: which paper, table, row and column, and what contradicts a cell.
 
 `published.parquet` holds 10,275 numbers of HAT-VTR (`hat_vtr`), MSRVTT-P and YouCook2-P (`msrvtt_p`, the NeurIPS
-version), Qiu et al. (`mm_robustness`) and EgoCVR (`egocvr`).
+version), Qiu et al. (`mm_robustness`) and EgoCVR (`egocvr`), with what the papers state of the runs behind each.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _UNITS: Final = {"mmi": "%", "mean_recall": "%", "gamma_a": "", "gamma_r": "", "
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A number of a table.
+    """A number of a table, and its key: all that the paper states of the runs behind it.
 
     Attributes:
         paper, table: the paper's key and the table's number; S1, S2: of the supplement.
@@ -89,6 +89,20 @@ class Published:
         printed: the number as the table has it.
         note: how the cell was read, where it is not plain.
         contradiction: which other published number the cell contradicts; empty for most.
+        status, reason: whether results of this package reach it ("shown", "needs features", "needs weights", "needs
+            GPU", "impossible"), and by what, or why not.
+        parts: the retrievals that the number is of, as JSON: one, or both directions, whose results are summed. Each
+            has its `direction`, `side`, `sizes` ([queries, gallery] that the paper may have had, null where it is
+            open), and `runs`, the scenarios of the mean. None where no results can have the key.
+        of: the column that a robustness score is of.
+        stated_model, pooling, backbone, trained: the model: the name that features are given under (empty where none is
+            behind the number, as in random orders), how frames are pooled (empty where the workflow does not run it),
+            its architecture and what it was trained on (empty where the paper leaves them open).
+        stated_method, changed: the method's name here, and as JSON its parameters that differ from the published ones.
+        seed: of the order of queries.
+        gallery: the name of a composed gallery, of multiple choice, or of the whole dataset.
+        frames, shortlist: of composed retrieval, "mean" or "middle", and the clips that a first stage keeps.
+        batch_size: of methods that adapt.
     """
 
     paper: str
@@ -107,6 +121,21 @@ class Published:
     printed: str
     note: str
     contradiction: str
+    status: str
+    reason: str
+    parts: str | None
+    of: str
+    stated_model: str
+    pooling: str
+    backbone: str
+    trained: str
+    stated_method: str
+    changed: str
+    seed: int | None
+    gallery: str
+    frames: str
+    shortlist: int | None
+    batch_size: int | None
 
     @property
     def value(self) -> float:
@@ -125,6 +154,8 @@ class Published:
 
 
 _NAMES: Final = tuple(column.name for column in fields(Published))
+PRINTED: Final = _NAMES[: _NAMES.index("status")]
+"""The columns that a paper prints; the others are the key that a result is compared with."""
 
 
 @cache

@@ -118,7 +118,7 @@ class Scores:
         for scenario in sorted(
             dict.fromkeys(of_suite), key=lambda key: (*place(key), -1 if key.severity is None else key.severity)
         ):
-            by_category.setdefault(str(self._first[scenario]["category"]), []).append(scenario)
+            by_category.setdefault(str(self.first_rows[scenario]["category"]), []).append(scenario)
         return by_category
 
     def every(self, suite: str, side: str) -> list[ScenarioKey]:
@@ -128,10 +128,10 @@ class Scores:
     @property
     def keys(self) -> list[ScenarioKey]:
         """Every scenario, in the order of the rows."""
-        return list(self._first)
+        return list(self.first_rows)
 
     @cached_property
-    def _first(self) -> dict[ScenarioKey, Mapping[Any, Any]]:
+    def first_rows(self) -> dict[ScenarioKey, Mapping[Any, Any]]:
         """The first row of each scenario."""
         first: dict[ScenarioKey, Mapping[Any, Any]] = {}
         for run, place in self._runs.items():
@@ -140,7 +140,7 @@ class Scores:
 
     def counts(self, scenarios: Iterable[ScenarioKey]) -> list[tuple[int, int, int]]:
         """The numbers of queries, of missing queries and of gallery items of each scenario that was run."""
-        rows = [self._first[scenario] for scenario in scenarios if scenario in self._first]
+        rows = [self.first_rows[scenario] for scenario in scenarios if scenario in self.first_rows]
         return [(int(row["queries"]), int(row["missing_queries"]), int(row["gallery"])) for row in rows]
 
     def of_seeds(self, metric: str, method: str, column: ScenarioMean) -> Estimate:

@@ -65,7 +65,6 @@ def write(
     frame = _read(results)
     drawn = [picture for path in pictures for picture in read_pictures(path)]
     page_views = views_of(frame)
-    replaced = _replaced(results)
     summaries: list[PagePart] = []
     recall: list[PagePart] = []
     severity: list[PagePart] = []
@@ -79,7 +78,7 @@ def write(
             recall += [*overview.tables(models, page_views), *overview.recall(models, page_views)]
             severity += severity_plots.of_methods(models, page_views)
         robustness += robustness_tables.tables(of_directions, page_views)
-        published += published_section.of_dataset(of_directions, replaced)
+        published += published_section.of_dataset(of_directions)
         if figures is not None:
             figure_files.of_dataset(figures, of_directions, page_views)
     if page_views.empty:
@@ -129,17 +128,6 @@ def _write_tables(folder: Path, sections: Sequence[Section]) -> None:
     folder.mkdir(parents=True, exist_ok=True)  # a job's output, also where there is no table
     for path, text in texts.items():
         storage.write_text(path, text)
-
-
-def _replaced(paths: Sequence[Path]) -> dict[str, list[str]]:
-    """The keys of each protocol that have other values in a configuration whose results are shown."""
-    replaced: dict[str, list[str]] = {}
-    for path in paths:
-        about = files.read_metadata(path).get("protocol")
-        if isinstance(about, dict):
-            keys = replaced.setdefault(str(about.get("name")), [])
-            keys += [key for key in map(str, about.get("replaced", ())) if key not in keys]
-    return replaced
 
 
 def _read(paths: Sequence[Path]) -> pd.DataFrame:

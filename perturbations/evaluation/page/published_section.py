@@ -6,6 +6,7 @@ of agreement: whether the weights are the paper's is not recorded.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
@@ -28,7 +29,15 @@ from perturbations.evaluation.page.parts import METRICS, SIDES, Group, PagePart,
 from perturbations.evaluation.page.robustness_tables import FORMULAS, Compared, score_of
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
-from perturbations.evaluation.stated import StatedKey, StatedPart, is_of
+from perturbations.evaluation.stated import (
+    RUN_KEY,
+    StatedPart,
+    differences,
+    is_method,
+    order_matters,
+    parts_of,
+    sizes_differ,
+)
 from perturbations.suites.published import Published, values
 
 _PRINTED = {"mmi": 100}
@@ -49,26 +58,20 @@ class Beside:
     """A published cell beside our number.
 
     Attributes:
-        cell, key: the cell, and what it states.
+        cell: the cell.
         model: the name of our model in tables.
         value: ours, in the cell's unit.
         span: its interval.
     """
 
     cell: Published
-    key: StatedKey
     model: str
     value: float
     span: IntervalSpan | None
 
 
-def of_dataset(
-    of_directions: Mapping[str, Sequence[Scores]], replaced: Mapping[str, Sequence[str]]
-) -> Iterator[PagePart]:
-    """The parts for the models of one dataset, by direction; none where no protocol is followed.
-
-    `replaced`: protocol -> its keys that have other values in the configuration.
-    """
+def of_dataset(of_directions: Mapping[str, Sequence[Scores]]) -> Iterator[PagePart]:
+    """The parts for the models of one dataset, by direction; none where no protocol is followed."""
     rows = pd.concat([scores.rows for models in of_directions.values() for scores in models])
     known = protocols.protocols()
     for name in sorted({name for name in rows["protocol"].dropna() if name in known}):
@@ -79,29 +82,18 @@ def of_dataset(
         yield f"{name} on {rows['dataset'].iloc[0]}: {where}."
         if protocol.unstated:
             yield f"The paper leaves open: {'; '.join(protocol.unstated)}."
-        own = rows[rows["protocol"] == name].drop_duplicates(_DEPARTING)
-        reasons = departures.departures(protocol, map(_plain, own.to_dict("records")), replaced.get(name, ()))
-        if reasons:
+        own = rows[rows["protocol"] == name].to_dict("records")
+        is_sound, reasons = departures.verdict(protocol, map(_plain, own))
+        if is_sound:
+            but = f", but for some, because {'; '.join(reasons)}" if reasons else ""
+            yield f"Comparable with the published values, if the weights are the paper's{but}."
+        elif reasons:
             yield f"Not comparable with the published values, because {'; '.join(reasons)}."
-        else:
-            yield "Comparable with the published values, if the weights are the paper's."
         tables = list(_tables(beside(protocol, of_directions)))
         yield from tables[:1]
         yield from (Group([table], table.caption) for table in tables[1:])
         if not tables:
             yield "No published number is of what was run here."
-
-
-_CONFIGURED = [
-    *("gallery_name", "method", "label", "parameters", "seed", "setting"),
-    *("steps", "batch_size", "continual", "precision"),
-]
-"""The columns that tell the runs of a model apart, beside its scenarios."""
-_DEPARTING = [
-    *_CONFIGURED,
-    *("dataset", "adapter", "listed_sha256", "pretrained", "num_frames", "queries", "missing_queries", "backend"),
-]
-"""The columns that departures depend on."""
 
 
 def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -110,6 +102,12 @@ def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 # --- which results a cell stands beside -------------------------------------------------------------------------------
+
+_CONFIGURED = [
+    *("gallery_name", "method", "label", "parameters", "seed", "setting"),
+    *("steps", "batch_size", "continual", "precision"),
+]
+"""The columns that tell the runs of a model apart, beside its scenarios."""
 
 _Configured = tuple[dict[str, Any], Scores]
 """One method with one set of parameters and one seed, of one model: its first row, and the scores of its rows."""
@@ -124,14 +122,18 @@ def beside(protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Sc
         direction: [own for scores in models for own in _configured(scores, protocol.name)]
         for direction, models in of_directions.items()
     }
-    stated = protocols.papers()[protocol.paper].stated
+    of_key: dict[tuple[object, ...], list[_Configured]] = {}
     for cell in values(protocol):
-        key = stated(cell).key
-        if key is None:
-            continue
-        members = [[own for own in configured.get(part.direction, ()) if is_of(key, own[0])] for part in key.parts]
-        known = [row for several in product(*members) if (row := _beside(cell, key, several)) is not None]
-        yield from known if key.model is not None else known[:1]  # random orders have a row beside each model
+        parts = parts_of(cell.parts or "[]")
+        members = []
+        for part in parts:
+            key = part.direction, order_matters(cell), *(getattr(cell, name) for name in RUN_KEY)
+            if key not in of_key:
+                every = configured.get(part.direction, ())
+                of_key[key] = [own for own in every if is_method(cell, own[0]) and not any(differences(cell, own[0]))]
+            members.append(_members(cell, part, of_key[key]))
+        known = [row for several in product(*members) if several and (row := _beside(cell, several)) is not None]
+        yield from known if cell.stated_model else known[:1]  # random orders have a row beside each model
 
 
 def _configured(scores: Scores, protocol: str) -> Iterator[_Configured]:
@@ -140,39 +142,48 @@ def _configured(scores: Scores, protocol: str) -> Iterator[_Configured]:
         yield _plain(own.iloc[0].to_dict()), scores.part(own)
 
 
-def _beside(cell: Published, key: StatedKey, several: Sequence[_Configured]) -> Beside | None:
-    """The cell beside results of its directions; None where these are of two models, or lack a scenario."""
-    models = {(row["model_key"], row["label"], row["seed"]) for row, _ in several}
-    columns = [_column(part, scores) for part, (_, scores) in zip(key.parts, several, strict=True)]
-    members = [(scores, column) for (_, scores), column in zip(several, columns, strict=True) if column is not None]
-    if len(models) > 1 or len(members) < len(key.parts):
+_Member = tuple[dict[str, Any], Scores, ScenarioMean]
+
+
+def _members(cell: Published, part: StatedPart, configured: Sequence[_Configured]) -> list[_Member]:
+    """Those of a cell's runs that have all scenarios of a part of it, of its sizes, with the mean over these.
+
+    Of runs that differ in a seed alone, which changes nothing, the one of the stated seed, or the first.
+    """
+    known: dict[tuple[object, ...], _Member] = {}
+    for row, scores in configured:
+        rows = {run: own for run, own in scores.first_rows.items() if run in part.runs}
+        if len(rows) == len(part.runs) and not any(any(sizes_differ(part, own)) for own in rows.values()):
+            member = row, scores, mean_of(part.runs)
+            free = row["seed"] if order_matters(cell) else None
+            key = row["model_key"], row["label"], row["gallery_name"], free
+            if key not in known or row["seed"] == cell.seed:
+                known[key] = member
+    return list(known.values())
+
+
+def _beside(cell: Published, several: Sequence[_Member]) -> Beside | None:
+    """The cell beside results of its directions; None where these are of two models or seeds."""
+    if len({(row["model_key"], row["label"], row["seed"]) for row, *_ in several}) > 1:
         return None
-    estimate = _estimate(key, members)
+    members = [(scores, column) for _, scores, column in several]
+    estimate = _estimate(cell, members)
     if estimate[0] != estimate[0]:
         return None
     (span,) = spans_of([estimate])
     if len(members) == 1:
-        span = members[0][0].own_span(key.metric, members[0][1], estimate)
-    return Beside(cell, key, members[0][0].model, float(estimate[0]), span)
+        span = members[0][0].own_span(cell.metric, members[0][1], estimate)
+    return Beside(cell, members[0][0].model, float(estimate[0]), span)
 
 
-def _column(part: StatedPart, scores: Scores) -> ScenarioMean | None:
-    """The mean over a part's scenarios; None where one of them was not run."""
-    wanted = [run._replace(side=part.side) for run in part.runs]
-    return mean_of(wanted) if {*wanted} <= {*scores.keys} else None
-
-
-_Members = Sequence[tuple[Scores, ScenarioMean]]
-
-
-def _estimate(key: StatedKey, members: _Members) -> Estimate:
+def _estimate(cell: Published, members: Sequence[tuple[Scores, ScenarioMean]]) -> Estimate:
     """Our number, and where ranks are known the same in each resample; of a deviation the number alone."""
-    method, score = members[0][0].methods[0], key.metric.removesuffix(_SPREAD)
+    method, score = members[0][0].methods[0], cell.metric.removesuffix(_SPREAD)
     if score in FORMULAS:
         scenarios = [(scores, {"": [scenario for scenario, _ in column]}) for scores, column in members]
-        estimate, deviation = score_of(Compared(scenarios, "", key.of, (), ""), score, [""], method)
-        return np.array([deviation]) if key.metric.endswith(_SPREAD) else _PRINTED.get(score, 1) * estimate
-    metric, factor = _MEANS.get(key.metric, (key.metric, 1))
+        estimate, deviation = score_of(Compared(scenarios, "", cell.of, (), ""), score, [""], method)
+        return np.array([deviation]) if cell.metric.endswith(_SPREAD) else _PRINTED.get(score, 1) * estimate
+    metric, factor = _MEANS.get(cell.metric, (cell.metric, 1))
     total: Estimate = sum((scores.estimate(metric, method, column) for scores, column in members), np.zeros(()))
     return factor * total
 
@@ -224,12 +235,13 @@ def _metric(own: Beside) -> str:
 
 def _label(own: Beside) -> str:
     """What tells the rows of a table apart: the method, what differs in it, and how clips were read."""
-    key = own.key
+    cell = own.cell
     changed = ", ".join(
-        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in key.changed
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in sorted(json.loads(cell.changed).items())
     )
-    seed = f"seed {key.seed}" if own.cell.note.startswith("seed ") else ""
-    return titled(method_label(key.method), changed, seed, "middle frame" if key.frames == "middle" else "")
+    seed = f"seed {cell.seed}" if cell.note.startswith("seed ") else ""
+    return titled(method_label(cell.stated_method), changed, seed, "middle frame" if cell.frames == "middle" else "")
 
 
 def _texts(what: str, parts: Mapping[bool, Beside]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The shelf of published evaluation protocols: one file per paper, each of which declares `PROTOCOLS`."""
+"""Published evaluation protocols as data (`presets.yaml`), and the cells of their tables."""
 
 from __future__ import annotations
 
@@ -13,28 +13,20 @@ if TYPE_CHECKING:
 def cells(protocol: str | None = None) -> pd.DataFrame:
     """The published cells with what became of each: those of a protocol's tables, or all 10,275.
 
-    The columns are those of `perturbations.suites.published.Published`, then `status` and `reason`. "shown": complete
+    The columns are those that are printed (`perturbations.suites.published`), `status` and `reason`. "shown": complete
     results of the table's preset show the cell once on their page. "needs ...": weights, features or a GPU are
     lacking, and `reason` says of what. "impossible": no results of this package can have it.
 
     Raises `ConfigError` for a protocol that there is not.
     """
-    from dataclasses import asdict, fields
-
     import pandas as pd
 
     from perturbations.evaluation.protocols import registry
     from perturbations.suites import published
 
     wanted = published.cells() if protocol is None else published.values(registry.protocol(protocol))
-    papers = registry.papers()
-    presets = {(own.paper, table): name for name, own in registry.protocols().items() for table in own.tables}
-    rows = []
-    for cell in wanted:
-        known = papers[cell.paper].stated(cell)
-        reason = known.reason or f"by the preset {presets[cell.paper, cell.table]}"
-        rows.append({**asdict(cell), "status": known.status, "reason": reason})
-    return pd.DataFrame(rows, columns=[*(column.name for column in fields(published.Published)), "status", "reason"])
+    names = [*published.PRINTED, "status", "reason"]
+    return pd.DataFrame([[getattr(cell, name) for name in names] for cell in wanted], columns=names)
 
 
 _TABLE = itemgetter("paper", "table", "dataset", "direction", "side", "model", "setting", "status", "reason")
