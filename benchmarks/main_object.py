@@ -75,8 +75,8 @@ def detected(path: Path, positions: Sequence[int]) -> tuple[list[Box], list[str]
     frames = [saliency.shrunk(frame.image) for frame in decoding.decode(MediaClip(path))]
     near = {place: frames[place] for place in saliency.neighbourhood(positions, len(frames))}
     begin = time.process_time()
-    seen = saliency.detect(near, positions, (1, 1))
-    return [frame.detection.box for frame in seen], [frame.source for frame in seen], time.process_time() - begin
+    seen = [saliency.sighting(near, position, (1, 1)) for position in positions]
+    return [frame.box for frame in seen], [frame.source for frame in seen], time.process_time() - begin
 
 
 def scores(folder: Path, every: int = 1) -> dict[str, tuple[Score, Score, Mapping[str, int], float]]:

@@ -44,14 +44,11 @@ def test_odd_frames_and_brighter_ones_are_nearer_than_other_clips(films: list[li
         assert int((plain @ descriptor.describe(brighter)).argmax()) == index
 
 
-def test_the_size_of_the_frames_hardly_matters_and_their_order_for_motion_only(films: list[list[np.ndarray]]) -> None:
+def test_the_size_of_the_frames_and_their_order_hardly_matter(films: list[list[np.ndarray]]) -> None:
     large = [cv2.resize(frame, (640, 480), interpolation=cv2.INTER_AREA) for frame in sampled(films[1])]
     assert float(descriptor.describe(large) @ descriptor.describe(sampled(films[1]))) > 0.98
     frames = sampled(films[2])
-    backwards = descriptor.describe(frames[::-1])
-    np.testing.assert_allclose(backwards, descriptor.describe(frames), atol=1e-5)
-    shuffled = descriptor.describe([*frames[::3], *frames[1::3], *frames[2::3]])
-    assert 0.9 < float(shuffled @ descriptor.describe(frames)) < 1 - 1e-5
+    np.testing.assert_allclose(descriptor.describe(frames[::-1]), descriptor.describe(frames), atol=1e-6)
 
 
 @each("size", [(1, 1), (1, 90), (200, 3), (240, 320)])
@@ -83,11 +80,6 @@ def test_noise_does_not_make_a_flat_clip_another(level: int, size: tuple[int, in
     assert float(descriptor.describe(flat) @ descriptor.describe(noisy(flat))) > 0.94
 
 
-def test_noise_does_not_make_a_still_clip_move(films: list[list[np.ndarray]]) -> None:
-    still = [films[0][0]] * 12
-    assert float(descriptor.describe(still) @ descriptor.describe(noisy(still))) > 0.99
-
-
 @pytest.mark.parametrize("channel", [0, 1, 2, slice(None)])
 def test_a_slight_change_of_any_colour_changes_little(channel: int | slice) -> None:
     # Over every level: no border between colours may be a step.
@@ -99,23 +91,8 @@ def test_a_slight_change_of_any_colour_changes_little(channel: int | slice) -> N
         assert float(descriptor.describe([frame]) @ descriptor.describe([changed])) > 0.9
 
 
-def test_gradients_and_the_places_of_colours_and_motion_count() -> None:
-    stripes = np.zeros((96, 96, 3), np.uint8)
-    stripes[:, ::8] = stripes[:, 1::8] = stripes[:, 2::8] = stripes[:, 3::8] = 255
-    across, down = ([frame] for frame in (stripes, stripes.transpose(1, 0, 2).copy()))
-    assert float(descriptor.describe(across) @ descriptor.describe(down)) < 0.9
+def test_the_places_of_colours_count() -> None:
     left = np.full((64, 64, 3), (200, 40, 40), np.uint8)
     left[:, 32:] = (40, 40, 200)
     ways = [descriptor.describe([frame]) for frame in (left, left[:, ::-1].copy())]
     assert 0.2 < float(ways[0] @ ways[1]) < 0.9
-
-    def clip(row: int) -> list[np.ndarray]:
-        frames = [np.full((64, 64, 3), 90, np.uint8) for _ in range(12)]
-        for index, frame in enumerate(frames):
-            frame[row : row + 16, index * 4 : index * 4 + 16] = 200
-        return frames
-
-    top, bottom = clip(0), clip(48)
-    mixed = [frame if index % 2 else top[0] for index, frame in enumerate(top)]
-    vectors = [descriptor.describe(frames) for frames in (top, bottom, mixed)]
-    assert float(vectors[0] @ vectors[1]) < float(vectors[0] @ vectors[2])

@@ -21,16 +21,13 @@ def sightings(frames: list[np.ndarray], analysed: int = 12) -> list[saliency.Sig
     """The main object in the analysed frames."""
     positions = uniform_indices(analysed, len(frames))
     small = {place: saliency.shrunk(frames[place]) for place in saliency.neighbourhood(positions, len(frames))}
-    return saliency.detect(small, positions, frames[0].shape[:2])
+    return [saliency.sighting(small, position, frames[0].shape[:2]) for position in positions]
 
 
 def boxes_of(seen: list[saliency.Sighting], frames: list[np.ndarray]) -> np.ndarray:
     """The main object's box in every frame."""
-    count, size = len(frames), frames[0].shape[:2]
-    ranked = tracking.rank([[sighting.detection] for sighting in seen], *size)
-    boxes = [objects[0]["box"] if objects else None for objects in ranked]
-    tracks = [objects[0]["track"] if objects else None for objects in ranked]
-    return tracking.interpolate(uniform_indices(len(seen), count), boxes, tracks, count)
+    positions = uniform_indices(len(seen), len(frames))
+    return tracking.interpolate(positions, [sighting.box for sighting in seen], [0] * len(seen), len(frames))
 
 
 def boxes_in(frames: list[np.ndarray], analysed: int = 12) -> np.ndarray:
@@ -81,17 +78,12 @@ def test_what_moves_against_the_camera(pan: int, speed: int) -> None:
     assert share_of_frames(boxes_in(panned(pan, speed), analysed=6), truth) >= 0.9
 
 
-def test_where_nothing_moves_what_stands_out_counts_or_the_centre() -> None:
-    still = np.full((120, 160, 3), 90, np.uint8)
-    cv2.circle(still, (110, 70), 16, (250, 220, 40), -1)
-    seen = sightings([still] * 10)
-    assert all(overlap(tuple(box), (94, 54, 127, 87)) > 0.6 for box in boxes_of(seen, [still] * 10))
-    assert {sighting.source for sighting in seen} == {"contrast"}
+def test_where_nothing_moves_the_centre_counts() -> None:
     busy = textured(150, 200, 3, 0, 255)
     seen = sightings([busy] * 10)
     assert {sighting.source for sighting in seen} == {"centre"}
     for sighting in seen:
-        assert overlap(sighting.detection.box, (50, 30, 150, 120)) > 0.7
+        assert overlap(sighting.box, (50, 30, 150, 120)) > 0.7
 
 
 @pytest.mark.parametrize(("speed", "source"), [(2, "motion"), (None, "centre")])
@@ -104,6 +96,7 @@ def test_boxes_drawn_by_hand_on_real_clips(reference: Path) -> None:
     results = main_object.scores(reference / "data", every=3)
     assert len(results) == 10
     detector, centre = (main_object.together([row[which] for row in results.values()]) for which in (0, 1))
+    assert np.mean(np.array(detector.overlaps) >= 0.5) >= 0.6
     assert detector.share >= max(0.7, centre.share)
     assert np.median(detector.overlaps) > np.median(centre.overlaps)
     assert np.median(detector.areas) >= 0.1
@@ -138,7 +131,8 @@ def test_clips_without_an_object(frames: list[np.ndarray]) -> None:
     assert (boxes[:, :2] >= 0).all()
     assert (boxes[:, :2] < boxes[:, 2:]).all()
     assert (boxes[:, 2:] <= (width, height)).all()
-    assert {sighting.source for sighting in seen} == {"centre"}
+    if len({frame.tobytes() for frame in frames}) == 1:
+        assert {sighting.source for sighting in seen} == {"centre"}
 
 
 def test_portrait_and_large_frames_give_boxes_in_their_own_pixels() -> None:
@@ -149,12 +143,6 @@ def test_portrait_and_large_frames_give_boxes_in_their_own_pixels() -> None:
     assert share_of_frames(boxes_in(upright, 4), [(box[1], 320 - box[2], box[3], 320 - box[0]) for box in truth]) >= 0.9
 
 
-def test_detections_are_one_a_frame_of_one_track() -> None:
-    seen = sightings(list(film.frames(6)))
-    for detection, source in seen:
-        assert 0 <= detection.score <= 1
-        assert source == "motion"
-        assert np.linalg.norm(detection.embedding) == pytest.approx(1, abs=1e-5)
-    assert tracking.track([[sighting.detection] for sighting in seen]) == [[0]] * 12
-    assert saliency.neighbourhood([10], 100) == {5, 8, 9, 10, 11, 12, 15}
+def test_the_frames_that_are_needed() -> None:
+    assert saliency.neighbourhood([10], 100) == {9, 10, 11}
     assert saliency.neighbourhood([0, 3], 4) == {0, 1, 2, 3}

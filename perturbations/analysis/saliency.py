@@ -1,68 +1,48 @@
-"""Finds the main object of a clip without a trained model.
+"""Finds the main object of a clip without a trained model: what moves against the camera, near the middle.
 
-Each place of a frame has a probability of belonging to the object: a prior for the middle, times evidence. The box is
-the one whose expected overlap with the object is largest. Each frame says what its box rests on (`Sighting.source`):
-
-- *motion*: an object that moves as a whole against the camera: what moves fills a box.
-- *contrast*: nothing moves, and what differs from the frame's border fills a box.
-- *centre*: neither, as with people, of whom only parts move: a constant is added to what moves, so that the box is a
-  central region, drawn aside by motion.
+Each cell of a frame has a probability of belonging to the object: a prior for the middle, times what moves there. The
+box is the one whose expected overlap with the object is largest. What fills its box moves as a whole, and is an object
+by itself (`motion`). Else, as with people, of whom only parts move, a constant is added to what moves, so that the box
+is a central region, drawn aside by motion (`centre`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Any, Literal, NamedTuple, cast
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from perturbations.analysis.tracking import Detection
 from perturbations.base.arrays import Image
 
 _Floats = npt.NDArray[np.float32]
-_Region = tuple[float, float, float, float]
-_Source = Literal["motion", "contrast", "centre"]
-"""What a box rests on."""
 
 _SIDE = 150  # pixels of the shorter side that the search works at
 _SMALLEST = 16  # pixels; in smaller frames nothing moves
-_DISTANCES = (1, 2, 5)  # in frames, between two frames that are compared: short for fast objects, long for slow ones
 _STILL = 0.5  # pixels of motion that are noise
 _EDGE = 20.0  # gradient, in grey levels per pixel times Sobel's 8, at which the flow counts half
-_FASTEST, _SOMETHING = 98, 99.5  # the percentiles of motion that are an object's fastest part, and something that moves
 _FAST = 0.6  # of the fastest part's motion: from here on, a place certainly moves
-_GRAIN = 60.0  # variance of colour, in squared levels of OpenCV's CIELAB, that every border has
 
 _COLUMNS, _ROWS = 32, 24  # cells of a map; boxes begin and end between cells
 _SPREAD = 0.35, 0.4  # standard deviations of the prior, in widths and heights
-_ALONE = 0.1  # the probability in the middle where there is no evidence
-_NARROWER = 1.5  # a power of trusted evidence: the window of the optical flow widens an object's outline
-_WHOLE = 0.67  # of a box: evidence that fills more of it, in the median of a clip's frames, is an object by itself
-_LEVELS = 8  # of each colour in a histogram
+_ALONE = 0.1  # the probability in the middle where nothing moves
+_WHOLE = 0.72  # of a box: motion that fills more of it is an object by itself
 
 
 class Sighting(NamedTuple):
-    """The main object in one frame, and what its box rests on."""
+    """The main object in one frame: x0, y0, x1, y1 in pixels, the overlap that is expected, what the box rests on."""
 
-    detection: Detection
-    source: _Source
-
-
-class _Evidence(NamedTuple):
-    """Of one frame: per cell, how much it moves, or stands out if nothing moves, 0 to 1."""
-
-    source: Literal["motion", "contrast"]
-    cells: _Floats
+    box: tuple[float, float, float, float]
+    overlap: float
+    source: Literal["motion", "centre"]
 
 
 def neighbourhood(positions: Collection[int], num_frames: int) -> set[int]:
-    """The frames that finding the objects at `positions` needs: these and at most six around each."""
-    near = (0, *_DISTANCES, *(-distance for distance in _DISTANCES))
-    return {at + step for at in positions for step in near if 0 <= at + step < num_frames}
+    """The frames that finding the objects at `positions` needs: these and those beside each."""
+    return {at + step for at in positions for step in (-1, 0, 1) if 0 <= at + step < num_frames}
 
 
 def shrunk(frame: Image) -> Image:
@@ -74,61 +54,37 @@ def shrunk(frame: Image) -> Image:
     return np.asarray(cv2.resize(frame, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def detect(frames: Mapping[int, Image], positions: Sequence[int], size: tuple[int, int]) -> list[Sighting]:
-    """The main object in each of the frames at `positions`, in pixels of the clip.
+def sighting(frames: Mapping[int, Image], position: int, size: tuple[int, int]) -> Sighting:
+    """The main object in the frame at `position`.
 
     Args:
-        frames: shrunk frames by position; all of `neighbourhood(positions, ...)` that exist.
-        positions: the analysed frames; one may occur twice.
+        frames: shrunk frames by position; all of `neighbourhood([position], ...)` that exist.
+        position: of the analysed frame.
         size: (height, width) of the clip.
     """
-    evidence = {position: _evidence(frames, position) for position in set(positions)}
-    fills: dict[_Source, list[float]] = defaultdict(list)
-    for position in positions:
-        fills[evidence[position].source].append(_fill(evidence[position].cells))
-    trusted = {source for source, parts in fills.items() if np.median(parts) >= _WHOLE}
-    regions = {position: _region(seen, seen.source in trusted) for position, seen in evidence.items()}
-    colours = {position: _colours(frames[position], box) for position, (box, _) in regions.items()}
-    # The colours of all frames are in every detection, so that changes of light and pose keep one track.
-    usual = np.mean([colours[position] for position in positions], axis=0)
-    sightings = []
-    for position in positions:
-        box, overlap = regions[position]
-        source = evidence[position].source
-        mixed = 2 * usual + colours[position]
-        embedding = (mixed / np.linalg.norm(mixed)).astype(np.float32)
-        in_pixels = (box[0] * size[1], box[1] * size[0], box[2] * size[1], box[3] * size[0])
-        detection = Detection(in_pixels, overlap, "", embedding)
-        sightings.append(Sighting(detection, source if source in trusted else "centre"))
-    return sightings
+    moves = _moves(frames, position)
+    (x0, y0, x1, y1), _ = _best(_prior() * moves)
+    whole = float(moves[y0:y1, x0:x1].mean()) >= _WHOLE
+    (x0, y0, x1, y1), overlap = _best(_prior() * (moves if whole else np.minimum(moves + _ALONE, 1)))
+    width, height = size[1] / _COLUMNS, size[0] / _ROWS
+    return Sighting((x0 * width, y0 * height, x1 * width, y1 * height), overlap, "motion" if whole else "centre")
 
 
-# --- evidence --------------------------------------------------------------------------------------------------------
+def _moves(frames: Mapping[int, Image], position: int) -> _Floats:
+    """How much each cell moves against the camera, 0 to 1.
 
-
-def _evidence(frames: Mapping[int, Image], position: int) -> _Evidence:
-    """What moves in a frame, or what stands out if nothing moves."""
+    Of the speeds from the frame before and to the frame after the smaller counts, because background that is covered or
+    uncovered seems to move in one of the two.
+    """
     frame = frames[position]
-    moves = _moves(frames, position) if min(frame.shape[:2]) >= _SMALLEST else []
-    if any(float(np.percentile(move, _SOMETHING)) >= _STILL for move in moves):
-        most = [np.clip(move / max(_FAST * float(np.percentile(move, _FASTEST)), _STILL), 0, 1) for move in moves]
-        # Between the arithmetic and the geometric mean: what moves at one distance alone counts little.
-        return _Evidence("motion", _cells(np.asarray(np.mean(np.sqrt(most), axis=0) ** 2, np.float32)))
-    return _Evidence("contrast", _contrast(frame))
-
-
-def _moves(frames: Mapping[int, Image], position: int) -> list[_Floats]:
-    """Maps of speed against the camera, in pixels, for each distance that there are frames for."""
-    grey = {
-        near: np.asarray(cv2.cvtColor(frames[near], cv2.COLOR_RGB2GRAY), np.uint8)
-        for near in neighbourhood([position], max(frames) + 1)
-        if near in frames and frames[near].shape == frames[position].shape
-    }
-    texture = _texture(grey[position])
-    speeds = (_own_motion(grey, position, distance) for distance in _DISTANCES)
-    moves = [np.asarray(speed * texture, np.float32) for speed in speeds if speed is not None]
-    # Where most of the picture moves against the camera, the camera's motion was not found.
-    return [move for move in moves if np.median(move) < _STILL] or moves
+    near = [frames[at] for at in (position - 1, position + 1) if at in frames]
+    near = [other for other in near if other.shape == frame.shape]
+    if not near or min(frame.shape[:2]) < _SMALLEST:
+        return np.zeros((_ROWS, _COLUMNS), np.float32)
+    grey, *others = (np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8) for image in (frame, *near))
+    speed = np.minimum.reduce([_against_camera(grey, other) for other in others]) * _texture(grey)
+    moves = np.clip(speed / max(_FAST * float(np.percentile(speed, 98)), _STILL), 0, 1)
+    return np.asarray(cv2.resize(moves, (_COLUMNS, _ROWS), interpolation=cv2.INTER_AREA), np.float32)
 
 
 def _texture(grey: Image) -> _Floats:
@@ -138,71 +94,26 @@ def _texture(grey: Image) -> _Floats:
     return np.asarray(strength / (strength + _EDGE), np.float32)
 
 
-def _own_motion(grey: Mapping[int, Image], position: int, distance: int) -> _Floats | None:
-    """Speed against the camera, in pixels: the smaller of the speeds to the frame before and to the frame after.
-
-    The smaller, because background that is covered or uncovered seems to move in one of the two.
-    """
-    speeds = [
-        _against_camera(grey[position], grey[near])
-        for near in (position - distance, position + distance)
-        if near in grey
-    ]
-    return np.asarray(np.minimum.reduce(speeds), np.float32) if speeds else None
-
-
 def _against_camera(grey: Image, near: Image) -> _Floats:
-    flow = cv2.calcOpticalFlowFarneback(grey, near, cast(Image, None), 0.5, 4, 13, 3, 5, 1.1, 0)
-    field = np.asarray(flow, np.float32)
-    return np.asarray(np.linalg.norm(field - _camera(field), axis=2), np.float32)
-
-
-def _camera(flow: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """The flow that a moving, turning or zooming camera would cause, fitted to most of the picture."""
-    height, width = flow.shape[:2]
-    step = max(1, min(height, width) // 24)
-    rows, columns = (part.ravel() for part in np.mgrid[step // 2 : height : step, step // 2 : width : step])
-    start = np.stack([columns, rows], axis=1).astype(np.float32)
-    model, _ = cv2.estimateAffinePartial2D(
-        start, start + flow[rows, columns], method=cv2.RANSAC, ransacReprojThreshold=1.0, maxIters=500, confidence=0.999
-    )
-    if model is None:
-        return np.zeros_like(flow)
-    places = _places(height, width)
-    shift: npt.NDArray[np.floating] = places @ np.asarray(model, np.float32).T - places[:, :, :2]
-    return shift
-
-
-@lru_cache(maxsize=1)
-def _places(height: int, width: int) -> _Floats:
-    """x, y and 1 of each pixel, H x W x 3."""
+    """Speed in pixels, less the flow that a moving, turning or zooming camera would cause."""
+    flow = np.asarray(cv2.calcOpticalFlowFarneback(grey, near, cast(Image, None), 0.5, 4, 13, 3, 5, 1.1, 0), np.float32)
+    height, width = grey.shape
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
-    return np.stack([x, y, np.ones_like(x)], axis=2)
-
-
-def _contrast(frame: Image) -> _Floats:
-    """How unlike the colours of the frame's border each cell is, 0 to 1.
-
-    The colour's Mahalanobis distance to each of the four sides, without the side that it is most unlike: an object
-    often touches one.
-    """
-    small = cv2.resize(frame, (4 * _COLUMNS, 4 * _ROWS), interpolation=cv2.INTER_AREA)
-    colours = np.asarray(cv2.cvtColor(small, cv2.COLOR_RGB2LAB), np.float64)
-    distances = []
-    for side in (colours[:4], colours[-4:], colours[:, :4], colours[:, -4:]):
-        pixels = side.reshape(-1, 3)
-        spread = np.linalg.inv(np.cov(pixels.T) + _GRAIN * np.eye(3))
-        apart = colours - pixels.mean(axis=0)
-        distances.append(np.sqrt(np.maximum(np.einsum("yxi,ij,yxj->yx", apart, spread, apart), 0)))
-    unlike = np.sort(distances, axis=0)[:3].mean(axis=0)
-    return _cells(np.asarray(unlike / max(float(unlike.max()), 1.0), np.float32))
-
-
-def _cells(places: _Floats) -> _Floats:
-    return np.asarray(cv2.resize(places, (_COLUMNS, _ROWS), interpolation=cv2.INTER_AREA), np.float32)
-
-
-# --- boxes -----------------------------------------------------------------------------------------------------------
+    places = np.stack([x, y], axis=2)
+    step = max(1, min(height, width) // 24)
+    some = (slice(step // 2, None, step),) * 2
+    start = places[some].reshape(-1, 2)
+    model, _ = cv2.estimateAffinePartial2D(
+        start,
+        start + flow[some].reshape(-1, 2),
+        method=cv2.RANSAC,
+        ransacReprojThreshold=1.0,
+        maxIters=500,
+        confidence=0.999,
+    )
+    if model is not None:
+        flow -= places @ model[:, :2].T.astype(np.float32) + model[:, 2].astype(np.float32) - places
+    return np.asarray(np.linalg.norm(flow, axis=2), np.float32)
 
 
 @cache
@@ -231,38 +142,3 @@ def _best(probability: _Floats) -> tuple[tuple[int, int, int, int], float]:
     x, y = np.unravel_index(overlaps.argmax(), overlaps.shape)
     corners = (int(x0[x]), int(y0[y]), int(x1[x]), int(y1[y]))
     return corners, float(np.clip(overlaps[x, y], 0, 1))
-
-
-def _fill(cells: _Floats) -> float:
-    """How much of the best box for the evidence the evidence fills.
-
-    What moves or differs as a whole fills its box; scattered evidence comes from water, grain or a camera that no
-    simple motion explains.
-    """
-    (x0, y0, x1, y1), _ = _best(_prior() * cells)
-    return float(cells[y0:y1, x0:x1].mean())
-
-
-def _region(evidence: _Evidence, trusted: bool) -> tuple[_Region, float]:
-    """The box in parts of the frame, and its expected overlap."""
-    if trusted:
-        probability = evidence.cells**_NARROWER
-    else:
-        moves = evidence.cells if evidence.source == "motion" else np.zeros_like(evidence.cells)
-        probability = np.minimum(moves + _ALONE, 1)
-    (x0, y0, x1, y1), overlap = _best(np.asarray(_prior() * probability, np.float32))
-    return (x0 / _COLUMNS, y0 / _ROWS, x1 / _COLUMNS, y1 / _ROWS), overlap
-
-
-def _colours(frame: Image, box: _Region) -> _Floats:
-    """Colours of a box: square roots of the shares of 8 x 8 x 8 colours, smoothed, of length 1."""
-    height, width = frame.shape[:2]
-    left, top = int(box[0] * width), int(box[1] * height)
-    part = frame[top : max(top + 1, round(box[3] * height)), left : max(left + 1, round(box[2] * width))]
-    bins = part.reshape(-1, 3).astype(np.int64) * _LEVELS // 256
-    counts = np.bincount((bins[:, 0] * _LEVELS + bins[:, 1]) * _LEVELS + bins[:, 2], minlength=_LEVELS**3)
-    cube = np.pad(counts.reshape((_LEVELS,) * 3).astype(np.float64), 1, mode="edge")
-    for axis in range(3):
-        cube = 0.5 * cube + 0.25 * (np.roll(cube, 1, axis) + np.roll(cube, -1, axis))
-    root = np.sqrt(cube[1:-1, 1:-1, 1:-1].ravel())
-    return np.asarray(root / (np.linalg.norm(root) + 1e-9), np.float32)

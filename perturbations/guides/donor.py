@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class OfflineEmbedding(Strict):
-    """A fixed descriptor of colour, gradients and motion: no download."""
+    """A fixed descriptor of colours and their places: no download."""
 
     backend: Literal["offline"] = "offline"
 
@@ -71,13 +71,14 @@ class VideoEmbedding(_Embedding):
     """A clip's vector, from its frames."""
 
     analysis: Literal["embedding"] = "embedding"
-    version: int = 2
+    version: int = 3
 
 
 class _VideoFeatures(_Embedding):
     """The mean of a clip's frames' features, whose lengths count."""
 
     analysis: Literal["features"] = "features"
+    version: int = 2
 
 
 class _CaptionEmbedding(_Embedding):
@@ -296,7 +297,7 @@ def _run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Wor
         for seen in footages
         if not isinstance(seen, MediaError)
     ]
-    identity: Mapping[str, object] = {"backend": "offline", "descriptor": "colour, gradients and motion"}
+    identity: Mapping[str, object] = {"backend": "offline", "descriptor": "colours and their places"}
     with ticking_on(work.tick):
         if recipe.is_offline:
             vectors = iter([descriptor.describe(frames) for frames in sampled])

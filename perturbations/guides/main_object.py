@@ -40,7 +40,7 @@ _CAPTIONED_FRAMES = 16
 
 
 class OfflineMainObject(Strict):
-    """Motion and contrast, else a central region: no download, no words."""
+    """What moves as a whole, else a central region: no download, no words."""
 
     backend: Literal["offline"] = "offline"
 
@@ -71,7 +71,7 @@ class PretrainedMainObject(Strict):
 
 
 class ObjectModel(ModelsOfRole):
-    """The backend that finds the object: motion and contrast, or models."""
+    """The backend that finds the object: motion, or models."""
 
     captioner: str | None = None
     captioner_revision: str | None = None
@@ -87,7 +87,7 @@ class ObjectAnalysis(ModelAnalysis):
     """The search for main objects."""
 
     analysis: Literal["main_object"] = "main_object"
-    version: int = 3
+    version: int = 4
     model: ObjectModel
 
 
@@ -114,8 +114,8 @@ def _settle(settings: GuideSettings) -> _MainObjectGuide:
 _Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in pixels."""
 
-_Source = Literal["motion", "contrast", "centre", "detector"]
-"""A box rests on an object that moves as a whole, one that stands out, neither (a central region), or a detector."""
+_Source = Literal["motion", "centre", "detector"]
+"""A box rests on an object that moves as a whole, on no such object (a central region), or on a detector."""
 
 _Position = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -237,15 +237,17 @@ class _Sight(NamedTuple):
 
 
 def _offline(model: ObjectModel, clips: Sequence[Footage], positions: Sequence[list[int]]) -> list[_Sight]:
-    from perturbations.analysis import saliency
+    import numpy as np
 
-    identity = {"backend": "offline", "detector": "motion and contrast, else a central region"}
+    from perturbations.analysis import saliency, tracking
+
+    identity = {"backend": "offline", "detector": "motion, else a central region"}
+    alike = np.ones(1, np.float32)  # one object per clip: all boxes are of one track
     sights = []
     for clip, sampled in zip(clips, positions, strict=True):
-        seen = saliency.detect(clip.frames, sampled, (clip.height, clip.width))
-        sights.append(
-            _Sight([[frame.detection] for frame in seen], [frame.source for frame in seen], None, (), identity)
-        )
+        seen = [saliency.sighting(clip.frames, position, (clip.height, clip.width)) for position in sampled]
+        detected = [[tracking.Detection(frame.box, frame.overlap, "", alike)] for frame in seen]
+        sights.append(_Sight(detected, [frame.source for frame in seen], None, (), identity))
     return sights
 
 

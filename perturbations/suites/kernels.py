@@ -209,7 +209,7 @@ def mpeg(codec: str) -> Kernel:
     return Kernel(
         kernel="codec:mpeg",
         method="codec",
-        version=2,
+        version=3,
         bounds={
             "codec": Choice((codec,)),
             "qscale": whole_numbers(1, 1000),
