@@ -388,6 +388,23 @@ def test_further_runs_refuse_none(further: Row) -> None:
     assert verdict_of([*rows, *others.values()], name) == (True, ())
 
 
+def sentences(rows: list[Row], name: str) -> str:
+    """What the page says of results that follow a preset."""
+    (of_directions,) = intervals.of(pd.DataFrame([{**row, "protocol": name} for row in rows]), {})
+    return " ".join(part for part in published_section.of_dataset(of_directions) if isinstance(part, str))
+
+
+def test_no_page_calls_comparable_what_has_no_published_number() -> None:
+    rows = [row for row in results(TABLE_1, "msrvtt") if row["method"] == "none"]
+    assert sentences(rows, TABLE_1).endswith("Comparable with the published values, if the weights are the paper's.")
+    blip = sentences([{**row, "architecture": "blip ViT-B/16"} for row in rows], TABLE_1)
+    assert "Not comparable with the published values, because the architecture is blip ViT-B/16" in blip
+    assert blip.endswith("No published number is of what was run here.")
+    lacking = [row for row in results("hat_vtr_table_6", "msrvtt") if row["perturbation"] == "ocr"]
+    assert "omparable" not in sentences(lacking, "hat_vtr_table_6")
+    assert sentences(lacking, "hat_vtr_table_6").endswith("here: a mean needs all of its scenarios.")
+
+
 def test_a_seed_counts_where_order_does() -> None:
     """The model as it is has one result whatever the order; of several seeds one number stands beside a cell."""
     rows = [row for row in results(TABLE_1, "msrvtt") if row["method"] in ("none", "tcr")]

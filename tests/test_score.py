@@ -94,7 +94,7 @@ def test_multiple_choice_is_accuracy_among_a_querys_own_items(folder: Path, caps
     assert results["queries"].to_dict() == {"none": 5, "query": 5, "gallery": 1}  # one that lacks a choice is missing
     assert results["hub_skewness"].isna().all()
     page = (folder / "out/report.html").read_text()
-    assert "Not comparable with the published values, because" in page
+    assert "No published number is of what was run here." in page
     # The best caption of clip 1 is that of clip 0, which is none of its choices.
     scores = EYE[[1, 0, 2, 3, 4, 5]] + EYE / 2
     np.savez(folder / "s.npz", queries=np.array(IDS), gallery=np.array(IDS), similarities=scores)
@@ -305,6 +305,18 @@ def test_a_bank_is_part_of_the_key_of_the_methods_that_use_it(folder: Path) -> N
         assert keys["first"]["dual_is"][column] != keys["same"]["dual_is"][column]
     assert keys["first"]["csls"]["recipe_id"] == keys["second"]["csls"]["recipe_id"]
     assert not any(isinstance(own[name]["banks_sha256"], str) for own in keys.values() for name in ("none", "csls"))
+
+
+def test_other_answers_are_another_key(folder: Path) -> None:
+    pairs = [(name, name) for name in IDS]
+    feature_sets.write_answers(folder / "own.csv", pairs)
+    feature_sets.write_answers(folder / "others.csv", [*pairs, (IDS[0], IDS[1])])
+    keys = []
+    for words in ([], ["--relevant", str(folder / "own.csv")], ["--relevant", str(folder / "others.csv")]):
+        assert called(folder, *words) == 0
+        keys.append(read_manifest(folder / "out/results.parquet")["recipe_id"].tolist())
+    assert keys[0] == keys[1] != keys[2]
+    assert not {*keys[1]} & {*keys[2]}
 
 
 def test_the_directions_of_a_method_with_a_bank_share_a_page(folder: Path) -> None:

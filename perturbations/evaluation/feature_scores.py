@@ -288,6 +288,7 @@ def _rows(
     gallery = WHOLE_GALLERY if wanted.choices is None else CHOICES
     names |= {"gallery_name": gallery, "setting": "features", "checkpoint_sha256": "", "order": LISTED}
     hashes = {name: storage.sha256_of(rows.tobytes()) for name, rows in _banks(wanted).items()}
+    answers = digest([listed, wanted.choices])
     for case in cases:
         _check_media(case, wanted.direction)
     for case in cases:
@@ -296,15 +297,11 @@ def _rows(
             parameters = parameters_of(method, {}, wanted.direction)
             label = methods_shelf.title_of(method)
             used = banks_key({name: own for name, own in hashes.items() if _uses(method, name)})
-            of_method: dict[str, Any] = {
-                "method": method,
-                "label": label,
-                "parameters": parameters,
-                "banks_sha256": used,
-            }
-            columns = asdict(ScenarioColumns(**shared, **of_method))
+            of_method = ScenarioColumns(**shared, method=method, label=label, parameters=parameters)
+            columns = {**asdict(of_method), "banks_sha256": used}
             about = {"protocol": wanted.protocol, "missing_queries": len(listed) - len(own.ids)}
-            rows.append(_row(columns, own, case, {**about, **_size(own, wanted), "settings": canonical(settings)}))
+            about |= {**_size(own, wanted), "settings": canonical(settings)}
+            rows.append(_row(columns, own, case, about, answers))
             ranks += [
                 RankRow(**columns, query_id=name, rank=rank, retrieved=first)
                 for name, rank, first in zip(own.ids, own.ranks.tolist(), own.first, strict=True)
@@ -336,8 +333,11 @@ def _size(own: _Retrieved, wanted: Wanted) -> dict[str, Any]:
     return {"gallery": len(own.occurrence), **of_hubs}
 
 
-def _row(columns: dict[str, Any], own: _Retrieved, case: _Case, about: Mapping[str, object]) -> ResultRow:
-    """A row of results. Weights, frames and settings are not known of features: their columns say so."""
+def _row(columns: dict[str, Any], own: _Retrieved, case: _Case, about: Mapping[str, object], answers: str) -> ResultRow:
+    """A row of results. Weights, frames and settings are not known of features: their columns say so.
+
+    `answers` is a hash of what answers which query, and of what each query chooses among.
+    """
     scenario = case.query if columns["direction"] == "v2t" else case.gallery
     scenario = scenario or case.query or case.gallery
     sums = {"queries": storage.sha256(case.files[0]), "gallery": storage.sha256(case.files[-1])}
@@ -353,7 +353,7 @@ def _row(columns: dict[str, Any], own: _Retrieved, case: _Case, about: Mapping[s
             "queries_sha256": sums["queries"],
             "manifest_sha256": sums["gallery"],
             "tools": canonical({"numpy": np.__version__}),
-            "recipe_id": digest({**columns, **sums}),
+            "recipe_id": digest({**columns, **sums, "answers": answers}),
             **dict.fromkeys(("updates", "empty", "non_finite"), 0),
         },
     )

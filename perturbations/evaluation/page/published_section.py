@@ -84,16 +84,17 @@ def of_dataset(of_directions: Mapping[str, Sequence[Scores]]) -> Iterator[PagePa
             yield f"The paper leaves open: {'; '.join(protocol.unstated)}."
         own = rows[rows["protocol"] == name].to_dict("records")
         is_sound, reasons = departures.verdict(protocol, map(_plain, own))
-        if is_sound:
+        tables = list(_tables(beside(protocol, of_directions)))
+        if is_sound and tables:
             but = f", but for some, because {'; '.join(reasons)}" if reasons else ""
             yield f"Comparable with the published values, if the weights are the paper's{but}."
         elif reasons:
             yield f"Not comparable with the published values, because {'; '.join(reasons)}."
-        tables = list(_tables(beside(protocol, of_directions)))
         yield from tables[:1]
         yield from (Group([table], table.caption) for table in tables[1:])
         if not tables:
-            yield "No published number is of what was run here."
+            needs = ": a mean needs all of its scenarios" if is_sound else ""
+            yield f"No published number is of what was run here{needs}."
 
 
 def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
