@@ -6,6 +6,7 @@ import argparse
 import inspect
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, get_args, get_origin, get_type_hints
@@ -109,9 +110,40 @@ def _values_of(hint: Any, *, needed: bool) -> dict[str, Any]:
     return {"type": kind, "nargs": len(get_args(hint))} if get_origin(hint) is tuple else {"type": kind}
 
 
+ID = "ID"
+"""The `metavar` of options that take ids: of YouTube's, one in 64 begins with a dash."""
+
+
+def _with_ids_joined(command_line: Parser, words: Sequence[str]) -> list[str]:
+    """The words in which `--item -0aB` is `--item=-0aB`: argparse takes what begins with a dash for an option.
+
+    An option that takes several ids is repeated.
+    """
+    commands = next(
+        action.choices for action in command_line._actions if isinstance(action, argparse._SubParsersAction)
+    )
+    parser = next((commands[word] for word in words if word in commands), command_line)
+    options = {option: action for action in parser._actions for option in action.option_strings}
+    joined: list[str] = []
+    option = ""  # whose ids follow
+    for word in words:
+        if (name := word.partition("=")[0]) in options:
+            option = name if options[name].metavar == ID else ""
+            joined.append(word)
+        elif option and (joined[-1] == option or (options[option].nargs and not word.startswith("--"))):
+            if joined[-1] == option:
+                joined.pop()
+            joined.append(f"{option}={word}")
+        else:
+            option = ""
+            joined.append(word)
+    return joined
+
+
 def parsed(command_line: Parser, arguments: Sequence[str] | None) -> argparse.Namespace:
     """The arguments; one that is not known ends the program with its command's usage and what may have been meant."""
-    options, unknown = command_line.parse_known_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options, unknown = command_line.parse_known_args(_with_ids_joined(command_line, words))
     if unknown:
         parser: Parser = options.parser
         known = [option for action in parser._actions for option in action.option_strings]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.base.errors import ConfigError, MediaError
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import ID, Commands, add_command
 
 if TYPE_CHECKING:
     from perturbations.manifest.kinds import CompleteSource
@@ -28,7 +28,8 @@ def add_realization(parser: argparse.ArgumentParser) -> None:
     """Add the options that the realization of one clip depends on."""
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dataset", default="", help="part of the realization's key, as in a corpus")
-    parser.add_argument("--item-id", help="part of the realization's key; default: the file's name, less its ending")
+    text = "part of the realization's key; default: the file's name, less its ending"
+    parser.add_argument("--item-id", metavar=ID, help=text)
     parser.add_argument("--variant", help="which of the suite's variants: released, paper, ...; default: its first")
     parser.add_argument(
         "--donors",

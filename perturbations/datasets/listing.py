@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, short
+from perturbations.base.names import composed
 
 VIDEO_EXTENSIONS = (
     *(".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ogv"),
@@ -69,10 +70,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """One annotated entry that cannot be used, and why."""
+    """One annotated entry that cannot be used, and why: it does not follow the format, or anything else."""
 
     item_id: str
     reason: str
+    is_malformed: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ class Collector:
     )  # items of several captions -> text -> its place
     caption_keys: set[str] = field(default_factory=set)
     empty: dict[str, AnnotationPlace] = field(default_factory=dict)  # their ids -> an empty caption's place
+    composed: dict[str, str] = field(default_factory=dict)  # ids beyond ASCII in their composed form -> as they are
 
     def add(self, item: Item) -> None:
         """Add an entry that must be the only one with its id."""
@@ -136,12 +139,17 @@ class Collector:
             self.reject(item.where, item.item_id, problem)
             return
         self.items[item.item_id] = item
+        if not item.item_id.isascii():
+            self.composed[composed(item.item_id)] = item.item_id
         if item.caption_key:
             self.caption_keys.add(item.caption_key)
 
     def _taken(self, item: Item) -> str | None:
         if item.item_id in self.items:
             return f"duplicate id, first seen at {at(self.items[item.item_id].where)}"
+        other = None if item.item_id.isascii() else self.composed.get(composed(item.item_id))
+        if other is not None:
+            return f"duplicate id, in another Unicode form than at {at(self.items[other].where)}"
         # Caption ids that are derived from item ids are as unique as those.
         key = item.caption_key
         if key and (key in self.caption_keys or self._is_derived(key)):
@@ -175,13 +183,13 @@ class Collector:
             if "" in places:
                 self.empty[item_id] = places[""]
 
-    def reject(self, where: AnnotationPlace, item_id: str, reason: str) -> None:
+    def reject(self, where: AnnotationPlace, item_id: str, reason: str, *, is_malformed: bool = False) -> None:
         """List an entry that cannot be used. Raises `AnnotationError` when there are too many of them."""
         # JSON can hold lone surrogates, which UTF-8 cannot: the quarantine shows them escaped.
         name = item_id[: _MOST_ID + 1].encode("utf-8", "backslashreplace").decode("utf-8")
         if len(item_id) > _MOST_ID:
             name = f"{name[:100]}..."
-        self.rejected.append(Rejected(name, f"{reason} ({self.place.name}, {at(where)})"))
+        self.rejected.append(Rejected(name, f"{reason} ({self.place.name}, {at(where)})", is_malformed))
         if len(self.rejected) > _MOST_REJECTED:
             raise AnnotationError(
                 f"{self.place} has more than {_MOST_REJECTED:,} entries that cannot be used, the last: "
@@ -190,7 +198,7 @@ class Collector:
 
     def reject_malformed(self, where: AnnotationPlace, item_id: str, reason: str) -> None:
         """Reject an entry that does not follow the format. If none does, the file is of another format."""
-        self.reject(where, item_id, reason)
+        self.reject(where, item_id, reason, is_malformed=True)
         self.num_malformed += 1
         if len(self.malformed) < _SHOWN:
             self.malformed.append(f"{at(where)}: {reason}")

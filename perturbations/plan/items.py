@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import stat
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, short
+from perturbations.base.names import composed
 from perturbations.base.storage import is_picture
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.named_paths import check_paths
@@ -61,16 +61,16 @@ def _subset(
     rejected: tuple[Rejected, ...],
     places: LinesOfKeys,
 ) -> tuple[tuple[Item, ...], tuple[Rejected, ...]]:
-    chosen = set(wanted)
-    known = {item.item_id for item in items} | {entry.item_id for entry in rejected}
-    if unknown := [item_id for item_id in wanted if item_id not in known]:
+    chosen = set(map(composed, wanted))
+    known = {composed(item.item_id) for item in items} | {composed(entry.item_id) for entry in rejected}
+    if unknown := [item_id for item_id in wanted if composed(item_id) not in known]:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         key = f"datasets.{name}.subset"
         line = f"{key}: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}"
         raise ConfigError(places.before(key, line))
     return (
-        tuple(item for item in items if item.item_id in chosen),
-        tuple(entry for entry in rejected if entry.item_id in chosen),
+        tuple(item for item in items if composed(item.item_id) in chosen),
+        tuple(entry for entry in rejected if composed(entry.item_id) in chosen),
     )
 
 
@@ -80,6 +80,7 @@ def whole_videos(dataset: Dataset, listing: Listing) -> Listing:
     If `ids` lists the split's videos, the videos without any item follow.
     """
     videos = {item.source_video_id: item for item in reversed(listing.items)}
+    forms = set(map(composed, videos))
     whole = [
         replace(item, item_id=video, texts=(), start_s=None, end_s=None) for video, item in reversed(videos.items())
     ]
@@ -87,7 +88,7 @@ def whole_videos(dataset: Dataset, listing: Listing) -> Listing:
     whole += [
         Item(video, video, (), (), extensions=registry.get(dataset.adapter).extensions)
         for video in dict.fromkeys(listed)
-        if video not in videos
+        if composed(video) not in forms
     ]
     return Listing(tuple(whole), ())
 
@@ -105,18 +106,21 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rej
     published with a corpus, so they do not say where the videos lie.
     """
     assert dataset.videos is not None, "the configuration has checked it"
-    look = functools.cache(functools.partial(_look, str(dataset.videos)))
+    folders = _Folders(dataset.videos)
     videos = "" if dataset.videos == Path() else str(dataset.videos)
     located: list[_Located] = []
     missing: list[Rejected] = []
     for item in listing.items:
         # Normalized, so that the file looked for is the file read: in `a/../b`, `a` may be a link to another folder.
-        parts = [os.path.split(os.path.normpath(name)) if "/" in name else ("", name) for name in item.files]
-        there = ((folder, look(folder)[0].get(name) or look(folder)[0].get(_folded(name))) for folder, name in parts)
-        present = next((os.path.join(folder, name) for folder, name in there if name is not None), None)
+        names = [os.path.normpath(name) if "/" in name else name for name in item.files]
+        try:
+            present = next((path for path in map(folders.find, names) if path is not None), None)
+        except _TwoFormsError as error:
+            missing.append(Rejected(item.item_id, str(error)))
+            continue
         if present is None:
             named = " or ".join(item.files[:3]) + (" ..." if len(item.files) > 3 else "")
-            problem = next((look(folder)[1] for folder, _ in parts if look(folder)[1]), None)
+            problem = next(filter(None, map(folders.problems.get, map(os.path.dirname, names))), None)
             missing.append(Rejected(item.item_id, problem or f"missing: no {named} in its dataset's `videos`"))
             continue
         path = os.path.join(videos, present)
@@ -142,21 +146,49 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rej
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
-def _look(videos: str, folder: str) -> tuple[dict[str, str], str | None]:
-    """The names in a folder below the videos, or why it cannot be listed. A folder that does not exist is empty.
+class _TwoFormsError(Exception):
+    """Two files have one name, in two Unicode forms."""
 
-    They are found by their names, and by their names with an ending in lower case: `a.MP4` by `a.mp4`.
+
+class _Folders:
+    """The names below the folder of videos. Each folder is listed once.
+
+    `problems` says why folders cannot be listed. A folder that does not exist is empty.
     """
-    path = os.path.join(videos, folder)
-    try:
-        names = sorted(os.listdir(path))
-        return {**{_folded(name): name for name in names}, **{name: name for name in names}}, None
-    except (FileNotFoundError, NotADirectoryError):
-        return {}, None
-    except OSError as error:
-        return {}, f"{folder or 'the folder of videos'} cannot be listed: {error.strerror}"
+
+    def __init__(self, videos: Path) -> None:
+        self.problems: dict[str, str] = {}
+        self._videos = str(videos)
+        self._listed: dict[str, dict[str, list[str]]] = {}
+
+    def find(self, path: str) -> str | None:
+        """The path of a file as it is there, None where it is not. Raises `_TwoFormsError`.
+
+        It is found by its name in any Unicode form, and by that with an ending in lower case: `a.MP4` by `a.mp4`.
+        """
+        folder, name = os.path.split(path)
+        folder = folder if folder.isascii() else self.find(folder) or folder
+        if folder not in self._listed:
+            self._listed[folder] = self._list(folder)
+        near = self._listed[folder].get(_folded(name), [])
+        if len(set(map(composed, near))) < len(near):
+            raise _TwoFormsError(f"two files are called {composed(near[-1])!r}, in two Unicode forms: rename one")
+        same = [other for other in near if composed(other) == composed(name)] or near[-1:]
+        return os.path.join(folder, same[0]) if same else None
+
+    def _list(self, folder: str) -> dict[str, list[str]]:
+        """The names in a folder by their folded forms."""
+        names: dict[str, list[str]] = {}
+        try:
+            for name in sorted(os.listdir(os.path.join(self._videos, folder))):
+                names.setdefault(_folded(name), []).append(name)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            self.problems[folder] = f"{folder or 'the folder of videos'} cannot be listed: {error.strerror}"
+        return names
 
 
 def _folded(name: str) -> str:
-    stem, ending = os.path.splitext(name)
+    stem, ending = os.path.splitext(composed(name))
     return stem + ending.lower()

@@ -10,6 +10,7 @@ import numpy as np
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
+from perturbations.base.names import composed
 from perturbations.guides.main_object import DetectedObject, MainObjects, parse_result
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, AnalysisRow
@@ -38,7 +39,7 @@ def from_manifest(path: Path, output: Path, *, item: str | None) -> None:
     rows = [
         locations.located(row, root)
         for row in complete
-        if row.analysis == "main_object" and item in (None, row.item_id)
+        if row.analysis == "main_object" and (item is None or composed(item) == composed(row.item_id))
     ]
     if not rows:
         raise ManifestError(f"{path} holds no main object{'' if item is None else f' of {item!r}'}")

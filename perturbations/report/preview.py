@@ -15,6 +15,7 @@ from perturbations.api import functions as api
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
+from perturbations.base.names import composed
 from perturbations.engine import guided, rendering
 from perturbations.engine.source import Source, source_of
 from perturbations.guides import registry as guides
@@ -168,7 +169,7 @@ def from_manifest(
     def is_shown(row: VideoRow) -> bool:
         return (
             row.status == COMPLETE
-            and item in (None, row.item_id)
+            and (item is None or composed(item) == composed(row.item_id))
             and (names is None or bool({row.suite, f"{row.suite}/{row.perturbation}"} & set(names)))
             and row.severity in severities
         )

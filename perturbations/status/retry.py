@@ -11,6 +11,7 @@ from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, did_you_mean
+from perturbations.base.names import composed
 from perturbations.manifest import layout, stored_columns
 
 
@@ -47,7 +48,7 @@ def find(
     """
     if not (root / layout.WORK).is_dir():
         raise ConfigError(f"no folder {root / layout.WORK} here: run it in the folder in which the workflow runs")
-    parts = list(_parts(root))
+    parts, wanted = list(_parts(root)), set(map(composed, items))
     _check_names("dataset", datasets, {dataset for *_, dataset, _ in parts})
     _check_names("suite", suites, {suite for *_, suite in parts if suite})
     return [
@@ -55,7 +56,7 @@ def find(
         for part, manifest, dataset, suite in parts
         if (not datasets or dataset in datasets) and (not suites or suite in {"", *suites})
         for row in _rows(part, manifest)
-        if (not stages or row.stage in stages) and (not items or row.item_id in items)
+        if (not stages or row.stage in stages) and (not wanted or composed(row.item_id or "") in wanted)
     ]
 
 
