@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,44 @@ def test_folder_reads_every_kind_of_table(tmp_path: Path, kind: str) -> None:
     assert listing.items[0].texts == ("one", 'two, "three"')
     (rejected,) = listing.rejected
     assert "duplicate" in rejected.reason
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl", "parquet"])
+def test_a_list_holds_several_captions_of_an_item(tmp_path: Path, kind: str) -> None:
+    rows = [("x", ["one", "two "]), ("y", ["three"]), ("z", []), ("x", ["one", "four"])]
+    path = tmp_path / f"captions.{kind}"
+    WRITERS[kind](pd.DataFrame(rows, columns=["item_id", "caption"]), path)
+    listing = reading.read("d", Dataset(adapter="folder", annotations=path, videos=tmp_path))
+    texts = {item.item_id: item.texts for item in listing.items}
+    assert texts == {"x": ("one", "two", "four"), "y": ("three",), "z": ("",)}
+    (rejected,) = listing.rejected
+    assert re.search(r"duplicate: .*, caption 0 has the same id and caption \(.*, caption 0\)", rejected.reason)
+
+
+def test_texts_of_a_list_are_checked_one_by_one(tmp_path: Path) -> None:
+    rows = [{"item_id": "x", "caption": ["one", 2, ["three"]]}]
+    listing = reading.read("d", dataset(tmp_path, "folder", json.dumps(rows), "a.json"))
+    assert listing.items[0].texts == ("one",)
+    assert [entry.reason for entry in listing.rejected] == [
+        f"'caption' must be text, not a {kind} (a.json, entry 0, caption {place})"
+        for kind, place in (("int", 1), ("list", 2))
+    ]
+
+
+def test_the_split_names_the_key_of_its_entries(tmp_path: Path) -> None:
+    rows = [{"item_id": "x", "caption": "one"}, {"item_id": "y", "caption": "two"}]
+    content = json.dumps({"train": rows[:1], "test": rows[1:]})
+    for keys, name in (({}, "y"), ({"split": "train"}, "x")):
+        listing = reading.read("d", dataset(tmp_path, "folder", content, "a.json", **keys))
+        assert [item.item_id for item in listing.items] == [name]
+    for content, problem in (
+        ('{"annotations": []}', "its entries below 'annotations': the dataset's `split` says"),
+        ('{"test": [], "info": {}}', "below 'info' is a dict, not a list"),
+        ('{"test": [], "test": []}', "the key 'test' twice"),
+        ("3", "must be a list of objects, or an object of such lists, one per split, not a int"),
+    ):
+        with pytest.raises(AnnotationError, match=problem):
+            reading.read("d", dataset(tmp_path, "folder", content, "a.json"))
 
 
 # --- what is wrong with one entry --------------------------------------------------------------------------------

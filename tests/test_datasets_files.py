@@ -124,6 +124,33 @@ def test_the_file_read_is_the_file_looked_for_when_a_link_leads_out(tmp_path: Pa
     assert missing == []
 
 
+COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
+
+
+@each(("listed", "there"), [(COMPOSED, DECOMPOSED), (DECOMPOSED, COMPOSED)])
+def test_a_file_is_found_in_either_unicode_form_of_its_name(listed: str, there: str, tmp_path: Path) -> None:
+    names = [f"{listed}/{listed}", listed]
+    rows = [{"item_id": name, "caption": "c"} for name in names]
+    config = folder_dataset(tmp_path, rows, subset=(there, f"{there}/{there}"))
+    videos = tmp_path / "videos"
+    (videos / there).mkdir()
+    (videos / there / f"{there}.MP4").write_bytes(b"1")
+    (videos / f"{there}.mp4").write_bytes(b"12")
+    matches, missing = reading.locate(config, reading.read("d", config))
+    assert missing == []
+    assert [(entry.item.item_id, entry.bytes) for entry in matches] == [(names[0], 1), (names[1], 2)]
+    (videos / f"{listed}.mp4").write_bytes(b"123")
+    (_, (rejected,)) = reading.locate(config, reading.read("d", config))
+    assert rejected.reason == f"two files are called '{COMPOSED}.mp4', in two Unicode forms: rename one"
+
+
+def test_an_id_in_another_unicode_form_is_no_other_item(tmp_path: Path) -> None:
+    rows = [{"item_id": name, "caption": name} for name in (COMPOSED, DECOMPOSED)]
+    listing = reading.read("d", folder_dataset(tmp_path, rows))
+    assert [item.item_id for item in listing.items] == [COMPOSED]
+    assert "duplicate id, in another Unicode form than at entry 0" in listing.rejected[0].reason
+
+
 def test_a_folder_that_cannot_be_listed_is_not_called_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str) -> list[str]:
         raise PermissionError(13, "Permission denied", path)
@@ -240,16 +267,17 @@ def test_a_small_parquet_table_takes_little_memory(tmp_path: Path, monkeypatch: 
     path = tmp_path / "a.parquet"
     ids = [str(number) for number in range(1000)]
     repeated = pa.array(["c" * 90_000]).take(pa.array([0] * len(ids)))
-    pq.write_table(pa.table({"item_id": ids, "caption": repeated}), path)
     config = Dataset(adapter="folder", annotations=path, videos=tmp_path)
-    tracemalloc.start()
-    try:
-        assert len(reading.read("d", config).items) == len(ids)
-        assert tracemalloc.get_traced_memory()[1] < 20_000_000
-    finally:
-        tracemalloc.stop()
-    pq.write_table(pa.table({"item_id": ["a"], "caption": pa.array([["c"] * 9])}), path)
-    with pytest.raises(AnnotationError, match="the column 'caption' holds list<.*not texts"):
+    for column in (repeated, pa.ListArray.from_arrays(pa.array(range(len(ids) + 1), pa.int32()), repeated)):
+        pq.write_table(pa.table({"item_id": ids, "caption": column}), path)
+        tracemalloc.start()
+        try:
+            assert len(reading.read("d", config).items) == len(ids)
+            assert tracemalloc.get_traced_memory()[1] < 20_000_000
+        finally:
+            tracemalloc.stop()
+    pq.write_table(pa.table({"item_id": ["a"], "caption": pa.array([[["c"] * 9]])}), path)
+    with pytest.raises(AnnotationError, match="the column 'caption' holds list<.*list<.*not texts"):
         reading.read("d", config)
     monkeypatch.setattr(parsing, "_LEAST_TABLE_BYTES", 100_000)
     pq.write_table(pa.table({"item_id": ["a"], "caption": ["c" * 10**6]}), path, compression="zstd")

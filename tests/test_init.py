@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
 import clips
+import cv2
 import needs
 import pandas as pd
 import pytest
@@ -140,6 +142,68 @@ def test_what_init_configures_starts_though_captions_are_empty(
     assert "'a': the caption 'a#1' is empty, null or NaN (x.csv, line 3)" in output
     monkeypatch.chdir("mine")
     assert main(["check", "text_mm_robustness_mine"]) == 0
+
+
+@pytest.mark.parametrize("pictures", [False, True])
+def test_init_reads_lists_of_captions_and_splits_as_keys(
+    pictures: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clips").mkdir()
+    for name in ("a", "b"):
+        if pictures:
+            cv2.imwrite(f"clips/{name}.png", clips.noise(1)[0])
+        else:
+            clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "clips" / f"{name}.mp4")
+    rows: list[dict[str, object]] = [{"id": "a", "caption": ["a man", "a dog"]}, {"id": "b", "caption": "a cat"}]
+    options = ["--pictures" if pictures else "--videos", "clips", "--captions", "x.json"]
+    for name, content, said in (
+        ("mixed", rows, "with 3 captions"),
+        ("split", {"train": rows[1:], "test": rows[:1]}, "split: test, not train"),
+        ("other", {"val": rows}, "split: val"),
+    ):
+        Path("x.json").write_text(json.dumps(content))
+        assert main(["init", name, *options]) == 0
+        assert said in capsys.readouterr().out
+        (section,) = yaml.safe_load(Path(name, "config.yaml").read_text())["datasets"].values()
+        assert "max_failed_items" not in section
+        monkeypatch.chdir(name)
+        config = config_file.parse(yaml.safe_load(Path("config.yaml").read_text()))
+        assert paths.plan(config, name).listed == (1 if name == "split" else 2)
+        monkeypatch.chdir(tmp_path)
+    Path("x.json").write_text(json.dumps({"train": rows, "val": rows}))
+    assert main(["init", "none", *options]) == 1
+    assert "entries below 'train', 'val': the dataset's `split` says" in capsys.readouterr().err
+
+
+def test_what_does_not_follow_the_format_is_not_allowed_by_init(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clips").mkdir()
+    for name in ("a", "b"):
+        clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "clips" / f"{name}.mp4")
+    rows = [{"id": "a", "caption": "a man"}, {"id": "b", "caption": {"en": "a dog"}}, {"id": "gone", "caption": "x"}]
+    Path("x.json").write_text(json.dumps(rows))
+    assert main(["init", "mine", "--videos", "clips", "--captions", "x.json"]) == 0
+    output = capsys.readouterr().out
+    assert "1 left out, which max_failed_items allows:\n  'gone'" in output
+    assert "1 that do not follow the format" in output
+    assert "'b': 'caption' must be text, not a dict (x.json, entry 1)" in output
+    assert yaml.safe_load(Path("mine/config.yaml").read_text())["datasets"]["mine"]["max_failed_items"] == 1
+    monkeypatch.chdir("mine")
+    assert main(["check", "mlvp_mine"]) == 1
+
+
+def test_init_proposes_no_command_that_takes_a_name_for_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "-0aB.mp4")
+    Path("x.csv").write_text("item_id,caption\n-0aB,a man\n")
+    assert main(["init", "mine", "--videos", ".", "--captions", "x.csv"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "perturb preview" in line)
+    assert line.endswith(" perturb preview ./-0aB.mp4")
 
 
 @pytest.mark.parametrize(

@@ -63,16 +63,28 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
     suites = ("mm_robustness",) if pictures else ("mlvp", "mm_robustness")  # half of MLVP needs several frames
     storage, cost = _storage(folder, list(usable), suites[0], _FORMS_OF_PICTURES if pictures else _FORMS)
     clips, files = (shown.in_words_of(noun, pictures=pictures) for noun in ("clips", "videos"))
-    summary = [f"{len(usable):,} {clips} with {sum(usable.values()):,} captions", *_left_out(failed), cost]
+    malformed = [(entry.item_id, entry.reason) for entry in matched.rejected if entry.is_malformed]
+    allowed = [entry for entry in failed if entry not in malformed]
+    summary = [f"{len(usable):,} {clips} with {sum(usable.values()):,} captions"]
+    summary += _few_lines("left out, which max_failed_items allows", allowed)
+    what = "that do not follow the format: mend them, or let max_failed_items allow them, before a run"
+    summary += _few_lines(what, malformed)
+    summary.append(cost)
+    if matched.split:
+        others = f", not {', '.join(matched.other_splits)}" if matched.other_splits else ""
+        summary.append(f"split: {matched.split}{others}")
     if matched.unlisted:
         summary.append(f"{files} without a caption, which are left out: {_few(matched.unlisted)}")
-    summary.append(f"a first look, in seconds: perturb preview {shlex.quote(next(iter(usable)).path)}")
+    first = next(iter(usable)).path
+    typed = shlex.quote(f"./{first}" if first.startswith("-") else first)
+    summary.append(f"a first look, in seconds: perturb preview {typed}")
     section = {
         "adapter": matched.adapter,
         "annotations": _from(folder, captions),
         "videos": _from(folder, videos),
+        **({"split": matched.split} if matched.split else {}),
         **({"columns": matched.columns} if matched.columns else {}),
-        **({"max_failed_items": len(failed)} if failed else {}),
+        **({"max_failed_items": len(allowed)} if allowed else {}),
     }
     config = {"datasets": {name: section}, "suites": {suite: {} for suite in suites}, "storage": storage}
     return OwnDataset(name, suites, yaml.safe_dump(config, sort_keys=False, allow_unicode=True), tuple(summary))
@@ -95,9 +107,9 @@ def _storage(
     return storage, f"storage: {form} ({forms[form]}): {takes}"
 
 
-def _left_out(failed: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _few_lines(what: str, failed: Sequence[tuple[str, str]]) -> Iterator[str]:
     if failed:
-        yield f"{len(failed):,} left out, which max_failed_items allows:"
+        yield f"{len(failed):,} {what}:"
         yield from (f"  {item_id!r}: {reason}" for item_id, reason in failed[:5])
     if len(failed) > 5:
         yield f"  and {len(failed) - 5:,} more"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from itertools import islice
 from pathlib import Path
 
@@ -12,22 +13,26 @@ from perturbations.datasets.parsing import (
     checked,
     header,
     json_lines,
+    json_rows,
+    json_splits,
     of_separator,
     parquet,
     parquet_header,
     seconds,
     table,
-    whole_json,
 )
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of, get
+from perturbations.datasets.registry import Adapter, Dataset, annotations_of, get, split_of
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
-    """A table of captions; rows that share an id are captions of one item."""
+    """A table of captions; rows that share an id are captions of one item, and so are the texts of a list."""
     columns, known = dataset.columns, get(dataset.adapter).extensions
     fields = [name for name in (columns.item_id, columns.caption, columns.video) if name]
     times = [name for name in (columns.start_s, columns.end_s) if name]
-    rows = _rows(annotations_of(dataset), list(dict.fromkeys([*fields, *times])))
+    table_rows = _rows(
+        annotations_of(dataset), list(dict.fromkeys([*fields, *times])), columns.caption, split_of(dataset)
+    )
+    rows = _each_caption(table_rows, columns.caption)
     for where, row in checked(collector, rows, columns.item_id, fields, times, caption=columns.caption):
         item_id, text = row[columns.item_id], row[columns.caption].strip()
         video = row[columns.video] if columns.video else item_id
@@ -51,17 +56,38 @@ def read(dataset: Dataset, collector: Collector) -> None:
             collector.add_caption(first, text, where)
 
 
-def _rows(path: Path, required: Sequence[str]) -> Iterable[tuple[AnnotationPlace, object]]:
+def _rows(
+    path: Path, required: Sequence[str], caption: str, split: str | None
+) -> Iterable[tuple[AnnotationPlace, object]]:
     kind = path.suffix.lower()
     if kind in (".csv", ".tsv"):
         return table(path, required, "\t" if kind == ".tsv" else ",")
     if kind == ".parquet":
-        return parquet(path, required)
+        return parquet(path, required, lists=[caption])
     if kind == ".jsonl":
         return json_lines(path)
     if kind == ".json":
-        return ((f"entry {number}", row) for number, row in enumerate(whole_json(path, list, "a list of objects")))
+        return json_rows(path, split)
     raise AnnotationError(f"{path}: captions must be a .csv, .tsv, .json, .jsonl or .parquet file")
+
+
+def _each_caption(
+    rows: Iterable[tuple[AnnotationPlace, object]], caption: str
+) -> Iterator[tuple[AnnotationPlace, object]]:
+    """The rows, of which one with a list of captions is several; without any caption it has an empty one."""
+    for where, row in rows:
+        if not isinstance(row, dict) or not isinstance(texts := row.get(caption), list):
+            yield where, row
+            continue
+        for number, text in enumerate(texts or [""]):
+            several = copy(row)
+            several[caption] = text
+            yield f"{at(where)}, caption {number}", several
+
+
+def splits(captions: Path) -> list[str]:
+    """The names of the splits, where a file in JSON has their entries below them."""
+    return json_splits(captions) if captions.suffix.lower() == ".json" else []
 
 
 _USUAL_NAMES = {
@@ -98,7 +124,7 @@ def _names(captions: Path) -> list[str]:
         return header(captions, "\t" if kind == ".tsv" else ",")
     if kind == ".parquet":
         return parquet_header(captions)
-    first = islice(_rows(captions, ()), 1_000)
+    first = islice(_rows(captions, (), "", None), 1_000)
     return list(dict.fromkeys(str(name) for _, row in first if isinstance(row, dict) for name in row))
 
 

@@ -11,8 +11,9 @@ import csv
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
@@ -86,6 +87,49 @@ def whole_json(path: Path, expected: type[_Value], description: str) -> _Value:
 
     No object has a key twice, but the entries of a list: `checked` rejects those.
     """
+    value = _json(path, _row if expected is list else _single)
+    if not isinstance(value, expected):
+        raise AnnotationError(f"{path} must be {description}, not a {type(value).__name__}")
+    return value
+
+
+def json_rows(path: Path, split: str | None) -> Iterator[tuple[AnnotationPlace, object]]:
+    """The places and entries of a JSON list, or of one of the lists that an object has by their splits.
+
+    Without a split these are the entries of all lists.
+    """
+    value = _json(path, _row)
+    if isinstance(value, list):
+        yield from ((f"entry {number}", row) for number, row in enumerate(value))
+        return
+    names = _splits(path, value)
+    if split is not None and split not in names:
+        keys = ", ".join(map(short, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
+        raise AnnotationError(f"{path} has its entries below {keys}: the dataset's `split` says below which of them")
+    for name in names if split is None else [split]:
+        yield from ((f"{name}, entry {number}", row) for number, row in enumerate(value[name]))
+
+
+def json_splits(path: Path) -> list[str]:
+    """The keys of an object whose values are lists; none of a JSON list."""
+    value = _json(path, _row)
+    return [] if isinstance(value, list) else _splits(path, value)
+
+
+def _splits(path: Path, value: object) -> list[str]:
+    what = "a list of objects, or an object of such lists, one per split"
+    if not isinstance(value, dict):
+        raise AnnotationError(f"{path} must be {what}, not a {type(value).__name__}")
+    if isinstance(value, _Repeating):
+        raise AnnotationError(f"{path} has the key {short(value.key)} twice")
+    if other := [key for key, entries in value.items() if not isinstance(entries, list)]:
+        raise AnnotationError(
+            f"{path} must be {what}: below {short(other[0])} is a {type(value[other[0]]).__name__}, not a list"
+        )
+    return list(value)
+
+
+def _json(path: Path, pairs_hook: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> Any:
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -94,15 +138,12 @@ def whole_json(path: Path, expected: type[_Value], description: str) -> _Value:
         raise AnnotationError(f"{path} is larger than {_MOST_JSON_BYTES // 1024**2} MiB, the most a JSON file may have")
     with _opened(path, "") as file:
         try:
-            value = json.load(file, object_pairs_hook=_row if expected is list else _single)
+            return json.load(file, object_pairs_hook=pairs_hook)
         except (ValueError, RecursionError) as error:
             if isinstance(error, UnicodeDecodeError):
                 raise
             lines_of_json = "; JSON lines have the extension .jsonl" if str(error).startswith("Extra data") else ""
             raise AnnotationError(f"{path} is not JSON: {cut(str(error))}{lines_of_json}") from None
-    if not isinstance(value, expected):
-        raise AnnotationError(f"{path} must be {description}, not a {type(value).__name__}")
-    return value
 
 
 class _Repeating(dict[str, Any]):
@@ -191,15 +232,20 @@ def of_separator(header: Sequence[str | None]) -> str:
     return f", in which {separator!r} separates the fields" if separator else ""
 
 
-def parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[AnnotationPlace, object]]:
+def parquet(
+    path: Path, required: Sequence[str], lists: Collection[str] = ()
+) -> Iterator[tuple[AnnotationPlace, object]]:
     """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required columns.
 
-    A text that repeats takes memory once.
+    The columns `lists` may hold lists of texts. A text that repeats takes memory once.
     """
     with _parquet_file(path) as file:
         check_header(path, required, file.schema_arrow.names)
-        _check_size(path, required, file)
-    with _parquet_file(path, read_dictionary=list(required)) as file:
+        stored = file.schema
+        leaves = [stored.column(number).path for number in range(len(stored))]
+        leaves = [leaf for leaf in leaves if leaf in required or leaf.startswith(tuple(f"{name}." for name in lists))]
+        _check_size(path, required, lists, leaves, file)
+    with _parquet_file(path, read_dictionary=leaves) as file:
         number = 0
         for batch in file.iter_batches(batch_size=1024, columns=list(required)):
             for cells in zip(*map(_cells, batch.columns), strict=True):
@@ -225,7 +271,9 @@ def _parquet_file(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
         raise AnnotationError(f"{path} is not a Parquet file: {cut(str(error))}") from error
 
 
-def _check_size(path: Path, required: Sequence[str], file: pq.ParquetFile) -> None:
+def _check_size(
+    path: Path, required: Sequence[str], lists: Collection[str], leaves: Collection[str], file: pq.ParquetFile
+) -> None:
     """Raise `AnnotationError` for a table that stands for far more than its size. Decodes nothing."""
     import pyarrow as pa
 
@@ -233,11 +281,13 @@ def _check_size(path: Path, required: Sequence[str], file: pq.ParquetFile) -> No
     if about.num_rows > _MOST_ROWS:
         raise AnnotationError(f"{path} has {about.num_rows:,} rows, more than {_MOST_ROWS:,}")
     for name in required:
-        if pa.types.is_nested(kind := file.schema_arrow.field(name).type):
+        kind = file.schema_arrow.field(name).type
+        is_list = name in lists and (pa.types.is_list(kind) or pa.types.is_large_list(kind))
+        if pa.types.is_nested(kind.value_type if is_list else kind):
             raise AnnotationError(f"{path}: the column {short(name)} holds {cut(str(kind))}, not texts or numbers")
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-    held = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in required)
+    held = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in leaves)
     size = path.stat().st_size
     if held > max(_LEAST_TABLE_BYTES, _MOST_EXPANSION * size):
         raise AnnotationError(f"{path} holds {held:,} bytes in {size:,}, which no table of captions does")
@@ -247,6 +297,11 @@ def _cells(column: pa.Array) -> list[object]:
     """A column's values; those that are equal are one object."""
     import pyarrow as pa
 
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        texts = iter(_cells(column.flatten()))
+        return [
+            None if length is None else list(islice(texts, length)) for length in column.value_lengths().to_pylist()
+        ]
     if not pa.types.is_dictionary(column.type):
         return column.to_pylist()  # type: ignore[no-any-return]
     places = column.indices.drop_null().unique()

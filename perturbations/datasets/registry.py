@@ -32,7 +32,7 @@ class ColumnsSection(Strict):
     video: _ColumnName | None = Field(
         None, description="file below `videos`; without it the item_id plus a video extension"
     )
-    caption: _ColumnName = Field("caption", description="the text")
+    caption: _ColumnName = Field("caption", description="the text, or in JSON and Parquet a list of texts")
     start_s: _ColumnName | None = Field(
         None, description="start of the clip in seconds; without it the video's beginning"
     )
@@ -49,7 +49,9 @@ class Dataset(Strict):
     annotations: Path | None = Field(None, description="the annotation file")
     videos: Path | None = Field(None, description="the directory that holds the videos")
     split: str | None = Field(
-        None, description="the split's name for the manifests; youcook2's official JSON: which subset to read"
+        None,
+        description="the split's name for the manifests; youcook2's official JSON: which subset to read; folder, "
+        "pictures: the key of the entries, where a JSON file has them below keys",
     )
     ids: Path | None = Field(
         None,

@@ -23,6 +23,8 @@ class OwnItems:
     Attributes:
         adapter: what reads the captions.
         columns: those of the captions' file whose names are not the defaults.
+        split: the key below which the captions' file has them, where it has keys of splits; else "".
+        other_splits: its other keys.
         clips: the clips, with their numbers of captions.
         rejected: what cannot be used, and why.
         unlisted: files of the folder that no caption names.
@@ -30,6 +32,8 @@ class OwnItems:
 
     adapter: str
     columns: dict[str, str]
+    split: str
+    other_splits: list[str]
     clips: list[tuple[ListedClip, int]]
     rejected: list[Rejected]
     unlisted: list[str]
@@ -42,8 +46,11 @@ def match(name: str, videos: Path, captions: Path, *, pictures: bool = False) ->
     if not videos.is_dir():  # as a shell leaves it in `--videos=~/clips`, where the configuration's `~` is a folder
         raise AnnotationError(f"{videos}: no such directory{'; it is a file' if videos.exists() else ''}")
     adapter = _adapter(captions) if pictures else folder.ADAPTER.name
-    columns = folder.guessed_columns(captions) if adapter in (folder.ADAPTER.name, "pictures") else {}
-    given = {"adapter": adapter, "annotations": captions, "videos": videos, "columns": columns}
+    is_table = adapter in (folder.ADAPTER.name, "pictures")
+    columns = folder.guessed_columns(captions) if is_table else {}
+    splits = folder.splits(captions) if is_table else []
+    split = splits[0] if len(splits) == 1 else folder.ADAPTER.split if splits else ""
+    given = {"adapter": adapter, "annotations": captions, "videos": videos, "columns": columns, "split": split or None}
     dataset = Dataset.model_validate(given)
     listing = items.read(name, dataset)
     located, missing = items.locate(dataset, listing)
@@ -58,7 +65,8 @@ def match(name: str, videos: Path, captions: Path, *, pictures: bool = False) ->
     extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
     there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions)
     unlisted = [path.name for path in there if os.path.realpath(path) not in named]
-    return OwnItems(adapter, columns, clips, [*listing.rejected_captions(), *missing], unlisted)
+    others = [name for name in splits if name != split]
+    return OwnItems(adapter, columns, split, others, clips, [*listing.rejected_captions(), *missing], unlisted)
 
 
 def _adapter(captions: Path) -> str:
@@ -69,4 +77,6 @@ def _adapter(captions: Path) -> str:
     name = "coco" if "annotations" in described else described.get("dataset")
     if name in ("coco", "flickr30k"):
         return str(name)
+    if all(isinstance(entries, list) for entries in described.values()):
+        return "pictures"
     raise AnnotationError(f"{captions} has no `annotations`, and its `dataset` is {short(name)}, not coco or flickr30k")
