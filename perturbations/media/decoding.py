@@ -13,7 +13,7 @@ import av.error
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.storage import is_picture
-from perturbations.media import opening, pixels, stills
+from perturbations.media import complaints, opening, pixels, stills
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
 from perturbations.media.containers import structure
 
@@ -154,10 +154,16 @@ def _from_key_frames(path: Path, only: Collection[int]) -> Iterator[Frame]:
 def _last_frame(packets: Iterable[av.Packet[av.VideoStream]]) -> av.VideoFrame | None:
     frame = None
     for packet in packets:
-        for frame in packet.decode():
+        for frame in complaints.decode(packet).frames:
             if frame.is_corrupt:
                 raise MediaError("a frame is damaged")
     return frame
+
+
+_LOST = "a part of the file is damaged or missing"
+_MP4 = "mov,mp4,m4a,3gp,3g2,mj2"
+_UNDECLARED = (_MP4, "mpegts", "mpeg")
+"""Containers whose streams' length in seconds is not declared, or that declare their number of frames."""
 
 
 class _CountedPackets:
@@ -172,6 +178,8 @@ class _CountedPackets:
         indexed = sum(entry.size > 0 for entry in stream.index_entries) if self._format == "avi" else 0
         self._indexed = indexed if indexed > 1 else 0  # without an index there is an entry for the first packet
         self._declared = self._indexed or opening.declared_frames(stream)
+        if self._format == _MP4 and stream.index_entries:  # without those that its edit list cuts off
+            self._declared = min(self._declared, len(stream.index_entries))
         self._duration_s = opening.declared_duration_s(stream)
         self._beside: list[av.stream.Stream] = []
         if self._format == "flv" and container.duration:  # it has one duration for all of its streams
@@ -180,19 +188,49 @@ class _CountedPackets:
         self._discarded = 0
         self._count = 0
         self._end_s = 0.0
+        self._waiting: list[int] = []  # times of packets whose picture was not shown yet
+        self._late = 0
+        self._doubtful: set[int] = set()
 
     def frames(self) -> Iterator[av.VideoFrame]:
+        first: int | None = None
+        for packet in self._packets():
+            decoded = complaints.decode(packet)
+            if packet.pts is not None and packet.size and not packet.is_discard:
+                self._late += first is not None and packet.pts < first
+                if first is None:
+                    self._waiting.append(packet.pts)
+                if decoded.lacks_reference:
+                    self._doubtful.add(packet.pts)
+            for frame in decoded.frames:
+                if first is None and frame.pts is not None:
+                    first = frame.pts
+                    self._late = sum(pts < first for pts in self._waiting)
+                if frame.pts in self._doubtful:
+                    raise MediaError("the file is damaged: a picture that others refer to is missing")
+                yield frame
+        if first is not None and any(pts > first for pts in self._doubtful):
+            raise MediaError("the file is damaged: a picture that others refer to is missing")
+
+    def _packets(self) -> Iterator[av.Packet[av.VideoStream]]:
+        left = 0  # packets of which one must begin another file
         for packet in opening.packets(self._container, self._stream, *self._beside):
             if packet.size:
-                if packet.is_corrupt:
-                    raise MediaError("a part of the file is damaged or missing")
+                if packet.is_corrupt and self._format != "mpegts":
+                    raise MediaError(_LOST)
                 if packet.pts is not None and packet.time_base is not None:
                     self._end_s = max(self._end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
             if packet.stream.index != self._stream.index or (not packet.size and packet.pts is not None):
                 continue  # in Theora, the last frame stays; PyAV would treat this packet as an error
+            if left:
+                left = 0 if packet.is_keyframe else left - 1
+                if not left and not packet.is_keyframe:
+                    raise MediaError(_LOST)
+            if packet.is_corrupt:  # its counters have a gap: behind this packet, or the next, another file may begin
+                left = 2
             self._count += packet.size > 0
             self._discarded += packet.is_discard
-            yield from packet.decode()
+            yield packet
 
     def check_structure(self) -> None:
         structure.check_structure(self._path, self._format)
@@ -203,11 +241,18 @@ class _CountedPackets:
         declared = self._declared - self._discarded
         # A packet of AVI may hold no frame, or two; a packet of MP4 holds one.
         if decoded < declared - (max(2, declared // 50) if self._format == "avi" else 0):
-            raise MediaError(f"the file ends early: {decoded} of {declared} declared frames")
+            if self._count < self._declared:
+                how = "ends early"
+            elif self._late >= declared - decoded:
+                how = "begins late"
+            else:
+                how = "is damaged"
+            raise MediaError(f"the file {how}: {decoded} of {declared} declared frames")
         # Each packet of VP9 shows one frame; its decoder silently skips packets that it cannot read.
         if self._stream.codec_context.name.endswith("vp9") and decoded < self._count - self._discarded:
             raise MediaError(f"the file is damaged: {decoded} of {self._count} frames can be decoded")
-        if "mp4" not in self._format and self._end_s < (self._duration_s or 0.0) - 1.0:
+        # The length of an MPEG stream is not declared: libav takes the last time in it.
+        if self._format not in _UNDECLARED and self._end_s < (self._duration_s or 0.0) - 1.0:
             raise MediaError(f"the file ends early: {self._end_s:.2f} of {self._duration_s:.2f} declared seconds")
 
 

@@ -16,10 +16,10 @@ from av.video.frame import PictureType
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.storage import PICTURES, Profile, output_errors
-from perturbations.media import pixels, stills
+from perturbations.media import complaints, pixels, stills
 from perturbations.media.clip import Frame, Timing
 
-av.logging.set_level(av.logging.PANIC)  # the raised errors already say what libav would write to stderr
+complaints.listen()  # nothing is written to stderr: the raised errors say it
 
 
 _MOST_BITS = 2**31 - 1

@@ -19,9 +19,8 @@ import av.error
 
 from perturbations.base import limits, processes, tars
 from perturbations.base.errors import MediaError
+from perturbations.media import complaints
 from perturbations.media.containers import structure
-
-av.logging.set_level(av.logging.PANIC)  # the raised errors already say what libav would write to stderr
 
 # libav reads `img%03d.png` as a sequence of files in that folder; a playlist makes it open other files or addresses;
 # a file's extension does not matter. So the containers that are read are listed, and only files are opened.
@@ -37,6 +36,7 @@ _INPUT_OPTIONS = {"format_whitelist": ",".join(_DEMUXERS)}
 @contextmanager
 def opened(path: Path) -> Iterator[av.container.InputContainer]:
     """A container, open for reading. Raises `MediaError` for a file that is not read, and when libav fails inside."""
+    complaints.listen()
     try:
         place = tars.at(path)
         if not stat.S_ISREG(os.stat(place.file).st_mode):
@@ -98,9 +98,8 @@ def video_stream(path: Path, container: av.container.InputContainer) -> av.video
         raise MediaError("its codec is not known")
     stream.thread_type = "NONE"
     stream.codec_context.thread_count = 1
-    # Without `explode` decoders silently fill in damaged parts.
     stream.codec_context.options = {
-        "err_detect": "crccheck+bitstream+buffer+explode",
+        "err_detect": "crccheck+bitstream+buffer",  # `complaints` decides which of these errors count
         "max_pixels": str(limits.current().frame_pixels),
     }
     _check_limits(stream)
@@ -149,7 +148,7 @@ def packets(
     time_base = stream.time_base or Fraction(1, 1000)
     last = (stream.start_time or 0) + allowed.seconds / time_base
     count = 0
-    for packet in _demuxed(container, stream, *beside):
+    for packet in _on_one_clock(_demuxed(container, stream, *beside), stream):
         if packet.stream_index != stream.index:
             yield packet
             continue
@@ -166,6 +165,31 @@ def _demuxed(container: av.container.InputContainer, *streams: av.stream.Stream)
         yield from container.demux(*streams)
     except IndexError as error:  # PyAV lists the streams of a file when it opens it
         raise MediaError("the file is damaged: another stream begins within it") from error
+
+
+_RESTARTING = ("mpegts", "mpeg")
+_BACK_S, _ON_S = 0.1, 10
+"""Jumps of a clock that are none of the recording: ffmpeg's program corrects the same."""
+
+
+def _on_one_clock(
+    packets: Iterator[av.Packet[Any]], stream: av.video.stream.VideoStream
+) -> Iterator[av.Packet[Any]]:
+    """Let the clock of a stream go on where it jumps: where MPEG files were put one behind the other."""
+    if stream.container.format.name not in _RESTARTING or stream.time_base is None:
+        yield from packets
+        return
+    least, most = -_BACK_S / stream.time_base, _ON_S / stream.time_base
+    shift = 0
+    due: int | None = None
+    for packet in packets:
+        if packet.stream_index == stream.index and packet.dts is not None:
+            if due is not None and not least <= packet.dts + shift - due <= most:
+                shift = due - packet.dts
+            packet.dts += shift
+            packet.pts = None if packet.pts is None else packet.pts + shift
+            due = packet.dts + (packet.duration or 0)
+        yield packet
 
 
 def frame_rate(stream: av.video.stream.VideoStream) -> Fraction | None:
