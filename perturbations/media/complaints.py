@@ -15,7 +15,7 @@ import av
 import av.error
 import av.logging
 
-from perturbations.base.errors import MediaError
+from perturbations.base.errors import MediaError, cut
 
 _quiet = logging.getLogger("libav")  # PyAV's; what is not captured is said by the raised errors
 _quiet.addHandler(logging.NullHandler())
@@ -31,30 +31,37 @@ def listen() -> None:
 
 
 _NOT_NEEDED = re.compile(
-    r"mmco: unref short failure"  # H.264: a picture to forget is not there: it is from before a cut
-    r"|number of reference frames .* exceeds max"  # H.264: it forgets the oldest; if that is missed, it says so
-    r"|\bSEI\b|recovery_frame_cnt|in buffering period"  # H.264, HEVC: supplemental messages
-    r"|RPU|DOVI|film grain|[Cc]losed [Cc]aption"  # what further messages hold, of any codec
+    r"\bSEI\b|recovery_frame_cnt|in buffering period|num_sps_ids_minus1|active_parameter_set_id"  # H.264, HEVC
+    r"|RPU|DOVI|film grain|[Cc]losed [Cc]aption"  # what such messages hold, of any codec
 )
-_MISSING_REFERENCE = re.compile(
+"""Complaints about supplemental messages."""
+
+_ABSENT = re.compile(r"mmco: unref short failure|number of reference frames .* exceeds max")
+"""Of H.264: pictures to forget are not those that are there. They are from before a cut, or they are missing."""
+
+_UNREFERENCED = re.compile(
     r"[Rr]eference picture missing|Missing reference picture|Could not find ref with POC|co located POCs unavailable"
 )
-"""The picture refers to another that is not there: behind a cut, the decoder does not show it."""
+"""The picture itself refers to one that is not there. Behind a cut, the decoder does not show it."""
 
 
 class Decoded(NamedTuple):
-    """The frames that a packet completes; `lacks_reference`: the picture of this packet refers to one not there."""
+    """The frames that a packet completes, and whether pictures before its own are absent, its own reference too."""
 
     frames: list[av.VideoFrame]
-    lacks_reference: bool
+    is_absent: bool = False
+    lacks_reference: bool = False
 
 
 def decode(packet: av.Packet[av.VideoStream]) -> Decoded:
     """Decode a packet. Raises `MediaError` where the decoder complains about what a picture needs."""
     with av.logging.Capture() as lines:  # of this thread
         frames = packet.decode()
-    needed = [text for _, _, text in lines if not _NOT_NEEDED.search(text)]
+    needed = [text.strip() for _, _, text in lines if not _NOT_NEEDED.search(text)]
+    if not needed:
+        return Decoded(frames)
+    lacking = [text for text in needed if _UNREFERENCED.search(text)]
     for text in needed:
-        if not _MISSING_REFERENCE.search(text):
-            raise MediaError(f"a picture is damaged: {text.strip()}")
-    return Decoded(frames, bool(needed))
+        if text not in lacking and not _ABSENT.search(text):
+            raise MediaError(f"the file is damaged: {cut(text)}")
+    return Decoded(frames, True, bool(lacking))

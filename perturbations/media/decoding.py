@@ -161,6 +161,7 @@ def _last_frame(packets: Iterable[av.Packet[av.VideoStream]]) -> av.VideoFrame |
 
 
 _LOST = "a part of the file is damaged or missing"
+_MISSING = "the file is damaged: a picture is missing that others refer to"
 _MP4 = "mov,mp4,m4a,3gp,3g2,mj2"
 _UNDECLARED = (_MP4, "mpegts", "mpeg")
 """Containers whose streams' length in seconds is not declared, or that declare their number of frames."""
@@ -189,31 +190,21 @@ class _CountedPackets:
         self._count = 0
         self._end_s = 0.0
         self._waiting: list[int] = []  # times of packets whose picture was not shown yet
-        self._late = 0
-        self._doubtful: set[int] = set()
+        self._absence = _Absence(stream)
 
     def frames(self) -> Iterator[av.VideoFrame]:
-        first: int | None = None
         for packet in self._packets():
             decoded = complaints.decode(packet)
-            if packet.pts is not None and packet.size and not packet.is_discard:
-                self._late += first is not None and packet.pts < first
-                if first is None:
-                    self._waiting.append(packet.pts)
-                if decoded.lacks_reference:
-                    self._doubtful.add(packet.pts)
+            if packet.size and not packet.is_discard:
+                self._absence.hear(packet, decoded)
             for frame in decoded.frames:
-                if first is None and frame.pts is not None:
-                    first = frame.pts
-                    self._late = sum(pts < first for pts in self._waiting)
-                if frame.pts in self._doubtful:
-                    raise MediaError("the file is damaged: a picture that others refer to is missing")
+                self._absence.show(frame.pts)
                 yield frame
-        if first is not None and any(pts > first for pts in self._doubtful):
-            raise MediaError("the file is damaged: a picture that others refer to is missing")
+        self._absence.end()
 
     def _packets(self) -> Iterator[av.Packet[av.VideoStream]]:
         left = 0  # packets of which one must begin another file
+        due = 0
         for packet in opening.packets(self._container, self._stream, *self._beside):
             if packet.size:
                 if packet.is_corrupt and self._format != "mpegts":
@@ -223,14 +214,22 @@ class _CountedPackets:
             if packet.stream.index != self._stream.index or (not packet.size and packet.pts is not None):
                 continue  # in Theora, the last frame stays; PyAV would treat this packet as an error
             if left:
-                left = 0 if packet.is_keyframe else left - 1
-                if not left and not packet.is_keyframe:
+                left = 0 if self._begins_file(packet, due) else left - 1
+                if not left and not self._begins_file(packet, due):
                     raise MediaError(_LOST)
             if packet.is_corrupt:  # its counters have a gap: behind this packet, or the next, another file may begin
                 left = 2
+            due = (packet.dts or 0) + 2 * (packet.duration or 0)
             self._count += packet.size > 0
             self._discarded += packet.is_discard
             yield packet
+
+    def _begins_file(self, packet: av.Packet[av.VideoStream], due: int) -> bool:
+        """Whether a transport stream begins with a key frame: its clock, or its counter and nothing else, restarts."""
+        if not packet.is_keyframe:
+            return False
+        restarts = structure.transport_counter(self._path, packet.pos) == 0 and (packet.dts or 0) < due
+        return packet.opaque is opening.JUMP or restarts
 
     def check_structure(self) -> None:
         structure.check_structure(self._path, self._format)
@@ -243,7 +242,7 @@ class _CountedPackets:
         if decoded < declared - (max(2, declared // 50) if self._format == "avi" else 0):
             if self._count < self._declared:
                 how = "ends early"
-            elif self._late >= declared - decoded:
+            elif self._absence.late >= declared - decoded:
                 how = "begins late"
             else:
                 how = "is damaged"
@@ -254,6 +253,74 @@ class _CountedPackets:
         # The length of an MPEG stream is not declared: libav takes the last time in it.
         if self._format not in _UNDECLARED and self._end_s < (self._duration_s or 0.0) - 1.0:
             raise MediaError(f"the file ends early: {self._end_s:.2f} of {self._duration_s:.2f} declared seconds")
+
+
+class _Absence:
+    """Tells pictures that are missing from those before a cut, by the times of the pictures that are shown.
+
+    Where a decoder misses a picture that it is to forget, or to refer to, this picture may lie before the file's begin:
+    then nothing is missing. Otherwise its place among those that are shown is empty.
+    """
+
+    def __init__(self, stream: av.video.stream.VideoStream) -> None:
+        time_base = stream.time_base or Fraction(1, 1000)
+        self._gap = Fraction(3, 2) / ((opening.frame_rate(stream) or Fraction(25)) * time_base)
+        self._near = 1 / time_base
+        self._first: int | None = None
+        self._shown: int | None = None  # the latest time
+        self._begin: av.Packet[av.VideoStream] | None = None
+        self._waiting: list[int] = []
+        self._complaint: int | None = None
+        self._empty: int | None = None  # the end of the latest gap
+        self._unreferenced: set[int] = set()
+        self.late = 0
+        """The number of packets whose pictures belong before the first that is shown."""
+
+    def hear(self, packet: av.Packet[av.VideoStream], decoded: complaints.Decoded) -> None:
+        """Take note of a packet with a picture. Raises `MediaError`."""
+        if packet.pts is None:
+            if decoded.is_absent and self._first is not None:
+                raise MediaError(_MISSING)
+            return
+        self._begin = self._begin or packet
+        if self._first is None:
+            self._waiting.append(packet.pts)
+        elif packet.pts < self._first:
+            self.late += 1
+        if decoded.lacks_reference:
+            self._unreferenced.add(packet.pts)
+        if decoded.is_absent:
+            self._complaint = packet.pts
+            self._compare()
+
+    def show(self, pts: int | None) -> None:
+        """Take note of a picture that is shown. Raises `MediaError`."""
+        if pts is None:
+            self._first = -1 if self._first is None else self._first
+            return
+        if self._first is None:
+            self._first = pts
+            self.late = sum(waiting < pts for waiting in self._waiting)
+            self._waiting.clear()
+        if pts in self._unreferenced:
+            raise MediaError(_MISSING)
+        if self._shown is not None and pts - self._shown > self._gap:
+            self._empty = pts
+            self._compare()
+        self._shown = pts
+
+    def _compare(self) -> None:
+        if self._complaint is not None and self._empty is not None and abs(self._complaint - self._empty) < self._near:
+            raise MediaError(_MISSING)
+
+    def end(self) -> None:
+        """Raise `MediaError` where the file begins in the middle, or a picture that lacks its reference is missing."""
+        if self._complaint is None or self._first is None:
+            return
+        if self.late and self._begin is not None and not self._begin.is_keyframe:
+            raise MediaError(f"the file begins late: its first {self.late} frames cannot be decoded")
+        if any(pts > self._first for pts in self._unreferenced):
+            raise MediaError(_MISSING)
 
 
 def frame_times(clip: MediaClip, num_frames: int) -> list[float]:

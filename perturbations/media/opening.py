@@ -167,14 +167,14 @@ def _demuxed(container: av.container.InputContainer, *streams: av.stream.Stream)
         raise MediaError("the file is damaged: another stream begins within it") from error
 
 
+JUMP = object()
+"""What is `opaque` of a packet at which the clock jumped."""
 _RESTARTING = ("mpegts", "mpeg")
 _BACK_S, _ON_S = 0.1, 10
 """Jumps of a clock that are none of the recording: ffmpeg's program corrects the same."""
 
 
-def _on_one_clock(
-    packets: Iterator[av.Packet[Any]], stream: av.video.stream.VideoStream
-) -> Iterator[av.Packet[Any]]:
+def _on_one_clock(packets: Iterator[av.Packet[Any]], stream: av.video.stream.VideoStream) -> Iterator[av.Packet[Any]]:
     """Let the clock of a stream go on where it jumps: where MPEG files were put one behind the other."""
     if stream.container.format.name not in _RESTARTING or stream.time_base is None:
         yield from packets
@@ -186,6 +186,7 @@ def _on_one_clock(
         if packet.stream_index == stream.index and packet.dts is not None:
             if due is not None and not least <= packet.dts + shift - due <= most:
                 shift = due - packet.dts
+                packet.opaque = JUMP
             packet.dts += shift
             packet.pts = None if packet.pts is None else packet.pts + shift
             due = packet.dts + (packet.duration or 0)

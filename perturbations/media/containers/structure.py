@@ -54,3 +54,12 @@ def check_structure(path: Path, name: str) -> None:
             size = file.seek(0, os.SEEK_END)
             file.seek(0)
             _CHECKS[name](file, size)
+
+
+def transport_counter(path: Path, position: int | None) -> int | None:
+    """The continuity counter in the packet of an MPEG transport stream that lies at a position; None without one."""
+    with tars.opened(path) as file:
+        file.seek(position or 0)
+        head = file.read(8)
+    start = head.find(b"\x47") if position is not None else -1  # M2TS: 4 bytes of time before it
+    return head[start + 3] & 15 if start in (0, 4) else None
