@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import av
-import av.error
 import av.logging
 
 from perturbations.base.errors import MediaError, cut
@@ -46,9 +47,13 @@ _UNREFERENCED = re.compile(
 
 
 class Decoded(NamedTuple):
-    """The frames that a packet completes, and whether pictures before its own are absent, its own reference too."""
+    """The frames that a packet completes, and whether the decoder complains of it, misses a picture, and for its own.
+
+    Of pictures to forget, and of what pictures do not need, complaints alone do not mean damage.
+    """
 
     frames: list[av.VideoFrame]
+    has_complaints: bool = False
     is_absent: bool = False
     lacks_reference: bool = False
 
@@ -57,11 +62,19 @@ def decode(packet: av.Packet[av.VideoStream]) -> Decoded:
     """Decode a packet. Raises `MediaError` where the decoder complains about what a picture needs."""
     with av.logging.Capture() as lines:  # of this thread
         frames = packet.decode()
-    needed = [text.strip() for _, _, text in lines if not _NOT_NEEDED.search(text)]
-    if not needed:
-        return Decoded(frames)
-    lacking = [text for text in needed if _UNREFERENCED.search(text)]
-    for text in needed:
-        if text not in lacking and not _ABSENT.search(text):
+    texts = [text.strip() for _, _, text in lines]
+    lacking = [text for text in texts if _UNREFERENCED.search(text)]
+    absent = [text for text in texts if _ABSENT.search(text)]
+    for text in texts:
+        if text not in lacking and text not in absent and not _NOT_NEEDED.search(text):
             raise MediaError(f"the file is damaged: {cut(text)}")
-    return Decoded(frames, True, bool(lacking))
+    return Decoded(frames, bool(texts), bool(absent or lacking), bool(lacking))
+
+
+@contextmanager
+def checked_sums() -> Iterator[None]:
+    """Raise `MediaError` where libav finds another checksum in what is read meanwhile: it leaves out pages of Ogg."""
+    with av.logging.Capture() as lines:
+        yield
+    if any("CRC mismatch" in text for _, _, text in lines):
+        raise MediaError("the file is damaged: a checksum differs")

@@ -181,6 +181,8 @@ class _CountedPackets:
         self._declared = self._indexed or opening.declared_frames(stream)
         if self._format == _MP4 and stream.index_entries:  # without those that its edit list cuts off
             self._declared = min(self._declared, len(stream.index_entries))
+        if self._format == "gif":
+            self._declared = structure.gif_images(path)
         self._duration_s = opening.declared_duration_s(stream)
         self._beside: list[av.stream.Stream] = []
         if self._format == "flv" and container.duration:  # it has one duration for all of its streams
@@ -223,6 +225,8 @@ class _CountedPackets:
             self._count += packet.size > 0
             self._discarded += packet.is_discard
             yield packet
+        if left:
+            raise MediaError(_LOST)
 
     def _begins_file(self, packet: av.Packet[av.VideoStream], due: int) -> bool:
         """Whether a transport stream begins with a key frame: its clock, or its counter and nothing else, restarts."""
@@ -270,7 +274,8 @@ class _Absence:
         self._shown: int | None = None  # the latest time
         self._begin: av.Packet[av.VideoStream] | None = None
         self._waiting: list[int] = []
-        self._complaint: int | None = None
+        self._complains = False
+        self._complaint: int | None = None  # the latest time of one that a picture is absent
         self._empty: int | None = None  # the end of the latest gap
         self._unreferenced: set[int] = set()
         self.late = 0
@@ -287,6 +292,7 @@ class _Absence:
             self._waiting.append(packet.pts)
         elif packet.pts < self._first:
             self.late += 1
+        self._complains |= decoded.has_complaints
         if decoded.lacks_reference:
             self._unreferenced.add(packet.pts)
         if decoded.is_absent:
@@ -315,7 +321,7 @@ class _Absence:
 
     def end(self) -> None:
         """Raise `MediaError` where the file begins in the middle, or a picture that lacks its reference is missing."""
-        if self._complaint is None or self._first is None:
+        if not self._complains or self._first is None:
             return
         if self.late and self._begin is not None and not self._begin.is_keyframe:
             raise MediaError(f"the file begins late: its first {self.late} frames cannot be decoded")

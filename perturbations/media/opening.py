@@ -49,7 +49,8 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
         options = {**_INPUT_OPTIONS, "protocol_whitelist": protocols}
         options["max_pixels"] = str(limits.current().frame_pixels)
         try:
-            container = av.open(address, "r", metadata_errors="replace", options=options)
+            with complaints.checked_sums():
+                container = av.open(address, "r", metadata_errors="replace", options=options)
         except av.error.ArgumentError as error:
             raise MediaError(
                 "not a video: a picture, a text, a list of other files, or of a format that is not read"
@@ -162,7 +163,13 @@ def packets(
 
 def _demuxed(container: av.container.InputContainer, *streams: av.stream.Stream) -> Iterator[av.Packet[Any]]:
     try:
-        yield from container.demux(*streams)
+        packets = container.demux(*streams)
+        while True:
+            with complaints.checked_sums():
+                packet = next(packets, None)
+            if packet is None:
+                return
+            yield packet
     except IndexError as error:  # PyAV lists the streams of a file when it opens it
         raise MediaError("the file is damaged: another stream begins within it") from error
 

@@ -18,13 +18,14 @@ from perturbations.media.containers import boxes, streams
 # By a file's first bytes; all other files are read as MP4.
 _ENDS: dict[bytes, Callable[[BinaryIO, int], int]] = {
     b"RIFF": boxes.riff_end,
-    boxes.EBML: boxes.matroska_end,
     boxes.ASF: boxes.asf_end,
+    boxes.EBML: boxes.matroska_end,
+    streams.GIF: streams.gif_end,
 }
+
 # By libav's name, because it also recognizes files whose first bytes are damaged.
 _CHECKS: dict[str, Callable[[BinaryIO, int], None]] = {
-    "gif": streams.check_gif,
-    "matroska,webm": boxes.check_matroska,
+    "matroska,webm": boxes.check_matroska,  # decoders of VP9 and FFV1 do not notice another bit
     "mpeg": streams.check_program_stream,
     "mpegts": streams.check_transport_stream,
     "ogg": streams.check_ogg,
@@ -46,14 +47,17 @@ def check_length(path: Path) -> None:
 def check_structure(path: Path, name: str) -> None:
     """Raise `MediaError` when a file's parts do not follow one another to its end. Reads all of it, decodes nothing.
 
-    `name` is libav's name of the container. Containers without such parts are not checked, nor those with an index:
-    `decoding` compares the index with the decoded frames.
+    `name` is libav's name of the container. What decoders or libav report anyway is not checked.
     """
     if name in _CHECKS:
         with tars.opened(path) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
-            _CHECKS[name](file, size)
+            _CHECKS[name](file, file.seek(0, os.SEEK_END))
+
+
+def gif_images(path: Path) -> int:
+    """The number of images that a GIF has at least."""
+    with tars.opened(path) as file:
+        return streams.gif_images(file)
 
 
 def transport_counter(path: Path, position: int | None) -> int | None:
