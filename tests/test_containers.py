@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
-from clips import MPEG4, RATE, VP9, X264_B, decoded, ffmpeg, has_encoder, make
+from clips import (
+    MPEG4,
+    RATE,
+    VP9,
+    X264_B,
+    copied,
+    decoded,
+    ffmpeg,
+    ffmpeg_frames,
+    has_encoder,
+    images,
+    make,
+    times,
+)
 
 from perturbations.base.errors import MediaError
 from perturbations.media import probing
@@ -229,3 +246,90 @@ def test_a_decoder_that_makes_up_pixels_says_so(name: str, tmp_path: Path) -> No
         noise = random.Random(seed).randbytes(1500)
         at = path.stat().st_size * (3 + seed) // 10
         refused(changed(path, lambda data, at=at, noise=noise: data[:at] + noise + data[at + 1500 :]))  # type: ignore[misc]
+
+
+# --- cuts, joins, clocks ---------------------------------------------------------------------------------------------
+
+OPEN = ("-c:v", "libx264", "-pix_fmt", "yuv420p", "-x264-params", "open-gop=1:keyint=14:bframes=3:ref=4:scenecut=0")
+REFRESH = ("-c:v", "libx264", "-pix_fmt", "yuv420p", "-x264-params", "intra-refresh=1:keyint=14:bframes=0")
+HEVC = ("-c:v", "libx265", "-x265-params", "open-gop=1:keyint=14:bframes=3:log-level=none")
+CUT: dict[str, tuple[str, ...]] = {
+    **{f"h264.{suffix}": OPEN for suffix in ("mp4", "mkv", "mov", "flv")},
+    **{f"hevc.{suffix}": HEVC for suffix in ("mp4", "mkv", "ts")},
+    **{f"mpeg2.{suffix}": (*MPEG2, "-g", "12") for suffix in ("mkv", "ts", "mp4")},
+    "mpeg4.mp4": (*MPEG4, "-bf", "2", "-g", "12"),
+    "vp9.webm": (*VP9, "-g", "14"),
+    "refresh.mkv": REFRESH,
+}
+
+
+def equals_ffmpeg(path: Path) -> int:
+    """The number of frames, which are those of the ffmpeg program."""
+    frames = images(path)
+    assert np.array_equal(frames, ffmpeg_frames(path))
+    return len(frames)
+
+
+def long_clip(folder: Path, *video: str) -> Path:
+    if not has_encoder(video[1]):
+        pytest.skip(f"this ffmpeg has no encoder {video[1]}")
+    return make(folder / "original.mkv", *video, frames=56)
+
+
+@pytest.mark.parametrize("start", ["0.7", "1.1", "1.4"])
+@pytest.mark.parametrize("name", CUT)
+def test_a_cut_by_stream_copy_gives_the_frames_of_ffmpeg(name: str, start: str, tmp_path: Path) -> None:
+    """Behind a cut, decoders miss pictures that no picture of the clip needs."""
+    path = copied(long_clip(tmp_path, *CUT[name]), tmp_path / name, inputs=("-ss", start))
+    assert equals_ffmpeg(path) >= 14
+
+
+def test_a_cut_that_begins_before_its_first_whole_picture_says_so(tmp_path: Path) -> None:
+    path = copied(long_clip(tmp_path, *REFRESH), tmp_path / "a.mp4", inputs=("-ss", "0.56"))
+    assert re.fullmatch(r"the file begins late: \d+ of \d+ declared frames", refused(path))
+
+
+@pytest.mark.parametrize("kind", [0, 1, 4, 5])
+@pytest.mark.parametrize("suffix", ["mp4", "mkv", "ts"])
+def test_a_supplemental_message_of_a_wrong_length_does_no_harm(kind: int, suffix: str, tmp_path: Path) -> None:
+    path = make(tmp_path / f"a.{suffix}", *X264_B, frames=24)
+    whole, data = images(path), path.read_bytes()
+    message = data.index(b"\x06\x05\xff\xff")  # x264's own: a type and a length
+    if suffix == "mkv":  # whose checksums would show the change
+        path = make(tmp_path / "a.h264", *X264_B, "-f", "h264", frames=24)
+        data = path.read_bytes()
+        message = data.index(b"\x06\x05\xff\xff")
+    path.write_bytes(
+        data[: message + 1] + bytes([kind]) + data[message + 2 : message + 4] + b"\xf0" + data[message + 5 :]
+    )
+    assert path.read_bytes() != data
+    assert np.array_equal(images(path), whole)
+
+
+@pytest.mark.parametrize("video", [X264_B, OPEN, HEVC, MPEG2], ids=["h264", "open", "hevc", "mpeg2"])
+def test_transport_streams_one_behind_the_other_are_one_clip(video: tuple[str, ...], tmp_path: Path) -> None:
+    part = copied(long_clip(tmp_path, *video), tmp_path / "a.ts").read_bytes()
+    path = tmp_path / "b.ts"
+    path.write_bytes(part + part)
+    assert equals_ffmpeg(path) == 112
+    steps = {later - before for before, later in itertools.pairwise(times(path))}
+    assert max(steps) - min(steps) <= Fraction(1, 1000)
+    with pytest.raises(MediaError, match="damaged"):  # the same place, and packets lost before it
+        path.write_bytes(part[: -188 * 3] + part[188 * 5 :])
+        decoded(path)
+
+
+@pytest.mark.parametrize("offset", ["95441.5", "95443.2", "95443.7"])
+def test_the_clock_of_a_transport_stream_may_begin_again(offset: str, tmp_path: Path) -> None:
+    path = copied(long_clip(tmp_path, *X264_B), tmp_path / "a.ts", "-output_ts_offset", offset, "-muxdelay", "0")
+    assert equals_ffmpeg(path) == 56
+    steps = {later - before for before, later in itertools.pairwise(times(path))}
+    assert steps == {1 / RATE}
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv", "ts"])
+def test_a_picture_that_is_missing_within_is_not_a_cut(suffix: str, tmp_path: Path) -> None:
+    source = long_clip(tmp_path, *OPEN)
+    for first in (17, 30, 44):  # more than one, so that others refer to them
+        lost = copied(source, tmp_path / f"a.{suffix}", "-bsf:v", f"noise=drop=between(n\\,{first}\\,{first + 3})")
+        refused(lost)

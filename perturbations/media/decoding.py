@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 
 import av
@@ -12,6 +13,7 @@ import av.error
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
+from perturbations.base.progress import Tick, ticking
 from perturbations.base.storage import is_picture
 from perturbations.media import complaints, opening, pixels, stills
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
@@ -197,7 +199,7 @@ class _CountedPackets:
     def frames(self) -> Iterator[av.VideoFrame]:
         for packet in self._packets():
             decoded = complaints.decode(packet)
-            if packet.size and not packet.is_discard:
+            if packet.size:
                 self._absence.hear(packet, decoded)
             for frame in decoded.frames:
                 self._absence.show(frame.pts)
@@ -238,6 +240,10 @@ class _CountedPackets:
     def check_structure(self) -> None:
         structure.check_structure(self._path, self._format)
 
+    def begins_late(self) -> bool:
+        """Whether pictures of the first packets are not shown."""
+        return self._absence.late() > 0
+
     def check_complete(self, decoded: int) -> None:
         if self._count < self._indexed:
             raise MediaError(f"the file is damaged: {self._count} of {self._indexed} indexed frames are found")
@@ -246,7 +252,7 @@ class _CountedPackets:
         if decoded < declared - (max(2, declared // 50) if self._format == "avi" else 0):
             if self._count < self._declared:
                 how = "ends early"
-            elif self._absence.late >= declared - decoded:
+            elif self._absence.late() >= declared - decoded:
                 how = "begins late"
             else:
                 how = "is damaged"
@@ -272,26 +278,29 @@ class _Absence:
         self._near = 1 / time_base
         self._first: int | None = None
         self._shown: int | None = None  # the latest time
-        self._begin: av.Packet[av.VideoStream] | None = None
-        self._waiting: list[int] = []
+        self._begins_with_key: bool | None = None
+        self._waiting: set[int] = set()  # times of pictures that are not shown, from before the first that is
         self._complains = False
         self._complaint: int | None = None  # the latest time of one that a picture is absent
         self._empty: int | None = None  # the end of the latest gap
         self._unreferenced: set[int] = set()
-        self.late = 0
-        """The number of packets whose pictures belong before the first that is shown."""
+
+    def late(self) -> int:
+        """The number of pictures that belong before the first that is shown, and are not."""
+        return len(self._waiting)
 
     def hear(self, packet: av.Packet[av.VideoStream], decoded: complaints.Decoded) -> None:
         """Take note of a packet with a picture. Raises `MediaError`."""
+        if self._begins_with_key is None:
+            self._begins_with_key = packet.is_keyframe
+        if packet.is_discard:
+            return
         if packet.pts is None:
             if decoded.is_absent and self._first is not None:
                 raise MediaError(_MISSING)
             return
-        self._begin = self._begin or packet
-        if self._first is None:
-            self._waiting.append(packet.pts)
-        elif packet.pts < self._first:
-            self.late += 1
+        if self._first is None or packet.pts < self._first:
+            self._waiting.add(packet.pts)
         self._complains |= decoded.has_complaints
         if decoded.lacks_reference:
             self._unreferenced.add(packet.pts)
@@ -302,18 +311,18 @@ class _Absence:
     def show(self, pts: int | None) -> None:
         """Take note of a picture that is shown. Raises `MediaError`."""
         if pts is None:
-            self._first = -1 if self._first is None else self._first
+            self._first = self._first or 0
             return
         if self._first is None:
             self._first = pts
-            self.late = sum(waiting < pts for waiting in self._waiting)
-            self._waiting.clear()
+            self._waiting = {waiting for waiting in self._waiting if waiting < pts}
+        self._waiting.discard(pts)
         if pts in self._unreferenced:
             raise MediaError(_MISSING)
         if self._shown is not None and pts - self._shown > self._gap:
             self._empty = pts
             self._compare()
-        self._shown = pts
+        self._shown = max(pts, self._shown or pts)
 
     def _compare(self) -> None:
         if self._complaint is not None and self._empty is not None and abs(self._complaint - self._empty) < self._near:
@@ -323,10 +332,54 @@ class _Absence:
         """Raise `MediaError` where the file begins in the middle, or a picture that lacks its reference is missing."""
         if not self._complains or self._first is None:
             return
-        if self.late and self._begin is not None and not self._begin.is_keyframe:
-            raise MediaError(f"the file begins late: its first {self.late} frames cannot be decoded")
+        if self._waiting and not self._begins_with_key:
+            raise MediaError(f"the file begins late: its first {self.late()} frames cannot be decoded")
         if any(pts > self._first for pts in self._unreferenced):
             raise MediaError(_MISSING)
+
+
+_PLACES = (0.0, 0.5, 0.95)
+"""Parts of a clip's length."""
+_GLANCED = 8
+"""Frames that are decoded at each place."""
+
+
+def glance(clip: MediaClip, tick: Tick) -> None:
+    """Decode a few frames at the beginning, in the middle and near the end of a clip.
+
+    Raises `MediaError` as `decode` does: where a place looks damaged, the whole clip is decoded, because seeking alone
+    may break references.
+    """
+    try:
+        with opening.opened(clip.path) as container:
+            looks_whole = _looks_whole(clip, container, opening.video_stream(clip.path, container), tick)
+    except MediaError:
+        looks_whole = False
+    if not looks_whole:
+        for _ in ticking(decode(clip), tick):
+            pass
+
+
+def _looks_whole(
+    clip: MediaClip, container: av.container.InputContainer, stream: av.video.stream.VideoStream, tick: Tick
+) -> bool:
+    start = clip.start_s or 0.0
+    end = clip.end_s or opening.declared_duration_s(stream) or (container.duration or 0) / av.time_base
+    for part in _PLACES:
+        if start or part:
+            tick()
+            try:
+                container.seek(
+                    (stream.start_time or 0) + int((start + part * (end - start)) / (stream.time_base or 1)),
+                    stream=stream,
+                )
+            except av.error.FFmpegError:
+                return True  # of a container without an index
+        packets = _CountedPackets(clip.path, container, stream)
+        frames = list(islice(packets.frames(), _GLANCED))
+        if any(frame.is_corrupt for frame in frames) or (not (start or part) and (not frames or packets.begins_late())):
+            return False
+    return True
 
 
 def frame_times(clip: MediaClip, num_frames: int) -> list[float]:
