@@ -235,7 +235,7 @@ def test_perturbed_queries_are_scored_from_folders(files: dict[str, str], tmp_pa
 def test_another_models_shortlists_are_ranked_by_the_average_and_by_given_similarities(
     files: dict[str, str], tmp_path: Path
 ) -> None:
-    """With a preset, whose published values stand beside those of its name."""
+    """With a preset, whose published values are of its name and of more queries."""
     named = {"queries": np.array([f"{n:06d}" for n in range(3)]), "gallery": np.array([c.clip_id for c in POOL])}
     np.savez(tmp_path / "s.npz", similarities=EYE[[1, 2, 7]], **named)
     about = ["--split", "SPLIT", "--dataset", "egocvr", "--protocol", "egocvr_table_1", "--galleries", "global_rows"]
@@ -251,7 +251,9 @@ def test_another_models_shortlists_are_ranked_by_the_average_and_by_given_simila
         "cross_attention": 67,
         "two_stage_cross_attention LanguageBind visual": 67,
     }
-    assert "beside Table 1: egocvr, BLIP_CoVR" in (tmp_path / "out/report.html").read_text()
+    page = (tmp_path / "out/report.html").read_text()
+    assert "because 3 queries are listed in composed, and the published split has 2,295" in page
+    assert "beside Table 1" not in page
     np.savez(tmp_path / "s.npz", similarities=EYE[:2], **{**named, "queries": named["queries"][:2]})
     assert main(words) == 1
 
@@ -297,7 +299,10 @@ def test_webvid_covr_retrieves_from_the_targets_without_the_querys_video(
     assert called(files, *about, "--protocol", "egocvr_table_S2", "--shortlist", "20") == 0
     results = read_manifest(tmp_path / "out/results.parquet").query("gallery_name == 'global_targets'")
     assert {*results["queries"]} == {1}  # of one other target there is nothing to choose
-    assert "beside Table S2" in (tmp_path / "out/report.html").read_text()
+    assert (
+        "3 queries are listed in composed, and the published split has 2,556"
+        in (tmp_path / "out/report.html").read_text()
+    )
 
 
 @pytest.mark.parametrize(
