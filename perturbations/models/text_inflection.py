@@ -21,6 +21,7 @@ class _Inflector:
         self._library = library  # LemmInflect has no types
         self.lemma = cache(self._lemma)
         self.inflect = cache(self._inflect)
+        self.is_verb = cache(self._is_verb)
 
     def _lemma(self, word: str, tag: str) -> str:
         lemmas = self._library.getLemma(word, upos=_UPOS.get(tag[:2], "NOUN"))
@@ -31,6 +32,9 @@ class _Inflector:
             return _COMMON_PAST[lemma]
         forms = self._library.getInflection(lemma, tag=tag)
         return str(forms[0]) if forms else lemma
+
+    def _is_verb(self, word: str) -> bool:
+        return bool(self._library.getAllLemmas(word, upos="VERB"))
 
 
 def lemminflect() -> _Inflector:

@@ -1,4 +1,7 @@
-"""Kernels that change the gender of a caption's words (Schiappa et al., App. A.2, "Bias")."""
+"""Kernels that change the gender of a caption's words (Schiappa et al., App. A.2, "Bias").
+
+A word with a clitic, "the girl's" or "she'll", is the word: it changes as it would alone, and keeps the clitic.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from perturbations.text import tables
 from perturbations.text.grammar import Generator, Inflector, Tagger
-from perturbations.text.tokens import core, put, rebuild
+from perturbations.text.tokens import APOSTROPHES, clitic, core, parts, put, rebuild
 
 _OTHER = {"m": "f", "f": "m"}
 
@@ -18,7 +21,7 @@ def to_gender(text: str, rng: Generator, *, gender: str, mislabelled: bool) -> s
     """
     genders = tables.caption_genders()
 
-    def counterpart(word: str) -> str | None:
+    def counterpart(_at: int, word: str) -> str | None:
         if word not in genders:
             return None
         own, opposite, _ = genders[word]
@@ -36,15 +39,23 @@ def to_neutral(text: str, rng: Generator, *, agreeing: bool, tagger: Tagger, inf
     a noun phrase, "her" and "him" else "them". The published captions have "they hits", "theirs dog" and "they book".
     """
     genders = tables.caption_genders()
-    neutral = _replace(text, lambda word: genders[word][2] if word in genders else None)
+    neutral = _replace(text, lambda _at, word: genders[word][2] if word in genders else None)
     if not agreeing or neutral == text:
         return neutral
-    words, cores, tags = neutral.split(), [core(word) for word in text.split()], tagger(text.split())
+    words, tags = neutral.split(), tagger(text.split())
+    cores, clitics = [], []
+    for word in text.split():
+        stem, ending = clitic(word)
+        cores.append(core(stem))
+        clitics.append(core(ending))
     for at, bare in enumerate(cores):
         if bare in ("his", "her"):
             words[at] = put(words[at], "their" if _before_noun(tags, at) else "theirs" if bare == "his" else "them")
         elif bare == "him":
             words[at] = put(words[at], "them")
+        elif bare in ("he", "she") and clitics[at]:
+            if clitics[at] == "s":
+                words[at] = _with_their_verb(words[at], cores[at + 1 : at + 2])
         elif bare in ("he", "she"):
             verb = next((place for place in range(at + 1, len(cores)) if tags[place] != "RB"), at)
             if cores[verb] in _OF_THEY:
@@ -58,6 +69,13 @@ _OF_THEY = {"is": "are", "was": "were", "has": "have", "does": "do", "isn't": "a
 _OF_THEY |= {"doesn't": "don't", "hasn't": "haven't"}
 
 
+def _with_their_verb(word: str, after: Sequence[str]) -> str:
+    """ "they's" as "they're"; as "they've" where a participle follows that only stands with "have"."""
+    stem, ending = clitic(word)
+    verb = "ve" if after and after[0] in ("been", "got", "gotten", "had") else "re"
+    return f"{stem}{ending[:1]}{verb.upper() if ending[1] == 'S' else verb}{ending[2:]}"
+
+
 def _before_noun(tags: Sequence[str], at: int) -> bool:
     """Whether a noun phrase follows, so that "his" or "her" is a possessive."""
     return at + 1 < len(tags) and tags[at + 1][:2] in ("NN", "JJ", "CD", "VB")
@@ -66,28 +84,38 @@ def _before_noun(tags: Sequence[str], at: int) -> bool:
 def swap(text: str, rng: Generator, *, tagger: Tagger) -> str:
     """Every gendered word becomes its counterpart. "her" becomes "his" before a noun phrase, "him" elsewhere."""
     counterparts = tables.gender_swaps()
-    words = text.split()
-    if not any(core(word) in counterparts or core(word) in ("his", "her", "hers") for word in words):
-        return text
-    tags = tagger(words)
-    for at, word in enumerate(words):
-        bare = core(word)
-        possessive = _before_noun(tags, at)
-        if bare == "her":
-            words[at] = put(word, "his" if possessive else "him")
-        elif bare == "his":
-            words[at] = put(word, "her" if possessive else "hers")
-        elif bare == "hers":
-            words[at] = put(word, "his")
-        elif bare in counterparts:
-            words[at] = put(word, counterparts[bare])
-    return rebuild(text, words)
+    tags: list[str] = []
+
+    def counterpart(at: int, word: str) -> str | None:
+        if word not in ("his", "her", "hers"):
+            return counterparts.get(word)
+        if word == "hers":
+            return "his"
+        tags[:] = tags or tagger(text.split())
+        attributive, alone = ("his", "him") if word == "her" else ("her", "hers")
+        return attributive if _before_noun(tags, at) else alone
+
+    return _replace(text, counterpart)
 
 
-def _replace(text: str, replacement: Callable[[str], str | None]) -> str:
+def _replace(text: str, replacement: Callable[[int, str], str | None]) -> str:
+    """The text with each word, without its clitic, replaced by what its place and itself give; None: it stays."""
     words = text.split()
     for at, word in enumerate(words):
-        new = replacement(core(word))
+        stem, ending = clitic(word)
+        new = replacement(at, core(stem))
         if new is not None:
-            words[at] = put(word, new)
+            words[at] = _exchanged(stem, new, ending)
     return rebuild(text, words)
+
+
+def _exchanged(word: str, new: str, ending: str) -> str:
+    """A word's replacement with its clitic: of plurals in -s an apostrophe alone ("the guys' car", "the people's")."""
+    replaced = put(word, new)
+    before, old, after = parts(word)
+    if not before and not ending and after[:1] in APOSTROPHES and old[-1] in "sS" and new[-1] != "s":
+        mark = len(replaced) - len(after) + 1
+        return f"{replaced[:mark]}{'S' if old.isupper() else 's'}{replaced[mark:]}"
+    if new.endswith("ies") and core(ending) == "s":  # "the gentlemen's", "the ladies'"
+        return replaced + ending[0] + ending[2:]
+    return replaced + ending

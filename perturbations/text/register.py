@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 
 from perturbations.text import tables
+from perturbations.text.contractions import straight, written_out
 from perturbations.text.grammar import Inflector, Tagger
 from perturbations.text.tokens import core, differs, parts, put, rebuild
+from perturbations.text.voice import noun_phrase
 
 _NUMERALS = {"1": "one", "2": "two", "3": "three", "4": "four", "5": "five", "6": "six", "7": "seven", "8": "eight"}
 _NUMERALS["9"] = "nine"
@@ -23,13 +25,25 @@ def formal(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     A caption that any of these rules changes also gets a capital first and a full stop last; another one stays as it
     is.
     """
-    words = _with_verbs(text.split(), "formal_verbs", tagger, inflector)
+    words = _with_verbs(_asking(written_out(text.split(), tagger), tagger), "formal_verbs", tagger, inflector)
     replaced = _with_phrases(" ".join(words), tables.pairs("formal"))
     replaced = _spelled_out(_many(replaced, tagger))
     if not differs(text, replaced):
         return text
     replaced = replaced[:1].upper() + replaced[1:]
     return replaced if replaced[-1] in ".!?" else f"{replaced.rstrip(',;:')}."
+
+
+def _asking(words: list[str], tagger: Tagger) -> list[str]:
+    """Words that ask with a denial, which then stands behind the subject: "aren't they" as "are they not"."""
+    first = straight(words[0].lower()) if words else ""
+    if not first.endswith("n't") or first in ("can't", "won't", "shan't"):
+        return words
+    tags = tagger([put(words[0], first[:-3]), *words[1:]])
+    end = noun_phrase(words, tags, 1)
+    if end in (1, len(words)) or any(parts(word)[2] for word in words[:end]) or (first == "don't" and tags[1] != "PRP"):
+        return words
+    return [words[0][:-3], *words[1:end], "not", *words[end:]]
 
 
 def casual(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
@@ -134,10 +148,11 @@ def _with_phrases(text: str, table: Mapping[str, str]) -> str:
     while at < len(words):
         for length in range(min(longest, len(words) - at), 0, -1):
             after = parts(words[at + length - 1])[2]
-            phrase = " ".join(words[at : at + length]).removesuffix(after)
+            phrase = straight(" ".join(words[at : at + length])).removesuffix(after)
             if phrase.lower() in table:
                 new = table[phrase.lower()]
                 new = new[:1].upper() + new[1:] if phrase[:1].isupper() else new
+                new = new.upper() if "'" in phrase and phrase.isupper() else new
                 result.extend(f"{new}{after}".split())
                 at += length
                 break

@@ -10,6 +10,11 @@ UNKNOWN = "[UNK]"
 
 _WORD = re.compile(r"\S+")
 _PARTS = re.compile(r"([\W_]*)(.*?)([\W_]*)", re.DOTALL)
+_QUOTES = ("\N{LEFT SINGLE QUOTATION MARK}", "\N{RIGHT SINGLE QUOTATION MARK}")
+APOSTROPHES = ("'", "`", "\N{ACUTE ACCENT}", "\N{MODIFIER LETTER APOSTROPHE}", *_QUOTES)
+"""What keyboards and word processors write."""
+
+_CLITIC = re.compile(rf"(.*\w)([{''.join(APOSTROPHES)}](?:s|d|m|ll|re|ve))", re.DOTALL | re.IGNORECASE)
 
 
 def rebuild(text: str, words: Sequence[str]) -> str:
@@ -34,6 +39,13 @@ def parts(word: str) -> tuple[str, str, str]:
 def core(word: str) -> str:
     """A word without the punctuation around it, in lower case, as in word lists."""
     return parts(word)[1].lower()
+
+
+def clitic(word: str) -> tuple[str, str]:
+    """A word without the "'s", "'d", "'m", "'ll", "'re" or "'ve" at its end, and that; "" where it has none."""
+    before, written, after = parts(word)
+    match = _CLITIC.fullmatch(written)
+    return (word, "") if match is None else (before + match[1], match[2] + after)
 
 
 def put(word: str, replacement: str) -> str:

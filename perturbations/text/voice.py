@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from perturbations.text import tables
+from perturbations.text.contractions import CLITICS, separated, tagged
 from perturbations.text.fluency import known
-from perturbations.text.grammar import BE, DO, HAVE, PLURAL_PRONOUNS, Inflector, Tagger
-from perturbations.text.tokens import core, parts, rebuild
+from perturbations.text.grammar import BE, DO, HAVE, PLURAL_PRONOUNS, Inflector, Tagger, verb_form
+from perturbations.text.tokens import clitic, core, parts, rebuild
 
 _SUBORDINATORS = ("that", "while", "as", "if", "because")
 _SOMETHING = ("someone", "somebody", "something")
@@ -40,7 +41,7 @@ def _within_end_mark(text: str, rewritten: Callable[[str], str]) -> str:
 def _passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     words = text.split()
     tags = tagger(words)
-    if not words or any(parts(word)[2] for word in words[:-1]):
+    if not words or any(parts(word)[2] for word in words[:-1]) or _contracts(words, tagger):
         return text
     if tags[0] == "VB":
         return _passive_instruction(text, words, tags, inflector)
@@ -52,7 +53,7 @@ def _passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     head = _phrase(words, tags, 0)
     subject = _described(words, tags, head)
     verb, form = _active_verb(words, tags, subject)
-    if not subject or not form:
+    if not subject or not form or clitic(words[subject - 1])[1]:
         return text
     if form == "participle" and (subject > head or _of_others(words[:subject])):
         return text
@@ -61,7 +62,8 @@ def _passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     start = verb + 1 + len(particle)
     end = _phrase(words, tags, start)
     given = _phrase(words, tags, end) if lemma in _GIVE else end  # "gives the man a glass"
-    if lemma in tables.words("no_passive") or not _clause_ends(words, tags, given):
+    participle = verb_form(lemma, "VBN", inflector)
+    if lemma in tables.words("no_passive") or participle is None or not _clause_ends(words, tags, given):
         return text
     if "PRP" in tags[end:] or core(words[-1]) in _INSTRUCTIONS:  # "soup with noodles in it", "a duck to roast"
         return text
@@ -72,10 +74,19 @@ def _passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     if lemma in _PERFORM and core(" ".join(words[end : end + 1])) == "about":  # "a song about diamonds"
         end = given = max(end, _phrase(words, tags, end + 1))
     helpers = _passive_helpers(form, be, words[subject:verb], tags[subject:verb])
-    clause = [*_as_subject(words[start:end]), *helpers, inflector.inflect(lemma, "VBN"), *particle, *words[end:given]]
+    clause = [*_as_subject(words[start:end]), *helpers, participle, *particle, *words[end:given]]
     agent, rest = ["by", *_as_object(words[:subject])], words[given:]
     ordered = [*rest, *agent] if subject > head else [*agent, *rest]
     return rebuild(text, _recapitalized(words, tags, [*clause, *ordered]))
+
+
+def _contracts(words: Sequence[str], tagger: Tagger) -> bool:
+    """Whether a verb is written together with another word, or "its" as "it's": such captions stay as they are."""
+    cores, tags = tagged(separated(words), tagger)
+    return any(
+        core in CLITICS and (tag != "POS" or before == "it")
+        for before, core, tag in zip(cores, cores[1:], tags[1:], strict=False)
+    )
 
 
 _GIVE = frozenset(("bring", "give", "hand", "offer", "send", "show", "teach", "tell"))
@@ -156,7 +167,10 @@ def _recapitalized(old: Sequence[str], tags: Sequence[str], new: list[str]) -> l
 def _passive_instruction(text: str, words: list[str], tags: list[str], inflector: Inflector) -> str:
     end = _phrase(words, tags, 1)
     lemma = inflector.lemma(core(words[0]), "VB")
-    if lemma in tables.words("no_passive") or any(tag.startswith("VB") for tag in tags[end:]):
+    participle = verb_form(lemma, "VBN", inflector)
+    if lemma in tables.words("no_passive") or participle is None:
+        return text
+    if any(tag.startswith("VB") for tag in tags[end:]):
         return text
     instructions = tables.words("instructions")
     if any(core(word) in instructions and tag == "DT" for word, tag in zip(words[end:], tags[end + 1 :], strict=False)):
@@ -168,7 +182,7 @@ def _passive_instruction(text: str, words: list[str], tags: list[str], inflector
     if "CC" in tags[end:] and (_adverb(words, tags, end) or core(words[-1]) in _INSTRUCTIONS):
         return text  # "fry meat together and fish together", "add it to the pan and mix"
     helper = _be(words[1:end], tags[1:end], past=False)
-    return rebuild(text, [*_as_subject(words[1:end]), helper, inflector.inflect(lemma, "VBN"), *words[end:]])
+    return rebuild(text, [*_as_subject(words[1:end]), helper, participle, *words[end:]])
 
 
 def _patient(words: Sequence[str], tags: Sequence[str], start: int, end: int, inflector: Inflector) -> bool:
@@ -233,6 +247,8 @@ _PLACES |= {
 
 def _active(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     words = text.split()
+    if _contracts(words, tagger):
+        return text
     tags = tagger(words)
     # "in the kitchen the chef is interviewed by a lady": words before the subject stay before it
     start = _phrase(words, tags, 1) if tags[:1] == ["IN"] else 0
@@ -253,9 +269,11 @@ def _active(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     end = _phrase(words, tags, by + 1)
     if end == by + 1 or (end < len(words) and tags[end] not in ("IN", "TO", "RB", "CC")):
         return text
-    if core(words[end - 1]) in _PLACES:
+    if core(words[end - 1]) in _PLACES or clitic(words[end - 1])[1]:
         return text
     agent, lemma = words[by + 1 : end], inflector.lemma(core(words[at]), "VBN")
+    if not inflector.is_verb(core(words[at])):
+        return text
     agent_tags = tags[by + 1 : end]
     if progressive:
         verbs = [_be(agent, agent_tags, past=past), inflector.inflect(lemma, "VBG")]
@@ -277,16 +295,16 @@ def _as_object(phrase: list[str]) -> list[str]:
 
 def _phrase(words: Sequence[str], tags: Sequence[str], start: int) -> int:
     """The end of the noun phrases from `start` that "of" and "and" join; `start` itself when there is none."""
-    end = _noun_phrase(words, tags, start)
+    end = noun_phrase(words, tags, start)
     while start < end < len(words) and core(words[end]) in ("of", "and"):
-        longer = _noun_phrase(words, tags, end + 1)
+        longer = noun_phrase(words, tags, end + 1)
         if longer == end + 1:
             break
         end = longer
     return end
 
 
-def _noun_phrase(words: Sequence[str], tags: Sequence[str], start: int) -> int:
+def noun_phrase(words: Sequence[str], tags: Sequence[str], start: int) -> int:
     """The end of the noun phrase from `start`; `start` itself when there is none."""
     at = start
     if at < len(words) and (tags[at] == "PRP" or core(words[at]) in _SOMETHING):
@@ -317,6 +335,8 @@ def _active_verb(words: Sequence[str], tags: Sequence[str], at: int) -> tuple[in
         return verb, ("past" if past else "present") if auxiliary in DO else "modal"
     if auxiliary in HAVE and tag in ("VBN", "VBD"):
         return verb, "perfect"
+    if helps and words[at].lower().endswith("n't"):
+        return verb, ""
     if helps:  # "does gymnastics"
         verb, tag = at, tags[at] if verb == at + 1 else ""
     return verb, {"VBZ": "present", "VBP": "present", "VBD": "past", "VBG": "participle"}.get(tag, "")
