@@ -229,8 +229,8 @@ class Paper:
             category=category,
             method="text",
             kernel=_in("perturbations.text", kernel),
-            # One more of those for English, since they leave captions in other languages alone.
-            version=version + (languages == "English"),
+            # Two more of those for English, since they leave captions in other languages alone, short ones too.
+            version=version + 2 * (languages == "English"),
             variant=self.variants[0],
             by_severity=by_severity,
             paper_severities=paper_severities or tuple(range(1, len(by_severity) + 1)),

@@ -26,6 +26,12 @@ def closed_class() -> frozenset[str]:
 
 
 @cache
+def other_languages() -> frozenset[str]:
+    """Frequent words of other languages with Latin letters."""
+    return frozenset(word for line in lines("other_languages") for word in line.split()[1:])
+
+
+@cache
 def phrases(name: str) -> tuple[str, ...]:
     """A list with one entry per line."""
     return tuple(lines(name))
@@ -81,6 +87,17 @@ def misspellings() -> Mapping[str, tuple[str, ...]]:
     """Word -> its common misspellings."""
     entries = [line.split() for line in lines("spelling_errors")]
     return {entry[0]: tuple(entry[1:]) for entry in entries}
+
+
+@cache
+def english_words() -> frozenset[str]:
+    """The words of the lists of English words, and their common misspellings."""
+    spelled = {form.lower() for word, forms in misspellings().items() for form in (word, *forms)}
+    fields = {word for line in lines("fields") for word in line.split()[1:]}
+    gendered = {*gender_swaps(), *gender_swaps().values()}
+    rewritten = {word for name in ("casual", "formal") for line in lines(name) for word in line.split()}
+    joined = {first + rest for _, rest, *firsts in map(str.split, lines("morphs")) for first in firsts}
+    return frozenset(spelled | fields | gendered | rewritten | joined)
 
 
 @cache
