@@ -259,6 +259,26 @@ def test_both_sides_of_a_combination_are_perturbed(
     assert {rank.query_id for rank in ranks} == set("abde")
 
 
+def test_perturbed_captions_that_the_model_reads_as_the_clean_ones_are_counted(
+    model: Path, rows: list[CompleteSource], tmp_path: Path
+) -> None:
+    long = " ".join(["a man is playing a cat"] * 3)  # more than the model's 12 tokens
+    pairs = {
+        "a": (long, f"{long} [UNK]"),  # behind the last token
+        "b": (long, f"cat {long}"),
+        "c": ("a man", "a cat"),
+        "d": (long, long),  # not changed, and so not counted
+        "e": ("a man", "a  man"),
+    }
+    texts = [replace(perturbed_caption(id_, id_), source_text=old, text=new) for id_, (old, new) in pairs.items()]
+    scenario = {"side": "query", "suite": "mm_robustness", "level": "word", "perturbation": "word_swap", "severity": 3}
+    given = job("t2v", ["none"], **scenario)
+    ((row,), *_) = run(given, model, rows, tmp_path, perturbed=lambda scenario, modality: (texts, ""))
+    assert (row.queries, row.clean_input_queries) == (5, 2)
+    ((clean,), *_) = run(job("t2v", ["none"]), model, rows, tmp_path, name="clean")
+    assert clean.clean_input_queries is None
+
+
 def test_an_evaluation_without_a_complete_clip_stops_with_one_message(tmp_path: Path) -> None:
     rows = [SourceRow(dataset="d", split="test", item_id=name, status="quarantined", error="x") for name in "ab"]
     files.write(tmp_path / "s.parquet", SOURCES, rows)

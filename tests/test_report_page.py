@@ -113,6 +113,13 @@ def test_every_section_is_there(report: Page) -> None:
     assert "a small encoder that the workflow trained on synthetic scenes" in text
 
 
+def test_the_page_says_how_many_captions_are_the_clean_ones_to_the_model(tmp_path: Path) -> None:
+    rows = [result("none", 40.0), result("none", 39.0, queries=100, clean_input_queries=16, **SNOW)]
+    text = html.unescape(page_of(tmp_path, rows).text)
+    assert "reads up to 16.0 % of the perturbed captions of mlvp on demo as the clean ones (snow)" in text
+    assert "reads up to" not in page_of(tmp_path, rows[:1]).text
+
+
 def test_a_loss_is_taken_against_the_same_queries(tmp_path: Path) -> None:
     """Fog lacks the queries that are hard even when clean, so that 45 % of its own are found clean, and not 40 %."""
     fog = synthetic.perturbed(registry.get("mlvp/fog"), 5)

@@ -17,7 +17,7 @@ from perturbations.api.clips import Clip
 from perturbations.base import storage
 from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
-from perturbations.evaluation.processors import Images, check_distinct
+from perturbations.evaluation.processors import Images, TokenizedTexts, check_distinct
 from perturbations.evaluation.scenarios import ScenarioRow
 from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
 from perturbations.tta.inputs import Batch, ByteFrames
@@ -79,6 +79,12 @@ def of_rows(
     texts = [row.text for row in rows if isinstance(row, CaptionRow | TextRow)]
     check_distinct(backbone.texts, texts)
     return texts
+
+
+def read_as_clean(rows: Sequence[ScenarioRow], texts: TokenizedTexts) -> int | None:
+    """How many perturbed captions the model reads as the clean ones; None where no caption is perturbed."""
+    pairs = [(row.source_text, row.text) for row in rows if isinstance(row, TextRow)]
+    return texts.same_inputs(pairs) if pairs else None
 
 
 def batches(queries: QueryItems, places: Sequence[int], size: int, backbone: LoadedBackbone) -> Iterator[Batch]:

@@ -103,6 +103,8 @@ class ResultRow(ScenarioColumns):
 
     `clean_recall_at_<k>` is the clean result of the same method and seed over the same queries: those that this
     scenario has ranks of. `protocol` names the preset that the configuration follows.
+    `clean_input_queries` are perturbed captions that the model reads as the clean ones, because they differ only behind
+    its last token, or in what its tokenizer leaves out; null where no tokens were made.
     `architecture` is the vision tower of the loaded model: "clip ViT-B/32".
     Of composed retrieval galleries differ in size: `gallery_mean` is their mean, `gallery` the nearest whole number.
     """
@@ -112,6 +114,7 @@ class ResultRow(ScenarioColumns):
     setting: str
     queries: int
     missing_queries: int
+    clean_input_queries: int | None = None
     gallery: int
     recall_at_1: float
     recall_at_5: float

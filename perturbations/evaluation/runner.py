@@ -256,8 +256,8 @@ def _runs(
     chain: _Chain,
 ) -> Iterator[tuple[str, FinishedRun]]:
     """The runs of a scenario and their labels; runs of the journal are not repeated."""
-    hashes = {"listed_sha256": job.clean.listed_sha256, "queries_sha256": _sha256_of(task.queries)}
-    hashes["checkpoint_sha256"] = job.backbone.sha256
+    shared: dict[str, object] = {"listed_sha256": job.clean.listed_sha256, "queries_sha256": _sha256_of(task.queries)}
+    shared["checkpoint_sha256"] = job.backbone.sha256
     size = job.settings["batch_size"]
     gallery: Gallery | None = None
     # Clean queries that ask a perturbed gallery were encoded with the clean side, in float32.
@@ -267,6 +267,8 @@ def _runs(
     unadapted = Unadapted()
     for run, key in _keys(job, scenario, task, chain).items():
         if key not in done:
+            if "clean_input_queries" not in shared:
+                shared["clean_input_queries"] = queries.read_as_clean(task.queries, job.backbone.texts)
             if gallery is None and task.is_perturbed("gallery"):
                 gallery = galleries.encoded(job.backbone, task.gallery, job.settings["num_frames"], job.reader)
             gallery = gallery or job.gallery(task)
@@ -285,7 +287,7 @@ def _runs(
                 scenario,
                 task,
                 similarities,
-                {**run._asdict(), **hashes, "banks_sha256": _banks_sha256(job, run.method), "recipe_id": key},
+                {**run._asdict(), **shared, "banks_sha256": _banks_sha256(job, run.method), "recipe_id": key},
                 counts=state.counts,
                 # Of features that were encoded before, the time is not known here.
                 timings={} if known else timings,

@@ -91,7 +91,7 @@ def write(
         page_sections.hubs(frame, drawn, page_views),
         *lost_queries.sections(ranks, output),
         page_sections.costs(frame, page_views),
-        page_sections.corpora(statistics, quarantine, results),
+        page_sections.corpora(statistics, quarantine, results, page_sections.read_as_clean(frame)),
         page_sections.provenance(frame, results),
     ]
     taken: set[str] = set()

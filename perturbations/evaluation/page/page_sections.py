@@ -147,15 +147,32 @@ def costs(frame: pd.DataFrame, views: Views) -> Section:
     return Section("cost", "Cost", parts and [text, *parts])
 
 
-def corpora(statistics: Sequence[Path], quarantine: Sequence[Path], results: Sequence[Path]) -> Section:
-    """What the corpora hold, and what is left out of their captions and of results: a sentence each."""
+def corpora(
+    statistics: Sequence[Path], quarantine: Sequence[Path], results: Sequence[Path], read: Sequence[str] = ()
+) -> Section:
+    """What the corpora hold, what is left out of their captions and of results, what models `read`: a sentence each."""
     left_out = [
         f"{' on '.join(reversed(path.parts[-3:-1]))}: {line}."
         for path in (*statistics, *results)
         for line in sentences(of_manifest(files.read_metadata(path)))
     ]
     complete = [text for path in quarantine if (text := corpus_sentence(path))]
-    return Section("corpora", "Corpora", [*complete, *left_out])
+    return Section("corpora", "Corpora", [*complete, *left_out, *read])
+
+
+def read_as_clean(frame: pd.DataFrame) -> list[str]:
+    """How many perturbed captions each model reads as the clean ones, and of which perturbation most."""
+    sentences = []
+    groups = frame[frame["clean_input_queries"].fillna(0) > 0].groupby(["dataset", "model", "suite"])
+    for (dataset, model, suite), rows in groups:
+        runs = rows.drop_duplicates(["perturbation", "severity", "side"])
+        share = 100 * runs["clean_input_queries"] / runs["queries"]
+        most = runs.loc[share.idxmax(), "perturbation"]
+        sentences.append(
+            f"{model} reads up to {share.max():.1f} % of the perturbed captions of {suite} on {dataset} as the clean "
+            f"ones ({most}): they differ only behind its last token, or in what its tokenizer leaves out."
+        )
+    return sentences
 
 
 def corpus_sentence(path: Path) -> str | None:
