@@ -105,6 +105,17 @@ def test_a_corpus_is_filtered(corpus: Corpus) -> None:
     assert corpus.perturbations == ["fog", "gaussian_noise"]
     assert corpus.severities == [1, 3]
     assert corpus.items == sorted(ITEMS)
+    with pytest.raises(ValueError, match=r"no perturbation 'fogg'; this corpus has fog, .*; did you mean fog\?"):
+        corpus.where(perturbation="fogg")
+    with pytest.raises(ValueError, match=r"no perturbation 'mlvp/fog'; .*did you mean fog\?"):
+        corpus.where(perturbation="mlvp/fog")
+    assert len(corpus.where(perturbation="snow")) == len(corpus.where(severity=5)) == 0  # it has none, others may
+    for wrong in ("5", 3.0, True, [3, "1"]):
+        with pytest.raises(TypeError, match="severity is a whole number, not"):
+            corpus.where(severity=wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="item_id is a text, not int: 7"):
+        corpus.where(item=7)  # type: ignore[arg-type]
+    assert corpus.where(severity=np.array([1])).severities == [1]
     noisy = corpus.where(perturbation="gaussian_noise", severity=3)
     assert {(clip.perturbation, clip.severity) for clip in noisy} == {("gaussian_noise", 3)}
     assert len(noisy) == len(ITEMS)
@@ -314,6 +325,7 @@ class Video(torch.Tensor):
         (({"video": FRAMES},), "the sample has no 'item_id'"),
         (({"item_id": "v"},), "the sample has no 'video'"),
         (([FRAMES], "v"), r"not uint8 \(1, 4, 24, 32, 3\)"),
+        ((FRAMES[0], "v"), r"give video\[None\]"),
         (([], "v"), "frames of one size"),
         (([FRAMES[0], FRAMES[0, :8]], "v"), "frames of one size"),
         ((None, "v"), "not NoneType"),
@@ -325,6 +337,13 @@ def test_bad_videos_are_refused(given: tuple[Any, ...], message: str) -> None:
         Transform("mlvp/fog", 1)(*given)
 
 
+def test_one_picture_says_what_a_video_is_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image").fromarray(FRAMES[0])
+    monkeypatch.delitem(sys.modules, "torch")
+    with pytest.raises(ValueError, match="not Image: of one picture, give a list of it"):
+        Transform("mlvp/fog", 1)(image, "v")
+
+
 @pytest.mark.parametrize(
     ("key", "severity", "settings", "error", "message"),
     [
@@ -332,6 +351,7 @@ def test_bad_videos_are_refused(given: tuple[Any, ...], message: str) -> None:
         *(("mlvp/fog", severity, {}, UnknownPerturbationError, "no severity") for severity in (3.0, True, 9)),
         ("mm_robustness/word_swap", 1, {}, UnknownPerturbationError, "perturbs captions"),
         ("mlvp/fog", 1, {"layout": "HWC"}, ValueError, "no layout 'HWC'"),
+        ("mlvp/event_insertion", 1, {}, ValueError, "call `perturb` with `donors`"),
     ],
 )
 def test_transforms_that_there_are_not_are_refused(

@@ -16,6 +16,7 @@ from test_pipeline import ENTRIES, FRAMES, LOSSLESS, RECIPE, made_row, scene
 import perturbations
 import perturbations.base.errors
 from perturbations import perturb
+from perturbations.base.errors import UnknownPerturbationError
 from perturbations.base.storage import PROFILES
 from perturbations.engine import shards
 from perturbations.engine.source import source_of
@@ -74,12 +75,53 @@ def test_a_stored_clip_opens_without_the_columns_that_became_an_index(tmp_path: 
         (np.zeros((2, 8, 8), np.uint8), "T x H x W x 3"),
         (np.zeros((2, 8, 8, 3), np.float32), "uint8"),
         (np.zeros((0, 8, 8, 3), np.uint8), "at least one frame"),
-        ([[1]], "list"),
+        ([[1]], "list: of a list of frames, give numpy.stack"),
+        (np.zeros((8, 8, 3), np.uint8), r"of one picture, give frames\[None\]"),
+        (np.zeros((2, 3, 8, 8), np.uint8), r"give frames.transpose\(0, 2, 3, 1\)"),
+        (np.full((2, 8, 8, 3), np.nan), "of values from 0 to 1"),
     ],
 )
 def test_perturb_refuses_what_is_no_clip(frames: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         perturbations.perturb(frames, "mlvp/fog", 1, seed=0, item_id="it", fps=25)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"seed": -1}, ValueError, "a seed is a whole number from 0 to"),
+        ({"seed": "0"}, ValueError, "a seed is a whole number"),
+        ({"seed": True}, ValueError, "a seed is a whole number"),
+        ({"item_id": None}, TypeError, "an id is a text or a whole number, not NoneType"),
+        ({"item_id": 7.0}, TypeError, "an id is a text or a whole number, not float: 7.0"),
+        ({"dataset": None}, TypeError, "dataset is a text"),
+        ({"severity": "3"}, UnknownPerturbationError, "no severity '3'"),
+        ({"severity": 0.0}, UnknownPerturbationError, "no severity 0.0"),
+        ({"severity": False}, UnknownPerturbationError, "no severity False"),
+        ({"fps": "25"}, ValueError, "fps must be positive"),
+        ({"variant": "relased"}, UnknownPerturbationError, "released"),
+        ({"name": "mlvp/event_insertion"}, ValueError, "give `donors`, a list of other clips"),
+        ({"name": "mlvp/event_insertion", "donors": [scene(3, 16, 16)]}, ValueError, "only the clip itself"),
+        ({"name": "mlvp/event_insertion", "donors": scene(3, 16, 16)}, ValueError, "a donor must be a uint8 array"),
+    ],
+)
+def test_perturb_refuses_what_no_recipe_has(changed: dict[str, Any], error: type[Exception], message: str) -> None:
+    given = {"name": "mlvp/fog", "severity": 1, "seed": 0, "item_id": "it", "fps": 25, **changed}
+    with pytest.raises(error, match=message):
+        perturbations.perturb(scene(3, 16, 16), **given)
+    if not changed.keys() & {"name", "fps", "variant"}:
+        given = {"name": "mm_robustness/ocr", "severity": 1, "seed": 0, "item_id": "it", **changed}
+        with pytest.raises(error, match=message):
+            perturbations.perturb_text("a dog", **given)
+
+
+def test_a_number_is_the_id_of_its_digits() -> None:
+    clip = scene(3, 16, 16)
+    made = [perturbations.perturb(clip, "mlvp/fog", 3, seed=0, item_id=id_, fps=25) for id_ in ("7", 7, np.int64(7))]
+    assert np.array_equal(made[0], made[1])
+    assert np.array_equal(made[0], made[2])
+    texts = {perturbations.perturb_text("a dog runs", "mm_robustness/ocr", seed=0, item_id=id_) for id_ in ("7", 7)}
+    assert len(texts) == 1
 
 
 def test_perturb_names_what_there_is_and_severity_0_is_the_clean_clip() -> None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perturbations.api.clips import CLEAN, Clip
-from perturbations.base.errors import ManifestError
+from perturbations.base.errors import ManifestError, did_you_mean, short
 from perturbations.base.readers import Reader
 from perturbations.manifest import files, layout, locations, parquet, stored_columns
 from perturbations.manifest.companions import companion, texts_of
@@ -30,6 +30,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
 )
 from perturbations.manifest.row_groups import StoredRows
+from perturbations.suites import registry
 
 if TYPE_CHECKING:
     from perturbations.api.torch_data import ClipDataset
@@ -120,7 +121,9 @@ class Corpus(Sequence[Clip]):
     ) -> Corpus:
         """The clips of these perturbations, severities and items; one value or several, None: all.
 
-        `text_perturbation` is that of a pair's caption.
+        `text_perturbation` is that of a pair's caption. Raises `ValueError` for the name of a perturbation that there
+        is neither here nor in any suite, and `TypeError` for a severity that is no whole number, or a name or item that
+        is no text.
         """
         values = {
             "perturbation": perturbation,
@@ -129,6 +132,11 @@ class Corpus(Sequence[Clip]):
             "text_perturbation": text_perturbation,
         }
         wanted = {name: _wanted(value) for name, value in values.items() if value is not None}
+        for name, members in wanted.items():
+            _check_types(name, members)
+            if name.endswith("perturbation"):
+                own = self.perturbations if name == "perturbation" else self.text_perturbations
+                _check_names(members, own)
         if isinstance(self._rows, StoredRows) and self._columns.keys() >= wanted.keys():
             return self._of(self._rows.taken(self._places(wanted)))
         return self.filter(lambda clip: all(_value(clip, name) in members for name, members in wanted.items()))
@@ -261,6 +269,22 @@ def _manifest_of(path: Path) -> Path:
 
 def _is_usable(row: ClipRow | SourceRow) -> bool:
     return row.status == COMPLETE and (not isinstance(row, MultimodalRow) or row.accepted)
+
+
+def _check_types(name: str, values: Iterable[object]) -> None:
+    kind, text = ((int, np.integer), "a whole number") if name == "severity" else ((str,), "a text")
+    for value in values:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise TypeError(f"{name} is {text}, not {type(value).__name__}: {short(value)}")
+
+
+def _check_names(wanted: Iterable[str], own: Sequence[str]) -> None:
+    """Refuse what no perturbation is called: a mistyped name would give an empty corpus."""
+    known = {CLEAN, *own, *(entry.name for entry in registry.perturbations())}
+    for name in wanted:
+        if name not in known:
+            hint = did_you_mean(name.rpartition("/")[2], own or sorted(known))
+            raise ValueError(f"no perturbation {short(name)}; this corpus has {', '.join(own) or 'none'}{hint}")
 
 
 def _wanted(values: Any) -> frozenset[Any]:

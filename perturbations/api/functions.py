@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
+from numbers import Real
 from operator import index
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from perturbations.base import storage, tars
 from perturbations.base.arrays import Image
+from perturbations.base.bounds import SEEDS
 from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.readers import READERS, Reader
 from perturbations.captions.pipeline import PerturbedText, perturb_captions
@@ -56,7 +58,7 @@ def perturb(
     severity: int,
     *,
     seed: int,
-    item_id: str,
+    item_id: str | int,
     fps: float,
     dataset: str = "",
     variant: str | None = None,
@@ -68,8 +70,9 @@ def perturb(
         frames: the clip, T x H x W x 3, RGB, uint8. It is not modified.
         name: `suite/name`, e.g. "mlvp/fog".
         severity: 1 to 5; 0 gives a copy of the clip.
-        seed: the first part of the realization's key; the same key gives the same frames, as in a corpus.
-        item_id: the second part of the key, the clip's name.
+        seed: the first part of the realization's key; the same key gives the same frames, as in a corpus before they
+            are stored, and as in one of a lossless profile.
+        item_id: the second part of the key, the clip's name; a number is its digits.
         fps: frames per second; only perturbations of time and bitrate depend on it. Of a video whose frames are not
             evenly spaced in time, they differ from a corpus, which encodes the frames at their own times.
         dataset: the third part of the key.
@@ -77,28 +80,40 @@ def perturb(
         donors: the clips that event insertion may take a segment from, with the same frame rate.
 
     Returns:
-        The perturbed clip, T x H x W x 3, RGB, uint8; some variants change T, or H and W.
+        The perturbed clip, T' x H' x W' x 3, RGB, uint8. T' is T but for `mlvp/temporal_scrambling`, which leaves out a
+        share of the clip (with `released` and 16 frames, 7 are left at severity 1), `tampering/repeat` and `drop`, and,
+        as `released`, `msrvtt_p/sampling`, `reverse_sampling`, `freeze` and `translate`. H' x W' is H x W but for
+        `msrvtt_p/translate` (224 x 224) and `mm_robustness/pixelate` (W x H), as `released`.
 
     Raises:
         UnknownPerturbationError: no such name, severity or variant.
         MediaError: the perturbation leaves no frame of the clip, or nothing suitable is found in it.
-        ValueError: `frames` is not a clip, `fps` is not positive or infinite, or there is no donor where one is needed.
+        TypeError: `item_id` or `dataset` is no text.
+        ValueError: `frames` is not a clip, `fps` is not positive or infinite, `seed` is one that config.yaml could not
+            have, or there is no donor where one is needed.
 
     Guided perturbations use the `offline` backends.
     """
-    _check_clip(frames, fps)
+    _check_clip(frames)
+    _check_rate(fps)
     entry = entry_of("video", name, variant)
-    severity, seed = _plain_int(severity), _plain_int(seed)
-    if severity == 0:
+    severity, seed, item_id = _plain_int(severity), checked_seed(seed), checked_id(item_id)
+    _check_text(dataset, "dataset")
+    if type(severity) is int and severity == 0:
         return frames.copy()
     recipe = make(entry, severity, seed=seed, storage=Unstored())
     frames = np.ascontiguousarray(frames)
     if entry.encodes:
         return _through_codec(frames, recipe, dataset, item_id, fps)
     clip = _array_clip(frames, dataset, item_id, fps)
+    for donor in donors if recipe.donors else ():
+        _check_clip(donor, "a donor")
     others = [_array_clip(donor, "donors", f"{number:06d}", fps) for number, donor in enumerate(donors)]
     if recipe.donors and all(other.frames_sha256 == clip.frames_sha256 for other in others):
-        raise ValueError(f"{recipe.key} takes a segment of another clip: give `donors`")
+        text = (
+            "`donors` holds only the clip itself" if others else "give `donors`, a list of other clips as `frames` is"
+        )
+        raise ValueError(f"{recipe.key} takes a segment of another clip: {text}")
     facts = guided.facts_now(recipe, clip, others)
     planned = rendering.planned_clip(recipe, replace(clip, facts=facts))
     chosen = facts.other_item() if facts else None
@@ -155,7 +170,7 @@ def perturb_text(
     severity: int = 1,
     *,
     seed: int,
-    item_id: str,
+    item_id: str | int,
     dataset: str = "",
     variant: str | None = None,
     backend: str | None = None,
@@ -167,7 +182,7 @@ def perturb_text(
         name: `suite/name`, e.g. "msrvtt_p/gender_swap".
         severity: 1 up to the highest of the perturbation; 0 gives the caption itself.
         seed: the first part of the generator's key; the same key gives the same text, as in a corpus.
-        item_id: the second part of the key, the caption's id.
+        item_id: the second part of the key, the caption's id; a number is its digits.
         dataset: the third part of the key.
         variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
         backend: which models play the roles: "offline", the default, or "pretrained".
@@ -177,7 +192,8 @@ def perturb_text(
         the number of `attempts`, and whether the gate `accepted` the text; the `backend`.
 
     Raises:
-        TypeError: `text` is not a string.
+        TypeError: `text`, `item_id` or `dataset` is no text.
+        ValueError: `seed` is one that config.yaml could not have.
         UnknownPerturbationError: no such text perturbation, severity or variant.
         BackendError: no such backend, or a library, program or weight file that it needs is missing.
         ToolError: what plays a role is installed, but fails or does not work as it should.
@@ -185,8 +201,9 @@ def perturb_text(
     if not isinstance(text, str):
         raise TypeError(f"a caption must be a str, not {type(text).__name__}: {short(text)}")
     entry = entry_of("text", name, variant)
+    severity, seed, item_id = _plain_int(severity), checked_seed(seed), checked_id(item_id)
+    _check_text(dataset, "dataset")
     caption = ListedCaption(caption_id=item_id, item_id=item_id, text=text)
-    severity, seed = _plain_int(severity), _plain_int(seed)
     return next(
         perturb_captions([caption], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
     )
@@ -197,14 +214,49 @@ def _plain_int(value: int) -> int:
     return index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value
 
 
-def _check_clip(frames: Frames, fps: float) -> None:
-    if not isinstance(frames, np.ndarray) or frames.ndim != 4 or frames.shape[3] != 3 or frames.dtype != np.uint8:
-        form = f"{frames.dtype} {frames.shape}" if isinstance(frames, np.ndarray) else type(frames).__name__
-        raise ValueError(f"frames must be a uint8 array of T x H x W x 3, not {form}")
+def checked_seed(seed: object) -> int:
+    """A seed as config.yaml has it; a table's, of NumPy, as Python's. Raises `ValueError` for another value."""
+    plain = _plain_int(seed)  # type: ignore[arg-type]
+    if not SEEDS.allows(plain):
+        raise ValueError(f"a seed is {SEEDS}, not {seed!r}")
+    return plain
+
+
+def checked_id(item_id: object) -> str:
+    """An id as a corpus has it: a number is its digits. Raises `TypeError` for what is no id."""
+    if isinstance(item_id, str):
+        return item_id
+    if isinstance(item_id, int | np.integer) and not isinstance(item_id, bool):
+        return str(int(item_id))
+    raise TypeError(f"an id is a text or a whole number, not {type(item_id).__name__}: {short(item_id)}")
+
+
+def _check_text(value: object, name: str) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is a text, not {type(value).__name__}: {short(value)}")
+
+
+def _check_clip(frames: object, name: str = "frames") -> None:
+    if not isinstance(frames, np.ndarray):
+        hint = "" if not isinstance(frames, Sequence) else ": of a list of frames, give numpy.stack(frames)"
+        raise ValueError(f"{name} must be a uint8 array of T x H x W x 3, not {type(frames).__name__}{hint}")
+    if frames.ndim != 4 or frames.shape[3] != 3 or frames.dtype != np.uint8:
+        hint = ""
+        if frames.ndim == 3 and frames.shape[2] == 3:
+            hint = ": of one picture, give frames[None]"
+        elif frames.ndim == 4 and 3 in frames.shape[:2] and frames.shape[3] != 3:
+            order = "0, 2, 3, 1" if frames.shape[1] == 3 else "1, 2, 3, 0"
+            hint = f": with the channels before the pixels, give frames.transpose({order})"
+        elif frames.dtype != np.uint8:
+            hint = ": of values from 0 to 1, give (255 * frames).round().astype(numpy.uint8)"
+        raise ValueError(f"{name} must be a uint8 array of T x H x W x 3, not {frames.dtype} {frames.shape}{hint}")
     if 0 in frames.shape:
-        raise ValueError(f"frames must hold at least one frame and one pixel, not {frames.shape}")
-    if not 0 < fps < math.inf:
-        raise ValueError(f"fps must be positive and finite, not {fps}")
+        raise ValueError(f"{name} must hold at least one frame and one pixel, not {frames.shape}")
+
+
+def _check_rate(fps: object) -> None:
+    if isinstance(fps, bool) or not isinstance(fps, Real) or not 0 < float(fps) < math.inf:
+        raise ValueError(f"fps must be positive and finite, not {fps!r}")
 
 
 def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: str, fps: float) -> Frames:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from perturbations.api.functions import perturb
-from perturbations.base.bounds import SEEDS
-from perturbations.plan.recipe import entry_of
+from perturbations.api.functions import checked_id, checked_seed, perturb
+from perturbations.plan.recipe import entry_of, make
+from perturbations.plan.tiers import Unstored
 
 _TO_FRAMES = {"TCHW": (0, 2, 3, 1), "CTHW": (1, 2, 3, 0), "THWC": (0, 1, 2, 3)}
 _FROM_FRAMES = {"TCHW": (0, 3, 1, 2), "CTHW": (3, 0, 1, 2), "THWC": (0, 1, 2, 3)}
@@ -24,7 +25,7 @@ class Transform:
         name: `suite/name`, e.g. "mlvp/fog".
         severity: 1 to 5; 0 gives a copy.
         seed: a part of the key of what is drawn, as are `dataset` and the ids: the same key gives the same frames as in
-            a corpus.
+            a corpus before they are stored, and as in one of a lossless profile.
         dataset: see `seed`.
         fps: frames per second of the videos; only perturbations of time and bitrate depend on it.
         variant: "released", "paper", ...; None: the suite's first.
@@ -50,8 +51,9 @@ class Transform:
         entry = entry_of("video", self.name, self.variant)
         if type(self.severity) is not int or self.severity:
             entry.parameters(self.severity)
-        if not SEEDS.allows(self.seed):
-            raise ValueError(f"a seed is {SEEDS}, not {self.seed!r}")
+        if make(entry, 1, seed=0, storage=Unstored()).donors:
+            raise ValueError(f"{self.name} takes a segment of another clip: call `perturb` with `donors`")
+        checked_seed(self.seed)
         if self.layout not in (None, *_TO_FRAMES):
             raise ValueError(f"no layout {self.layout!r}; known: {', '.join(_TO_FRAMES)}")
 
@@ -74,10 +76,11 @@ class Transform:
             return self._perturbed(video, item, self.layout or "THWC")
         if isinstance(video, Sequence) and not isinstance(video, str | bytes):
             return self._perturbed_list(video, item)
-        import torch  # the caller has it where the video is a tensor
-
-        if not isinstance(video, torch.Tensor):
-            raise ValueError(f"a video is a tensor, an array, a list of frames or a dict, not {type(video).__name__}")
+        torch = sys.modules.get("torch")  # the caller has it where the video is a tensor
+        if torch is None or not isinstance(video, torch.Tensor):
+            hint = ": of one picture, give a list of it" if hasattr(video, "__array_interface__") else ""
+            text = f"a video is a tensor, an array, a list of frames or a dict, not {type(video).__name__}{hint}"
+            raise ValueError(text)
         try:
             array = video.detach().cpu().numpy()
         except TypeError as error:  # NumPy has no such numbers
@@ -100,9 +103,9 @@ class Transform:
     def _perturbed(self, video: np.ndarray[Any, Any], item_id: str, layout: str) -> np.ndarray[Any, Any]:
         channels = layout.index("C")
         if video.ndim != 4 or video.shape[channels] != 3 or video.dtype.kind not in "uf":
+            hint = "of one picture, give video[None]" if video.ndim == 3 else "`layout` names other orders of the axes"
             raise ValueError(
-                f"a video must be uint8 {' x '.join(layout)} with 3 channels, not {video.dtype} {video.shape}; "
-                "`layout` names other orders of the axes"
+                f"a video must be uint8 {' x '.join(layout)} with 3 channels, not {video.dtype} {video.shape}; {hint}"
             )
         frames = np.ascontiguousarray(_as_bytes(video).transpose(_TO_FRAMES[layout]))
         perturbed = perturb(
@@ -119,14 +122,13 @@ class Transform:
 
 
 def _id(item_id: object) -> str:
-    """A clip's id as a corpus has it: a number is its digits. Raises `ValueError` for what is no id."""
+    """A clip's id as a corpus has it: a number is its digits. Raises `ValueError` for none, or one that is no id."""
     if item_id is None:
         raise ValueError("give the clip's id: what is drawn depends on it")
-    if isinstance(item_id, str):
-        return item_id
-    if isinstance(item_id, int | np.integer) and not isinstance(item_id, bool):
-        return str(int(item_id))
-    raise ValueError(f"a clip's id is a text or a whole number, not {type(item_id).__name__}: one video per call")
+    try:
+        return checked_id(item_id)
+    except TypeError as error:
+        raise ValueError(f"{error}; one video per call") from error
 
 
 def _as_bytes(video: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

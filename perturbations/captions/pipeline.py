@@ -95,7 +95,7 @@ def perturb_captions(
         BackendError: no such backend, or a library, program or file that it needs is missing.
     """
     entry = entry_of("text", perturbation, variant)
-    if severity == 0:
+    if type(severity) is int and severity == 0:
         untouched = GateOutcome("", None, 0, True)
         reason = "severity 0 changes nothing"
         yield from (_result(caption.text, caption.text, untouched, "none", reason) for caption in captions)

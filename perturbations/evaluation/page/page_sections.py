@@ -167,7 +167,7 @@ def read_as_clean(frame: pd.DataFrame) -> list[str]:
     for (dataset, model, suite), rows in groups:
         runs = rows.drop_duplicates(["perturbation", "severity", "side"])
         share = 100 * runs["clean_input_queries"] / runs["queries"]
-        most = runs.loc[share.idxmax(), "perturbation"]
+        most = runs["perturbation"].iloc[int(share.to_numpy().argmax())]
         sentences.append(
             f"{model} reads up to {share.max():.1f} % of the perturbed captions of {suite} on {dataset} as the clean "
             f"ones ({most}): they differ only behind its last token, or in what its tokenizer leaves out."
