@@ -130,7 +130,6 @@ def _serve(name: str, listener: socket.socket, parent: int, python: str) -> None
         if place.startswith("perturbations") or place == _CLIP:
             for module in pkgutil.iter_modules(getattr(room, "__path__", [])):
                 importlib.import_module(f"{place}.{module.name}")
-    assert name != "perturb" or "pandas" not in sys.modules, "jobs start without pandas (perturbations/base/startup.py)"
     signal.signal(signal.SIGCHLD, _forget)
     while _is_requested(listener, parent):
         connection, _ = listener.accept()

@@ -126,11 +126,9 @@ VALUES = {"dataset": "d", "severity": "1", "shard": "s0", "level": "l", "list": 
 WRITTEN_BESIDE = {
     "log",
     "benchmark",
-    "run",
     "model_files",
     "text_part",
     "clip_tar",
-    "former_tar",
 }
 
 

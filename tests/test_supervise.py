@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import errno
 import faulthandler
-import gc
 import os
 import signal
 import subprocess
@@ -25,7 +23,7 @@ import numpy as np
 import pytest
 from waiting import PATIENCE_S, is_gone, pause, wait_for
 
-from perturbations.base import progress, startup
+from perturbations.base import progress
 from perturbations.base.errors import ConfigError, CrashError, ManifestError, MediaError, OutputError, ToolError
 from perturbations.engine import supervise
 from perturbations.engine.supervise import TaskOutcome, Tick
@@ -75,29 +73,9 @@ def test_one_child_does_all_tasks_when_none_fails() -> None:
 # --- failures --------------------------------------------------------------------------------------------------------
 
 
-def test_only_the_parent_looks_for_garbage_seldom() -> None:
-    """It starts; the child handles frames."""
-    usual = gc.get_threshold()
-    startup.collect_seldom()
-    try:
-        (outcome,) = run(lambda task, tick: gc.get_threshold(), ["a"])
-        assert outcome.result == usual < gc.get_threshold()
-    finally:
-        atexit.unregister(startup.end)
-        startup.collect_as_usual()
-    assert gc.get_threshold() == usual
-
-
 def test_a_job_on_videos_loads_no_reader_of_pictures() -> None:
     code = "import sys, perturbations.engine.shards; sys.exit('PIL' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
-def test_a_process_ends_with_its_status_after_what_waits_for_its_end() -> None:
-    code = "import atexit; from perturbations.base import startup; startup.collect_seldom(); "
-    code += "atexit.register(print, 'called'); startup.end_with(3); print('printed')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (3, "printed\ncalled\n", "")
 
 
 def test_a_recipe_without_a_guide_loads_its_suite_alone() -> None:

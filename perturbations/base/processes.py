@@ -10,8 +10,6 @@ import ctypes
 import errno
 import mmap
 import os
-import platform
-import re
 import signal
 import sys
 import threading
@@ -38,46 +36,6 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-_IDENTITY = re.compile(r"(\d{1,9}) (\w*) on (.*)")
-
-
-def identity() -> str:
-    """This process, for `lives`: its id, when it started, in ticks since the machine did, and the machine."""
-    return f"{os.getpid()} {_start(os.getpid())} on {platform.node()}"
-
-
-def named(identity: str) -> str:
-    """A process as people name it, by its id and its machine."""
-    match = _IDENTITY.fullmatch(identity.strip())
-    return f"{match[1]} on {match[3]}" if match else "unknown"
-
-
-def lives(identity: str) -> bool | None:
-    """Whether a process lives; None where that cannot be seen, because it is another machine's. An id is used again."""
-    match = _IDENTITY.fullmatch(identity.strip())
-    if match is None:
-        return False
-    if match[3] != platform.node():
-        return None
-    try:
-        os.kill(int(match[1]), 0)
-    except PermissionError:
-        pass
-    except OSError:
-        return False
-    return not match[2] or _start(int(match[1])) in ("", match[2])
-
-
-def _start(process: int) -> str:
-    """The start time of a process; empty where the system does not say, as macOS."""
-    try:
-        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()  # without the first two: the name may hold blanks
-            return "ended" if fields[0] == "Z" else fields[19]
-    except (OSError, IndexError):
-        return ""
 
 
 def tool_failure(error: BaseException) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations import __version__
-from perturbations.base import project, startup
+from perturbations.base import project
 from perturbations.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,4 +53,3 @@ def need_models() -> None:
     if missing:
         install = project.installation("models")
         raise ConfigError(f"{', '.join(missing)} not installed; evaluations need them: {install}")
-    startup.collect_as_usual()

@@ -19,7 +19,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from perturbations import __version__
-from perturbations.base import limits, progress, shown, startup, wings
+from perturbations.base import limits, progress, shown, wings
 from perturbations.base.errors import PerturbationError
 from perturbations.cli import printed, rules
 from perturbations.cli.arguments import Command, CommandGroup, Commands, Parser, parsed
@@ -52,17 +52,9 @@ def _of_module(name: str) -> wings.Declare:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns 0 for success, 1 for a problem, and 2 for wrong arguments."""
-    status = _run(arguments)
-    startup.end_with(status)
-    return status
-
-
-def _run(arguments: Sequence[str] | None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no letter for an id gets its escape
         sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
-    if arguments is None:
-        startup.collect_seldom()
     options = parsed(parser(*words[:2]), words)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
@@ -70,8 +62,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     command: Command = options.command
     try:
         limits.use(limits.parse(options.limits))
-        if arguments is None and options.is_job:
-            startup.leave_out_pandas()
         return command(options)
     except BrokenPipeError:  # the reader of the output has ended, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -96,7 +86,6 @@ def parser(command: str | None = None, job: str | None = None) -> Parser:
         description="Perturb videos and captions like the robustness benchmarks for video-text retrieval.",
         epilog="perturb COMMAND --help explains a command. Corpora are made by snakemake.",
     )
-    command_line.set_defaults(is_job=False)
     command_line.add_argument("--version", action="version", version=f"perturb {__version__}")
     default = os.environ.get(limits.ENVIRONMENT, "{}")
     command_line.add_argument(

@@ -13,7 +13,6 @@ _TEXT = "called by the workflow's rules, one job each; not for typing"
 def add(commands: Commands, job: str | None = None) -> None:
     """Declare the commands of all modules `rules_*` and of the wings; for a job's name, those up to its own."""
     parser = commands.add_parser("rule", help=_TEXT, description=f"{_TEXT[:1].upper()}{_TEXT[1:]}.")
-    parser.set_defaults(is_job=True)
     of_rules = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in ("rules_clips", "rules_captions", "rules_manifests"):
         group: CommandGroup = importlib.import_module(f"perturbations.cli.{name}")

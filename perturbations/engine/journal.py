@@ -72,26 +72,24 @@ class Journal(Generic[_Finished]):
     """The finished items of a shard, by recipe id.
 
     The journals of all shards are read: an item may move to another shard when items are added or removed, or with
-    another `shard_size`. For the same reason, lines of other items are laid aside where a journal is written again.
+    another `shard_size`. For the same reason, lines of other items are kept where a journal is written again.
     """
 
     def __init__(self, path: Path, record: type[_Finished], recipe_ids: Collection[str]) -> None:
         self._path = path
         self._record: type[_Finished] = record
         self._finished: dict[str, _Finished] = {}
-        former = layout.former_of(path)
-        storage.remove_leftovers([path, former / path.name])
-        for folder in (path.parent, former):  # in this order: a job lays lines aside before it writes its journal again
-            for journal in layout.journals_in(folder):
-                if storage.is_leftover(journal):
-                    continue  # another shard's, which is being written
+        storage.remove_leftovers([path])
+        for journal in layout.journals_in(path.parent):
+            if not storage.is_leftover(journal):  # another shard's, which is being written
                 self._finished.update(self._whole_lines(journal, recipe_ids))
         held = [*jsontext.lines(path)] if path.is_file() else []
-        others = [line for line in held if line[:DIGEST_LENGTH] not in recipe_ids]
-        if 0 < len(others) < len(held):  # all are others' where the recipe is another one
-            storage.write_text(former / path.name, "".join(f"{line}\n" for line in others))
+        others = [line for line in held if _LINE.fullmatch(line) and line[:DIGEST_LENGTH] not in recipe_ids]
+        if len(others) == len(held):  # all are others' where the recipe is another one
+            others = []
         # Written again, so that the next line is not appended to a line that a kill cut short.
-        storage.write_text(path, "".join(_line(name, item) for name, item in self._finished.items()))
+        kept = "".join(f"{line}\n" for line in others)
+        storage.write_text(path, kept + "".join(_line(name, item) for name, item in self._finished.items()))
 
     def find(self, recipe_id: str, file: Path | None) -> _Finished | None:
         """What was measured of a finished item; None when it is not finished or its file has changed."""

@@ -30,40 +30,22 @@ def member_name(item_id: str, suffix: str) -> str:
     return key + suffix
 
 
-def unpack(tar: Path, files: Mapping[str, Path], finished: Iterable[str], former: Path) -> None:
-    """Put the members of earlier tars where a job makes its files, and delete its own tar.
+def unpack(tar: Path, files: Mapping[str, Path]) -> None:
+    """Put the members of a job's own tar where the job makes its files, and delete the tar.
 
     `files` are the places by the members' names. Files that are there stay. Members behind damage are left out, and the
-    content of the others is the journal's to judge. Names that are `finished` are looked for in the tars of other jobs
-    too: shards may have had other clips. For the same reason the job's tar is moved to the folder `former` where it
-    holds clips of others. Raises `OutputError`.
+    content of the others is the journal's to judge. Raises `OutputError`.
     """
     storage.remove_leftovers([tar])
-    if tar.is_file():
-        is_shared = _take(tar, files)
-        with storage.output_errors(tar):
-            if is_shared:
-                former.mkdir(parents=True, exist_ok=True)
-                shutil.move(tar, former / tar.name)
-            else:
-                tar.unlink()
-    lost = {name: files[name] for name in finished if not files[name].exists()}
-    for folder in (tar.parent, former) if lost else ():
-        for other in sorted(folder.glob(layout.name("clip_tar", shard="*"))):
-            with suppress(OSError):  # another job has moved it
-                _take(other, lost)
-
-
-def _take(tar: Path, files: Mapping[str, Path]) -> bool:
-    """Put members of a tar where they are not yet; returns whether it holds others."""
-    others = False
+    if not tar.is_file():
+        return
     for name, offset, _ in tars.members(tar):
         target = files.get(name)
-        others |= target is None
         if target is not None and not target.exists():
             with storage.atomic_path(target) as temporary:
                 storage.link_or_copy(Path(tars.path_in(tar, offset, name)), temporary)
-    return others
+    with storage.output_errors(tar):
+        tar.unlink()
 
 
 def pack(tar: Path, files: Mapping[str, Path]) -> None:

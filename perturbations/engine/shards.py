@@ -119,7 +119,6 @@ def run_videos(
     expected: list[VideoRow] = []
     failed: list[VideoRow] = []
     targets: dict[str, Path] = {}
-    recipe_ids: dict[str, str] = {}
     cuts = Cuts(videos) if recipe.whole_videos else None
     for source in sources:
         target = target_of(recipe, folder, source.item_id)
@@ -127,7 +126,7 @@ def run_videos(
         (expected if row.stage is None else failed).append(row)
         if target is not None:
             name = packing.member_name(source.item_id, render_clip.extension(recipe) or "")
-            targets[name], recipe_ids[name] = target, row.recipe_id
+            targets[name] = target
     tar = _tar_of(folder, journal)
 
     def work(task: Sequence[VideoRow], tick: Tick) -> list[Measured | str]:
@@ -145,8 +144,7 @@ def run_videos(
         finished = Journal(journal, Measured, {row.recipe_id for row in expected})
         finished.forget(lambda measured: sound.is_other(measured.audio, with_sound=with_sound))
         if targets:
-            done = [name for name, recipe_id in recipe_ids.items() if finished.find(recipe_id, None) is not None]
-            packing.unpack(tar, targets, done, layout.former_of(journal))
+            packing.unpack(tar, targets)
         for row, outcome in _resumed(expected, work, 1, finished, root, stall_limit_s):
             if isinstance(outcome, str):
                 _log.warning("quarantined %r: %s", row.item_id, outcome)

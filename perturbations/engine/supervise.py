@@ -26,7 +26,7 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar
 
-from perturbations.base import processes, startup
+from perturbations.base import processes
 from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 from perturbations.base.progress import Tick
 
@@ -180,8 +180,6 @@ def _serve(
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, the exit status of ffmpeg would be lost
     os.setpgid(0, 0)  # so that its ffmpeg can be killed with it
     processes.end_with(parent)
-    startup.collect_as_usual()
-    startup.keep_memory()
 
     def tick() -> None:
         alive.value += 1

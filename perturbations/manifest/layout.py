@@ -48,9 +48,6 @@ _PATTERNS = {
     "clip_tar": "corpora/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar",
     "clip_marker": "corpora/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json",
     # what jobs left when shards had other clips
-    "former_tar": "work/{dataset}/{suite}/{perturbation}/{severity}/former/{shard}.tar",
-    "former_video_journal": "work/{dataset}/{suite}/{perturbation}/{severity}/former/{shard}.jsonl",
-    "former_analysis_journal": "work/{dataset}/analyses/{analysis}/former/{shard}.jsonl",
     # of a run, and of every job
     "repair_journal": "work/.repair/journal.jsonl",
     "log": "work/logs/{job}.log",
@@ -140,11 +137,6 @@ def beside(path: Path, kind: str, other: str, /, **fields: object) -> Path:
 def journal_of(part: Path) -> Path:
     """The journal of the job that makes a part: beside it."""
     return part.with_suffix(".jsonl")
-
-
-def former_of(journal: Path) -> Path:
-    """The folder of tars and journals that the jobs beside a journal had when shards had other clips."""
-    return journal.parent / Path(pattern("former_tar")).parent.name
 
 
 def journals_in(folder: Path) -> list[Path]:

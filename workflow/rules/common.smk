@@ -77,18 +77,12 @@ job_environment.use(timeout_s=CONFIG.timeout_s)
 # Snakemake calls these functions once per job, and many jobs share their results.
 @cache
 def plan_of(collection):
-    plan = planned(paths.plan, CONFIG, collection)
-    if snakemake_inside.plans_all(workflow):
-        clip_markers.refresh(CONFIG, collection, plan.shards)
-    return plan
+    return planned(paths.plan, CONFIG, collection)
 
 
 @cache
 def caption_shards(dataset):
-    shards = planned(paths.caption_shards, CONFIG, dataset)
-    if snakemake_inside.plans_all(workflow):
-        clip_markers.refresh_texts(CONFIG, dataset)
-    return shards
+    return planned(paths.caption_shards, CONFIG, dataset)
 
 
 @cache
