@@ -130,7 +130,7 @@ class Collector:
     )  # items of several captions -> text -> its place
     caption_keys: set[str] = field(default_factory=set)
     empty: dict[str, AnnotationPlace] = field(default_factory=dict)  # their ids -> an empty caption's place
-    composed: dict[str, str] = field(default_factory=dict)  # ids beyond ASCII in their composed form -> as they are
+    by_form: dict[str, str] = field(default_factory=dict)  # ids beyond ASCII in their composed form -> as they are
 
     def add(self, item: Item) -> None:
         """Add an entry that must be the only one with its id."""
@@ -140,14 +140,14 @@ class Collector:
             return
         self.items[item.item_id] = item
         if not item.item_id.isascii():
-            self.composed[composed(item.item_id)] = item.item_id
+            self.by_form[composed(item.item_id)] = item.item_id
         if item.caption_key:
             self.caption_keys.add(item.caption_key)
 
     def _taken(self, item: Item) -> str | None:
         if item.item_id in self.items:
             return f"duplicate id, first seen at {at(self.items[item.item_id].where)}"
-        other = None if item.item_id.isascii() else self.composed.get(composed(item.item_id))
+        other = None if item.item_id.isascii() else self.by_form.get(composed(item.item_id))
         if other is not None:
             return f"duplicate id, in another Unicode form than at {at(self.items[other].where)}"
         # Caption ids that are derived from item ids are as unique as those.
