@@ -42,6 +42,7 @@ _ABSENT = re.compile(r"mmco: unref short failure|number of reference frames .* e
 
 _UNREFERENCED = re.compile(
     r"[Rr]eference picture missing|Missing reference picture|Could not find ref with POC|co located POCs unavailable"
+    r"|Error constructing the frame RPS"
 )
 """The picture itself refers to one that is not there. Behind a cut, the decoder does not show it."""
 

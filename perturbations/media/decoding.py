@@ -265,6 +265,10 @@ class _CountedPackets:
             raise MediaError(f"the file ends early: {self._end_s:.2f} of {self._duration_s:.2f} declared seconds")
 
 
+_REORDERED = 5
+"""A picture may be decoded so many gaps before one that is shown earlier."""
+
+
 class _Absence:
     """Tells pictures that are missing from those before a cut, by the times of the pictures that are shown.
 
@@ -283,6 +287,7 @@ class _Absence:
         self._complains = False
         self._complaint: int | None = None  # the latest time of one that a picture is absent
         self._empty: int | None = None  # the end of the latest gap
+        self._joined: int | None = None  # the time of the first picture of the latest file that was joined
         self._unreferenced: set[int] = set()
 
     def late(self) -> int:
@@ -302,8 +307,10 @@ class _Absence:
         if self._first is None or packet.pts < self._first:
             self._waiting.add(packet.pts)
         self._complains |= decoded.has_complaints
-        if decoded.lacks_reference:
-            self._unreferenced.add(packet.pts)
+        if packet.opaque is opening.JUMP:
+            self._joined = packet.pts
+        if decoded.lacks_reference and (self._joined is None or packet.pts >= self._joined):
+            self._unreferenced.add(packet.pts)  # not those that lead the first picture of another file
         if decoded.is_absent:
             self._complaint = packet.pts
             self._compare()
@@ -319,13 +326,15 @@ class _Absence:
         self._waiting.discard(pts)
         if pts in self._unreferenced:
             raise MediaError(_MISSING)
-        if self._shown is not None and pts - self._shown > self._gap:
+        if self._shown is not None and pts - self._shown > self._gap and pts != self._joined:
             self._empty = pts
             self._compare()
         self._shown = max(pts, self._shown or pts)
 
     def _compare(self) -> None:
-        if self._complaint is not None and self._empty is not None and abs(self._complaint - self._empty) < self._near:
+        if self._complaint is None or self._empty is None:
+            return
+        if -_REORDERED * self._gap < self._complaint - self._empty < self._near:  # not long before the gap
             raise MediaError(_MISSING)
 
     def end(self) -> None:
