@@ -180,6 +180,7 @@ def _serve(
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, the exit status of ffmpeg would be lost
     os.setpgid(0, 0)  # so that its ffmpeg can be killed with it
     processes.end_with(parent)
+    processes.keep_memory()
 
     def tick() -> None:
         alive.value += 1

@@ -132,8 +132,6 @@ def _estimate_clips(
     jobs = shown.plural(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses), "job")
     noun = survey.in_words(config, surveyed, "perturbed videos")
     report.lines.append(f"to make: {videos:,} {noun} in {jobs}")
-    time = survey.work(config, wanted, surveyed)
-    report.lines += [time] if time else []
     stored = (
         "" if size is None else f"about {shown.size(round(size))} to store in {_files(config, wanted, videos):,} files"
     )

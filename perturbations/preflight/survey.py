@@ -9,12 +9,9 @@ from pathlib import Path
 
 from perturbations.base import shown
 from perturbations.config import sections as configuration
-from perturbations.datasets import registry as datasets
 from perturbations.engine import clip_files
-from perturbations.guides import registry as guides
 from perturbations.manifest import layout
 from perturbations.plan import costs, listed, sharding, tiers
-from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip
 from perturbations.preflight.wanted import WantedWork
 
@@ -81,29 +78,3 @@ def in_words(config: configuration.Config, collections: Iterable[str], text: str
     """A sentence about clips, about pictures where all collections are of pictures."""
     every = [config.datasets[sharding.dataset_of(name)].has_pictures for name in collections]
     return shown.in_words_of(text, pictures=bool(every) and all(every))
-
-
-# --- what its jobs take -----------------------------------------------------------------------------------------------
-
-
-def work(config: configuration.Config, wanted: WantedWork, surveyed: dict[str, Collection]) -> str:
-    """The time that all jobs of a run and its longest one take, and the numbers that say so: a line, or nothing."""
-    sizes: dict[tuple[str, str], Workload] = {}
-    for name, collection in surveyed.items():
-        adapter = datasets.get(config.datasets[sharding.dataset_of(name)].adapter)
-        sample = costs.Survey(collection.clips, seed=config.seed, drawn=adapter.synthetic)
-        sizes |= {(name, shard): sample.of(clips) for shard, clips in collection.shards.items()}
-    jobs = [(sizes[key], costs.SOURCES, costs.SOURCES) for key in wanted.sources]
-    jobs += [(sizes[job.collection, job.shard], costs.VIDEOS, costs.SLOWEST_VIDEOS) for job in wanted.videos]
-    for name, analysis, shard in wanted.analyses:
-        rate = guides.analysis(analysis).seconds
-        jobs.append((sizes[name, shard], rate, rate))
-    longest, clips = max((costs.seconds(size, slowest), size.clips) for size, _, slowest in jobs)
-    total = sum(costs.seconds(size, rate) for size, rate, _ in jobs)
-    every = costs.together(size for size, _, _ in jobs)
-    if not every.clips:
-        return ""
-    noun = in_words(config, surveyed, "clip")
-    pixels = f"{every.megapixels / every.clips:,.0f} million pixels per {noun}, {costs.VIDEOS} CPU s per million"
-    longest_job = f"at most {shown.duration(longest)} per job of {shown.plural(clips, noun)}"
-    return f"CPU time: about {shown.duration(total)}, {longest_job} ({pixels})"
