@@ -110,7 +110,7 @@ def main() -> None:
             (folder / "config.yaml").write_text(text, encoding="utf-8")
             if name == "demo":
                 write("targets.txt", snakemake(folder, "--list-target-rules"))
-            plan = snakemake(folder, "--dry-run", "--printshellcmds", "--", *targets, check=False)
+            plan = snakemake(folder, "--dry-run", "--printshellcmds", "--quiet", "host", "--", *targets, check=False)
             # Jobs are numbered, and files of reasons listed, in an order that differs from run to run.
             plan = re.sub(r"(?m)^Job \d+: |^Reason: .*\n|^host: .*\n", "", plan).replace(place, "PLACE")
             write(f"plan_{name}.txt", "\n\n".join(sorted(re.split(r"\n\s*\n", plan.strip()))) + "\n")
