@@ -129,7 +129,10 @@ def test_a_loss_is_taken_against_the_same_queries(tmp_path: Path) -> None:
         result("none", 45.0, **fog, **lacking),
         result("none", 39.0, clean_recall_at_1=40.0, **SNOW),
     ]
-    text = html.unescape(page_of(tmp_path, rows).text)
+    content = page_of(tmp_path, rows)
+    lines = {line[0][0]: [text for text, _ in line[1:]] for line in content.tables[MLVP][2:]}
+    assert sorted(lines["clean R@1 of these queries"][:3]) == ["40.0", "40.0", "45.0"]
+    text = html.unescape(content.text)
     assert "R@1 in figures" in text
     assert "for 42.0 % under mlvp (severity 5): 0.5 points less than the same queries unperturbed, which have " in text
     assert "which have 42.5 %. snow costs most (-1.0), fog least (0.0)." in text

@@ -19,7 +19,7 @@ from perturbations.evaluation.page.intervals import (
     place_in,
     spans_of,
 )
-from perturbations.evaluation.page.page_tables import FORMS, PageTable
+from perturbations.evaluation.page.page_tables import FORMS, PageTable, number
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     METRICS,
@@ -346,13 +346,20 @@ def _of_scenarios(title: str, models: Sequence[Scores], categories: Mapping[str,
 
 
 def _of_model(scores: Scores, columns: Sequence[tuple[str, str, ScenarioMean]]) -> pd.DataFrame:
-    """A model's methods, then the numbers of queries, of missing ones and of gallery items, where they differ."""
+    """A model's methods, then where they differ the numbers of queries, of missing ones and of gallery items.
+
+    And where queries differ, the clean result over the queries of each column.
+    """
     counts = [scores.counts([mean[0][0]]) if len(mean) == 1 else [] for *_, mean in columns]
     counted = {
         name: [f"{own[0][place]:,}" if own else "" for own in counts]
         for place, name in enumerate(("queries (N)", "missing queries", "gallery"))
         if len({own[0][place] for own in counts if own}) > 1
     }
+    if "queries (N)" in counted:  # a loss is against these, not against all clean queries
+        own_clean = [scores.value("clean_recall_at_1", scores.reference, mean) for *_, mean in columns]
+        of_reference = "clean R@1 of these queries" + f", {method_label(scores.reference)}" * (len(scores.methods) > 1)
+        counted[of_reference] = ["" if value != value else number(value, ".1f") for value in own_clean]
     data = [
         ((category, name), _marked(scores, mean, [own[place] for own in counted.values()]))
         for place, (category, name, mean) in enumerate(columns)
