@@ -14,10 +14,7 @@ import needs
 import pytest
 from snakemake.cli import get_argument_parser
 
-from perturbations.base.layout import INDEX
 from perturbations.cli.main import parser
-from perturbations.manifest import layout
-from perturbations.verify import remedies
 
 PROJECT = Path(__file__).parents[1]
 COMMAND = re.compile(r"`((?:snakemake|perturb)(?: [^`]*)?)`")
@@ -50,7 +47,7 @@ TARGETS = re.compile(r"(?:evaluate|tta|composed|text)_(?:\{\}|<dataset>)|report|
 
 def test_the_commands_of_messages_are_collected() -> None:
     assert len(COMMANDS) >= 15
-    assert {"perturb verify --undo-repair", "perturb retry", "snakemake --cores 1 {}"} <= set(COMMANDS)
+    assert {"perturb verify --delete", "perturb retry"} <= set(COMMANDS)
 
 
 def of_wing(command: str) -> Any:
@@ -81,19 +78,3 @@ def has_words(words: list[str]) -> None:
             group = choices[0][word]
         elif choices:
             assert word in choices[0], word
-
-
-@pytest.mark.parametrize(
-    "kind", sorted(kind for kind, text in layout.patterns().items() if text.startswith("manifests"))
-)
-def test_a_file_that_a_message_advises_to_make_has_a_rule(kind: str) -> None:
-    """The literals of rules' outputs, with the folder's variable in place of `manifests`."""
-    pattern = layout.pattern(kind)
-    rules = "\n".join(path.read_text("utf-8") for path in (PROJECT / "workflow/rules").glob("*.smk"))
-    outputs = "\n".join(re.findall(r"^    output:\n((?: {8}.*\n)+)", rules, re.MULTILINE))
-    has_rule = re.sub("^manifests", "<manifests>", pattern) in outputs
-    fields = dict.fromkeys(re.findall(r"\{(\w+)\}", pattern), "a") | {"kind": "adaptation"}
-    place = Path(pattern.format_map(fields))
-    command = f"`snakemake --cores 1 {place}`" if has_rule else ""
-    assert (remedies.command(place), remedies.command(place / "page.csv")) == (command, command)
-    assert has_rule == (pattern != INDEX)

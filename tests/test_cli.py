@@ -26,7 +26,7 @@ from perturbations.plan import listed as lists
 from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
-from perturbations.verify import strangers, tree
+from perturbations.verify import checking
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -98,7 +98,7 @@ SECONDS = ("0", "-1", "nan", "soon")
         pytest.param(["list", "hat_vtr_tabel_1"], "hat_vtr_table_1", marks=needs.wings("evaluation")),
         pytest.param(["list", "backbone"], "did you mean backbones?", marks=needs.wings("evaluation")),
         (["export", "x", "--format", "hub", "-o", "y", "--cleann"], "did you mean --clean?"),
-        (["verify", "--fsat=1"], "did you mean --fast?"),
+        (["verify", "--redner=1"], "did you mean --render?"),
         pytest.param(["check", "--config", "seed=1"], "did you mean --configfile?", marks=needs.wings("preflight")),
         (["init", ""], "the name is empty; `.` is the working directory"),
         (["verify", "--jobs", "two"], "must be a whole number, not 'two'"),
@@ -168,8 +168,8 @@ def test_verify_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     good, damaged = tmp_path / "good" / "sources.parquet", tmp_path / "damaged.parquet"
     files.write(good, SOURCES, [])
     damaged.write_bytes(b"PAR1")
-    assert run("verify", "--json", str(good), str(damaged)) == 1
-    by_name = {Path(entry["manifest"]).name: entry for entry in json.loads(capsys.readouterr().out)}
+    assert run("verify", "--json", str(tmp_path)) == 1
+    by_name = {Path(entry["manifest"]).name: entry for entry in json.loads(capsys.readouterr().out)["manifests"]}
     assert by_name["sources.parquet"]["rows"] == 0
     assert [Path(entry["file"]).name for entry in by_name["damaged.parquet"]["problems"]] == ["damaged.parquet"]
 
@@ -283,37 +283,17 @@ def test_verify_knows_the_files_of_ids_with_two_dots(tmp_path: Path) -> None:
     (folder / "out.mp4").touch()
     manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
     files.write(manifest, VIDEOS, rows, {"root": "../../.."})
-    assert [finding.place.name for finding in strangers.of_corpora(tree.read([manifest]))] == ["out.mp4"]
+    findings = checking.check_manifest(manifest, checking.Options()).findings
+    assert [finding.place.name for finding in findings if "no row names" in finding.problem] == ["out.mp4"]
 
 
-def test_verify_names_the_repair_of_rows_whose_file_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_names_the_way_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("lossless"))
     manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
     row = clips.video_row(wanted, item_id="a", path="corpora/d/mlvp/fog/3/a.mp4")
     files.write(manifest, VIDEOS, [row], {"root": "../../.."})
-    assert run("verify", "--fast", str(manifest)) == 1
-    assert capsys.readouterr().out.splitlines()[-1].startswith("`perturb verify --repair`")
-
-
-def test_verify_counts_files_that_no_row_names_by_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A changed list of severities leaves thousands of them."""
-    manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
-    files.write(manifest, VIDEOS, [], {"root": "../../.."})
-    folder = tmp_path / "corpora/d/mlvp/fog/5"
-    folder.mkdir(parents=True)
-    for number in range(50):
-        (folder / f"{number:02d}.mp4").touch()
-    (folder / ".50.mp4.part-0123456789ab.mp4").touch()
-    assert run("verify", "--fast", str(manifest)) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert f"{folder}: 51 problems" in lines
-    assert sum(".mp4" in line for line in lines) == 3
-    assert "50 files that no row names" in lines[-1]
-    assert run("verify", "--fast", "--json", str(manifest)) == 1
-    entries = json.loads(capsys.readouterr().out)
-    assert len({problem["file"] for problem in entries[-1]["problems"]}) == 51
-    assert run("verify", "--fast", "--repair", str(manifest)) == 1
-    assert len(list(folder.iterdir())) == 50
+    assert run("verify", str(manifest)) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("`perturb verify --delete`")
 
 
 HEAVY = {"numpy", "cv2", "av", "pandas", "pyarrow", "scipy"}

@@ -175,7 +175,7 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     texts = read_manifest(tmp_path / "manifests/drawn/composed/mm_robustness/captions.parquet")
     assert set(texts["dataset"]) == {"drawn"}
     assert texts["changed"].any()
-    verified = project.perturb("verify", "--fast", "manifests")
+    verified = project.perturb("verify", "manifests")
     assert verified.returncode == 0, verified.stdout
     # Encoded and scored apart from the workflow, the same clips have the same ranks.
     manifests_of = [str(tmp_path / "manifests/drawn" / name) for name in ("sources", "composed/mm_robustness/captions")]

@@ -97,7 +97,7 @@ def test_a_wheel_makes_a_corpus_in_a_folder_of_one_s_own(python: Path, installed
     assert sorted(path.name for path in corpus.iterdir() if not path.name.startswith(".")) == [
         *("Snakefile", "config.yaml", "corpora", "manifests", "profiles", "work"),
     ]
-    assert "2 rows, 0 of them" in run(python.parent / "perturb", "verify", "--fast", folder=corpus)
+    assert "2 rows, 0 of them" in run(python.parent / "perturb", "verify", folder=corpus)
     assert re.search(r"mlvp videos +2 +2 +100 %", run(python.parent / "perturb", "status", folder=corpus))
     manifest = "manifests/demo/mlvp/videos.parquet"
     export = (python.parent / "perturb", "export", manifest, "--format", "hub", "--clean", "-o", "hub")

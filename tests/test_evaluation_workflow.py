@@ -11,7 +11,6 @@ import tiny_models
 from test_workflow import IDS, Project, copy_of, new_project
 
 from perturbations import read_manifest
-from perturbations.base import sums
 from perturbations.config import file as config_file
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
@@ -80,19 +79,11 @@ def test_every_scenario_and_method_has_its_row(evaluated: Project) -> None:
 
 
 def test_clips_that_only_evaluations_read_are_no_strangers(evaluated: Project, tmp_path: Path) -> None:
-    """Who deletes them as verify said has no next evaluation."""
     project = copy_of(evaluated, tmp_path / "project")
     for path in (project.root / "manifests/tiny/mm_robustness").iterdir():  # as where no mixes need them
         path.unlink()
-        sums.remove(path)
-    verified = project.perturb("verify", "--fast")
+    verified = project.perturb("verify")
     assert (verified.returncode, "no row names" in verified.stdout) == (0, False), verified.stdout
-    folder = project.root / "corpora/tiny/mm_robustness/pixelate/5"
-    (folder / "stranger.mp4").write_bytes(next(folder.glob("*.mp4")).read_bytes())
-    verified = project.perturb("verify", "--fast")
-    assert verified.returncode == 1
-    assert "stranger.mp4: no row names this file" in verified.stdout
-    assert "1 files that no row names" in verified.stdout
 
 
 def test_results_without_adapting_and_the_report_run_nothing_again(evaluated: Project) -> None:

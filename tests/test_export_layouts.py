@@ -25,7 +25,7 @@ from perturbations.cli.main import main
 from perturbations.exports.writing import export_layout, output_folder, shardfiles
 from perturbations.manifest import files
 from perturbations.manifest.kinds import MIXES, QRELS, SOURCES, TEXTS, VIDEOS, MixRow, VideoRow
-from perturbations.verify import run
+from perturbations.verify import checking
 
 
 @pytest.fixture
@@ -312,7 +312,7 @@ def test_a_folder_of_something_else_is_refused(tree: Path, tmp_path: Path) -> No
 
 def test_verify_says_how_an_export_is_checked(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     export("hub", videos_of(tree), tmp_path / "out")
-    assert main(["verify", "--fast", str(tmp_path / "out")]) == 1
+    assert main(["verify", str(tmp_path / "out")]) == 1
     assert "out is an export, not manifests: the same `perturb export` again" in capsys.readouterr().err
 
 
@@ -347,8 +347,8 @@ def test_a_stored_video_that_may_not_be_read_costs_no_other(
     assert [finding.problem for finding in result.failed] == [reason]
     assert result.written == 3 * len(ITEMS) - 1
     closed = tree / "clean/1.mp4"
-    summary = next(run.verify([tree / "manifests/data/sources.parquet"], run.Options(fast=True)))
-    assert [f"{closed}: permission denied" in finding.problem for finding in summary.findings].count(True) == 1
+    checked = checking.check_manifest(tree / "manifests/data/sources.parquet", checking.Options())
+    assert [f"{closed}: Permission denied" in finding.problem for finding in checked.findings].count(True) == 1
 
 
 def test_a_folder_of_manifests_is_no_manifest_and_not_to_be_deleted(

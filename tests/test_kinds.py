@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 
 import shelves
 
 from perturbations.manifest.kinds import FILES
-from perturbations.verify import derived
 
 NEW = '''
 """The names of clips."""
@@ -37,8 +35,6 @@ KIND = RowKind(
     files={
         "titles": ManifestFile(
             path="manifests/{dataset}/titles.parquet",
-            made_from=("sources",),
-            rows="manifest.kinds.titles:of_sources",
             exported=True,
         )
     },
@@ -51,13 +47,7 @@ from perturbations.exports.writing import recipe_tables
 from perturbations.manifest import files, layout, schemas
 from perturbations.manifest.kinds import KINDS, SOURCES, SourceRow
 from perturbations.manifest.kinds.titles import KIND, TitleRow
-from perturbations.verify import run
-
-
-def problems(*paths):
-    options = run.Options(fast=True)
-    return [str(finding) for summary in run.verify(paths, options) for finding in summary.findings]
-
+from perturbations.verify import checking
 
 path = Path(layout.at("titles", dataset="d"))
 sources = path.with_name(layout.name("sources"))
@@ -65,11 +55,10 @@ assert layout.place_of(str(path)) == layout.Place("titles", {"dataset": "d"})
 assert schemas.schema_of(KINDS["titles"]).names == ["item_id", "title"]
 rows = [SourceRow(dataset="d", split="", item_id=name, status="missing") for name in "ab"]
 files.write(sources, SOURCES, rows, {"root": "../.."})
-files.write(path, KIND, [TitleRow(item_id="a", title="the clip a"), TitleRow(item_id="c")], {"root": "../.."})
-assert problems(path) == [f"{path}: b: the row is missing", f"{path}: c: the row is unexpected"]
+files.write(path, KIND, [TitleRow(item_id="a", title="the clip a")] * 2, {"root": "../.."})
+checked = checking.check_manifest(path, checking.Options())
+assert [str(finding) for finding in checked.findings] == [f"{path}: a: the row is there twice"]
 assert "titles.parquet" in recipe_tables.near(path.parent / "mlvp" / layout.name("videos"), Path(), [])
-sources.unlink()
-assert f"{sources}: the manifest is missing" in problems(Path(layout.MANIFESTS))
 print("known")
 """
 
@@ -78,19 +67,6 @@ def test_a_new_kind_of_manifest_is_one_file(tmp_path: Path) -> None:
     root = shelves.copy_with(tmp_path / "copy", {"perturbations/manifest/kinds/titles.py": NEW})
     (folder := tmp_path / "run").mkdir()
     assert shelves.run(root, "-c", USED, folder=folder) == "known\n"
-
-
-def test_what_a_manifest_names_is_there() -> None:
-    for name, file in FILES.items():
-        assert {*file.beside, *filter(None, [file.twin])} | {
-            parent.rpartition("/")[2] for parent in file.made_from
-        } <= {*FILES}
-        assert not file.twin or FILES[file.twin].twin == name
-        for code in filter(None, [file.check, file.rows]):
-            parameters = inspect.signature(derived.load(code)).parameters.values()
-            needed = [parameter for parameter in parameters if parameter.default is parameter.empty]
-            assert len(needed) == (1 if code == file.check else len(file.made_from)), (name, code)
-        assert not (file.check and file.rows), f"{name}: rows that follow from others need no other check"
 
 
 def test_every_manifest_is_explained() -> None:

@@ -22,7 +22,7 @@ from perturbations.manifest import changes, files, row_groups
 from perturbations.manifest.kinds import QRELS, SOURCES, VIDEOS, QrelRow
 from perturbations.plan import mixes
 from perturbations.report import corpus_page
-from perturbations.verify import run
+from perturbations.verify import checking
 
 VIDEOS_FILE = "manifests/data/mlvp/videos.parquet"
 SIZES = {"GROUP": 4, "SMALL": 4, "_BATCH": 1}
@@ -169,11 +169,11 @@ def content_of(path: Path) -> object:
 
 def findings_of(tree: Path) -> list[tuple[str, str, str]]:
     """What is wrong with a tree, without its folder's name."""
-    summaries = run.verify([tree / "manifests"], run.Options(fast=True))
+    checked = [checking.check_manifest(path, checking.Options()) for path in checking.manifests_in(tree / "manifests")]
     return sorted(
         (finding.place.relative_to(tree).as_posix(), finding.subject, finding.problem.replace(str(tree), ""))
-        for summary in summaries
-        for finding in summary.findings
+        for each in checked
+        for finding in each.findings
     )
 
 

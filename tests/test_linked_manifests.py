@@ -12,7 +12,7 @@ from perturbations.base.errors import ManifestError
 from perturbations.cli.common import provenance
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import CAPTIONS, VIDEOS, CaptionRow
-from perturbations.verify import run
+from perturbations.verify import checking
 
 
 @pytest.mark.parametrize("through", ["manifests", "work"])
@@ -73,6 +73,6 @@ def test_verify_knows_a_corpus_behind_a_link(tmp_path: Path, monkeypatch: pytest
     stranger = Path("corpora/d/mlvp/fog/1/stranger.mp4")
     stranger.parent.mkdir(parents=True)
     stranger.touch()
-    summaries = run.verify([Path("manifests")], run.Options(fast=True, stall_limit_s=60))
-    findings = [str(finding) for summary in summaries for finding in summary.findings]
+    (manifest,) = checking.manifests_in(Path("manifests"))
+    findings = [str(finding) for finding in checking.check_manifest(manifest, checking.Options()).findings]
     assert [finding for finding in findings if "no row names this file" in finding]

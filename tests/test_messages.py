@@ -70,7 +70,7 @@ def test_verify_shows_names_of_files_escaped(tmp_path: Path, capsys: pytest.Capt
     row = CaptionRow(dataset="d", caption_id="a#0", item_id="a", text="a dog")
     path = tmp_path / "manifests" / EVIL / "captions.parquet"
     files.write(path, CAPTIONS, [row], {"root": "../.."})
-    main(["verify", str(path), "--fast"])
+    main(["verify", str(path)])
     printed = capsys.readouterr().out
     assert "1 rows" in printed
     assert "\x1b" not in printed

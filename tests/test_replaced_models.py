@@ -217,4 +217,4 @@ def test_only_the_evaluations_of_a_replaced_model_are_made_anew(tmp_path: Path) 
     assert results(project)[other] == before[other]
     assert results(project)[key] != before[key]
     assert {name: when for name, when in project.outputs().items() if "evaluation" not in name} == clips
-    project.output_of("verify", "--fast", "manifests")
+    project.output_of("verify", "manifests")

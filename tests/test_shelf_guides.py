@@ -75,7 +75,7 @@ def test_corpora_arrays_and_verify_know_it(copy: Path) -> None:
     assert json.loads(guide) == {"channel": channel}
     assert same
     assert brightest == 0
-    run(copy, "-m", "perturbations", "verify", "manifests")
+    run(copy, "-m", "perturbations", "verify", "--render", "manifests")
 
 
 def test_a_perturbation_with_an_unknown_guide_is_named(copy: Path) -> None:

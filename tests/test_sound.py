@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import av
@@ -14,16 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 from perturbations.base import storage
-from perturbations.base.errors import MediaError
-from perturbations.base.progress import no_tick
-from perturbations.engine import clip_rows, render_clip
-from perturbations.engine.source import source_of
 from perturbations.manifest.kinds import VideoRow
 from perturbations.media import decoding, probing, sound
 from perturbations.media.clip import MediaClip
-from perturbations.plan import recipe, tiers
-from perturbations.verify.clip_checks import ClipCheck, check_video
-from perturbations.verify.clip_repair import ClipRepair, put_back
+from perturbations.plan import tiers
 
 VIDEO = tiers.stored_video("high")
 
@@ -109,22 +102,6 @@ def test_the_sound_is_in_time(codec: str, extension: str, span: dict[str, float]
     assert clips.made_row("mlvp/fog", VIDEO, clips.source_row(source, **span), tmp_path / "c").sha256 == row.sha256
 
 
-def test_what_an_earlier_version_stored_is_made_again_by_its_job_and_stays_where_it_is_verified(tmp_path: Path) -> None:
-    source = clips.source_row(voiced(tmp_path / "clip.mp4"))
-    cells = ("aac", "aac, in time", sound.TIMES, f"{sound.NONE}the source has no sound", None)
-    assert [sound.is_other(cell, with_sound=True) for cell in cells] == [True, False, False, False, False]
-    (tmp_path / "corpora").mkdir()
-    stored = clips.made_row("mlvp/fog", VIDEO, source, tmp_path, with_sound=True)
-    path = Path(stored.path or "").rename(tmp_path / "corpora/it.mp4")
-    path.write_bytes(clips.copied(path, tmp_path / "late.mp4", "-bsf:a", "noise=drop=lt(n\\,9)").read_bytes())
-    size, digest = path.stat().st_size, storage.sha256(path)
-    row = replace(stored, audio="aac", path="corpora/it.mp4", bytes=size, sha256=digest)
-    row = replace(row, bitrate_bps=probing.video_bitrate(path))
-    expected = clip_rows.expected_video(recipe.parse(row.recipe), source, row.path)
-    checked = check_video(ClipCheck(row, expected, tmp_path, fast=False, remake=True, same_tools=True), no_tick)
-    assert (checked.problems, checked.corrected) == ((), row)
-
-
 @pytest.mark.parametrize("key", ["mlvp/h264_compression", "msrvtt_p/mpeg2"])
 def test_every_reader_sees_the_frames_of_an_encoders_stream(key: str, tmp_path: Path) -> None:
     decord = pytest.importorskip("decord")
@@ -180,15 +157,6 @@ def test_no_sound_makes_a_clip_fail(tmp_path: Path) -> None:
     assert pair(tmp_path / "damaged.mp4", tmp_path / "d")[0].audio in ("aac, in time", sound._NOT_COPIED)
 
 
-def test_a_file_with_another_sound_is_noticed(tmp_path: Path) -> None:
-    source = clips.source_row(voiced(tmp_path / "clip.mp4"))
-    copied, silent = pair(voiced(tmp_path / "clip.mp4"), tmp_path)
-    wanted, clip = recipe.parse(copied.recipe), source_of(source)
-    assert render_clip.measure(wanted, clip, Path(copied.path or "")).audio == "aac, in time"
-    with pytest.raises(MediaError, match="does not hold the source's sound"):
-        render_clip.measure(wanted, clip, Path(silent.path or ""))
-
-
 @pytest.mark.parametrize(
     ("maker", "cell", "files"), [(voiced, "aac, in time", 2), (clips.make, "none: the source has no sound", 1)]
 )
@@ -205,29 +173,6 @@ def test_another_choice_makes_finished_clips_anew_or_gives_them_another_cell(
     assert len({row.sha256 for row in rows}) == files
     assert len({row.recipe_id for row in rows}) == 1
     assert storage.sha256(Path(rows[2].path or "")) == rows[2].sha256
-
-
-@pytest.mark.parametrize("cell", ["aac, in time", sound.UNWANTED, None], ids=["copy", "none", "earlier version"])
-@pytest.mark.parametrize("fault", ["", "file", "cell"])
-def test_a_repair_gives_the_file_that_the_row_describes(cell: str | None, fault: str, tmp_path: Path) -> None:
-    source = clips.source_row(voiced(tmp_path / "clip.mp4"))
-    original = clips.made_row("mlvp/fog", VIDEO, source, tmp_path, with_sound=cell == "aac, in time")
-    (tmp_path / "corpora").mkdir()
-    path = Path(original.path or "").rename(tmp_path / "corpora/it.mp4")
-    stored, row = path.read_bytes(), replace(original, audio=cell, path="corpora/it.mp4")
-    expected = clip_rows.expected_video(recipe.parse(row.recipe), source, row.path)
-    shown = replace(row, audio="mp3, in time") if fault == "cell" else row
-    if fault == "file":
-        path.unlink()
-    with_sound = cell == "aac, in time"
-    check = ClipCheck(shown, expected, tmp_path, fast=False, remake=True, same_tools=True, with_sound=with_sound)
-    checked = check_video(check, no_tick)
-    if fault == "file":
-        repair = ClipRepair(row, tmp_path, replaces=True, with_sound=with_sound, dry_run=False)
-        assert put_back(repair, no_tick) == ""
-    assert path.read_bytes() == stored
-    assert bool(checked.problems) == bool(fault)
-    assert checked.corrected == (row if cell or fault != "cell" else replace(row, audio=sound.UNWANTED))
 
 
 def test_most_rows_tell_what_was_wanted() -> None:

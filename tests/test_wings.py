@@ -103,7 +103,7 @@ def test_the_spine_alone_makes_a_corpus_and_verifies_it(tmp_path: Path) -> None:
     shelves.run(copy, "-c", IMPORT_ALL)
     snakemake(tmp_path, copy, "--", "mlvp_mine")
     assert len(list(tmp_path.glob("corpora/mine/mlvp/*/1/*.mp4"))) == 4
-    shelves.run(copy, "-m", "perturbations", "verify", folder=tmp_path)
+    shelves.run(copy, "-m", "perturbations", "verify", "--render", folder=tmp_path)
     commands = shelves.run(copy, "-m", "perturbations", "--help")
     assert "verify" in commands
     assert "status" not in commands

@@ -250,7 +250,7 @@ def test_captions_that_cannot_be_used_are_listed_counted_and_stop_the_run(finish
     assert f"| three | {shown.markdown(reason)} |" in page
     place = finished.root / "manifests/tiny/captions_quarantine.parquet"
     assert page_sections.corpus_sentence(place) == "captions of tiny: 5 of 6 listed captions complete; 1 quarantined."
-    verified = finished.perturb("verify", "--fast")
+    verified = finished.perturb("verify")
     assert verified.returncode == 0, verified.stdout
     assert "captions_quarantine.parquet: 1 rows, 1 of them quarantined or missing; 0 problems" in verified.stdout
     allowed = ("--captions", "--allowed", "0")
@@ -304,7 +304,7 @@ def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(proje
     line = "skipped: 2 perturbations, back_trans, tense (no `apertium`)"
     page = (project.root / f"{folder}/captions.md").read_text()
     assert "- skipped: 2 perturbations, back\\_trans, tense (no \\`apertium\\`)" in page
-    verified = project.perturb("verify", "--fast", folder)
+    verified = project.perturb("verify", folder)
     assert verified.returncode == 0, verified.stdout
     assert f"{folder}/captions.parquet: {line}" in verified.stdout
     statistics = project.root / f"{folder}/caption_statistics.parquet"

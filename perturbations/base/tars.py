@@ -140,16 +140,6 @@ def total(end: int) -> int:
     return -(-(end + 2 * BLOCK) // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
 
 
-def goes_on(tar: Path, end: int) -> bool:
-    """Whether a tar holds anything but empty blocks after its last member, which ends at `end`."""
-    if not tar.is_file() or end > tar.stat().st_size:
-        return False
-    with tar.open("rb") as file:
-        file.seek(end)
-        rest = file.read(total(end) - end + 1)
-    return len(rest) > total(end) - end or any(rest)
-
-
 def from_folder(path: str) -> str:
     """A clip's path from the folder that its file lies in: `NAME`, or `TAR/OFFSET/NAME`."""
     return PurePosixPath(path).relative_to(PurePosixPath(file_of(path)).parent).as_posix()

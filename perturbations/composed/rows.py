@@ -42,29 +42,25 @@ class GalleryRow:
     included: bool
 
 
-_COMPOSED_POOL_FILE = ManifestFile(path=f"{FOLDER}/pool.parquet", beside=("composed_galleries",))
+_COMPOSED_POOL_FILE = ManifestFile(path=f"{FOLDER}/pool.parquet")
 POOL = RowKind("pool", PoolClip, ("row",), files={"composed_pool": _COMPOSED_POOL_FILE})
-_COMPOSED_QUERIES_FILE = ManifestFile(path=f"{FOLDER}/queries.parquet", beside=("composed_pool",))
+_COMPOSED_QUERIES_FILE = ManifestFile(path=f"{FOLDER}/queries.parquet")
 COMPOSED_QUERIES = RowKind(
     "composed_queries", ComposedQueryRow, ("query_id",), files={"composed_queries": _COMPOSED_QUERIES_FILE}
 )
-_COMPOSED_GALLERIES_FILE = ManifestFile(path=f"{FOLDER}/galleries.parquet", beside=("composed_qrels",))
+_COMPOSED_GALLERIES_FILE = ManifestFile(path=f"{FOLDER}/galleries.parquet")
 GALLERIES = RowKind(
     "galleries",
     GalleryRow,
     ("gallery", "query_id", "first_row"),
     files={"composed_galleries": _COMPOSED_GALLERIES_FILE},
 )
-_COMPOSED_QRELS_FILE = ManifestFile(
-    path=f"{FOLDER}/qrels.parquet", made_from=("composed_queries",), rows="composed.manifests:qrels"
-)
+_COMPOSED_QRELS_FILE = ManifestFile(path=f"{FOLDER}/qrels.parquet", rows="composed.manifests:qrels")
 _COMPOSED_RESULTS_FILE = ManifestFile(
     path=f"{FOLDER}/results.parquet",
-    beside=("composed_ranks", "composed_queries"),
-    check="evaluation.result_sets:check_results",
 )
 _RESULTS = replace(RESULTS, former=("composed_results",), files={"composed_results": _COMPOSED_RESULTS_FILE})
-_COMPOSED_RANKS_FILE = ManifestFile(path=f"{FOLDER}/ranks.parquet", beside=("composed_results",))
+_COMPOSED_RANKS_FILE = ManifestFile(path=f"{FOLDER}/ranks.parquet")
 _RANKS = replace(RANKS, files={"composed_ranks": _COMPOSED_RANKS_FILE})
 
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import shutil
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from perturbations.base import storage, tars
-from perturbations.base.errors import OutputError, cut
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import VideoRow
 
@@ -84,52 +83,3 @@ def in_tar(rows: Iterable[VideoRow], tar: Path, suffix: str) -> list[VideoRow]:
         return rows
     places = {name: tars.path_in(tar, offset, name) for name, offset, _ in tars.members(tar)}
     return [row if row.path is None else replace(row, path=places[member_name(row.item_id, suffix)]) for row in rows]
-
-
-def members_in(root: Path, folder: str) -> dict[str, str]:
-    """The paths, from `root`, of the members of all tars in a folder below it, by their names."""
-    there: dict[str, str] = {}
-    for tar in sorted((root / folder).glob(layout.name("clip_tar", shard="*"))):
-        with suppress(OSError):  # a file that may not be read holds no member
-            members = tars.members(tar) if tar.is_file() else ()
-            there |= {name: tars.path_in(tar.relative_to(root), offset, name) for name, offset, _ in members}
-    return there
-
-
-def patch(tar: Path, target: Path, clips: Mapping[str, Path], rows: Sequence[VideoRow]) -> None:
-    """Write a tar to `target` with some clips at their places again, whatever is there now.
-
-    `clips` are files by the paths of members, `rows` all that lie in the tar. Raises `OutputError`, also where rows,
-    which may be a stranger's, describe no tar that a job packs.
-    """
-    with storage.output_errors(target):
-        end = _packed_end(tar, clips, rows)
-        if tar.is_file():
-            shutil.copyfile(tar, target)
-        with target.open("r+b" if tar.is_file() else "w+b") as out:
-            for path, clip in clips.items():
-                _, offset, name = tars.named(path) or ("", 0, "")
-                out.seek(offset - tars.BLOCK)
-                _add(out, name, clip)
-            out.seek(end)
-            _end(out)
-
-
-_MOST_LOST = 100
-"""Times the bytes that are there or were made again: more cannot be left out between members."""
-
-
-def _packed_end(tar: Path, clips: Mapping[str, Path], rows: Sequence[VideoRow]) -> int:
-    """Where the last member of a tar ends. Raises `OutputError` where its rows are not those of a packed tar."""
-    members = [(tars.named(row.path or "") or ("", 0, ""), row) for row in rows]
-    end = held = 0
-    for (_, offset, name), row in sorted(members, key=lambda member: member[0][1]):
-        clip, size = clips.get(row.path or ""), row.bytes or 0
-        is_member = offset == end + tars.BLOCK and size >= 0 and name.isascii() and len(name) <= tarfile.LENGTH_NAME
-        if not is_member or (clip is not None and clip.stat().st_size != size):
-            raise OutputError(f"no job packs a tar with {cut(repr(name))} of {size} bytes at {offset}, as its row says")
-        end = offset + tars.padded(size)
-        held += size if clip is not None else 0
-    if end > _MOST_LOST * (held + (tar.stat().st_size if tar.is_file() else 0)):
-        raise OutputError(f"its rows say that it has {end} bytes, of which almost none are there or can be made")
-    return end

@@ -49,25 +49,6 @@ def produce(
     return work.make_video(recipe.storage.profile)
 
 
-def measure(
-    recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick, *, with_sound: bool = True
-) -> Measured:
-    """Measure an entry that `produce` made again: render it, and compare the file with the rendered frames.
-
-    Raises `MediaError` when the clip or the file cannot be read, or the file does not hold the intended frames
-    and sound.
-    """
-    work = _Work(recipe, source, target, tick, with_sound=with_sound)
-    if isinstance(recipe.storage, StoredFrames):
-        return work.measure_frames(recipe.storage.num_frames, framefile.read(target))
-    if not isinstance(recipe.storage, StoredVideo):
-        return work.make_nothing()
-    work.check_sound()
-    if work.planned.stores_stream:
-        return work.measure_stream(target)
-    return work.measure_video(target, work.rendered_and_seen())
-
-
 def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
     """The hash and the number of a stored file's frames. Raises `MediaError`."""
     if path.name.endswith(storage.FRAMES_EXTENSION):
@@ -162,24 +143,12 @@ class _Work:
         finally:
             both.unlink(missing_ok=True)
 
-    def check_sound(self) -> None:
-        """Compare the sound of the stored file with the source's. Raises `MediaError` where it is another one."""
-        if self._audio is None and self._has_sound:
-            with storage.scratch_directory() as folder:
-                self._audio = sound.check(self._target, self._source.clip, Path(folder) / "again.mp4")
-
     def make_frames(self, num_frames: int) -> Measured:
         stack = self._sampled(num_frames)
         with storage.atomic_path(self._target) as temporary:
             with storage.output_errors(self._target):
                 framefile.write(temporary, stack)
             return self._measured_frames(temporary, stack)
-
-    def measure_frames(self, num_frames: int, stored: Image) -> Measured:
-        """Measure the stored frames of a file."""
-        if not np.array_equal(self._sampled(num_frames), stored):
-            raise MediaError("the file does not hold the intended frames")
-        return self._measured_frames(self._target, stored)
 
     def _sampled(self, num_frames: int) -> Image:
         indices = uniform_indices(num_frames, self._num_frames)

@@ -1,4 +1,4 @@
-"""Results of many models in one table: what run a row is of, what may stand together, its clean counterpart, checks.
+"""Results of many models in one table: what run a row is of, what may stand together, its clean counterpart.
 
 And what each query retrieved first, in the column `retrieved` of ranks.
 """
@@ -6,9 +6,8 @@ And what each query retrieved first, in the column `retrieved` of ranks.
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,12 +17,8 @@ from numpy.typing import NDArray
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import canonical
 from perturbations.evaluation.keys import clean_key, key_of
-from perturbations.evaluation.rows import RANKS, RankRow, ResultRow, ScenarioColumns
-from perturbations.manifest import layout
+from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioColumns
 from perturbations.retrieval.metrics import first_places
-from perturbations.verify.derived import doubled
-from perturbations.verify.findings import Finding, name_of, values
-from perturbations.verify.manifest_check import ManifestCheck
 
 RECALLS = (1, 5, 10)
 """The k of the columns `clean_recall_at_<k>`."""
@@ -136,48 +131,3 @@ def retrieved_first(similarities: NDArray[np.number], gallery: Sequence[str], k:
 def read_retrieved(text: str) -> list[tuple[str, float | None]]:
     """The ids and scores that `retrieved_first` gives."""
     return [(str(name), score) for name, score in json.loads(text)]
-
-
-# --- what `perturb verify` checks -------------------------------------------------------------------------------------
-
-_TOP = (1, 5, 10, 50, 100)
-
-
-def check_results(task: ManifestCheck[ResultRow]) -> Iterator[Finding]:
-    """Results, compared with the ranks manifest: recall, ranks and the number of queries."""
-    manifest = task.manifest
-    yield from doubled(manifest)
-    ranks = task.tree.neighbour(manifest.path.with_name(layout.name(RANKS.name)), RANKS)
-    if ranks is None:
-        return
-    names = manifest.kind.key
-    cleaned = [f"clean_recall_at_{k}" for k in RECALLS]
-    empty: dict[str, Any] = dict.fromkeys(cleaned)
-    paired = {
-        run_of(row): {name: getattr(row, name) for name in cleaned if getattr(row, name) is not None}
-        for row in with_clean([replace(row, **empty) for row in manifest.rows], ranks.rows)
-    }
-    by_run: dict[tuple[object, ...], list[RankRow]] = defaultdict(list)
-    for row in ranks.rows:
-        by_run[values(row, names)].append(row)
-    for result in manifest.rows:
-        members = by_run.pop(values(result, names), [])
-        subject = name_of(result, manifest.kind.key)
-        if not members and result.method == RANDOM:
-            continue
-        if not members:
-            yield Finding(manifest.path, subject, "its ranks are missing")
-            continue
-        places = np.array([row.rank for row in members])
-        expected = {f"recall_at_{k}": 100 * float(np.mean(places <= k)) for k in _TOP}
-        expected["rsum"] = sum(expected[f"recall_at_{k}"] for k in _TOP[:3])
-        expected |= {"median_rank": float(np.median(places)), "mean_rank": float(np.mean(places))}
-        expected["queries"] = len(members)
-        for name, wanted in [*expected.items(), *paired.get(run_of(result), {}).items()]:
-            held = getattr(result, name)
-            if held is not None and not math.isclose(held, wanted, rel_tol=1e-9):
-                yield Finding(manifest.path, subject, f"{name} is {held}, and the ranks give {wanted}")
-        if int(places.min()) < 1 or int(places.max()) > result.gallery:
-            yield Finding(ranks.path, subject, f"a rank is not within 1 and {result.gallery}")
-    for key in by_run:
-        yield Finding(ranks.path, " ".join(map(str, key)), "ranks of no result")

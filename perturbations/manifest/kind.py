@@ -21,25 +21,15 @@ RowT = TypeVar("RowT")
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestFile:
-    """A manifest of a kind: where it lies, and what it is made from. Names of code are `package.module:name`.
+    """A manifest of a kind: where it lies, and what a reader of a publication knows of it.
 
     Attributes:
         path: its path, with its fields in braces.
-        made_from: the names of the manifests that its rows follow from; `whole/NAME` is that of the whole videos.
-        rows: the function of the rows of these, in their order, that gives its rows; "" where a job measures them.
-        check: the function that `perturb verify` calls, where its rows do not follow from others alone.
-        twin: the manifest that the same rule writes with the same metadata.
-        beside: the other manifests that are there wherever this one is, besides its twin and what it is made from.
         exported: whether it belongs to a published corpus.
-        claimed: the columns that nothing else tells: only a corpus' root shows whether they were changed.
+        claimed: the columns that regenerated clips do not prove: only the root of the publication does.
     """
 
     path: str
-    made_from: tuple[str, ...] = ()
-    rows: str = ""
-    check: str = ""
-    twin: str = ""
-    beside: tuple[str, ...] = ()
     exported: bool = False
     claimed: tuple[str, ...] = ()
 

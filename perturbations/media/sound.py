@@ -74,17 +74,6 @@ def add(stored: Path, clip: MediaClip, target: Path) -> str:
         return _NOT_COPIED
 
 
-def check(stored: Path, clip: MediaClip, scratch: Path) -> str:
-    """The result of `add` for a stored clip that has its sound, or has none; it writes the file `scratch`.
-
-    Raises `MediaError` where the clip holds another sound than the source's.
-    """
-    audio = add(stored, clip, scratch)
-    if _packets(stored, "audio") != ("" if audio.startswith(NONE) else _packets(scratch, "audio")):
-        raise MediaError("the file does not hold the source's sound")
-    return audio
-
-
 def is_wanted(cells: Iterable[str | None]) -> bool:
     """Whether the configuration that made most of some rows wanted sound, by their column `audio`."""
     unwanted = [cell == UNWANTED for cell in cells if cell not in (None, TIMES)]
@@ -96,20 +85,7 @@ def is_other(cell: str | None, *, with_sound: bool) -> bool:
 
     Also where the file would stay the same: `is_wanted` counts the cells.
     """
-    return cell == UNWANTED or is_earlier(cell) if with_sound else cell not in (None, TIMES, UNWANTED)
-
-
-def is_earlier(cell: str | None) -> bool:
-    """Whether a clip has its sound as earlier versions stored it, which is not made any more."""
-    return cell is not None and not cell.startswith(NONE) and not cell.endswith(_IN_TIME)
-
-
-def is_in(path: Path) -> bool:
-    """Whether a file can be read and has sound."""
-    try:
-        return _packets(path, "audio") != ""
-    except MediaError:
-        return False
+    return cell == UNWANTED if with_sound else cell not in (None, TIMES, UNWANTED)
 
 
 def _within(

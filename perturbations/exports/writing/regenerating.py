@@ -25,7 +25,7 @@ from perturbations.manifest import files, layout, locations, row_groups
 from perturbations.manifest.kinds import CAPTIONS, COMPLETE, FILES, SOURCES, VIDEOS, ClipRow, RowKind, VideoRow
 from perturbations.media import sound
 from perturbations.plan.recipe import parse
-from perturbations.verify import run
+from perturbations.verify import checking
 from perturbations.verify.findings import Finding, name_of, values
 
 _log = logging.getLogger("perturbations")
@@ -60,8 +60,7 @@ def regenerate(
 
     The published hashes stay as they are: a clip whose frames differ from `frames_sha256`, or cannot be made, is a
     finding, and its row is the published one. Files that are there and have their row's hash are kept. The manifests
-    are then compared with each other and the declarations, as `perturb verify --fast` does. `root` is the hash of the
-    export's list, as its publisher names it.
+    are then checked as `perturb verify` does. `root` is the hash of the export's list, as its publisher names it.
     Raises `ManifestError` for another folder or root, a table that was lost or changed, and names that lead out of a
     folder, and `OutputError` of the disk.
     """
@@ -124,8 +123,9 @@ def _log_absent(published: Path, export: recipe_tables.RecipeExport) -> None:
 
 
 def _verified(manifests: Sequence[Path], stall_limit_s: float) -> Iterator[Finding]:
-    for summary in run.verify(manifests, run.Options(fast=True, stall_limit_s=stall_limit_s)):
-        yield from summary.findings
+    options = checking.Options(stall_limit_s=stall_limit_s)
+    for path in manifests:
+        yield from checking.check_manifest(path, options).findings
 
 
 _Outcome = tuple[VideoRow | None, bool, str | None]

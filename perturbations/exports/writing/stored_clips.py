@@ -180,6 +180,7 @@ def check_stored(row: UsableRow) -> None:
     except PermissionError as error:
         raise MediaError(f"the file cannot be read: {stored}: permission denied") from error
     if digest is None:
-        raise MediaError(f"the file is missing: {stored}; perturb verify --repair makes it again")
+        raise MediaError(f"the file is missing: {stored}; `perturb verify --delete`, then snakemake, makes it again")
     if digest != row.sha256:
-        raise MediaError(f"{stored} changed since it was made; perturb verify --repair makes it again")
+        again = "`perturb verify --delete`, then snakemake, makes it again"
+        raise MediaError(f"{stored} changed since it was made; {again}")

@@ -36,7 +36,5 @@ class AnalysisRow:
     error: str | None = None
 
 
-_FILE = ManifestFile(
-    path="manifests/{dataset}/{analysis}.parquet", made_from=("sources",), check="verify.analysis_checks:check_analyses"
-)
+_FILE = ManifestFile(path="manifests/{dataset}/{analysis}.parquet")
 ANALYSES = KIND = RowKind("analyses", AnalysisRow, ("analysis", "item_id"), files={"analyses": _FILE})

@@ -19,9 +19,6 @@ class CaptionRow:
 
 _FILE = ManifestFile(
     path="manifests/{dataset}/captions.parquet",
-    made_from=("sources",),
-    twin="qrels",
-    check="verify.caption_checks:check_captions",
     exported=True,
     claimed=("text",),
 )

@@ -24,16 +24,10 @@ MIXES = KIND = RowKind(
     files={
         "mixed_severity": ManifestFile(
             path="manifests/{dataset}/{suite}/mixed_severity.parquet",
-            made_from=("videos",),
-            rows="plan.mixes:mixed_severity",
-            beside=("mixed_types", "captions", "qrels"),
             exported=True,
         ),
         "mixed_types": ManifestFile(
             path="manifests/{dataset}/{suite}/mixed_types.parquet",
-            made_from=("videos", "sources"),
-            rows="plan.mixes:mixed_types",
-            beside=("mixed_severity",),
             exported=True,
         ),
     },

@@ -26,8 +26,6 @@ class MultimodalRow(VideoRow):
 
 _FILE = ManifestFile(
     path="manifests/{dataset}/{suite}/multimodal.parquet",
-    made_from=("videos", "texts"),
-    rows="plan.mixes:combinations",
     exported=True,
 )
 MULTIMODAL = KIND = RowKind(

@@ -29,9 +29,6 @@ def of_captions(captions: Sequence[CaptionRow], sources: Sequence[SourceRow]) ->
 
 _FILE = ManifestFile(
     path="manifests/{dataset}/qrels.parquet",
-    made_from=("captions", "sources"),
-    rows="manifest.kinds.qrels:of_captions",
-    twin="captions",
     exported=True,
 )
 QRELS = KIND = RowKind("qrels", QrelRow, ("query_id", "corpus_id"), files={"qrels": _FILE})

@@ -28,13 +28,8 @@ QUARANTINE = KIND = RowKind(
     files={
         "quarantine": ManifestFile(
             path="manifests/{dataset}/{suite}/quarantine.parquet",
-            made_from=("sources", "videos"),
-            rows="manifest.sets:quarantine_of",
-            twin="videos",
             exported=True,
         ),
-        "captions_quarantine": ManifestFile(
-            path="manifests/{dataset}/captions_quarantine.parquet", check="verify.caption_checks:check_rejected"
-        ),
+        "captions_quarantine": ManifestFile(path="manifests/{dataset}/captions_quarantine.parquet"),
     },
 )

@@ -61,7 +61,6 @@ class CompleteSource(SourceRow):
 
 _FILE = ManifestFile(
     path="manifests/{dataset}/sources.parquet",
-    check="verify.clip_sets:check_sources",
     exported=True,
     claimed=("split", "source_video_id"),
 )

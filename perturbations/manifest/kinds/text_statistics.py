@@ -34,9 +34,6 @@ class TextStatisticsRow:
 
 _FILE = ManifestFile(
     path="manifests/{dataset}/{suite}/caption_statistics.parquet",
-    made_from=("texts",),
-    rows="captions.caption_rows:statistics",
-    twin="texts",
     exported=True,
 )
 TEXT_STATISTICS = KIND = RowKind(

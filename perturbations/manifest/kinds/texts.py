@@ -44,9 +44,6 @@ class TextRow:
 
 _FILE = ManifestFile(
     path="manifests/{dataset}/{suite}/captions.parquet",
-    made_from=("captions",),
-    twin="text_statistics",
-    check="verify.caption_checks:check_texts",
     exported=True,
 )
 TEXTS = KIND = RowKind("texts", TextRow, ("perturbation", "severity", "caption_id"), files={"texts": _FILE})

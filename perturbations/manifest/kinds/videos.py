@@ -80,9 +80,6 @@ class VideoRow(ClipRow):
 
 _FILE = ManifestFile(
     path="manifests/{dataset}/{suite}/videos.parquet",
-    made_from=("sources", "analyses", "whole/sources"),
-    twin="quarantine",
-    check="verify.clip_sets:check_videos",
     exported=True,
 )
 VIDEOS = KIND = RowKind("videos", VideoRow, ("item_id", "suite", "perturbation", "severity"), files={"videos": _FILE})

@@ -1,0 +1,339 @@
+"""`perturb verify`: whether every row and every stored file of a corpus is still what a run made.
+
+A manifest has hashes of its rows and of what it says of itself; its rows have the size and the SHA-256 of every file.
+With `render`, clips and captions are made again and compared. `verify.deleting` removes what is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, groupby, islice
+from pathlib import Path
+from typing import Any
+
+from perturbations.base import storage, tars
+from perturbations.base.errors import BackendError, ManifestError, MediaError, ToolError
+from perturbations.base.progress import Tick
+from perturbations.engine import render_clip, supervise
+from perturbations.engine.source import source_of
+from perturbations.manifest import files, layout, locations, machine, sets, skipped
+from perturbations.manifest.kinds import (
+    ANALYSES,
+    CAPTIONS,
+    COMPLETE,
+    SOURCES,
+    TEXTS,
+    VIDEOS,
+    AnalysisRow,
+    RowKind,
+    SourceRow,
+    TextRow,
+    VideoRow,
+)
+from perturbations.plan import recipe
+from perturbations.plan.listed import ListedCaption
+from perturbations.verify.findings import Finding, name_of, values
+
+LEFTOVER = "a write that was interrupted left it"
+_SHOWN = 5  # missing rows of a manifest
+
+StoredRow = SourceRow | VideoRow | AnalysisRow
+"""A row that names a file."""
+
+MadeRow = VideoRow | AnalysisRow | TextRow
+"""A row of what a job made."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to verify: what is compared, and in how many processes; a clip that is silent for so long is given up."""
+
+    render: bool = False
+    jobs: int = 1
+    stall_limit_s: float = 120.0
+
+
+@dataclass
+class Checked:
+    """The result of one manifest.
+
+    Attributes:
+        path: the manifest.
+        rows, incomplete: the number of its rows, and of those that are quarantined or missing.
+        findings: what is wrong.
+        notes: what could not be compared, and what the run left out.
+        is_edited: whether the manifest itself is not what was written.
+        wrong: the rows of clips, analyses and captions that have to be made again.
+        tars: tars that hold more than the clips of their rows.
+    """
+
+    path: Path
+    rows: int = 0
+    incomplete: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    is_edited: bool = False
+    wrong: list[MadeRow] = field(default_factory=list)
+    tars: list[Path] = field(default_factory=list)
+
+    def add(self, problem: str, subject: str = "", place: Path | None = None) -> None:
+        """Add a finding, of the manifest unless it is of another `place`."""
+        self.findings.append(Finding(place or self.path, subject, problem))
+
+
+def manifests_in(path: Path) -> list[Path]:
+    """The manifests that a user means by a path: a manifest, a folder of them, or a folder with `manifests` in it.
+
+    Raises `ManifestError` where there is none.
+    """
+    path = locations.lying(path)
+    if not path.is_dir():
+        return [path]
+    below = path / layout.MANIFESTS
+    if not (manifests := layout.manifests_below(below if below.is_dir() else path)):
+        raise ManifestError(f"there is no manifest in {path}")
+    return manifests
+
+
+def check_root(manifests: Sequence[Path], root: str) -> list[Finding]:
+    """A finding unless a corpus among the manifests has this root, the SHA-256 of its `videos.parquet`."""
+    videos = [path for path in manifests if path.name == layout.name(VIDEOS.name) and path.is_file()]
+    roots = {path: storage.sha256(path) for path in videos}
+    if root.lower() in roots.values():
+        return []
+    return [Finding(path, "", f"its SHA-256 is {digest}, and not {root}") for path, digest in roots.items()] or [
+        Finding(manifests[0].parent, "", f"there is no {layout.name(VIDEOS.name)}, whose SHA-256 would be the root")
+    ]
+
+
+def check_manifest(path: Path, options: Options) -> Checked:
+    """What is wrong with a manifest, its rows, and the files that they name."""
+    checked = Checked(path)
+    if storage.is_leftover(path):
+        checked.add(LEFTOVER)
+        return checked
+    try:
+        kind, about = files.kind_of(path), files.read_metadata(path)
+        checked.rows = files.stored_rows(path)
+        rows = files.read_rows(path, kind)
+        if about.get(files.METADATA_HASH) != files.metadata_sha256(about):
+            raise ManifestError(f"{path} was changed after it was written: the hash of its metadata is another")
+        root = locations.root_of(path, about)
+        checked.notes += skipped.sentences(skipped.of_manifest(about))
+    except ManifestError as error:
+        checked.is_edited = True
+        checked.add(str(error))
+        return checked
+    _check_set(checked, kind, rows, about)
+    if kind in (SOURCES, VIDEOS, ANALYSES):
+        stored = _check_files(checked, kind, rows, root, options)
+        if kind == VIDEOS:
+            _check_strangers(checked, stored)
+    if kind == TEXTS and options.render:
+        _render_captions(checked, kind, rows)
+    if checked.wrong and options.render and (note := machine.note(str(about.get("cpu_features", "")))):
+        checked.notes.append(note)
+    return checked
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _check_set(checked: Checked, kind: RowKind[Any], rows: Sequence[Any], about: Mapping[str, Any]) -> None:
+    """Each key once and in order; listed x scenarios; as many listed items as the metadata says."""
+    problems: list[tuple[str, str]] = []
+    items, scenarios, complete = set(), set(), Counter[str]()
+    item_column = "caption_id" if kind == TEXTS else "item_id"
+    before: tuple[Any, ...] = ()
+    for row in rows:
+        key = tuple((value is not None, value) for value in values(row, kind.key))
+        if before and key <= before:
+            problem = "the row is there twice" if key == before else "the row is not in its place"
+            problems.append((name_of(row, kind.key), problem))
+        before = key
+        is_complete = getattr(row, "status", COMPLETE) == COMPLETE
+        checked.incomplete += not is_complete
+        if kind in (VIDEOS, TEXTS):
+            items.add(getattr(row, item_column))
+            scenarios.add((row.perturbation, row.severity))
+            complete[row.item_id] += is_complete
+    try:
+        if kind == SOURCES:
+            problems += _other_counts(about, sets.of_sources(rows))
+        elif kind == VIDEOS and (sources := _neighbours(checked.path, kind, SOURCES)):
+            listed = {row.item_id for row in sources if row.status == COMPLETE}
+            problems += _missing(rows, item_column, listed, items, scenarios)
+            described = about.get(sets.SET)
+            count = described.get("scenarios", 0) if isinstance(described, dict) else 0
+            problems += _other_counts(about, sets.of_counts(sources, complete, count))
+        elif kind == TEXTS and (captions := _neighbours(checked.path, kind, CAPTIONS)):
+            problems += _missing(rows, item_column, {row.caption_id for row in captions}, items, scenarios)
+    except ManifestError as error:  # which is a finding of that manifest
+        checked.notes.append(f"its rows are not compared with the listed ones: {error}")
+    for subject, problem in problems:
+        checked.is_edited = True
+        checked.add(problem, subject)
+
+
+def _neighbours(path: Path, kind: RowKind[Any], other: RowKind[Any]) -> Sequence[Any]:
+    """The rows of a dataset's own manifest beside a corpus; none where it is not there."""
+    neighbour = layout.beside(path.absolute(), kind.name, other.name)
+    return files.read_rows(neighbour, other) if neighbour.is_file() else ()
+
+
+def _other_counts(about: Mapping[str, Any], counted: sets.Listed) -> Iterator[tuple[str, str]]:
+    if about.get(sets.SET) != counted.columns():
+        yield "", f"its metadata says {about.get(sets.SET)}, and its rows give {counted.columns()}"
+
+
+def _missing(
+    rows: Sequence[Any], name: str, listed: set[str], items: set[str], scenarios: set[tuple[str, int]]
+) -> Iterator[tuple[str, str]]:
+    """Differences from one row per listed clip or caption and scenario, whose keys are known to be there once."""
+    for item in sorted(items - listed):
+        yield item, "its rows are unexpected: it is not listed as complete"
+    if len(rows) < len(listed) * len(scenarios):
+        there = {(getattr(row, name), row.perturbation, row.severity) for row in rows}
+        missing = sorted({(item, *scenario) for item in listed for scenario in scenarios} - there)
+        for item, perturbation, severity in missing[:_SHOWN]:
+            yield f"{item} {perturbation} {severity}", "the row is missing"
+        if len(missing) > _SHOWN:
+            yield "", f"{len(missing) - _SHOWN} more rows are missing"
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _check_files(
+    checked: Checked, kind: RowKind[Any], rows: Iterable[StoredRow], root: Path, options: Options
+) -> dict[str, int]:
+    """Check the file of every complete row; returns their sizes by path."""
+    stored = {}
+    check = partial(_problems, root=root, options=options, render=options.render and kind == VIDEOS)
+    for row, problem in _in_parallel(check, (row for row in rows if row.status == COMPLETE), options.jobs):
+        if row.path is not None:
+            stored[row.path] = row.bytes or 0
+        if problem:
+            checked.add(problem, name_of(row, kind.key))
+            if not isinstance(row, SourceRow):  # a user's file is not ours to delete
+                checked.wrong.append(row)
+    return stored
+
+
+_SLICE = 64  # rows that one process checks, after which it takes others
+
+
+def _in_parallel(
+    check: Callable[[list[Any]], list[str]], rows: Iterable[StoredRow], jobs: int
+) -> Iterator[tuple[StoredRow, str]]:
+    """Each row with its problem, "" without one."""
+    some = iter(rows)
+    blocks = iter(lambda: [*islice(some, _SLICE * jobs)], [])
+    if jobs == 1:
+        for block in blocks:
+            yield from zip(block, check(block), strict=True)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        for block in blocks:
+            slices = [block[start : start + _SLICE] for start in range(0, len(block), _SLICE)]
+            yield from zip(block, chain.from_iterable(pool.map(check, slices)), strict=True)
+
+
+def _problems(rows: Sequence[StoredRow], root: Path, options: Options, *, render: bool) -> list[str]:
+    """The problem of each row: of its file, or of its clip made again in a process that may crash or hang."""
+    problems = [_file_problem(row, root) for row in rows]
+    if render:
+        sound = [place for place, problem in enumerate(problems) if not problem]
+        again = supervise.run(
+            partial(_rendered_problem, root),
+            [rows[place] for place in sound],
+            stall_limit_s=options.stall_limit_s,
+            name=lambda row: repr(row.item_id),
+        )
+        for place, outcome in zip(sound, again, strict=True):
+            problems[place] = outcome.error or outcome.result or ""
+    return problems
+
+
+def _file_problem(row: StoredRow, root: Path) -> str:
+    """What is wrong with the file of a complete row; "" where nothing is, or no file is stored."""
+    try:
+        path = locations.located(row, root).path
+        if path is None:
+            return ""
+        if not tars.is_file(path):
+            return f"the file is missing: {row.path}"
+        if tars.at(path).size != row.bytes:
+            return f"the file has {tars.at(path).size} bytes, and had {row.bytes}: {row.path}"
+        return "" if storage.sha256(Path(path)) == row.sha256 else f"the file has another content: {row.path}"
+    except ManifestError as error:
+        return str(error)
+    except OSError as error:
+        return f"the file cannot be read: {error.filename}: {os.strerror(error.errno or 0)}"
+
+
+def _rendered_problem(root: Path, row: VideoRow, tick: Tick) -> str:
+    try:
+        wanted = recipe.parse(row.recipe)
+        source = source_of(locations.located(row, root))
+        with storage.scratch_directory() as folder:
+            target = Path(folder) / f"again{render_clip.extension(wanted) or ''}"
+            (Path(folder) / "shared").mkdir()
+            source = replace(source, scratch=Path(folder) / "shared" if row.cut else None)
+            measured = render_clip.produce(wanted, source, target, tick, with_sound=False)
+    except (MediaError, ManifestError) as error:
+        return f"it cannot be made again: {error}"
+    return "" if measured.frames_sha256 == row.frames_sha256 else "made again, its frames are others"
+
+
+def _check_strangers(checked: Checked, stored: Mapping[str, int]) -> None:
+    """Files below the corpus' folder that are no clip of a row and no marker, and tars with more than their clips."""
+    tree = layout.in_tree(checked.path)
+    if tree is None or len(tree[1].parts) < 3:
+        return  # a manifest that was taken out of its tree
+    sizes = tars.sizes(stored.items())
+    for path in _files_below(tree[0] / layout.clips_below(tree[1].parent)):
+        name = path.relative_to(tree[0]).as_posix()
+        place = layout.place_of(name)
+        if name in sizes:
+            if name.endswith(tars.SUFFIX) and path.stat().st_size > sizes[name]:
+                checked.add("it holds more than the clips of its rows", place=path)
+                checked.tars.append(path)
+        elif place is None or place.kind != "clip_marker":
+            checked.add(LEFTOVER if storage.is_leftover(path) else "no row names this file", place=path)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for top, folders, names in os.walk(folder):
+        folders.sort()
+        links = [name for name in folders if stat.S_ISLNK(os.lstat(Path(top, name)).st_mode)]
+        yield from (Path(top, name) for name in sorted([*names, *links]))
+
+
+# --- captions --------------------------------------------------------------------------------------------------------
+
+
+def _render_captions(checked: Checked, kind: RowKind[TextRow], rows: Sequence[TextRow]) -> None:
+    """Make the captions of each scenario again, and compare their texts."""
+    from perturbations.captions import caption_rows
+
+    for text, group in groupby(rows, key=lambda row: row.recipe):
+        members = [*group]
+        listed = [
+            ListedCaption(caption_id=row.caption_id, item_id=row.item_id, text=row.source_text) for row in members
+        ]
+        try:
+            again = [*caption_rows.run(recipe.parse_text(text), members[0].dataset, listed)]
+        except (BackendError, ToolError) as error:
+            checked.notes.append(f"{len(members)} captions are not made again: {error}")
+            continue
+        for row, other in zip(members, again, strict=True):
+            if (row.text, row.accepted) != (other.text, other.accepted):
+                checked.add(f"made again, its text is {other.text[:200]!r}", name_of(row, kind.key))
+                checked.wrong.append(row)

@@ -1,0 +1,101 @@
+"""`perturb verify --delete`: deletes what is wrong, so that Snakemake makes these clips and manifests again.
+
+Of a clip, caption or analysis these are its file, its line in the journals of finished items, and the part of its
+shard: the job of the part runs again, and finds the others of the shard finished. A manifest is merged again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from pathlib import Path
+
+from perturbations.base import confinement, storage, tars
+from perturbations.base.errors import ManifestError, cut
+from perturbations.base.records import DIGEST_LENGTH
+from perturbations.manifest import layout, locations, stored_columns
+from perturbations.manifest.kinds import AnalysisRow, TextRow, VideoRow
+from perturbations.verify.checking import LEFTOVER, Checked, MadeRow
+
+
+def delete(checked: Checked) -> list[Path]:
+    """Delete what is wrong with a manifest; returns the files of clips and the manifests that were deleted.
+
+    Nothing is deleted that no job makes: sources, files that no row names, and manifests of no place in a run.
+    Raises `ManifestError` where the folder has no `work`: there is nothing that could make it again.
+    """
+    wrong = [finding.place for finding in checked.findings if finding.problem == LEFTOVER]
+    place = layout.manifest_at(checked.path)
+    if place is not None and (checked.is_edited or checked.wrong or checked.tars):
+        root = _root(checked.path)
+        rows: dict[tuple[str, str], list[MadeRow]] = defaultdict(list)
+        for row in checked.wrong:
+            rows[_parts_and_markers(row, place.fields["dataset"])].append(row)
+        for (parts, markers), members in rows.items():
+            _forget(root, parts, markers, members)
+        for tar in checked.tars:
+            fields = _fields("clip_tar", tar.relative_to(root).as_posix())
+            _delete(root / layout.at("video_part", **fields))
+            _delete(root / layout.at("clip_marker", **fields))
+        stored = [row.path for row in checked.wrong if not isinstance(row, TextRow) and row.path is not None]
+        wrong += [root / path for path in stored if tars.named(path) is None]
+        wrong += [checked.path] if checked.is_edited else []
+    return [path for path in wrong if _delete(path)]
+
+
+def _root(manifest: Path) -> Path:
+    """The folder of the run that made a manifest."""
+    tree = layout.in_tree(locations.lying(manifest))
+    if tree is None or not (tree[0] / layout.WORK).is_dir():
+        raise ManifestError(f"nothing is deleted: {manifest} does not lie in the folder of its run, which has `work`")
+    return tree[0]
+
+
+def _parts_and_markers(row: MadeRow, dataset: str) -> tuple[str, str]:
+    """The parts that a row may come from, and the markers of their jobs: paths with `{shard}`; "" without markers."""
+    if isinstance(row, AnalysisRow):
+        kind, marker, fields = "analysis_part", "", {"dataset": dataset, "analysis": row.analysis}
+    else:
+        kind, marker = ("video_part", "clip_marker") if isinstance(row, VideoRow) else ("text_part", "text_marker")
+        scenario = {"perturbation": row.perturbation, "severity": str(row.severity)}
+        fields = {"dataset": dataset, "suite": row.suite, **scenario}
+    parts = layout.at(kind, shard="{shard}", **fields)
+    _fields(kind, parts.format(shard="s0"))
+    return parts, layout.at(marker, shard="{shard}", **fields) if marker else ""
+
+
+def _fields(kind: str, path: str) -> dict[str, str]:
+    """The fields of a path. A row may be a stranger's: raises `ManifestError` for a path that no job writes."""
+    place = layout.place_of(path)
+    if place is None or place.kind != kind:
+        raise ManifestError(f"nothing is deleted: no job writes {cut(path)}")
+    return dict(place.fields)
+
+
+def _forget(root: Path, parts: str, markers: str, rows: Collection[MadeRow]) -> None:
+    """Delete the parts that hold some rows, with their markers, and the rows' lines in the journals beside them."""
+    recipe_ids = {row.recipe_id for row in rows}
+    folder = (root / parts).parent
+    for part in layout.manifests_below(folder):
+        try:
+            held = {*stored_columns.read_columns(part, "recipe_id")["recipe_id"].to_pylist()}
+        except ManifestError:
+            held = recipe_ids  # it is damaged, and made again too
+        if not held.isdisjoint(recipe_ids):
+            _delete(part)
+            _delete(root / markers.format(shard=part.stem))
+    for journal in (*layout.journals_in(folder), *layout.journals_in(layout.former_of(folder / "any"))):
+        lines = journal.read_text("utf-8", errors="surrogateescape").splitlines(keepends=True)
+        kept = [line for line in lines if line[:DIGEST_LENGTH] not in recipe_ids]
+        if kept != lines:
+            storage.write_text(journal, "".join(kept))
+
+
+def _delete(path: Path) -> bool:
+    """Delete a file or a link, never what a link leads to; returns whether it was there. Raises `OutputError`."""
+    if not (path.is_file() or path.is_symlink()):
+        return False
+    confinement.check_written(path)
+    with storage.output_errors(path):
+        path.unlink()
+    return True
