@@ -4,7 +4,7 @@
     python benchmarks/lock.py /tmp/after && diff -r /tmp/before /tmp/after
 
 It records the JSON schema, the commands and their options, the targets, dry runs of six configurations, hashes of the
-columns of every manifest of a small corpus per storage tier, the hashes of all kernels, and a seeded run of faults.py.
+columns of every manifest of a small corpus per storage tier, and the hashes of all kernels.
 """
 
 from __future__ import annotations
@@ -87,7 +87,6 @@ def main() -> None:
     """Write the record."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("folder", type=Path)
-    arguments.add_argument("--faults", type=int, default=60, help="of the seeded run of faults.py; 0: no such run")
     arguments.add_argument("--plans-only", action="store_true", help="leave out what makes clips")
     options = arguments.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -122,9 +121,6 @@ def main() -> None:
             (folder / "config.yaml").write_text(HEAD + SUITES + storage, encoding="utf-8")
             snakemake(folder, "--quiet", "all", "--", *TARGETS)
             write(f"hashes_{name}.json", hashes(folder / "manifests"))
-    if options.faults:
-        words = [sys.executable, "benchmarks/faults.py", "--faults", options.faults, "--seed", 0]
-        write("faults.txt", re.sub(r"[\d.]+ s\b", "", output(words, PROJECT)))
 
 
 if __name__ == "__main__":

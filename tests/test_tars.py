@@ -81,9 +81,8 @@ def tar_of_two(folder: Path) -> Path:
 
 
 def findings(**options: bool) -> list[str]:
-    checked = [
-        checking.check_manifest(path, checking.Options(**options)) for path in layout.manifests_below(Path("manifests"))
-    ]
+    manifests = checking.manifests_in(Path("manifests"))
+    checked = [checking.check_manifest(path, checking.Options(**options)) for path in manifests]
     return [str(finding) for each in checked for finding in each.findings]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
-from perturbations.base import confinement, sums, tars
+from perturbations.base import confinement, tars
 from perturbations.base.errors import OutputError
 
 # Errors of the place that is written to, not of the data.
@@ -134,8 +134,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path` (same extension) and rename it to `path` when the block ends well.
 
     After an error or an interruption `path` is as it was. Raises `OutputError` when the system refuses to write, or
-    where a folder is a link out of the working directory. A file below `manifests/` is entered in its list
-    (`perturbations.base.sums`).
+    where a folder is a link out of the working directory.
     """
     confinement.check_written(path)
     temporary = temporary_path(path)
@@ -143,8 +142,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
-            with sums.entered(path, temporary):
-                os.replace(temporary, path)
+            os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
 

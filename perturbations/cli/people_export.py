@@ -75,8 +75,8 @@ def _regenerate(options: argparse.Namespace) -> int:
     )
     for finding in done.findings:
         print(f"  {shown.line(str(finding))}")
-    for name, columns in done.claimed.items():
-        print(f"  not proven by the clips: {', '.join(columns)} of {name}")
+    if not options.root:
+        print("  without --root only the frames are proven: all other columns are the publisher's word")
     print(
         f"{done.videos}: {done.regenerated + done.kept:,} clips have the published frames "
         f"({done.regenerated:,} made now), {done.failed:,} have not; "
@@ -87,7 +87,7 @@ def _regenerate(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     from perturbations.exports.writing import output_folder
-    from perturbations.manifest import changes, files
+    from perturbations.manifest import files
 
     export = registry.get(options.format)
     if export.needs_models:
@@ -108,7 +108,7 @@ def _export(options: argparse.Namespace) -> int:
         ),
     )
     kind = files.kind_of(options.manifest)
-    changes.check_unchanged(options.manifest)
+    files.check(options.manifest, kind)
     output_folder.check_outside(options.output, options.manifest)
     with output_folder.one_export(options.output):
         return _write(export, request, kind)

@@ -55,7 +55,7 @@ GALLERIES = RowKind(
     ("gallery", "query_id", "first_row"),
     files={"composed_galleries": _COMPOSED_GALLERIES_FILE},
 )
-_COMPOSED_QRELS_FILE = ManifestFile(path=f"{FOLDER}/qrels.parquet", rows="composed.manifests:qrels")
+_COMPOSED_QRELS_FILE = ManifestFile(path=f"{FOLDER}/qrels.parquet")
 _COMPOSED_RESULTS_FILE = ManifestFile(
     path=f"{FOLDER}/results.parquet",
 )

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from perturbations.base import locking, storage, sums
+from perturbations.base import locking, storage
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import cells, file_limits, parquet, row_groups
 from perturbations.manifest.columns import columns_of
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 METADATA_HASH = "metadata_sha256"
 UNRECORDED = "unrecorded"
 """In metadata: the columns that parts of earlier versions did not have."""
-LISTED = "listed_in"
 COUNTS = ("rows", cells.STATUSES)
 """In metadata: how many rows there are, in all and per status."""
 
@@ -74,16 +73,6 @@ def table_of(kind: RowKind[RowT], rows: Iterable[RowT]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def table_as_in(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> pa.Table:
-    """Rows as a table of the columns that a manifest's file has, under the names that its version gave them."""
-    return _renamed(table_of(kind, rows), kind, parquet.columns_in(path))
-
-
-def _renamed(table: pa.Table, kind: RowKind[Any], stored: Sequence[str]) -> pa.Table:
-    """A table with the columns of an earlier version, under the names that it gave them."""
-    return table.select([kind.renamed.get(name, name) for name in stored]).rename_columns(stored)
-
-
 def concatenate(parts: Sequence[Path], output: Path, kind: RowKind[RowT], about: Metadata | None = None) -> None:
     """Write the rows of parts that have no key in common as one manifest, as `write` does; for millions of them."""
     _write_tables(output, kind, (parquet.read_table(part, kind) for part in parts), about)
@@ -95,7 +84,7 @@ def _write_tables(
     def described(cells_of: cells.Cells) -> _Described:
         own = (about() if callable(about) else about) or {}
         common = {"kind": kind.name, "schema_version": parquet.SCHEMA_VERSION}
-        return _signed(path, {**common, **own, **cells.describe(kind, cells_of)})
+        return _signed({**common, **own, **cells.describe(kind, cells_of)})
 
     with storage.scratch_directory() as folder, storage.output_errors(path):
         ordered = row_groups.in_order(tables, kind.key, Path(folder))
@@ -127,11 +116,8 @@ def _encode_described(
     return about
 
 
-def _signed(path: Path, described: Metadata) -> _Described:
+def _signed(described: Metadata) -> _Described:
     """What a manifest says of itself, with the hash of it."""
-    described = {name: value for name, value in described.items() if name != LISTED}
-    if sums.is_listed(path):
-        described[LISTED] = sums.NAME
     return {**described, METADATA_HASH: metadata_sha256(described)}
 
 
@@ -139,22 +125,6 @@ def metadata_sha256(about: Metadata) -> str:
     """A hash of all that a manifest says of itself, the hash of its cells among it."""
     rest = {name: value for name, value in about.items() if name != METADATA_HASH}
     return storage.sha256_of(json.dumps(rest, sort_keys=True).encode())
-
-
-def as_written(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: Metadata, target: Path) -> _Described:
-    """Write other rows to `target` in the form of a stored file: with its columns and hashes; returns the metadata.
-
-    So that a repaired manifest of an earlier version equals the file that this version wrote.
-    """
-    stored = parquet.columns_in(path)
-
-    def described(cells_of: cells.Cells) -> _Described:
-        own = {**about, **cells.describe(kind, cells_of)}
-        return {**own, METADATA_HASH: metadata_sha256(own)} if METADATA_HASH in about else own
-
-    with storage.scratch_directory() as folder:
-        ordered = row_groups.in_order((table_of(kind, part) for part in _parts(iter(rows))), kind.key, Path(folder))
-        return _encode_described((_renamed(table, kind, stored) for table in ordered), described, Path(folder), target)
 
 
 def _sort_key(row: object, kind: RowKind[RowT]) -> tuple[tuple[bool, object], ...]:
@@ -174,7 +144,10 @@ def read_rows(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
 
 
 def check(path: Path, kind: RowKind[RowT]) -> None:
-    """Raise `ManifestError` when a file is not a complete manifest of that kind."""
+    """Raise `ManifestError` when a file is not a complete manifest of that kind, as it was written."""
+    about = read_metadata(path)
+    if about.get(METADATA_HASH) != metadata_sha256(about):
+        raise ManifestError(f"{path} was changed after it was written: the hash of its metadata is another")
     if not parquet.is_large(path):
         _checked(path, kind)
         return

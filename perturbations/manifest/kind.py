@@ -26,12 +26,10 @@ class ManifestFile:
     Attributes:
         path: its path, with its fields in braces.
         exported: whether it belongs to a published corpus.
-        claimed: the columns that regenerated clips do not prove: only the root of the publication does.
     """
 
     path: str
     exported: bool = False
-    claimed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

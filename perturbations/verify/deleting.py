@@ -14,7 +14,8 @@ from perturbations.base import confinement, storage, tars
 from perturbations.base.errors import ManifestError, cut
 from perturbations.base.records import DIGEST_LENGTH
 from perturbations.manifest import layout, locations, stored_columns
-from perturbations.manifest.kinds import AnalysisRow, TextRow, VideoRow
+from perturbations.manifest.kinds import FILES, AnalysisRow, TextRow, VideoRow
+from perturbations.plan import paths
 from perturbations.verify.checking import LEFTOVER, Checked, MadeRow
 
 
@@ -25,9 +26,16 @@ def delete(checked: Checked) -> list[Path]:
     Raises `ManifestError` where the folder has no `work`: there is nothing that could make it again.
     """
     wrong = [finding.place for finding in checked.findings if finding.problem == LEFTOVER]
-    place = layout.manifest_at(checked.path)
-    if place is not None and (checked.is_edited or checked.wrong or checked.tars):
-        root = _root(checked.path)
+    tree = layout.in_tree(locations.lying(checked.path))
+    place = None if tree is None else layout.place_of(tree[1].as_posix())
+    is_made = place is not None and place.kind in FILES and place.fields.get("analysis") in (None, *paths.ANALYSES)
+    if tree is not None and place is not None and is_made and (checked.is_edited or checked.wrong or checked.tars):
+        root = tree[0]
+        if not (root / layout.WORK).is_dir():
+            raise ManifestError(f"nothing is deleted: beside {checked.path} there is no run with its folder `work`")
+        stored = [row.path for row in checked.wrong if not isinstance(row, TextRow) and row.path is not None]
+        wrong += [_stored_file(root, path) for path in stored if tars.named(path) is None]
+        wrong += [checked.path] if checked.is_edited else []
         rows: dict[tuple[str, str], list[MadeRow]] = defaultdict(list)
         for row in checked.wrong:
             rows[_parts_and_markers(row, place.fields["dataset"])].append(row)
@@ -37,18 +45,15 @@ def delete(checked: Checked) -> list[Path]:
             fields = _fields("clip_tar", tar.relative_to(root).as_posix())
             _delete(root / layout.at("video_part", **fields))
             _delete(root / layout.at("clip_marker", **fields))
-        stored = [row.path for row in checked.wrong if not isinstance(row, TextRow) and row.path is not None]
-        wrong += [root / path for path in stored if tars.named(path) is None]
-        wrong += [checked.path] if checked.is_edited else []
     return [path for path in wrong if _delete(path)]
 
 
-def _root(manifest: Path) -> Path:
-    """The folder of the run that made a manifest."""
-    tree = layout.in_tree(locations.lying(manifest))
-    if tree is None or not (tree[0] / layout.WORK).is_dir():
-        raise ManifestError(f"nothing is deleted: {manifest} does not lie in the folder of its run, which has `work`")
-    return tree[0]
+def _stored_file(root: Path, path: str) -> Path:
+    """The place of a clip's file, which may be a link. Raises `ManifestError` for one that no job writes."""
+    folder, _, name = path.rpartition("/")
+    if folder.partition("/")[0] not in (layout.CORPORA, layout.WORK) or name in ("", ".", ".."):
+        raise ManifestError(f"nothing is deleted: no job writes {cut(path)}")
+    return locations.confined(root, folder) / name
 
 
 def _parts_and_markers(row: MadeRow, dataset: str) -> tuple[str, str]:

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from perturbations import __version__
-from perturbations.base import shown, sums
+from perturbations.base import shown, storage
 from perturbations.datasets import registry as datasets
 from perturbations.exports.writing import export_layout, export_rows
 from perturbations.exports.writing.export_rows import ExportedCorpus, ExportedTexts
 from perturbations.exports.writing.requests import Request
-from perturbations.manifest import locations, roots
 from perturbations.suites import registry as suites
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -37,8 +36,7 @@ class Publication:
         rows: the number of its clips, captions or pairs.
         left_out: the number of rows that are not in it, which `left_out.csv` lists.
         rejected: the number of captions that the fidelity gate rejected.
-        root: the root of the corpus that it was made from, as `perturb verify --root` takes it; empty where the
-            manifest lies in no tree.
+        root: the SHA-256 of the manifest that was exported, which is the root of a corpus of clips.
     """
 
     request: Request
@@ -151,7 +149,7 @@ def of(
         rows=rows,
         left_out=left_out if isinstance(left_out, int) else len(left_out),
         rejected=exported.rejected if isinstance(exported, ExportedTexts) else 0,
-        root=sums.root(listed) if (listed := roots.of_corpus(locations.lying(request.manifest).absolute())) else "",
+        root=storage.sha256(request.manifest),
     )
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perturbations.base import storage, sums
+from perturbations.base import storage
 from perturbations.base.errors import ManifestError, short
-from perturbations.exports.writing import output_folder
-from perturbations.manifest import changes, files, layout, locations
+from perturbations.exports.writing import output_folder, sums
+from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
     ANALYSES,
     FILES,
@@ -43,15 +43,13 @@ class Table:
     def write(self, path: Path, rows_of: Iterable[Any], root: str) -> None:
         """Write other rows with the same metadata; their paths are relative to `root`."""
         kept = {name: value for name, value in self.about.items() if name not in files.COUNTS}
-        if files.METADATA_HASH not in kept:  # of an earlier version, whose words may be others than today's
-            kept.pop("comparability", None)
         files.write(path, self.kind, rows_of, {**kept, "root": root})
 
 
 def _read(path: Path) -> Table:
     """A manifest as it was written. Raises `ManifestError` for one that was changed since."""
-    changes.check_unchanged(path)
     kind = files.kind_of(path)
+    files.check(path, kind)
     return Table(kind, files.read_rows(path, kind), files.read_metadata(path))
 
 
@@ -93,13 +91,11 @@ class RecipeExport:
     Attributes:
         dataset, suite: of the corpus.
         tables: the tables, by the path of their manifest below `manifests`.
-        is_listed: False for an export of an earlier version, which has no list.
     """
 
     dataset: str
     suite: str
     tables: Mapping[str, Table]
-    is_listed: bool
 
     @property
     def videos(self) -> str:
@@ -114,7 +110,7 @@ def published(folder_of: Path, root: str = "") -> RecipeExport:
     """
     if output_folder.form_of(folder_of) != FORMAT:
         raise ManifestError(f"{folder_of} is no export in the format {FORMAT}")
-    listed = _listed(folder_of, root)
+    _check_listed(folder_of, root)
     data = folder_of / output_folder.DATA
     videos = sorted(data.glob(f"*/{layout.name(VIDEOS.name)}"))
     if len(videos) != 1:
@@ -127,16 +123,12 @@ def published(folder_of: Path, root: str = "") -> RecipeExport:
         raise ManifestError(f"{videos[0]} names no dataset and suite that can be folders: {short(dataset)}, {suite}")
     names = [path.relative_to(data).as_posix() for path in layout.manifests_below(data)]
     tables = {_place(data / name, dataset, name): _read(data / name) for name in names}
-    return RecipeExport(dataset, suite, tables, listed)
+    return RecipeExport(dataset, suite, tables)
 
 
-def _listed(folder_of: Path, root: str) -> bool:
-    """Whether an export has a list. Raises `ManifestError` where its files or its root are others."""
+def _check_listed(folder_of: Path, root: str) -> None:
+    """Raise `ManifestError` where an export's files or its root are others than its list says."""
     listing = folder_of / sums.NAME
-    if not listing.is_file():
-        if root:
-            raise ManifestError(f"{folder_of} has no list {sums.NAME}, so its root is not {root}")
-        return False
     hashes = sums.read(listing)
     if root and sums.root(hashes) != root:
         raise ManifestError(f"{listing} is not the published list: its root is {sums.root(hashes)}, not {root}")
@@ -147,7 +139,6 @@ def _listed(folder_of: Path, root: str) -> bool:
             raise ManifestError(f"{path} is missing: {listing} lists it; get the export again")
         if name not in hashes or storage.sha256(path) != hashes[name]:
             raise ManifestError(f"{path} is not the file that {listing} lists; get the export again")
-    return True
 
 
 def _place(path: Path, dataset: str, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -17,12 +17,11 @@ import numpy as np
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
-from perturbations.base.sums import NAME
 from perturbations.engine import clip_rows, render_clip, shards, supervise
 from perturbations.engine.source import source_of
 from perturbations.exports.writing import recipe_tables
 from perturbations.manifest import files, layout, locations, row_groups
-from perturbations.manifest.kinds import CAPTIONS, COMPLETE, FILES, SOURCES, VIDEOS, ClipRow, RowKind, VideoRow
+from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, RowKind, VideoRow
 from perturbations.media import sound
 from perturbations.plan.recipe import parse
 from perturbations.verify import checking
@@ -42,7 +41,6 @@ class Regenerated:
         regenerated, kept: the numbers of clips with the published frames, made now or before.
         failed: the number of the others.
         findings: the problems of these, and of the manifests.
-        claimed: the columns that the clips do not prove, by the name of their manifest; none where the root was given.
     """
 
     videos: Path
@@ -50,7 +48,6 @@ class Regenerated:
     kept: int
     failed: int
     findings: tuple[Finding, ...]
-    claimed: Mapping[str, tuple[str, ...]]
 
 
 def regenerate(
@@ -102,21 +99,11 @@ def regenerate(
         kept=counts["kept"],
         failed=len(findings),
         findings=(*findings, *others),
-        claimed={} if root else _claimed(export),
     )
-
-
-def _claimed(export: recipe_tables.RecipeExport) -> dict[str, tuple[str, ...]]:
-    """The columns that are the publisher's word alone, by the name of their manifest."""
-    places = {name: layout.place_of(f"{layout.MANIFESTS}/{name}") for name in export.tables}
-    files = {name: FILES[place.kind] for name, place in places.items() if place is not None}
-    return {name: file.claimed for name, file in files.items() if file.claimed}
 
 
 def _log_absent(published: Path, export: recipe_tables.RecipeExport) -> None:
     """Say what an export lacks, and what is therefore not proven."""
-    if not export.is_listed:
-        _log.warning("%s has no %s: whether a table was lost or exchanged is not known", published, NAME)
     for kind in (SOURCES, CAPTIONS):
         if f"{export.dataset}/{layout.name(kind.name)}" not in export.tables:
             _log.warning("%s has no %s: what follows from it is not proven", published, layout.name(kind.name))

@@ -20,6 +20,5 @@ class CaptionRow:
 _FILE = ManifestFile(
     path="manifests/{dataset}/captions.parquet",
     exported=True,
-    claimed=("text",),
 )
 CAPTIONS = KIND = RowKind("captions", CaptionRow, ("caption_id",), files={"captions": _FILE})

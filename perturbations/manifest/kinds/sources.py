@@ -62,6 +62,5 @@ class CompleteSource(SourceRow):
 _FILE = ManifestFile(
     path="manifests/{dataset}/sources.parquet",
     exported=True,
-    claimed=("split", "source_video_id"),
 )
 SOURCES = KIND = RowKind("sources", SourceRow, ("item_id",), CompleteSource, files={"sources": _FILE})
