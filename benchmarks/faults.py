@@ -3,8 +3,8 @@
     python benchmarks/faults.py --faults 100 --seed 0 --mend 10
 
 Faults are of files (lost, cut short, a byte changed, exchanged, added) and of manifests (a cell, metadata or a byte
-edited; rows lost, doubled, of a clip that is not listed). Prints a table by class: how many were found. `--mend` deletes
-what was found of so many of them, runs the workflow, and counts where all is as it was, to the byte.
+edited; rows lost, doubled, of a clip that is not listed). Prints a table by class: how many were found. `--mend`
+deletes what was found of so many of them, runs the workflow, and counts where all is as it was, to the byte.
 """
 
 from __future__ import annotations
@@ -53,17 +53,7 @@ Generator = np.random.Generator
 
 def make() -> None:
     """Run the workflow in the working directory."""
-    start = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--snakefile",
-        str(PROJECT / "Snakefile"),
-        "--cores",
-        "2",
-        "--quiet",
-        "all",
-    ]
+    workflow = ["--snakefile", str(PROJECT / "Snakefile"), "--cores", "2", "--quiet", "all"]
     subprocess.run([sys.executable, "-m", "snakemake", *workflow, "--", *TARGETS], check=True, capture_output=True)
 
 
