@@ -18,22 +18,20 @@ from perturbations.engine.comparability import comparability
 from perturbations.exports import registry as exports
 from perturbations.exports.writing import regenerating
 from perturbations.exports.writing.requests import Request
-from perturbations.manifest import files, row_groups
+from perturbations.manifest import files, parquet, row_groups
 from perturbations.manifest.kinds import QRELS, SOURCES, VIDEOS, QrelRow
 from perturbations.plan import mixes
 from perturbations.report import corpus_page
 from perturbations.verify import checking
 
 VIDEOS_FILE = "manifests/data/mlvp/videos.parquet"
-SIZES = {"GROUP": 4, "SMALL": 4, "_BATCH": 1}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def small_groups(small: Path) -> Iterator[None]:
     """From here on, manifests of more than four rows are large ones; `small` was written before."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in SIZES.items():
-            patch.setattr(row_groups, name, value)
+        patch.setattr(parquet, "GROUP", 4)
         patch.setattr(files, "_PART", 1)
         yield
 
@@ -68,7 +66,7 @@ def test_a_large_manifest_has_the_cells_and_hashes_of_one_that_is_written_at_onc
         kind = files.kind_of(single)
         assert pq.read_table(several).equals(pq.read_table(single))
         count = pq.read_metadata(single).num_rows
-        assert pq.read_metadata(several).num_row_groups == max(1, -(-count // 4))
+        assert pq.read_metadata(several).num_row_groups == -(-count // 4)
         assert files.read_metadata(several) == files.read_metadata(single)
         assert list(files.read_rows(several, kind)) == list(files.read_rows(single, kind))
     assert isinstance(files.read_rows(large / VIDEOS_FILE, VIDEOS), row_groups.StoredRows)
@@ -183,7 +181,7 @@ def test_what_is_wrong_with_it_is_found_piece_by_piece(plain: Path, large: Path,
         path = tmp_path / str(size) / VIDEOS_FILE
         rows = files.rows_as_stored(path, VIDEOS)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(row_groups, "SMALL", size)
+            patch.setattr(parquet, "GROUP", size)
             kept = [row for row in rows if (row.item_id, row.severity) != ("video1", 3)]
             files.write(path, VIDEOS, kept, files.read_metadata(path))
         (tmp_path / str(size) / (kept[1].path or "")).unlink()

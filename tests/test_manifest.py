@@ -132,7 +132,7 @@ def test_keys_are_ordered_by_value_and_rows_counted_by_status(tmp_path: Path) ->
 def test_metadata_comes_back(tmp_path: Path) -> None:
     files.write(tmp_path / "a.parquet", CAPTIONS, [], {"root": "..", "tools": {"x": "1"}, "é": [1, 2]})
     described = files.read_metadata(tmp_path / "a.parquet")
-    hashes = ("keys_sha256", "content_sha256", "metadata_sha256")
+    hashes = ("content_sha256", "metadata_sha256")
     assert {len(described.pop(name)) for name in hashes} == {64}
     assert described == {
         "kind": "captions",
@@ -144,20 +144,18 @@ def test_metadata_comes_back(tmp_path: Path) -> None:
     }
 
 
-def test_hashes_tell_keys_from_content(tmp_path: Path) -> None:
-    def hashes(*rows: CaptionRow) -> tuple[str, str]:
+def test_every_cell_counts_in_the_hash(tmp_path: Path) -> None:
+    def hashed(*rows: CaptionRow) -> str:
         files.write(tmp_path / "a.parquet", CAPTIONS, rows)
-        described = files.read_metadata(tmp_path / "a.parquet")
-        return described["keys_sha256"], described["content_sha256"]
+        return str(files.read_metadata(tmp_path / "a.parquet")["content_sha256"])
 
     first, second = captions("a", "b")
-    before = hashes(first, second)
-    other_text = hashes(first, replace(second, text="another"))
-    assert other_text[0] == before[0]
-    assert other_text[1] != before[1]
-    assert hashes(first, replace(second, caption_id="c"))[0] != before[0]
+    before = hashed(first, second)
+    assert hashed(second, first) == before
+    assert hashed(first, replace(second, text="another")) != before
+    assert hashed(first, replace(second, caption_id="c")) != before
     # A letter that moves from one cell to the next.
-    assert hashes(replace(first, text="ab"), replace(second, text="c")) != hashes(
+    assert hashed(replace(first, text="ab"), replace(second, text="c")) != hashed(
         replace(first, text="a"), replace(second, text="bc")
     )
 

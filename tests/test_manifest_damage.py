@@ -57,9 +57,9 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "missing": (lambda path: None, "no such manifest: .*a.parquet"),
     "folder": (Path.mkdir, "a.parquet is a folder, not a manifest"),
     "pipe": (os.mkfifo, "a.parquet is not a regular file"),
-    "empty": (Path.touch, "a.parquet is not a Parquet file"),
-    "text": (lambda path: path.write_bytes(b"item_id,path\n"), "a.parquet is not a Parquet file"),
-    "cut": (lambda path: path.write_bytes(part(path, "a").read_bytes()[:-9]), "a.parquet is not a Parquet file"),
+    "empty": (Path.touch, "a.parquet cannot be read as Parquet"),
+    "text": (lambda path: path.write_bytes(b"item_id,path\n"), "a.parquet cannot be read as Parquet"),
+    "cut": (lambda path: path.write_bytes(part(path, "a").read_bytes()[:-9]), "a.parquet cannot be read as Parquet"),
     "plain": (lambda path: pq.write_table(pa.table({"a": [1]}), path), "a.parquet is Parquet, but no manifest"),
     "version": (
         lambda path: described_as(path, {**CAPTIONS_TODAY, "schema_version": VERSION + 1}),

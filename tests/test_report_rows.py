@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import synthetic_results as synthetic
 from synthetic_results import (
@@ -33,8 +31,7 @@ from synthetic_results import (
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation import pictures
 from perturbations.evaluation.page import parts
-from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, backend_cell
-from perturbations.manifest import dataframes
+from perturbations.evaluation.rows import RESULTS, ResultRow, backend_cell
 from perturbations.manifest import files as manifests
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval import gamma_a, gamma_r, mmi
@@ -224,32 +221,6 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
         with pytest.raises(ManifestError, match=r"wrong\.png"):
             page_of(tmp_path, **{name: [wrong]})
     assert not (tmp_path / "report.html").exists()
-
-
-def test_results_and_ranks_of_an_earlier_version_open(tmp_path: Path) -> None:
-    """They have R@k as r1, no side and no clean counterpart; changed cells are still noticed."""
-    rows = of_model(B32, {"none": 40.0})
-    about = {name: getattr(rows[0], name) for name in RankRow.__dataclass_fields__ if hasattr(rows[0], name)}
-    places = [RankRow(**about, query_id=f"q{place}", rank=1 if place < 40 else 200) for place in range(100)]
-    rows = [replace(rows[0], recall_at_5=40.0, recall_at_10=40.0)]
-    new = ["side", "protocol", "text_perturbation", "text_severity", *(f"clean_recall_at_{k}" for k in (1, 5, 10))]
-    for kind, known in ((RESULTS, rows), (RANKS, places)):
-        table = manifests.table_of(kind, known)
-        table = table.drop_columns([name for name in new if name in table.column_names])
-        earlier = {today: name for name, today in kind.renamed.items()}
-        table = table.rename_columns([earlier.get(name, name) for name in table.column_names])
-        then = replace(kind, key=tuple(name for name in kind.key if name not in new))
-        manifests._write_tables(tmp_path / f"{kind.name}.parquet", then, [table], {})
-    assert manifests.read_rows(tmp_path / "results.parquet", RESULTS) == rows
-    frame = dataframes.read_manifest(tmp_path / "results.parquet")
-    assert frame[["side", "recall_at_1"]].values.tolist() == [["none", 40.0]]
-    content = page_of(tmp_path, results=[tmp_path / "results.parquet"], ranks=[tmp_path / "ranks.parquet"])
-    assert "No intervals" not in content.text
-    stored = pq.read_table(tmp_path / "results.parquet")
-    changed = stored.set_column(stored.column_names.index("r1"), "r1", pa.array([41.0]))
-    pq.write_table(changed, tmp_path / "results.parquet", write_page_checksum=True)
-    with pytest.raises(ManifestError, match="was changed after it was written"):
-        manifests.read_rows(tmp_path / "results.parquet", RESULTS)
 
 
 def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_path: Path) -> None:

@@ -111,7 +111,6 @@ def _merge_texts(
         about[sets.SET] = {**listed.columns(), **columns(left_out)}
         about.update(adapter=adapter, config_digest=digest(dict(wanted)))
         about["comparability"] = verdict(Tally(), tally, adapter=adapter)
-        about.update(sets.unrecorded(parts, TEXTS))
         return about
 
     files.write(output, TEXTS, merged(), described)

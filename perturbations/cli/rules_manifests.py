@@ -34,9 +34,7 @@ def _merge(
     from perturbations.manifest.kinds import ANALYSES, SOURCES
 
     about = {**provenance(output), "dataset": dataset}
-    is_sources = kind == "sources"
-    about |= sets.unrecorded(parts, SOURCES) if is_sources else sets.unrecorded(parts, ANALYSES)
-    if is_sources:
+    if kind == "sources":
         clips = merging.sources(dataset, shards, parts, rejected)
         files.write(output, SOURCES, clips, {**about, sets.SET: sets.of_sources(clips).columns()})
     else:
@@ -76,7 +74,6 @@ def _merge_videos(
         about[sets.SET] = sets.of_counts(clips, tally.complete, len(wanted)).columns()
         about.update(adapter=adapter, config_digest=digest(dict(wanted)))
         about["comparability"] = verdict(tally, TextTally(), adapter=adapter)
-        about.update(sets.unrecorded(parts, VIDEOS))
         about.update({sets.LOSSES: losses} if (losses := sets.losses_of(clips)) else {})
         return about
 

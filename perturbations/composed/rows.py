@@ -56,10 +56,8 @@ GALLERIES = RowKind(
     files={"composed_galleries": _COMPOSED_GALLERIES_FILE},
 )
 _COMPOSED_QRELS_FILE = ManifestFile(path=f"{FOLDER}/qrels.parquet")
-_COMPOSED_RESULTS_FILE = ManifestFile(
-    path=f"{FOLDER}/results.parquet",
-)
-_RESULTS = replace(RESULTS, former=("composed_results",), files={"composed_results": _COMPOSED_RESULTS_FILE})
+_COMPOSED_RESULTS_FILE = ManifestFile(path=f"{FOLDER}/results.parquet")
+_RESULTS = replace(RESULTS, files={"composed_results": _COMPOSED_RESULTS_FILE})
 _COMPOSED_RANKS_FILE = ManifestFile(path=f"{FOLDER}/ranks.parquet")
 _RANKS = replace(RANKS, files={"composed_ranks": _COMPOSED_RANKS_FILE})
 

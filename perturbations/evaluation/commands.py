@@ -141,7 +141,6 @@ def add(commands: Commands) -> None:
 def _report(options: argparse.Namespace) -> int:
     need_models()
     from perturbations.evaluation.page import figure_files, page
-    from perturbations.manifest import files
 
     if options.features:
         if options.figures is None:
@@ -151,12 +150,9 @@ def _report(options: argparse.Namespace) -> int:
     def there(kind: str) -> list[Path]:
         return [path for name in options.datasets for path in sorted(Path().glob(layout.any_of(kind, dataset=name)))]
 
-    former = [path for path in options.results if files.is_former(path)]
-    for path in former:
-        _log.warning("%s is of an earlier version, and left out: run snakemake again for results of today", path)
     page.write(
         options.output,
-        results=[path for path in options.results if path not in former],
+        results=options.results,
         ranks=options.ranks,
         pictures=options.pictures,
         statistics=there("text_statistics"),

@@ -171,11 +171,8 @@ _SCENARIO_KEY = (
     *("direction", "side", "suite", "mix", "share", "perturbation", "severity", "text_perturbation", "text_severity"),
     *("gallery_name", "model", "method", "parameters", "seed"),
 )
-_RENAMED = {"level": "category", **{f"r{k}": f"recall_at_{k}" for k in (1, 5, 10, 50, 100)}}
-_RESULTS_FILE = ManifestFile(
-    path="manifests/{dataset}/{kind}/{model}/results.parquet",
-)
-RESULTS = RowKind("results", ResultRow, _SCENARIO_KEY, renamed=_RENAMED, files={"results": _RESULTS_FILE})
+_RESULTS_FILE = ManifestFile(path="manifests/{dataset}/{kind}/{model}/results.parquet")
+RESULTS = RowKind("results", ResultRow, _SCENARIO_KEY, files={"results": _RESULTS_FILE})
 _RANKS_FILE = ManifestFile(path="manifests/{dataset}/{kind}/{model}/ranks.parquet")
 RANKS = RowKind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"), files={"ranks": _RANKS_FILE})
 KINDS = (RESULTS, RANKS)

@@ -25,7 +25,7 @@ def read_manifest(path: str | Path) -> pd.DataFrame:
     missing or not a manifest, or when a row names a file outside the corpus.
     """
     path = Path(path)
-    table = files.check_former(path) if files.is_former(path) else parquet.read_table(path, files.kind_of(path))
+    table = parquet.read_table(path, files.kind_of(path))
     frame: pd.DataFrame = table.to_pandas()
     described = files.read_metadata(path)
     root = locations.root_of(path, described)

@@ -41,9 +41,6 @@ class RowKind(Generic[RowT]):
         row: the type of its rows.
         key: the columns that identify a row and order them.
         complete: the type of its complete rows, where those have more columns filled.
-        renamed: columns that an earlier version wrote under other names: that name -> today's.
-        former: kinds that an earlier version wrote in its place, of other rows: they open as tables, and no job reads
-            them.
         files: the manifests of this kind, by the names that they have in `manifest.layout`.
     """
 
@@ -51,8 +48,6 @@ class RowKind(Generic[RowT]):
     row: type[RowT]
     key: tuple[str, ...]
     complete: type[RowT] | None = None
-    renamed: Mapping[str, str] = field(default_factory=dict, hash=False)
-    former: tuple[str, ...] = ()
     files: Mapping[str, ManifestFile] = field(default_factory=dict, compare=False)
 
     def type_of(self, status: object) -> type[RowT]:

@@ -1,11 +1,15 @@
-"""The Parquet file of a manifest: how it is opened and encoded, and where what it says of itself stands."""
+"""The Parquet file of a manifest, as it may come from a stranger: how it is opened, and where it says what it is.
+
+A few kilobytes of Parquet can stand for any number of rows. What a file may hold grows with its size, because rows of
+runs differ from each other in ids and hashes: those of ranks, which compress best, have 15 cells per byte, those of
+clips 0.3.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,143 +18,133 @@ import pyarrow.parquet as pq
 
 from perturbations.base import jsontext
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import cells, file_limits, layout
-from perturbations.manifest.kinds import RowKind, RowT
-from perturbations.manifest.schemas import column_problem, completed
+from perturbations.manifest import layout
+from perturbations.manifest.cells import Content
+from perturbations.manifest.kinds import RowKind
+from perturbations.manifest.schemas import column_problem, schema_of
 
 SCHEMA_VERSION = 5
+
+GROUP = 2**14
+"""Rows of a row group: 12 MB of clips."""
 
 Metadata = Mapping[str, object]
 """What a manifest says of itself."""
 
+_METADATA = "perturbations"
 _WAY_OUT = "where the workflow made it: delete it and run snakemake again, which regenerates it"
+_CELLS_PER_BYTE, _BYTES_PER_BYTE = 32, 256
+_LEAST_CELLS, _LEAST_BYTES = 5_000_000, 256 * 2**20
+"""What the smallest file may hold."""
 
 
-def opened(path: Path) -> pq.ParquetFile:
-    """An opened file, of any columns. Raises `ManifestError`."""
+@contextmanager
+def opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """An opened file, of any columns. Raises `ManifestError`, also for what fails while it is read."""
     if path.exists() and not (path.is_file() or path.is_dir()):  # to open a pipe takes forever
         raise ManifestError(f"{path} is not a regular file")
     try:
-        return pq.ParquetFile(path, page_checksum_verification=True)
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            _check_size(path, file.metadata)
+            yield file
     except FileNotFoundError as error:
         raise ManifestError(f"no such manifest: {path}") from error
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         if path.is_dir():
             held = ", ".join(sorted(member.name for member in path.glob("*") if layout.is_manifest(member)))
             hint = f"; name a manifest in it: {held}" if held else ", not a manifest"
             raise ManifestError(f"{path} is a folder{hint}") from error
         if isinstance(error, PermissionError):
             raise ManifestError(f"{path} cannot be read: permission denied") from error
-        raise ManifestError(f"{path} is not a Parquet file: {error}; {_WAY_OUT}") from error
+        raise ManifestError(f"{path} cannot be read as Parquet: {error}; {_WAY_OUT}") from error
 
 
-def schema_in(path: Path) -> pa.Schema:
-    """The schema that a file has, with its metadata. Raises `ManifestError`."""
+def _check_size(path: Path, about: pq.FileMetaData) -> None:
+    """Raise `ManifestError` where a file's end says that it holds more than files of its size do. Decodes nothing."""
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    size = path.stat().st_size
+    cells = max(about.num_rows * about.num_columns, sum(chunk.num_values for chunk in chunks))
+    if cells > max(_LEAST_CELLS, _CELLS_PER_BYTE * size):
+        raise ManifestError(f"{path} holds {about.num_rows:,} rows in {size:,} bytes, which no run writes")
+    count = sum(chunk.total_uncompressed_size for chunk in chunks)
+    if count > max(_LEAST_BYTES, _BYTES_PER_BYTE * size):
+        raise ManifestError(f"{path} holds {count:,} bytes of text in {size:,} bytes, which no run writes")
+
+
+@contextmanager
+def opened_as(path: Path, kind: RowKind[Any]) -> Iterator[tuple[pq.ParquetFile, dict[str, Any]]]:
+    """A file that has the columns of a kind, and what it says of itself. Raises `ManifestError` as `opened` does."""
     with opened(path) as file:
-        return file.schema_arrow
-
-
-def columns_in(path: Path) -> list[str]:
-    """The columns that a manifest's file has. One of an earlier version may lack some that may be empty."""
-    return list(schema_in(path).names)
+        about = metadata(path, file.schema_arrow)
+        if about.get("kind") != kind.name:
+            raise ManifestError(f"{path} is a manifest of {about.get('kind')}, not of {kind.name}")
+        if problem := column_problem(kind, file.schema_arrow):
+            raise ManifestError(f"{path} does not have the columns of {kind.name} manifests: {problem}; {_WAY_OUT}")
+        yield file, about
 
 
 def metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
     """What a manifest with this schema says of itself. Raises `ManifestError`."""
-    raw = (schema.metadata or {}).get(b"perturbations")
+    raw = (schema.metadata or {}).get(_METADATA.encode())
     if raw is None:
         raise ManifestError(f"{path} is Parquet, but no manifest of this package")
     try:
-        described = jsontext.mapping(raw)
+        about = jsontext.mapping(raw)
     except ValueError as error:
         raise ManifestError(f"{path} does not describe itself as manifests do: {error}") from error
-    if described.get("schema_version") != SCHEMA_VERSION:
-        raise ManifestError(
-            f"{path} has schema version {described.get('schema_version')}, this package reads {SCHEMA_VERSION}; "
-            f"{way_out(described)}"
-        )
-    return described
+    if about.get("schema_version") != SCHEMA_VERSION:
+        version = f"schema version {str(about.get('schema_version'))[:80]}, this package reads {SCHEMA_VERSION}"
+        raise ManifestError(f"{path} has {version}; {_WAY_OUT}")
+    return about
 
 
-def way_out(described: Metadata) -> str:
-    """What to do with a manifest of another version, for messages."""
-    version = str(described.get("package_version", "of an unknown version"))[:80]
-    return f"it was written by perturbations {version}: open it with that version, or delete it and run snakemake again"
-
-
-@contextmanager
-def stored_file(path: Path, kind: RowKind[Any]) -> Iterator[tuple[pq.ParquetFile, pa.Schema]]:
-    """A file that has the columns of a kind, and its schema. Raises `ManifestError` also for what fails inside."""
-    schema = schema_in(path)
-    described = metadata(path, schema)
-    if described.get("kind") != kind.name:
-        raise ManifestError(f"{path} is a manifest of {described.get('kind')}, not of {kind.name}")
-    if problem := column_problem(kind, schema):
-        raise ManifestError(
-            f"{path} does not have the columns of {kind.name} manifests: {problem}; {way_out(described)}"
-        )
-    with decoding(path, schema) as file:
-        yield file, schema
-
-
-def stored_table(path: Path, kind: RowKind[RowT]) -> pa.Table:
-    """The columns that a file of a kind has. Raises `ManifestError`."""
-    with stored_file(path, kind) as (file, schema):
-        return file_limits.group(path, file, schema)
-
-
-def read_table(path: Path, kind: RowKind[RowT]) -> pa.Table:
-    """All columns of a kind, empty where an earlier version did not write them. Raises `ManifestError`."""
-    return completed(stored_table(path, kind), kind)
-
-
-@contextmanager
-def decoding(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
-    """A file opened by its schema, within the limits. Raises `ManifestError` also for what fails inside."""
-    with unreadable(path), file_limits.opened(path, schema) as file:
-        file_limits.check(path, file.metadata)
-        yield file
-
-
-@contextmanager
-def unreadable(path: Path) -> Iterator[None]:
-    """Raise `ManifestError` for what fails inside."""
-    try:
-        yield
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        raise ManifestError(f"{path} cannot be read: {error}; {_WAY_OUT}") from error
-
-
-def is_large(path: Path) -> bool:
-    """Whether a file has several row groups. Raises `ManifestError`."""
+def columns_in(path: Path) -> list[str]:
+    """The names of the columns that a file has. Raises `ManifestError`."""
     with opened(path) as file:
-        return int(file.num_row_groups) > 1
+        return list(file.schema_arrow.names)
 
 
-def cells_of(path: Path, file: pq.ParquetFile, schema: pa.Schema) -> cells.Cells:
-    """The cells of an opened file, of one column and row group at a time."""
-
-    def chunks(name: str) -> Iterator[pa.Array]:
-        column = pa.schema([schema.field(name)])
-        for number in range(file.num_row_groups):
-            yield file_limits.group(path, file, column, number)[name].combine_chunks()
-
-    return cells.Cells(file.metadata.num_rows, schema.names, chunks)
+def read_table(path: Path, kind: RowKind[Any]) -> pa.Table:
+    """All rows of a manifest of a kind. Raises `ManifestError`."""
+    with opened_as(path, kind) as (file, _):
+        table = file.read()
+        table.validate(full=True)
+        return table.replace_schema_metadata(file.schema_arrow.metadata)
 
 
-def check_content(path: Path, schema: pa.Schema, digest: str) -> None:
-    """Raise `ManifestError` where a manifest says that its cells have another hash."""
-    if digest != metadata(path, schema).get("content_sha256"):
-        raise ManifestError(f"{path} was changed after it was written: its content hash is another")
+def tables(file: pq.ParquetFile) -> Iterator[pa.Table]:
+    """The rows of an opened file, one row group at a time."""
+    for number in range(file.num_row_groups):
+        table = file.read_row_group(number)
+        table.validate(full=True)
+        yield table.replace_schema_metadata()
+
+
+def in_groups(some: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of tables in tables of `GROUP` rows, and a last one of the rest."""
+    held: list[pa.Table] = []
+    for table in some:
+        held.append(table)
+        while sum(map(len, held)) >= GROUP:
+            whole = pa.concat_tables(held)
+            yield whole.slice(0, GROUP).combine_chunks()
+            held = [whole.slice(GROUP)]
+    if sum(map(len, held)):
+        yield pa.concat_tables(held).combine_chunks()
 
 
 def encode(
-    tables: Iterable[pa.Table], described: Metadata, target: Path | pa.BufferOutputStream, *, empty_group: bool = False
+    groups: Iterable[pa.Table], kind: RowKind[Any], target: Path, describe: Callable[[Content], Metadata] | None = None
 ) -> None:
-    """Write at least one table, each as a row group."""
-    groups = iter(tables)
-    first = next(groups).replace_schema_metadata({"perturbations": json.dumps(described, sort_keys=True)})
-    with pq.ParquetWriter(target, first.schema, compression="zstd", write_page_checksum=True) as writer:
-        for table in chain([first], groups):
-            if table.num_rows or empty_group:  # Hugging Face's reader fails at a row group without rows
-                writer.write_table(table.replace_schema_metadata(first.schema.metadata))
+    """Write tables as row groups, and what `describe` says of them once all are written."""
+    content = Content()
+    # The metadata stands at the file's end, so it is known in time; Arrow's own schema would stand in its place.
+    with pq.ParquetWriter(
+        target, schema_of(kind), compression="zstd", write_page_checksum=True, store_schema=False
+    ) as writer:
+        for table in groups:
+            content.add(table)
+            writer.write_table(table)
+        if describe is not None:
+            writer.add_key_value_metadata({_METADATA: json.dumps(describe(content), sort_keys=True)})

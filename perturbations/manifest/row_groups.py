@@ -1,122 +1,22 @@
-"""Manifests of millions of rows: put in order on the disk, and read by row groups, as small ones are in memory."""
+"""The rows of manifests of millions of rows, read by row groups."""
 
 from __future__ import annotations
 
-import heapq
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import accumulate, islice
-from pathlib import Path
+from itertools import accumulate
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perturbations.manifest.kinds import RowT
 
-SMALL = 2**16
-"""The most rows of a manifest of one row group."""
-
-GROUP = 2**14
-"""Rows of a row group of a larger manifest: 12 MB of clips."""
-
-_RUN = 2
-"""Groups that are put in order at once: six million rows are merged from 183 runs, each of which takes memory."""
-
 _Key = TypeVar("_Key")
-
-_BATCH = 64
-"""Rows of each run that are in memory while runs are merged."""
-
-
-def in_order(tables: Iterable[pa.Table], key: Sequence[str], scratch: Path) -> Iterator[pa.Table]:
-    """The rows of tables in the order of their key, in tables of `GROUP` rows and a last one of fewer, or without rows.
-
-    Empty keys come first. All tables are read before the first one is given. `scratch` is an empty folder.
-    """
-    runs: list[Path] = []
-    held: list[pa.Table] = []
-    for table in tables:
-        if sum(map(len, held)) + len(table) > _RUN * GROUP and held:
-            runs.append(_run(held, key, scratch / str(len(runs))))
-            held = []
-        held.append(table)
-    if not runs:
-        yield from _grouped([_ordered(held, key)])
-        return
-    runs.append(_run(held, key, scratch / str(len(runs))))
-    held = []
-    yield from _grouped(_merged(runs, key))
-
-
-def _ordered(tables: Sequence[pa.Table], key: Sequence[str]) -> pa.Table:
-    table = pa.concat_tables(tables)
-    # A further column per key says which are empty.
-    filled = [pc.is_valid(table[name]) for name in key]
-    keyed = pa.table([*filled, *(table[name] for name in key)], [str(place) for place in range(2 * len(key))])
-    pairs = [(str(place), "ascending") for at in range(len(key)) for place in (at, at + len(key))]
-    return table.take(pc.sort_indices(keyed, sort_keys=pairs)).combine_chunks()
-
-
-def _run(tables: Sequence[pa.Table], key: Sequence[str], path: Path) -> Path:
-    """A file of rows in order, of which a few can be read at once."""
-    table = _ordered(tables, key)
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table, max_chunksize=_BATCH)
-    return path
-
-
-def _merged(runs: Sequence[Path], key: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of all runs in order, in tables of `GROUP` rows and a last one of fewer."""
-    rows = heapq.merge(*(_keyed(number, run, key) for number, run in enumerate(runs)))
-    while (table := _gathered(islice(rows, GROUP))) is not None:
-        yield table
-        del table  # before the next rows are read
-
-
-def _gathered(rows: Iterable[tuple[Any, int, int, int, pa.Table]]) -> pa.Table | None:
-    """The chosen rows of several batches as one table; None without any."""
-    starts: dict[int, int] = {}
-    tables: list[pa.Table] = []
-    places: list[int] = []
-    count = 0
-    for _, _, _, row, table in rows:
-        if id(table) not in starts:
-            starts[id(table)] = count
-            tables.append(table)
-            count += len(table)
-        places.append(starts[id(table)] + row)
-    return pa.concat_tables(tables).take(places).combine_chunks() if tables else None
-
-
-def _keyed(number: int, run: Path, names: Sequence[str]) -> Iterator[tuple[Any, int, int, int, pa.Table]]:
-    """Each row of a run: its key, the run's number, the numbers of its batch and of the row there, and the batch."""
-    with pa.OSFile(str(run)) as source, pa.ipc.open_stream(source) as batches:
-        for count, batch in enumerate(batches):
-            table = pa.Table.from_batches([batch])
-            columns = ([(value is not None, value) for value in table[name].to_pylist()] for name in names)
-            for row, values in enumerate(zip(*columns, strict=True)):
-                yield values, number, count, row, table
-
-
-def _grouped(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    held: list[pa.Table] = []
-    for table in tables:
-        held.append(table)
-        if sum(map(len, held)) >= GROUP:
-            whole = pa.concat_tables(held)
-            while len(whole) >= GROUP:
-                yield whole.slice(0, GROUP).combine_chunks()
-                whole = whole.slice(GROUP)
-            held = [whole.combine_chunks()]
-    yield pa.concat_tables(held).combine_chunks()
 
 
 def _after(first: Callable[[Any], Any], then: Callable[[Any], Any], row: Any) -> Any:

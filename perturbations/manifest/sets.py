@@ -184,12 +184,6 @@ def check_parts(parts: Iterable[Path], kind: RowKind[RowT]) -> None:
             raise ManifestError(f"{error}{_removed(path)}") from None
 
 
-def unrecorded(folder: Path, kind: RowKind[RowT]) -> dict[str, object]:
-    """For the metadata of merged parts: the columns that parts of earlier versions lack, if any."""
-    columns = files.unrecorded(layout.manifests_below(folder), kind)
-    return {files.UNRECORDED: columns} if columns else {}
-
-
 def merge(parts: Iterable[tuple[Path, Collection[object]]], kind: RowKind[RowT], key: Sequence[str]) -> Iterator[RowT]:
     """All rows of several parts, one part at a time; each part must hold exactly the rows of its keys.
 

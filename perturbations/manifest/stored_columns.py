@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perturbations.manifest import file_limits, parquet
+from perturbations.manifest import parquet
 from perturbations.manifest.kinds import COMPLETE
 
 
@@ -17,15 +17,13 @@ def read_columns(path: Path, *names: str) -> pa.Table:
 
     Raises `ManifestError`.
     """
-    with parquet.opened(path) as file, parquet.unreadable(path):
-        file_limits.check(path, file.metadata)
+    with parquet.opened(path) as file:
         return file.read(columns=list(names)).select(list(names))
 
 
 def column_groups(path: Path, *names: str) -> Iterator[pa.Table]:
     """The same columns, of one row group after the other. Raises `ManifestError`."""
-    with parquet.opened(path) as file, parquet.unreadable(path):
-        file_limits.check(path, file.metadata)
+    with parquet.opened(path) as file:
         for number in range(file.num_row_groups):
             yield file.read_row_group(number, list(names)).select(list(names))
 

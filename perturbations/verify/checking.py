@@ -121,7 +121,6 @@ def check_manifest(path: Path, options: Options) -> Checked:
     try:
         kind, about = files.kind_of(path), files.read_metadata(path)
         checked.rows = files.stored_rows(path)
-        files.check(path, kind)
         rows = files.read_rows(path, kind)
         root = locations.root_of(path, about)
         checked.notes += skipped.sentences(skipped.of_manifest(about))

@@ -79,11 +79,10 @@ def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
             schema = pq.read_schema(path)
             if problem := schemas.column_problem(RANKS, schema):
                 raise ValueError(problem)
-            # An earlier version has fewer columns.
-            words = [name for name in (*_GROUP, *_RUN, "query_id") if name in schema.names]
+            words = [*dict.fromkeys((*_GROUP, *_RUN, "query_id"))]
             stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)
             for batch in stored.iter_batches(_ROWS):
-                table = schemas.completed(pa.Table.from_batches([batch]), RANKS)
+                table = pa.Table.from_batches([batch])
                 parts.append(_numbered(table.to_pandas(strings_to_categorical=True), runs, queries))
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise ManifestError(f"{path} cannot be read: {error}; delete it and run snakemake again") from error

@@ -80,7 +80,7 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
         *(line for paragraph in paragraphs for line in (about.in_words(paragraph), "")),
         f"{counted} Exported by perturbations {__version__}. {licensed}"
         f"{of_clips}, {shown.name(about.origin)}; check it before you publish them.",
-        f"The SHA-256 of the exported `{about.manifest.name}` is `{about.root}`.",
+        f"The root of what was exported, the SHA-256 of `{about.manifest.name}`, is `{about.root}`.",
         *cited,
         *_body(about.manifest.with_name(layout.name("card"))),
     ]

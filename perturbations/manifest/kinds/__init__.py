@@ -25,7 +25,6 @@ from perturbations.manifest.kinds.qrels import QrelRow as QrelRow
 from perturbations.manifest.kinds.quarantine import QUARANTINE as QUARANTINE
 from perturbations.manifest.kinds.quarantine import QuarantineRow as QuarantineRow
 from perturbations.manifest.kinds.registry import FILES as FILES
-from perturbations.manifest.kinds.registry import FORMER as FORMER
 from perturbations.manifest.kinds.registry import KIND_OF as KIND_OF
 from perturbations.manifest.kinds.registry import KINDS as KINDS
 from perturbations.manifest.kinds.sources import SOURCES as SOURCES

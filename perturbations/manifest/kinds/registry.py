@@ -15,9 +15,6 @@ _DECLARED: list[RowKind[Any]] = [
 KINDS: dict[str, RowKind[Any]] = {kind.name: kind for kind in reversed(_DECLARED)}
 """By name. A wing may declare further manifests of a kind of others: of the spine, or of a wing that it needs."""
 
-FORMER: dict[str, tuple[str, ...]] = {name: (*kind.files,) for kind in _DECLARED for name in kind.former}
-"""Kinds of earlier versions -> the manifests in whose places they lie."""
-
 FILES: dict[str, ManifestFile] = {name: file for kind in _DECLARED for name, file in kind.files.items()}
 """Every manifest, by its name in `manifest.layout`."""
 
