@@ -30,13 +30,12 @@ seed: 3
 datasets: {demo: {adapter: demo, clips: 3}}
 suites:
   mlvp: {perturbations: [gaussian_noise, fog], severities: [1, 3]}
-  msrvtt_p: {perturbations: [jpeg], severities: [3], captions: {perturbations: [typos, shuffle_order]}}
+  msrvtt_p: {severities: [3], captions: {perturbations: [typos, shuffle_order]}}
 storage: {tier: video, profile: compatible}
-shard_size: 2
 """
-TARGETS = "mlvp_demo", "msrvtt_p_demo", "text_msrvtt_p_demo"
 MANIFEST = Path("manifests/demo/mlvp/videos.parquet")
 TEXT_MANIFEST = Path("manifests/demo/msrvtt_p/captions.parquet")
+TARGETS = str(MANIFEST.with_name("mixed_types.parquet")), str(TEXT_MANIFEST)
 
 
 def make(folder: Path, *, status: int = 0) -> str:
