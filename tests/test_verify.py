@@ -35,7 +35,7 @@ storage: {tier: video, profile: compatible}
 """
 MANIFEST = Path("manifests/demo/mlvp/videos.parquet")
 TEXT_MANIFEST = Path("manifests/demo/msrvtt_p/captions.parquet")
-TARGETS = str(MANIFEST.with_name("mixed_types.parquet")), "text_msrvtt_p_demo"
+TARGETS = "mlvp_demo", "text_msrvtt_p_demo"
 
 
 def make(folder: Path, *, status: int = 0) -> str:

@@ -32,7 +32,7 @@ COUNTS = ("rows", cells.STATUSES)
 _PART = 2**13
 """Rows that are in memory as objects, which take more of it than tables."""
 
-_SORT_MEMORY = "400MB"
+_SORT_MEMORY = "300MB"
 
 
 def write(
@@ -115,7 +115,7 @@ def _sorted_on_disk(kind: RowKind[Any], tables: Iterable[pa.Table], folder: Path
 
     spooled = folder / "rows.parquet"
     parquet.encode((table.replace_schema_metadata() for table in tables), kind, spooled)
-    settings = {"memory_limit": _SORT_MEMORY, "temp_directory": str(folder), "threads": "2"}
+    settings: dict[str, Any] = {"memory_limit": _SORT_MEMORY, "temp_directory": str(folder), "threads": 2}
     key = ", ".join(f'"{name}" ASC NULLS FIRST' for name in kind.key)
     with duckdb.connect(config=settings) as database:
         for batch in database.read_parquet(str(spooled)).order(key).to_arrow_reader(_PART):
