@@ -266,16 +266,6 @@ def version_difference(name: str, version: int, now: int) -> str:
     return "" if version == now else f"made by {name} version {version}, this is {now}"
 
 
-def other_version(recipe: GuideRecipe | AnalysisRecipe) -> str:
-    """Which other version than today's a guide or an analysis has, itself or below it, in words; "" where none has."""
-    declared = type(recipe).model_fields
-    name, version = getattr(recipe, "analysis" if isinstance(recipe, AnalysisRecipe) else "kind"), "version"
-    own = version_difference(name, getattr(recipe, version), declared[version].default) if version in declared else ""
-    parts = (getattr(recipe, field) for field in declared)
-    below = (other_version(part) for part in parts if isinstance(part, AnalysisRecipe))
-    return own or next(filter(None, below), "")
-
-
 @cache
 def _recipes() -> TypeAdapter[GuideRecipe]:
     """Reads the recipes of all guides; `kind` tells their types apart."""

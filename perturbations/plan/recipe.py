@@ -174,18 +174,6 @@ def _of_this_version(recipe: _RecipeT) -> _RecipeT:
     return recipe
 
 
-def other_version(recipe: VideoRecipe | TextRecipe) -> str:
-    """Which other version made the results of a recipe, so that this one makes others; "" where none did.
-
-    An analysis counts where the kernel sees more of it than the facts that a row holds.
-    """
-    other, guide = _kernel_version(recipe), recipe.guide if isinstance(recipe, VideoRecipe) else None
-    if guide is None or other:
-        return other
-    is_in_facts = guide.needed_analysis() is not None and not guides.get(guide.kind).on_the_fly
-    return "" if is_in_facts else guides.other_version(guide)
-
-
 def _check_parameters(params: RecipeParameters, entry: registry.Perturbation) -> None:
     if problems := registry.parameter_problems(entry, params):
         raise ManifestError(f"a recipe of {entry.key} has wrong parameters: {'; '.join(problems)}")
