@@ -49,7 +49,6 @@ _PATTERNS = {
     "clip_marker": "corpora/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json",
     # what jobs left when shards had other clips
     # of a run, and of every job
-    "repair_journal": "work/.repair/journal.jsonl",
     "log": "work/logs/{job}.log",
     "benchmark": "work/benchmarks/{job}.tsv",
 }
