@@ -41,6 +41,7 @@ from perturbations.plan.listed import ListedCaption
 from perturbations.verify.findings import Finding, name_of, values
 
 LEFTOVER = "a write that was interrupted left it"
+AGAIN = "made again, "
 _SHOWN = 5  # missing rows of a manifest
 
 StoredRow = SourceRow | VideoRow | AnalysisRow
@@ -68,7 +69,7 @@ class Checked:
         rows, incomplete: the number of its rows, and of those that are quarantined or missing.
         findings: what is wrong.
         notes: what could not be compared, and what the run left out.
-        is_edited: whether the manifest itself is not what was written.
+        is_edited: whether the manifest itself is not what was written, or has rows of other clips.
         wrong: the rows of clips, analyses and captions that have to be made again.
         tars: tars that hold more than the clips of their rows.
     """
@@ -219,6 +220,7 @@ def _check_files(
             stored[row.path] = row.bytes or 0
         if problem:
             checked.add(problem, name_of(row, kind.key))
+            checked.is_edited |= problem.startswith(AGAIN)  # the row itself is wrong
             if not isinstance(row, SourceRow):  # a user's file is not ours to delete
                 checked.wrong.append(row)
     return stored
@@ -287,7 +289,7 @@ def _rendered_problem(root: Path, row: VideoRow, tick: Tick) -> str:
             measured = render_clip.produce(wanted, source, target, tick, with_sound=False)
     except (MediaError, ManifestError) as error:
         return f"it cannot be made again: {error}"
-    return "" if measured.frames_sha256 == row.frames_sha256 else "made again, its frames are others"
+    return "" if measured.frames_sha256 == row.frames_sha256 else f"{AGAIN}its frames are others"
 
 
 def _check_strangers(checked: Checked, stored: Mapping[str, int]) -> None:
@@ -333,5 +335,6 @@ def _render_captions(checked: Checked, kind: RowKind[TextRow], rows: Sequence[Te
             continue
         for row, other in zip(members, again, strict=True):
             if (row.text, row.accepted) != (other.text, other.accepted):
-                checked.add(f"made again, its text is {other.text[:200]!r}", name_of(row, kind.key))
+                checked.add(f"{AGAIN}its text is {other.text[:200]!r}", name_of(row, kind.key))
+                checked.is_edited = True
                 checked.wrong.append(row)
