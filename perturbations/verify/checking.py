@@ -94,6 +94,8 @@ def manifests_in(path: Path) -> list[Path]:
     Raises `ManifestError` where there is none.
     """
     path = locations.lying(path)
+    if not path.exists():
+        raise ManifestError(f"no such manifest: {path}")
     if not path.is_dir():
         return [path]
     below = path / layout.MANIFESTS
