@@ -31,8 +31,7 @@ from synthetic_results import (
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation import pictures
 from perturbations.evaluation.page import parts
-from perturbations.evaluation.rows import RESULTS, ResultRow, backend_cell
-from perturbations.manifest import files as manifests
+from perturbations.evaluation.rows import ResultRow, backend_cell
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval import gamma_a, gamma_r, mmi
 from perturbations.retrieval.bootstrap import share_interval
