@@ -47,7 +47,7 @@ def test_a_damaged_part_is_removed_wherever_work_lies(
     part = Path("work/d/s0.parquet")
     part.parent.mkdir(parents=True, exist_ok=True)
     part.write_bytes(b"PAR1")
-    with pytest.raises(ManifestError, match=r"is not a Parquet file.*\(removed\)"):
+    with pytest.raises(ManifestError, match=r"cannot be read as Parquet.*\(removed\)"):
         sets.read_part(part, CAPTIONS)
     assert not part.exists()
 
