@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import IO
 
 from perturbations.base import storage, tars
-from perturbations.manifest import layout
 from perturbations.manifest.kinds import VideoRow
 
 _LONGEST_KEY = 90

@@ -89,7 +89,7 @@ def _forget(root: Path, parts: str, markers: str, rows: Collection[MadeRow]) -> 
         if not held.isdisjoint(recipe_ids):
             _delete(part)
             _delete(root / markers.format(shard=part.stem))
-    for journal in (*layout.journals_in(folder), *layout.journals_in(layout.former_of(folder / "any"))):
+    for journal in layout.journals_in(folder):
         lines = journal.read_text("utf-8", errors="surrogateescape").splitlines(keepends=True)
         kept = [line for line in lines if line[:DIGEST_LENGTH] not in recipe_ids]
         if kept != lines:
