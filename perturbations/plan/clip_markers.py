@@ -7,7 +7,7 @@ was deleted is made again, because its markers lay in it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from perturbations.base import storage, tars
@@ -24,15 +24,6 @@ def write_texts(path: Path, parts: Iterable[Path]) -> None:
     """Write the marker of a shard of captions: the bytes of its parts by their paths from the marker's folder."""
     sizes = {part.relative_to(path.parent).as_posix(): part.stat().st_size for part in parts}
     storage.write_text(path, json.dumps(sizes, sort_keys=True) + "\n")
-
-
-def clips_in(folder: Path) -> Iterator[dict[str, int]]:
-    """The bytes of the clips of each of a folder's markers, by their paths from it; of one that is damaged, none."""
-    for marker in filter(is_marker, folder.iterdir()) if folder.is_dir() else ():
-        try:
-            yield {str(name): int(size) for name, size in json.loads(marker.read_bytes()).items()}
-        except (OSError, ValueError, TypeError, AttributeError):
-            yield {}
 
 
 def is_marker(path: Path) -> bool:
