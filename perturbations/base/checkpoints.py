@@ -244,9 +244,9 @@ def read_config(checkpoint: Checkpoint) -> dict[str, Any]:
     # The library replaces a missing file by its defaults, which are the largest model.
     try:
         config = json.loads((checkpoint.folder / "config.json").read_bytes())
-        if not isinstance(config["model_type"], str):
+        if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
             raise ValueError("no `model_type`")
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(_broken(checkpoint, "a model", f"config.json does not say what it is ({error})")) from error
     # Attention can be the name of a kernel on a hub: the library then fetches and runs its code.
     for part in (config, *(value for value in config.values() if isinstance(value, dict))):
@@ -254,7 +254,7 @@ def read_config(checkpoint: Checkpoint) -> dict[str, Any]:
             if "implementation" in key and isinstance(value, str) and value not in _ATTENTION:
                 reason = f"config.json asks for the code {key}: {value!r}"
                 raise ConfigError(_broken(checkpoint, "a model", reason))
-    return dict(config)
+    return config
 
 
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "grouped_mm", "batched_mm")
