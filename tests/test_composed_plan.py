@@ -197,7 +197,7 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     assert own.to_dict() == theirs.set_index("query_id")["rank"].to_dict()
     # With a suite of clips, their corpora and features are planned, and nothing that exists is made again.
     project.config["composed"] |= {"suites": ["mm_robustness"], "both": ["mm_robustness/keyboard"]}
-    shown = project.snakemake("--dry-run", "--printshellcmds", "composed_drawn").stdout
+    shown = project.snakemake("--dry-run", "--printshellcmds", "--quiet", "host", "--", "composed_drawn").stdout
     assert "suite=mm_robustness, perturbation=pixelate, severity=5" in shown
     assert "rule composed_queries:" in shown
     assert "suite=mm_robustness, level=digital" in shown
@@ -205,7 +205,7 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     # Of another model, features and results are regenerated, and the split and what was perturbed is not.
     project.config["composed"] |= {"suites": [], "both": []}
     tiny_models.save_clip(tmp_path / "model", seed=1)
-    shown = project.snakemake("--dry-run", "--printshellcmds", "composed_drawn").stdout
+    shown = project.snakemake("--dry-run", "--printshellcmds", "--quiet", "host", "--", "composed_drawn").stdout
     assert "rule composed_clips:" in shown
     assert "corpus=clean, level=clean" in shown
     assert "rule composed_split:" not in shown

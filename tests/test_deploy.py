@@ -144,7 +144,9 @@ def test_a_module_s_rules_may_have_other_names_beside_one_s_own(renamed: Path) -
     listed = snakemake(renamed, "--list-target-rules")
     assert re.search(r"^perturbed_mlvp_demo \(1 perturbations of mlvp x severities 3 on", listed, re.MULTILINE)
     assert re.search(r"^count$", listed, re.MULTILINE)
-    planned = snakemake(renamed, "--dry-run", "-p", "perturbed_evaluate_demo", "perturbed_report")
+    planned = snakemake(
+        renamed, "--dry-run", "-p", "--quiet", "host", "--", "perturbed_evaluate_demo", "perturbed_report"
+    )
     assert re.search(r"^perturbed_report +1$", planned, re.MULTILINE)
     assert "localrules directive specifies" not in planned, "Snakemake does not rename such a list"
     assert "/evaluation/" in planned
@@ -157,7 +159,7 @@ def test_a_module_s_rules_may_have_other_names_beside_one_s_own(renamed: Path) -
 def test_a_module_may_leave_rules_out(renamed: Path) -> None:
     text = (renamed / "Snakefile").read_text()
     (renamed / "Snakefile").write_text(text.replace("use rule *", "use rule sources, sources_manifest"))
-    planned = snakemake(renamed, "--dry-run", "-p")
+    planned = snakemake(renamed, "--dry-run", "-p", "--quiet", "host")
     assert re.search(r"^perturbed_sources +1$", planned, re.MULTILINE)
 
 

@@ -102,8 +102,7 @@ def test_results_without_adapting_and_the_report_run_nothing_again(evaluated: Pr
 
 
 def test_with_another_reader_nothing_is_run_again(evaluated: Project) -> None:
-    output = changed(evaluated, reader="decord").snakemake("tta_tiny", "--dry-run")
-    assert not {"evaluate", "gallery"} & {line.partition(" ")[0] for line in output.stdout.splitlines()}
+    assert not {"evaluate", "gallery"} & changed(evaluated, reader="decord").planned("tta_tiny").keys()
 
 
 RULES = ("evaluate", "results", "gallery", "check_model", "videos", "captions")
@@ -112,8 +111,7 @@ RULES = ("evaluate", "results", "gallery", "check_model", "videos", "captions")
 def test_another_setting_of_a_method_runs_alone(evaluated: Project) -> None:
     own = {"name": "tcr", "label": "share <0.5>", "parameters": {"share": 0.5}}
     project = changed(evaluated, methods=["tcr", "qbnorm", own])
-    lines = project.snakemake("tta_tiny", "--dry-run").stdout.splitlines()
-    planned = {name: int(count) for name, count in (line.split() for line in lines if line.startswith(RULES))}
+    planned = {name: count for name, count in project.planned("tta_tiny").items() if name.startswith(RULES)}
     of_setting = len(evaluation.jobs(config_file.parse(project.config), "tiny"))
     assert planned == {"evaluate": of_setting, "results": 1}
     project.snakemake("tta_tiny")

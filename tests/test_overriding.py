@@ -51,7 +51,7 @@ def overridden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("mine")
     (folder / "Snakefile").write_text(SNAKEFILE)
     (folder / "settings.yaml").write_text(SETTINGS)
-    return folder, preloaded.snakemake(folder, "--printshellcmds", "mlvp_demo")
+    return folder, preloaded.snakemake(folder, "--printshellcmds", "--quiet", "host", "--", "mlvp_demo")
 
 
 @needs.wings("demo")

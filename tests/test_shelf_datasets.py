@@ -52,7 +52,7 @@ def test_the_configuration_and_its_schema_know_it(copy: Path) -> None:
 
 
 def test_the_workflow_plans_it(copy: Path) -> None:
-    planned = run(copy, "-m", "snakemake", "--dry-run", "-p", "--cores", "1", "--", "mlvp_mine")
+    planned = run(copy, "-m", "snakemake", "--dry-run", "-p", "--quiet", "host", "--cores", "1", "--", "mlvp_mine")
     assert "rule sources:" in planned
     program = (
         "import yaml; from pathlib import Path; from perturbations.config import file as config;"

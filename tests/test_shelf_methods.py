@@ -47,7 +47,9 @@ def test_the_configuration_and_its_schema_know_it(copy: Path) -> None:
 
 
 def test_the_workflow_plans_it(copy: Path) -> None:
-    planned = shelves.run(copy, "-m", "snakemake", "--dry-run", "--printshellcmds", "--cores", "1", "tta_demo")
+    planned = shelves.run(
+        copy, "-m", "snakemake", "--dry-run", "--printshellcmds", "--quiet", "host", "--cores", "1", "tta_demo"
+    )
     jobs = [line for line in planned.splitlines() if "perturb rule evaluate " in line and "/adapted.parquet" in line]
     assert jobs
     assert all('"name":"tent"' in line and '"name":"centred"' in line for line in jobs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -59,6 +60,11 @@ class Project:
         if check and done.returncode != 0:
             pytest.fail(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
         return done
+
+    def planned(self, *targets: str) -> dict[str, int]:
+        """The number of jobs per rule that a dry run prints."""
+        (jobs,) = re.findall(r"(?m)^\d+ jobs?: (.*)$", self.snakemake("--dry-run", *targets).stderr) or [""]
+        return {name: int(count) for name, count in re.findall(r"(\w+) (\d+)", jobs)}
 
     def kill_after(self, text: str, *arguments: str) -> None:
         """Run real processes, kill them all when a job whose line holds `text` has ended."""
@@ -416,9 +422,8 @@ def test_a_run_ends_with_the_page_of_all_pages(finished: Project) -> None:
 @needs.wings("composed", "demo", "evaluation")
 def test_the_default_target_is_the_demo(tmp_path: Path) -> None:
     project = Project(tmp_path, yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
-    done = project.snakemake("--dry-run")
-    (jobs,) = (line for line in done.stderr.splitlines() if " jobs: " in line)
-    assert {"sources 1", "videos 60", "all 1"} <= {*jobs.partition(": ")[2].split(", ")}
+    jobs = project.planned()
+    assert (jobs["sources"], jobs["videos"], jobs["all"]) == (1, 60, 1)
 
 
 @needs.wings("demo", "status")

@@ -279,7 +279,7 @@ def test_what_all_asks_for_and_cannot_be_made_is_skipped_and_said(
 ) -> None:
     monkeypatch.setenv("PERTURB_WORDNET", str(tmp_path / "none"))
     project = new_project(tmp_path, suites={"msrvtt_p": {}})
-    run = project.snakemake("text_msrvtt_p_tiny", "--dry-run", "-p")
+    run = project.snakemake("text_msrvtt_p_tiny", "--dry-run", "-p", "--quiet", "host")
     planned = run.stdout + run.stderr
     names = "multi_pos_swap_JJ, multi_pos_swap_NN, swap_syn_wordnet"
     assert f"captions of msrvtt_p on tiny: skipped: 3 perturbations, {names} (wordnet-3.0" in planned
