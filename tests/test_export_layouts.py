@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import tarfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -74,6 +75,21 @@ def test_plain_ids_keep_their_names() -> None:
     hashed = export_layout.keys(["a.b", "-leading", "a" * 61, "x" + "0" * 32, "Same", "same"])
     assert all(re.fullmatch("x[0-9a-f]{32}", name) for name in hashed.values())
     assert hashed["x" + "0" * 32] != "x" + "0" * 32
+
+
+def test_an_id_with_an_extension_names_no_file_with_two(tree: Path, tmp_path: Path) -> None:
+    named = export_layout.keys(["x.mp4", "y.AVI", "a.mp4", "a.avi", "b", "B.webm", "dr.no", ".mp4"])
+    assert (named["x.mp4"], named["y.AVI"]) == ("x", "y")
+    others = {name for item_id, name in named.items() if item_id not in ("x.mp4", "y.AVI")}
+    assert all(re.fullmatch("x[0-9a-f]{32}", name) for name in others)
+    assert len(others) == len(named) - 2
+    rewrite(tree, [replace(row, item_id="x.mp4") for row in rows_of(tree) if row.item_id == "video1"])
+    for form in ("hub", "webdataset"):
+        export(form, videos_of(tree), tmp_path / form)
+    assert sorted(path.name for path in (tmp_path / "hub").rglob("*.mp4")) == ["x.mp4"] * 2
+    (shard,) = (tmp_path / "webdataset/data").glob("gaussian_noise_1-*.tar")
+    with tarfile.open(shard) as archive:
+        assert archive.getnames() == [f"gaussian_noise_1-x.{name}" for name in ("json", "mp4", "txt")]
 
 
 def test_scenarios_have_plain_names(small: Path) -> None:
@@ -166,7 +182,7 @@ def test_a_video_that_is_not_there_is_left_out_and_listed(
     for row, problem in zip(left_out(output), ("missing", "changed"), strict=True):
         assert row["row"].startswith("clip_7")
         assert problem in row["problem"]
-    assert "2 rows were left out" in (output / "README.md").read_text("utf-8")
+    assert "2 clips were left out" in (output / "README.md").read_text("utf-8")
     if name == "hub":
         tables = (output / "data").glob("*/metadata.parquet")
         assert sum(pq.read_table(path).num_rows for path in tables) == total

@@ -32,7 +32,7 @@ PLACES = {
     "pairs": ("pairs", "mlvp/multimodal.parquet"),
 }
 TERMS = Terms(license="CC-BY-4.0", creator=("A. Author", "Ünal Ö."), citation="@misc{data}", url="https://data.test/x")
-LEFT_OUT = "1 rows were left out; left_out.csv lists them with the reasons."
+LEFT_OUT = "1 clip was left out; left_out.csv has the reasons."
 SIMULATED = "Perturbations are simulated; natural ones may differ from them."
 REJECTED = "The fidelity gate rejected 1 captions, which are left out."
 PAIRS, CLEAN_PAIRS = 2 * 2 * (2 * len(ITEMS) - 1), 2 * len(ITEMS)
@@ -141,12 +141,55 @@ def test_webdataset_reads_every_sample(outputs: Path, small: Path) -> None:
         assert (row["item"], row["perturbation"], row["severity"]) in expected
 
 
-def test_datasets_reads_the_shards(outputs: Path, datasets: ModuleType) -> None:
-    for kind, column in (("videos", "mp4"), ("mixes", "mp4"), ("texts", None)):
-        loaded = datasets.load_dataset(str(outputs / "webdataset" / kind), split="test")
-        rows = undecoded(datasets, loaded, column) if column else list(loaded)
-        assert {row["json"]["item"] for row in rows} == set(ITEMS)
-        assert all(row["txt"] for row in rows)
+@pytest.mark.parametrize("how", ["folder", "files", "files the other way round", "stream"])
+@pytest.mark.parametrize("kind", PLACES)
+def test_datasets_reads_the_shards(outputs: Path, datasets: ModuleType, kind: str, how: str) -> None:
+    """By the card's types, and by those of the first five samples of the first shard, which may be of clean clips."""
+    output = outputs / "webdataset" / kind
+    files_of = shards(output) if how == "files" else shards(output)[::-1]
+    if how == "folder":
+        loaded = datasets.load_dataset(str(output), split="test")
+    else:
+        loaded = datasets.load_dataset("webdataset", data_files=files_of, split="train", streaming=how == "stream")
+    rows = list(loaded) if kind == "texts" else undecoded(datasets, loaded, "mp4")
+    assert {row["json"]["item"] for row in rows} == set(ITEMS)
+    assert all(row["txt"] for row in rows)
+    written = [sample for path in shards(output) for sample in samples_of(path)]
+    assert len(rows) == len(written)
+    of_rows, of_samples = (
+        sorted(json.dumps(sample, sort_keys=True) for sample in every)
+        for every in ([row["json"] for row in rows], written)
+    )
+    assert of_rows == of_samples
+
+
+def samples_of(shard: str) -> list[dict[str, Any]]:
+    """The rows of a shard's samples."""
+    with tarfile.open(shard) as archive:
+        members = [archive.extractfile(member) for member in archive if member.name.endswith(".json")]
+        return [json.loads(member.read()) for member in members if member is not None]
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_no_value_of_a_sample_is_null(outputs: Path, kind: str) -> None:
+    """A null, or a list of nothing, has no type from which `datasets` could tell that of other samples."""
+    samples = [sample for path in shards(outputs / "webdataset" / kind) for sample in samples_of(path)]
+    every = [part for sample in samples for part in (sample, *sample.get("pairs", []))]
+    assert {frozenset(sample) for sample in samples} == {frozenset(samples[0])}
+    assert not any(value is None or value == [] for part in every for value in part.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("videos", "20 clips; 1 clip was left out"),
+        ("mixes", "20 clips."),
+        ("pairs", "15 clips and 46 pairs; 1 clip was left out"),
+        ("texts", "5 clips and 19 captions."),
+    ],
+)
+def test_a_card_counts_clips(outputs: Path, kind: str, said: str) -> None:
+    assert said in (outputs / "hub" / kind / "README.md").read_text("utf-8")
 
 
 def test_the_videos_of_shards_are_mp4_and_hold_the_frames(outputs: Path, small: Path, tmp_path: Path) -> None:

@@ -63,9 +63,7 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
             {"config_name": config.name, "features": [dict(feature) for feature in config.features or ()]}
             for config in described
         ]
-    counted = "No row was left out."
-    if about.left_out:
-        counted = f"{about.left_out:,} rows were left out; `left_out.csv` lists them."
+    counted = f"{about.counted}; {about.lost}: `left_out.csv` has the reasons." if about.lost else f"{about.counted}."
     terms = about.request.terms
     cited = ["", "## Citation", "", "```", *shown.lines(terms.citation).splitlines(), "```"] if terms.citation else []
     of_clips = about.in_words("The licence of the clips is that of the dataset that they were made from")

@@ -103,6 +103,8 @@ _TYPES = {
     tuple[str, ...]: pa.list_(pa.string()),
 }
 
+_EMPTY = {pa.string(): "", pa.int64(): 0, pa.float64(): math.nan, pa.list_(pa.string()): [""]}
+
 Columns = ClipColumns | CaptionColumns | PairColumns
 
 
@@ -171,8 +173,11 @@ def write_tables(path: Path, first: pa.Table, others: Iterable[pa.Table]) -> Non
 
 
 def as_json(row: Columns | PairedText) -> dict[str, Any]:
-    """A row for JSON, which has no infinity: such a number becomes None."""
-    values = {field.name: getattr(row, field.name) for field in fields(row)}
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
-    }
+    """A row for JSON, whose values all have the type of their column.
+
+    `datasets` takes the types of all samples from the first five, so that no null may be among them: text that is not
+    known is empty, a number is 0 or NaN, and a list without texts holds an empty one.
+    """
+    types = {column.name: column.type for column in schema(type(row))}
+    values = {name: getattr(row, name) for name in types}
+    return {name: _EMPTY[types[name]] if value in (None, ()) else value for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""The names and the limits of layouts for other programs. Standard library only.
+"""The names and the limits of layouts for other programs.
 
 Names hold letters, digits, `_` and `-` only: a dot would end the key of a WebDataset sample, and `*` or `[` would be a
 pattern in the card of a dataset.
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from perturbations.base import storage
 from perturbations.base.errors import OutputError
+from perturbations.datasets.listing import VIDEO_EXTENSIONS
 from perturbations.manifest.kinds import ClipRow, MixRow, SourceRow, TextRow
 
 CLEAN = "clean"
@@ -22,17 +23,23 @@ FILES_PER_REPOSITORY = 100_000
 """What the Hugging Face Hub recommends at most (https://huggingface.co/docs/hub/storage-limits)."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
+_EXTENSION = re.compile(
+    rf"({'|'.join(map(re.escape, (*VIDEO_EXTENSIONS, *storage.PICTURE_EXTENSIONS)))})\Z", re.IGNORECASE
+)
 _HASHED = re.compile(r"x[0-9a-f]{32}")
 _SHARE_DIGITS = 6
 
 
 def keys(ids: Iterable[str]) -> dict[str, str]:
-    """A name per id, the id itself where it is plain, else a hash of it; no two differ in case only."""
-    different = sorted(set(ids))
-    folded = Counter(item_id.casefold() for item_id in different)
+    """A name per id; no two differ in case only.
+
+    It is the id itself, less the extension of a media file, where that is plain and no other id's, else a hash of it.
+    """
+    stems = {item_id: _EXTENSION.sub("", item_id) for item_id in sorted(set(ids))}
+    folded = Counter(stem.casefold() for stem in stems.values())
     return {
-        item_id: item_id if _is_plain(item_id) and folded[item_id.casefold()] == 1 else _hashed(item_id)
-        for item_id in different
+        item_id: stem if _is_plain(stem) and folded[stem.casefold()] == 1 else _hashed(item_id)
+        for item_id, stem in stems.items()
     }
 
 

@@ -117,7 +117,9 @@ def _write(
     configs += [dataset_card.Config(name, _patterns(name)) for name in scenarios]
     parts = f"Configurations: `{described.everything}` is everything; the others are {_listed(scenarios)}."
     paragraphs = [described.paragraph, parts]
-    what = publication.of(exported, request, count, (*placed.failed, *quarantined))
+    shown = len({clip.identity for clip in placed.files})
+    left_out = (*placed.failed, *quarantined)
+    what = publication.of(exported, request, described.records, count, left_out, clips=shown)
     dataset_card.write(what, configs, paragraphs)
     kept = len(placed.files) - placed.written
     return Written(tuple(tables), described.records, what, Exported(placed.written, kept, placed.failed, quarantined))
@@ -184,7 +186,8 @@ def write_captions(request: Request, form: str) -> Written:
     configs = [dataset_card.Config("default", (f"{output_folder.DATA}/*.parquet",))]
     configs += [dataset_card.Config(path.stem, (f"{output_folder.DATA}/{path.name}",)) for path in tables]
     paragraphs = [*_CAPTIONS, f"Configurations: `default` is everything; the others are {_listed(sorted(texts.rows))}."]
-    what = publication.of(texts, request, sum(map(len, texts.rows.values())), 0, has_videos=False)
+    count = sum(map(len, texts.rows.values()))
+    what = publication.of(texts, request, "captions", count, 0, clips=0, has_videos=False)
     dataset_card.write(what, configs, paragraphs)
     return Written(tuple(tables), "captions", what, Exported(len(tables), 0))
 
@@ -218,7 +221,7 @@ def _captions_with_clips(request: Request, texts: ExportedTexts) -> Written:
         dataset_card.Config("default", (f"{output_folder.DATA}/{_METADATA}", f"{output_folder.DATA}/{_VIDEOS}/**"))
     ]
     paragraphs = [*_CAPTIONS, "`video` is the clean clip of the caption."]
-    what = publication.of(texts, request, rows, left_out)
+    what = publication.of(texts, request, "captions", rows, left_out, clips=len(placed.files))
     dataset_card.write(what, configs, paragraphs)
     kept = len(placed.files) - placed.written
     return Written((data / _METADATA,), "captions", what, Exported(placed.written, kept, placed.failed))

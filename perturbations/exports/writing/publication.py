@@ -33,8 +33,10 @@ class Publication:
         comparability: whether results on it are comparable with published ones, in one sentence; empty if not known.
         has_videos: whether clips are in it.
         has_pictures: whether the clips are pictures.
-        rows: the number of its clips, captions or pairs.
-        left_out: the number of rows that are not in it, which `left_out.csv` lists.
+        records: what a row is: "clips", "captions" or "pairs".
+        rows: the number of its rows.
+        clips: the number of its clips.
+        left_out: the number of clips, or of captions, that are not in it, which `left_out.csv` lists.
         rejected: the number of captions that the fidelity gate rejected.
         root: the SHA-256 of the manifest that was exported, which is the root of a corpus of clips.
     """
@@ -48,7 +50,9 @@ class Publication:
     comparability: str
     has_videos: bool
     has_pictures: bool
+    records: str
     rows: int
+    clips: int
     left_out: int
     rejected: int
     root: str
@@ -62,6 +66,20 @@ class Publication:
     def size(self) -> str:
         """The class of its size on the Hugging Face Hub."""
         return next((name for most, name in _SIZES if self.rows < most), "1M<n<10M")
+
+    @property
+    def counted(self) -> str:
+        """The numbers of its clips and rows."""
+        clips = _number(self.clips, self.in_words("clips"))
+        rows = _number(self.rows, self.in_words(self.records))
+        return rows if self.records == "clips" or not self.clips else f"{clips} and {rows}"
+
+    @property
+    def lost(self) -> str:
+        """What was left out, in a sentence without its end; empty where all is there."""
+        what = "captions" if self.records == "captions" else self.in_words("clips")
+        verb = "was" if self.left_out == 1 else "were"
+        return f"{_number(self.left_out, what)} {verb} left out" if self.left_out else ""
 
     @property
     def language(self) -> str | None:
@@ -82,7 +100,7 @@ class Publication:
         """What users must know before they rely on it."""
         sentences = [f"Results are {self.comparability}."] if self.comparability else []
         if self.left_out:
-            sentences.append(f"{self.left_out:,} rows were left out; left_out.csv lists them with the reasons.")
+            sentences.append(f"{self.lost}; left_out.csv has the reasons.")
         if self.rejected:
             sentences.append(f"The fidelity gate rejected {self.rejected:,} captions, which are left out.")
         if self.makers:
@@ -125,12 +143,14 @@ _IMPACT = (
 def of(
     exported: ExportedCorpus | ExportedTexts,
     request: Request,
+    records: str,
     rows: int,
     left_out: Sequence[object] | int,
     *,
+    clips: int,
     has_videos: bool = True,
 ) -> Publication:
-    """What an export is: `rows` is the number of its clips, captions or pairs, `left_out` the rows not in it."""
+    """What an export is; the numbers are as of a `Publication`."""
     adapter = datasets.adapters().get(exported.dataset)
     has_pictures = exported.listed.has_pictures
     reference = f" ({adapter.reference})" if adapter and adapter.reference else ""
@@ -146,11 +166,17 @@ def of(
         comparability=_sentence(exported.about),
         has_videos=has_videos,
         has_pictures=has_pictures,
+        records=records,
         rows=rows,
+        clips=clips,
         left_out=left_out if isinstance(left_out, int) else len(left_out),
         rejected=exported.rejected if isinstance(exported, ExportedTexts) else 0,
         root=storage.sha256(request.manifest),
     )
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what.removesuffix('s') if count == 1 else what}"
 
 
 def _maker(name: str) -> str:

@@ -74,7 +74,9 @@ def write(request: Request) -> Exported:
     digest = recipe_tables.write_list(request.output, written)
     quarantined = exported.quarantined
     output_folder.write_left_out(request.output, quarantined)
-    described = publication.of(exported, request, exported.number, quarantined, has_videos=False)
+    described = publication.of(
+        exported, request, "clips", exported.number, quarantined, clips=exported.number, has_videos=False
+    )
     configs = [
         dataset_card.Config(
             name, (path.relative_to(request.output).as_posix(),), is_default=path.name == layout.name(VIDEOS.name)

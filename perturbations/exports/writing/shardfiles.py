@@ -81,7 +81,8 @@ def _write(
     export_rows.claim(request.output, "webdataset", exported)
     shards: list[Path] = []
     failed: list[Finding] = []
-    written = rows = 0
+    written = 0
+    held: set[tuple[str, ...]] = set()
     for scenario, clips in exported.scenarios.items():
         placed = stage(request, clips)
         samples = (
@@ -90,10 +91,10 @@ def _write(
         shards += _write_shards(request.output, scenario, samples, request.shard_bytes)
         failed += placed.failed
         written += len(placed.files)
-        rows += sum(max(1, len(texts_of(clip))) for clip in placed.files)
+        held |= {clip.identity for clip in placed.files}
     quarantined = exported.quarantined
     left_out = (*failed, *quarantined)
-    _finish(publication.of(exported, request, rows, left_out), shards, kind, left_out)
+    _finish(publication.of(exported, request, "clips", written, left_out, clips=len(held)), shards, kind, left_out)
     return Exported(written, 0, tuple(failed), quarantined)
 
 
@@ -141,7 +142,7 @@ def write_captions(request: Request) -> int:
         )
         shards += _write_shards(request.output, scenario, samples, request.shard_bytes)
     count = sum(map(len, texts.rows.values()))
-    _finish(publication.of(texts, request, count, 0, has_videos=False), shards, CaptionColumns, ())
+    _finish(publication.of(texts, request, "captions", count, 0, clips=0, has_videos=False), shards, CaptionColumns, ())
     return len(shards)
 
 

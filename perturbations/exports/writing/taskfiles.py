@@ -99,7 +99,12 @@ def write_clips(request: Request) -> Exported:
             tasks["v2v"][scenario] = _Scenario(videos, placed.parts[export_layout.CLEAN], partial(_same, held, clean))
     failed, quarantined = placed.failed, exported.quarantined
     left_out = (*failed, *quarantined)
-    _finish(publication.of(exported, request, placed.number, left_out), tasks, left_out, "Videos are")
+    _finish(
+        publication.of(exported, request, "clips", placed.number, left_out, clips=placed.clips),
+        tasks,
+        left_out,
+        "Videos are",
+    )
     return Exported(placed.number, 0, failed, quarantined)
 
 
@@ -140,7 +145,12 @@ def write_captions(request: Request) -> int:
             scenarios[scenario] = _Scenario([queries], videos, partial(_videos_of, held, rows))
     _check_tasks(request, scenarios)
     left_out = placed.failed
-    _finish(publication.of(texts, request, count, left_out), {"t2v": scenarios}, left_out, "Queries are")
+    _finish(
+        publication.of(texts, request, "captions", count, left_out, clips=placed.clips),
+        {"t2v": scenarios},
+        left_out,
+        "Queries are",
+    )
     return len(scenarios)
 
 
@@ -173,7 +183,12 @@ def write_pairs(request: Request) -> Exported:
     _check_tasks(request, scenarios)
     failed, quarantined = placed.failed, exported.quarantined
     left_out = (*failed, *quarantined)
-    _finish(publication.of(exported, request, rows, left_out), {"t2v": scenarios}, left_out, "Queries and corpus are")
+    _finish(
+        publication.of(exported, request, "pairs", rows, left_out, clips=placed.clips),
+        {"t2v": scenarios},
+        left_out,
+        "Queries and corpus are",
+    )
     return Exported(placed.number, 0, failed, quarantined)
 
 
@@ -210,7 +225,7 @@ def write_splits(request: Request) -> list[Path]:
     scenario = _Scenario(queries, videos, lambda: answers)
     lost = [row.query_id for row in listed if row.query_id not in texts]
     left_out = [*placed.failed, *(Finding(request.manifest, name, "its clips cannot be exported") for name in lost)]
-    what = publication.of(exported, request, len(answered), left_out)
+    what = publication.of(exported, request, "queries", len(answered), left_out, clips=len(held))
     _finish(what, {"vt2v": {export_layout.CLEAN: scenario}}, left_out, "None is")
     return [path for path in sorted(request.output.rglob("*")) if path.is_file()]
 
@@ -243,11 +258,13 @@ class _Written:
         parts: their files per scenario.
         items: their ids per scenario.
         problems: those of the clips that are left out, per scenario.
+        clips: the number of the different videos.
     """
 
     parts: Mapping[str, list[Path]]
     items: Mapping[str, list[str]]
     problems: Mapping[str, list[Finding]]
+    clips: int
 
     @property
     def number(self) -> int:
@@ -271,16 +288,18 @@ def _written(request: Request, clips: Mapping[str, StoredRows[ExportedClip]], *,
     items: dict[str, list[str]] = {name: [] for name in clips}
     problems: dict[str, list[Finding]] = {name: [] for name in clips}
     known: dict[str, str] = {}  # an id that repeats takes memory once
+    different = 0
     for number, scenarios in enumerate(sorted(groups)):
         placed = shardfiles.stage(request, groups[scenarios])
         paths = _videos(request, scenarios[0] if len(scenarios) == 1 else f"shared_{number:04d}", placed)
+        different += len(placed.files)
         ids = [known.setdefault(clip.row.item_id, clip.row.item_id) for clip in placed.files]
         for scenario in scenarios if paths else ():
             parts[scenario] += paths
             items[scenario] += ids
         for scenario in scenarios:
             problems[scenario] += placed.failed
-    return _Written(parts, items, problems)
+    return _Written(parts, items, problems, different)
 
 
 def _shared(clips: Mapping[str, StoredRows[ExportedClip]]) -> dict[tuple[str, ...], StoredRows[ExportedClip]]:
