@@ -48,7 +48,11 @@ def test_a_card_states_its_terms_in_the_hub_s_words(
     request = Request(manifest=exported.manifest, output=tmp_path, terms=terms)
     for has_videos in (True, False):
         dataset_card.write(
-            publication.of(replace(exported, dataset=dataset), request, 5_000, 0, has_videos=has_videos), [], []
+            publication.of(
+                replace(exported, dataset=dataset), request, "clips", 5_000, 0, clips=5_000, has_videos=has_videos
+            ),
+            [],
+            [],
         )
         front = yaml.safe_load((tmp_path / "README.md").read_text("utf-8").split("---\n")[1])
         assert (front["size_categories"], front["task_categories"]) == (["1K<n<10K"], ["text-retrieval"])
