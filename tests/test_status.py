@@ -298,6 +298,18 @@ def test_a_run_and_a_dry_run_print_their_jobs_once_and_no_line_per_job(tmp_path:
     assert "Nothing to be done (all requested files are present and up to date)." in printed(tmp_path)
 
 
+def test_a_line_per_minute_says_how_far_a_run_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = iter([0, 1, 30, 70, 70, 90])
+    monkeypatch.setattr(run_lines.time, "monotonic", lambda: next(seconds))
+    lines = run_lines.RunLines()
+    lines.emit(logging.makeLogRecord({"event": "run_info", "stats": {"first": 20, "all": 1, "total": 21}}))
+    for jobs in ([1, 2], [3], [4]):
+        lines.emit(logging.makeLogRecord({"event": "job_started", "jobs": jobs}))
+    assert capsys.readouterr().err.splitlines() == ["21 jobs: first 20, all 1", "3 of 21 jobs have begun"]
+
+
 def test_quiet_about_less_lists_each_job(tmp_path: Path) -> None:
     text = "\n".join(printed(tmp_path, "--dry-run", "--quiet", "host"))
     assert text.count("rule first:") == 20

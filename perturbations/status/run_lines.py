@@ -36,6 +36,7 @@ class RunLines(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self._jobs = ""
+        self._begun = self._total = 0
         self._last_s = time.monotonic()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -44,9 +45,12 @@ class RunLines(logging.Handler):
         if event == "run_info" and not self._jobs:
             counts = {name: count for name, count in fields["stats"].items() if name != "total"}
             self._jobs = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-            self._print(f"{shown.plural(sum(counts.values()), 'job')}: {self._jobs}")
-        elif event == "progress" and time.monotonic() - self._last_s > _EVERY_S:
-            self._print(f"{fields['done']:,} of {fields['total']:,} jobs are done")
+            self._total = sum(counts.values())
+            self._print(f"{shown.plural(self._total, 'job')}: {self._jobs}")
+        elif event == "job_started":  # under quiet profiles, Snakemake says nothing of finished ones
+            self._begun += len(fields["jobs"])
+            if time.monotonic() - self._last_s > _EVERY_S:
+                self._print(f"{self._begun:,} of {self._total:,} jobs have begun")
         elif event == "job_error":
             reason = _reason(fields["log"], fields["rule_msg"] or "")
             self._print(f"a job of {fields['rule_name']} failed: {shown.line(reason)} ({', '.join(fields['log'])})")
