@@ -24,7 +24,6 @@ import perturbations
 import release
 from perturbations import read_manifest
 from perturbations.base import project
-from perturbations.cli.main import main
 
 pytestmark = needs.wings(*needs.WINGS)
 REPOSITORY = Path(__file__).parents[1]
@@ -368,27 +367,3 @@ def test_jobs_run_in_the_image_that_is_named(tmp_path: Path, monkeypatch: pytest
     run(*command, folder=tmp_path)
     called = [line for line in (tmp_path / "log").read_text().splitlines() if f"{tmp_path}/my.sif bash -c" in line]
     assert [re.findall(r"perturb rule (\w+)", line) for line in called] == [["sources"], ["merge"]]
-
-
-@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        (["s"], {"score", "status"}),
-        (["list", "mlvp/f"], {"mlvp/fog"}),
-        (["video", "a.mp4", "b.mp4", "-p", "mlvp/s"], {"mlvp/snow", "mlvp/style_transfer"}),
-        (["rule", "mi"], {"mix"}),
-        (["export", "x", "--format", "vtr"], {"vtr_tta"}),
-    ],
-)
-def test_a_shell_completes_commands_keys_and_formats(
-    typed: list[str], offered: set[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["--completion", "bash"])
-    words = " ".join(f"'{word}'" for word in ("perturb", *typed))
-    last = f"COMP_WORDS=({words}); COMP_CWORD={len(typed)}"
-    script = tmp_path / "completion.sh"
-    function = '_shtab_perturb perturb "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"'
-    script.write_text(f'{capsys.readouterr().out}\n{last}\n{function}\nprintf "%s\\n" "${{COMPREPLY[@]}}"\n')
-    assert offered <= set(run("bash", script, folder=tmp_path).split())

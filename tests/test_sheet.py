@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 
 from perturbations.base.errors import OutputError
 from perturbations.manifest import files
-from perturbations.manifest.kinds import ANALYSES, VIDEOS
-from perturbations.report import objects, preview
+from perturbations.manifest.kinds import VIDEOS
+from perturbations.report import preview
 from perturbations.report.sheet import contact_sheet, write_picture
 
 Image = NDArray[np.uint8]
@@ -171,15 +170,11 @@ def test_an_unwritable_folder_is_an_output_error(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("kind", [VIDEOS, ANALYSES], ids=["corpus", "main objects"])
-def test_the_sheet_of_a_manifest_whose_clips_are_all_quarantined_says_so(kind: Any, tmp_path: Path) -> None:
+def test_the_sheet_of_a_manifest_whose_clips_are_all_quarantined_says_so(tmp_path: Path) -> None:
     manifest = tmp_path / "manifests" / "d" / "x.parquet"
-    files.write(manifest, kind, [], {"dataset": "d"})
+    files.write(manifest, VIDEOS, [], {"dataset": "d"})
     output = tmp_path / "sheet.png"
-    if kind is VIDEOS:
-        preview.from_manifest(manifest, output, item=None, names=None, severities=[1])
-    else:
-        objects.from_manifest(manifest, output, item=None)
+    preview.from_manifest(manifest, output, item=None, names=None, severities=[1])
     picture = cv2.imread(str(output))
     assert picture.shape[1] > 300
     assert picture.min() < 100, "there is text on it"

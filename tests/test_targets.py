@@ -78,10 +78,9 @@ def test_targets_say_what_cannot_be_used_and_what_they_need(project: Config) -> 
     assert request(demo, "all") == request(demo, "mlvp_demo")
 
 
-@needs.wings("report")
 def test_main_objects_are_listed_where_a_suite_looks_for_them(project: Config) -> None:
-    assert "manifests/tiny/main_object.png" in request(project, "mlvp_tiny").files
-    assert "manifests/tiny/main_object.png" not in request(project, "msrvtt_p_tiny").files
+    assert "manifests/tiny/main_object.parquet" in request(project, "mlvp_tiny").files
+    assert "manifests/tiny/main_object.parquet" not in request(project, "msrvtt_p_tiny").files
 
 
 def changed(settings: Config, suite: str, **changes: Any) -> Config:

@@ -185,7 +185,7 @@ class Guide:
         other: the function (facts) -> the other clip whose frames are used; None where there is no such clip.
         keeps_times: whether the kernel is given the clip's times, at which the perturbed frames are shown too.
         on_the_fly: whether the kernel works without the analysis, because the guide watches the frames.
-        pictured: the analysis whose results people look at: a corpus includes its manifest and a picture of it.
+        pictured: the analysis whose results people look at: a corpus includes its manifest.
     """
 
     name: str

@@ -227,15 +227,11 @@ def analysis_minutes(config: configuration.Config, analysis: str, clips: Workloa
 
 
 def main_objects(config: configuration.Config, suite: str, dataset: str) -> list[str]:
-    """The manifests and pictures of a suite's guides that people inspect: the main objects."""
+    """The manifests of a suite's guides that people inspect: the main objects."""
     entries = [registry.get(f"{suite}/{name}") for name, _ in recipe.scenarios(config, suite)]
     pictured = {guides.get(entry.guide).pictured for entry in entries if entry.guide}
     names = sorted(name for name in pictured if name)
-    return [layout.at("analyses", dataset=dataset, analysis=name) for name in names] + [
-        layout.at("main_objects_picture", dataset=dataset)
-        for name in names
-        if "main_objects_picture" in layout.patterns()
-    ]
+    return [layout.at("analyses", dataset=dataset, analysis=name) for name in names]
 
 
 def analysis_gpus(config: configuration.Config, analysis: str) -> int:

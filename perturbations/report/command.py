@@ -14,7 +14,7 @@ def add(commands: Commands) -> None:
     parser = add_command(
         commands, "preview", _preview, "draw a contact sheet of one clip under perturbations and severities"
     )
-    parser.add_argument("input", type=Path, help="a video file, a `videos` or a `main_object` manifest")
+    parser.add_argument("input", type=Path, help="a video file, or a `videos` manifest")
     parser.add_argument(
         "-o", "--output", type=Path, help="a .jpg, .webp or .png; default: <name>.preview.jpg in this folder"
     )
@@ -33,15 +33,11 @@ def add(commands: Commands) -> None:
 
 
 def _preview(options: argparse.Namespace) -> int:
-    from perturbations.manifest import files, layout
-    from perturbations.manifest.kinds import ANALYSES
-    from perturbations.report import objects, preview
+    from perturbations.manifest import layout
+    from perturbations.report import preview
 
-    is_manifest = layout.is_manifest(options.input)
     options.output = options.output or Path(f"{options.input.stem}.preview.jpg")
-    if is_manifest and files.kind_of(options.input) == ANALYSES:
-        objects.from_manifest(options.input, options.output, item=options.item)
-    elif is_manifest:
+    if layout.is_manifest(options.input):
         preview.from_manifest(
             options.input,
             options.output,

@@ -7,7 +7,6 @@ PLACES = {
     "preview": "manifests/{dataset}/{suite}/preview.png",
     "corpus_page": "manifests/{dataset}/{suite}/corpus.html",
     "caption_pairs": "manifests/{dataset}/{suite}/captions.html",
-    "main_objects_picture": "manifests/{dataset}/main_object.png",
 }
 
 CORPUS_FILES = ("preview", "corpus_page")

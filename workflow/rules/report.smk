@@ -69,26 +69,3 @@ rule captions_page:
         runtime=10,
     shell:
         command("perturb rule captions-page {input:q} --output {output:q} 2> {log:q}")
-
-
-rule main_object_preview:
-    input:
-        analyses="<manifests>/{dataset}/main_object.parquet",
-    output:
-        report(
-            "<manifests>/{dataset}/main_object.png",
-            category="analyses",
-            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "main objects"},
-        ),
-    log:
-        "<logs>/{dataset}/main_object_preview.log",
-    benchmark:
-        "<benchmarks>/{dataset}/main_object_preview.tsv"
-    localrule: True
-    conda:
-        "../../envs/perturb.yaml"
-    resources:
-        mem_mb=1000,
-        runtime=10,
-    shell:
-        command("perturb preview {input.analyses:q} --output {output:q} > {log:q} 2>&1")
