@@ -246,7 +246,7 @@ MERGE_TEXTS = (
     *(*RULE, "merge-texts", "--dataset", "data", "--adapter", "folder"),
     *("--captions", layout.folder("caption_list", **PLACE, shard=""), "--parts", f"work/data/{SUITE}/captions"),
     *("--recipes", layout.at("text_recipes", **PLACE), "--statistics", layout.at("text_statistics", **PLACE)),
-    *("--page", layout.at("caption_page", **PLACE), "--output", TEXTS_FILE),
+    *("--output", TEXTS_FILE),
 )
 STORED_STEPS = {
     "merge-videos": MERGE,

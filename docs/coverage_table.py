@@ -71,7 +71,7 @@ def _answer(counts: Mapping[str, int], lacking: Iterable[str], preset: str, tabl
     name = preset.removesuffix(table) + "<number>" if preset.endswith(f"_table_{table}") else preset
     ways = []
     if "shown" in counts:
-        ways.append(f"`evaluation.protocol: {name}`" if name else "`snakemake text_msrvtt_p_<dataset>`: captions.md")
+        ways.append(f"`evaluation.protocol: {name}`" if name else "`snakemake text_msrvtt_p_<dataset>`: captions.html")
     if "needs features" in counts:
         ways.append(f"`perturb score --protocol {name}`, with your features")
     if ways and reasons:

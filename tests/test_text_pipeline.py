@@ -23,10 +23,10 @@ from text_support import ENTRIES, GIRL, KEYS, PERSON, generator, kernel, msrvtt,
 import perturbations
 from perturbations.base.errors import BackendError, UnknownPerturbationError
 from perturbations.base.rng import seeded_globals
-from perturbations.captions import caption_page, caption_rows, pipeline, similarities
+from perturbations.captions import caption_rows, category_distances, pipeline, similarities
 from perturbations.captions.similarities import Similarities
 from perturbations.cli.main import main
-from perturbations.manifest import files, sets
+from perturbations.manifest import files
 from perturbations.manifest.kinds import TEXTS
 from perturbations.models import language_model
 from perturbations.models import registry as models
@@ -64,7 +64,7 @@ def perturbed(
 
 
 @pytest.mark.parametrize("adapter", ["msrvtt", "youcook2", "folder"])
-def test_the_page_has_every_published_distance_of_its_dataset_beside_ours(adapter: str) -> None:
+def test_every_published_distance_of_its_dataset_stands_beside_ours(adapter: str) -> None:
     names = ["append_irr", "gender_swap", "typos", "no_nouns", "drop_first", "back_trans", "tense"]
     rows = [
         clips.text_row(caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1), source_text=GIRL, text=f"{GIRL} now")
@@ -72,10 +72,9 @@ def test_the_page_has_every_published_distance_of_its_dataset_beside_ours(adapte
     ]
     summaries = [caption_rows.tallied([row]).summary() for row in rows]
     distances = {"bleu4": 0.25, "meteor": 0.5, "rouge1": 0.75}
-    scenarios = [replace(summary, statistics=replace(summary.statistics, **distances)) for summary in summaries]
-    page = caption_page.of_corpus(scenarios, sets.of_captions(["c"], 0), adapter=adapter)
-    lines = page.partition("## Distance")[2].split("\n\n")[1].splitlines()
-    head, _, *table = ([text.strip() for text in line.strip("|").split("|")] for line in lines)
+    scenarios = [replace(summary.statistics, **distances) for summary in summaries]
+    distance_table = category_distances.table(scenarios, adapter)
+    head, table = distance_table.heads, distance_table.rows
     ours = [[text for name, text in zip(head, line, strict=True) if name != "paper"] for line in table]
     assert ours == [[registry.get(f"msrvtt_p/{name}").category, "0.25", "0.50", "0.75"] for name in names]
     places = [place for place, name in enumerate(head) if name == "paper"]
@@ -86,7 +85,7 @@ def test_the_page_has_every_published_distance_of_its_dataset_beside_ours(adapte
     }
 
 
-def test_the_page_shows_ten_changed_captions_in_whatever_order_they_come() -> None:
+def test_ten_changed_captions_are_examples_in_whatever_order_they_come() -> None:
     wanted = caption_recipes.make(registry.get("msrvtt_p/typos"), 1)
     rows = [clips.text_row(wanted, caption_id=str(number), changed=number % 3 > 0) for number in range(60)]
     examples = caption_rows.tallied(rows).summary().examples

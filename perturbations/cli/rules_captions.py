@@ -75,26 +75,24 @@ def _merge_texts(
     recipes: Path,
     output: Path,
     statistics: Path,
-    page: Path,
     rejected: Path | None = None,
     skipped: str = "[]",
 ) -> None:
     """Merge perturbed captions, and write their statistics."""
-    from perturbations.base import storage
     from perturbations.base.progress import logged
-    from perturbations.captions import caption_page, caption_rows
+    from perturbations.captions import caption_rows
     from perturbations.engine import merging
     from perturbations.engine.comparability import verdict
     from perturbations.engine.tally import Tally, TextTally
     from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS, TextRow
+    from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS, TextRow, TextStatisticsRow
     from perturbations.manifest.skipped import columns, parse
     from perturbations.plan.listed import RejectedItem, read, read_recipes
 
-    unusable = read(rejected, RejectedItem) if rejected else []
-    rows, listed = merging.texts(dataset, captions, parts, recipes, len(unusable))
+    unusable = len(read(rejected, RejectedItem)) if rejected else 0
+    rows, listed = merging.texts(dataset, captions, parts, recipes, unusable)
     left_out, wanted = parse(skipped), read_recipes(recipes)
-    tally, summaries = TextTally(), list[caption_rows.CaptionSummary]()
+    tally, counted = TextTally(), list[TextStatisticsRow]()
     about: dict[str, object] = {}
 
     def merged() -> Iterator[TextRow]:
@@ -104,7 +102,7 @@ def _merge_texts(
                 scenario.add(row)
                 tally.add(row)
                 yield row
-            summaries.append(scenario.summary())
+            counted.append(scenario.summary().statistics)
 
     def described() -> dict[str, object]:
         about.update(provenance(output), dataset=dataset)
@@ -114,8 +112,7 @@ def _merge_texts(
         return about
 
     files.write(output, TEXTS, merged(), described)
-    files.write(statistics, TEXT_STATISTICS, [summary.statistics for summary in summaries], about)
-    storage.write_text(page, caption_page.of_corpus(summaries, listed, unusable, left_out, adapter))
+    files.write(statistics, TEXT_STATISTICS, counted, about)
 
 
 def _combine(videos: Path, texts: Path, output: Path) -> None:

@@ -42,7 +42,6 @@ _PATTERNS = {
     "captions_checked": "work/{dataset}/captions_checked.txt",
     # pages beside manifests, which `manifest.kinds` declares
     "card": "manifests/{dataset}/{suite}/README.md",
-    "caption_page": "manifests/{dataset}/{suite}/captions.md",
     # clips
     "clips": "corpora/{dataset}/{suite}/{perturbation}/{severity}",
     "clip_tar": "corpora/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar",

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.base import storage, templates
-from perturbations.manifest import files, layout, locations
-from perturbations.manifest.kinds import TEXTS, TextRow
+from perturbations.captions import category_distances
+from perturbations.manifest import files, layout, locations, sets, skipped
+from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS, TextRow
 from perturbations.report import pages
 from perturbations.suites import registry
 
@@ -20,7 +21,10 @@ _CAPTIONS = 6
 
 
 def write(path: Path, output: Path) -> None:
-    """Write the page of a `texts` manifest, which is read twice, row by row. Raises `ManifestError`."""
+    """Write the page of a `texts` manifest, which is read twice, row by row. Raises `ManifestError`.
+
+    The distances from the originals are those of the statistics beside it, where these were made.
+    """
     about, rows = files.read_metadata(path), files.read_rows(path, TEXTS)
     counted: dict[tuple[str, int], list[int]] = {}
     ids, suite = set(), str(about.get("suite", ""))
@@ -38,9 +42,11 @@ def write(path: Path, output: Path) -> None:
     categories: dict[str, list[str]] = {}
     for card in cards:
         categories.setdefault(card["category"], []).append(card["name"])
+    statistics = path.with_name(layout.name("text_statistics"))
+    distances = list(files.read_rows(statistics, TEXT_STATISTICS)) if statistics.is_file() else []
+    listed = sets.read_listed(path)
     others = {
         "all corpora and results": locations.root_of(path, about) / layout.at("index"),
-        "statistics": path.with_name(layout.name("caption_page")),
         "rows (Parquet)": path,
     }
     text = templates.rendered(
@@ -53,6 +59,8 @@ def write(path: Path, output: Path) -> None:
             ("perturbations", f"{len(cards):,}"),
             ("perturbed captions", f"{len(rows):,}"),
         ],
+        notes=[*([listed.sentence("captions")] if listed else []), *skipped.sentences(skipped.of_manifest(about))],
+        distances=category_distances.table(distances, str(about.get("adapter", ""))),
         cards=cards,
         categories=categories,
         severities=sorted({severity for _, severity in counted}),

@@ -29,12 +29,11 @@ _TARGETS = {"adaptation": "tta", "evaluation": "evaluate", "composed": "composed
 _NAMES = {
     layout.name("corpus_page"): "page",
     layout.name("caption_pairs"): "page",
-    layout.name("caption_page"): "statistics",
     layout.name("card"): "card (Markdown)",
     layout.name("preview"): "contact sheet",
     layout.name("quarantine"): "quarantined rows",
 }
-_OF_CAPTIONS = {layout.name(kind) for kind in ("texts", "text_statistics", "caption_page", *CAPTION_FILES)}
+_OF_CAPTIONS = {layout.name(kind) for kind in ("texts", "text_statistics", *CAPTION_FILES)}
 
 
 def write(root: Path) -> Path:

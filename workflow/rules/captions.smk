@@ -122,11 +122,6 @@ rule texts_manifest:
     output:
         texts="<manifests>/{dataset}/{suite}/captions.parquet",
         statistics="<manifests>/{dataset}/{suite}/caption_statistics.parquet",
-        page=report(
-            "<manifests>/{dataset}/{suite}/captions.md",
-            category="{suite}",
-            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "statistics of captions"},
-        ),
     log:
         "<logs>/{dataset}/{suite}/captions/manifest.log",
     benchmark:
@@ -150,7 +145,7 @@ rule texts_manifest:
             "perturb rule merge-texts --dataset {params.dataset:q} --adapter {params.adapter:q} --captions {params.captions:q}"
             " --parts {params.parts:q} --recipes {input.recipes:q}"
             " --rejected {input.rejected:q} --skipped {params.skipped:q}"
-            " --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"
+            " --output {output.texts:q} --statistics {output.statistics:q} 2> {log:q}"
         )
 
 

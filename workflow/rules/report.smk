@@ -50,7 +50,8 @@ rule corpus_page:
 
 rule captions_page:
     input:
-        "<manifests>/{dataset}/{suite}/captions.parquet",
+        captions="<manifests>/{dataset}/{suite}/captions.parquet",
+        statistics="<manifests>/{dataset}/{suite}/caption_statistics.parquet",
     output:
         report(
             "<manifests>/{dataset}/{suite}/captions.html",
@@ -68,4 +69,4 @@ rule captions_page:
         mem_mb=1000,
         runtime=10,
     shell:
-        command("perturb rule captions-page {input:q} --output {output:q} 2> {log:q}")
+        command("perturb rule captions-page {input.captions:q} --output {output:q} 2> {log:q}")
