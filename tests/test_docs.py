@@ -18,7 +18,6 @@ import pytest
 import rooms
 from looping import each
 from snakemake.cli import get_argument_parser
-from test_advice import has_words
 
 import perturbations
 from perturbations import retrieval, tta
@@ -38,6 +37,20 @@ PAGES = [
 ]
 HINT = "bring it up to date: python docs/generate.py"
 snakemake_parser = cache(get_argument_parser)
+
+
+def has_words(words: list[str]) -> None:
+    """The words after `perturb`: its commands and their options; arguments may be missing."""
+    group: argparse.ArgumentParser = parser()
+    for word in words:
+        choices = [action.choices for action in group._actions if action.choices and not action.option_strings]
+        if word.startswith("-"):
+            assert word in group._option_string_actions, word
+        elif choices and isinstance(choices[0], dict):
+            assert word in choices[0], word
+            group = choices[0][word]
+        elif choices:
+            assert word in choices[0], word
 
 
 def anchors(page: Path) -> set[str]:

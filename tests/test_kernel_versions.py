@@ -1,7 +1,7 @@
 """A kernel whose results change must raise its version, or finished corpora stay as they were, and nobody notices.
 
-`kernel_versions.json` holds the version of all that makes pixels or words, with a hash of the constants and word lists
-that it draws from, and a hash of what it makes of a small clip or of a few captions.
+`kernel_versions.json` holds the version of all that makes pixels or words, with a hash of what it makes of a small clip
+or of a few captions.
 `python tests/test_kernel_versions.py --update` records them; it refuses where one changed and the version did not.
 Where another version of a library changes results, raise their versions, too.
 """
@@ -12,7 +12,6 @@ import hashlib
 import importlib
 import json
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -24,7 +23,6 @@ from typing import Any
 
 import clips
 import cv2
-import kernel_data
 import needs
 import numpy as np
 import pytest
@@ -33,7 +31,7 @@ from test_bit_exactness import clip
 from perturbations.api import functions as api
 from perturbations.base import wings
 from perturbations.base.errors import BackendError, ToolError
-from perturbations.captions import pipeline, similarities
+from perturbations.captions import pipeline
 from perturbations.config import file as config_file
 from perturbations.datasets.listing import Item, Listing
 from perturbations.engine import rendering, shards
@@ -42,14 +40,11 @@ from perturbations.guides import registry as guides
 from perturbations.guides.analyses import AnalysisRecipe, GuideSettings
 from perturbations.guides.registry import FactsRequest, Known
 from perturbations.manifest import machine
-from perturbations.models import language_model
-from perturbations.models import registry as models
 from perturbations.plan import paths
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import make
 from perturbations.plan.tiers import Unstored
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.suites.registry import Perturbation
 from perturbations.video import procedural_styles
 
@@ -94,13 +89,11 @@ class Versioned:
     Attributes:
         version: of recipes or rows.
         where: the file that declares it.
-        code: the functions and classes in which everything begins that it draws from.
         result: makes something small with it; None where that takes weights, or another entry does.
     """
 
     version: int | str
     where: str
-    code: tuple[Any, ...]
     result: Callable[[], bytes] | None = None
 
 
@@ -114,31 +107,22 @@ def versioned() -> dict[str, Versioned]:
     }
     for guide in guides.guides().values():
         module = importlib.import_module(guide.recipe.__module__)
-        where, code = f"{module.__name__.replace('.', '/')}.py", (guide.find, guide.make)
+        where = f"{module.__name__.replace('.', '/')}.py"
         for analysis in guide.analyses:
             version = paths.analysis_recipe(CONFIG, analysis.name).version
             result = None if analysis.after else partial(result_of_analysis, analysis.name)
-            drawing = code if guide.on_the_fly else ()
-            entries[analysis.name] = Versioned(version, where, (analysis.run, *drawing), result)
+            entries[analysis.name] = Versioned(version, where, result)
         if (own := guide.recipe.model_fields.get("version")) is not None:
-            entries[f"{guide.name} guide"] = Versioned(own.default, where, code, OF_GUIDES[guide.name])
+            entries[f"{guide.name} guide"] = Versioned(own.default, where, OF_GUIDES[guide.name])
     return {**entries, **of_composed()}
 
 
 def of_form(form: Perturbation) -> Versioned:
-    names = (form.kernel, form.realization, form.sampled, form.shape, form.damage)
-    code = [resolve(name) for name in names if name]
-    if form.kind == "text":
-        code += [pipeline._result, *(model.load for role in form.used_roles for model in models.roles()[role].values())]
-    if "similarity" in form.used_roles:
-        code += [pipeline.perturb_captions, pipeline.first_accepted, similarities.Similarities]
     where = f"perturbations/suites/{'kernels' if form.kind == 'video' else form.suite}.py"
     version: int | str = form.version
     if analysis := analysis_of(form):
         version = f"{version} with {analysis.analysis} {analysis.version}"
-        guide = guides.get(form.guide or "")
-        code += [] if guide.on_the_fly else [guide.find, guide.make]
-    return Versioned(version, where, tuple(code), partial(result_of, form))
+    return Versioned(version, where, partial(result_of, form))
 
 
 def analysis_of(form: Perturbation) -> AnalysisRecipe | None:
@@ -156,7 +140,6 @@ def of_composed() -> dict[str, Versioned]:
     labels, instructions, sources, language, planning = modules
     room = "perturbations/composed"
     version = json.loads(planning.split_settings(CONFIG, "d"))["version"]
-    code = (labels.kind_of, sources._of_spans, language.rewritten, language_model.load)
 
     def split() -> Any:
         spans = [
@@ -176,11 +159,10 @@ def of_composed() -> dict[str, Versioned]:
     def labelled() -> bytes:
         return " ".join(map(labels.kind_of, INSTRUCTIONS)).encode()
 
-    of_spans = (sources._of_spans,)
     return {
-        "composed labels": Versioned(labels.SOURCE, f"{room}/labels.py", (labels.kind_of,), labelled),
-        "composed instructions": Versioned(instructions.SOURCE, f"{room}/instructions.py", of_spans, instructed),
-        "composed split": Versioned(version, f"{room}/planning.py", code, written),
+        "composed labels": Versioned(labels.SOURCE, f"{room}/labels.py", labelled),
+        "composed instructions": Versioned(instructions.SOURCE, f"{room}/instructions.py", instructed),
+        "composed split": Versioned(version, f"{room}/planning.py", written),
     }
 
 
@@ -247,11 +229,6 @@ def hash_of(result: bytes) -> dict[str, str]:
     return {"sha256": hashlib.sha256(result).hexdigest()}
 
 
-def hash_of_data(data: Mapping[str, str]) -> dict[str, str]:
-    """Of the values alone: a constant may move, and get another name."""
-    return {"data": hashlib.sha256(" ".join(sorted(data.values())).encode()).hexdigest()}
-
-
 def tools() -> dict[str, str]:
     """The libraries that results depend on."""
     return {name: metadata.version(name) for name in LIBRARIES} | {"libavcodec": machine.tool_versions()["libavcodec"]}
@@ -263,7 +240,7 @@ def table() -> dict[str, Any]:
     return document
 
 
-def problem_of(name: str, version: int | str, hashed: Mapping[str, str], data: Mapping[str, str] | None = None) -> str:
+def problem_of(name: str, version: int | str, hashed: Mapping[str, str]) -> str:
     """What is wrong with an entry of the table, and what to do; empty where it is right."""
     recorded = table()["versions"].get(name)
     if recorded is None:
@@ -273,19 +250,11 @@ def problem_of(name: str, version: int | str, hashed: Mapping[str, str], data: M
     if hashed.items() <= recorded.items():
         return ""
     following = re.sub(r"\d+", lambda number: str(int(number[0]) + 1), str(version), count=1)
-    changed = ", ".join(key for key, sha256 in (data or {}).items() if table()["data"].get(key) != sha256)
     return (
-        f"{name} {f'draws from {changed}, which changed, and so ' if changed else ''}gives other results than its "
-        f"version {version} gave. Corpora that it made would stay as they were. If the change is meant, raise the "
-        f"version to {following} in {ENTRIES[name].where}, say so in CHANGELOG.md, and run: {UPDATE}"
-        f"{changed and '. NO_RESULT of kernel_data.py names constants on which no result depends'}"
+        f"{name} gives other results than its version {version} gave. Corpora that it made would stay as they were. If "
+        f"the change is meant, raise the version to {following} in {ENTRIES[name].where}, say so in CHANGELOG.md, and "
+        f"run: {UPDATE}"
     )
-
-
-def problem_of_data(name: str) -> str:
-    """As `problem_of`, of what an entry draws from."""
-    data = kernel_data.data_of(ENTRIES[name].code)
-    return problem_of(name, ENTRIES[name].version, hash_of_data(data), data)
 
 
 def need_the_same_libraries(name: str) -> None:
@@ -311,63 +280,13 @@ def test_a_perturbation_gives_what_its_version_gave(name: str) -> None:
     assert not problem, problem
 
 
-def test_a_perturbation_draws_from_what_its_version_drew_from() -> None:
-    problems = list(filter(None, map(problem_of_data, ENTRIES)))
-    assert not problems, "\n".join(problems)
-
-
 def test_the_table_is_whole_and_of_the_pinned_libraries() -> None:
     here = ENTRIES.keys() | {"composed labels", "composed instructions", "composed split"}  # with that wing
     assert table()["versions"].keys() == here, UPDATE
-    data = {key for entry in ENTRIES.values() for key in kernel_data.data_of(entry.code)}
-    assert {str(path) for path in kernel_data.FILES} <= data, "a word list from which nothing draws"
-    assert data <= table()["data"].keys(), UPDATE
     # Otherwise the comparison of results would be skipped from the next pin on.
     lines = (PROJECT / "envs/constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = dict(line.split("==") for line in lines if "==" in line)
     assert {name: pins[name] for name in LIBRARIES}.items() <= table()["tools"].items(), UPDATE
-
-
-def test_numbers_of_models_that_no_test_runs_are_constants() -> None:
-    """What the papers' models give is compared nowhere: only their constants are."""
-    offline, pretrained = (
-        kernel_data.numbers_in(roles[backend].load for roles in models.roles().values() if backend in roles)
-        for backend in ("offline", "pretrained")
-    )
-    assert pretrained.keys() <= offline.keys()
-
-
-def another(value: Any) -> Any:
-    """A value of the same type in which one entry, or one letter, is another."""
-    if isinstance(value, str):
-        return f"{value[:-1]}~"
-    if isinstance(value, dict):
-        return dict(list(value.items())[:-1])
-    if isinstance(value, set | frozenset):
-        return value | {"~"}
-    if isinstance(value, list | tuple):
-        return [*value[:-1], another(value[-1])]
-    return re.compile(value.pattern + "~") if isinstance(value, re.Pattern) else value + 1
-
-
-def test_another_entry_of_any_table_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    data = {name: kernel_data.data_of(entry.code) for name, entry in ENTRIES.items()}
-    drawing = {key: name for name in sorted(data, key=lambda name: -len(data[name])) for key in data[name]}
-    for number, (key, name) in enumerate(drawing.items()):
-        with monkeypatch.context() as change:
-            if "/" in key:
-                changed = tmp_path / str(number) / key
-                for folder in {path.parent for path in kernel_data.FILES}:
-                    shutil.copytree(kernel_data.PACKAGE / folder, tmp_path / str(number) / folder)
-                *lines, last = changed.read_text(encoding="utf-8").splitlines()
-                changed.write_text("\n".join([*lines, another(last)]), encoding="utf-8")
-                change.setattr(kernel_data, "PACKAGE", tmp_path / str(number))
-            else:
-                module, _, constant = f"perturbations.{key}".rpartition(".")
-                change.setattr(sys.modules[module], constant, another(kernel_data.value_of(key)))
-            problem = problem_of_data(name)
-        assert f"{name} draws from {key}, which changed" in problem, key
-        assert f"in {ENTRIES[name].where}" in problem
 
 
 def test_another_grey_level_of_a_style_picture_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,25 +315,23 @@ def test_messages_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
 def update() -> int:
     """Write the table; refuse entries of which something changed, but not their version."""
     known = table()["versions"] if TABLE.exists() else {}
-    versions, problems, every = {}, [], dict[str, str]()
+    versions, problems = {}, []
     for name, entry in ENTRIES.items():
-        data = kernel_data.data_of(entry.code)
-        every |= data
-        hashed = hash_of_data(data)
+        hashed = {}
         try:
-            hashed |= hash_of(entry.result()) if entry.result else {}
+            hashed = hash_of(entry.result()) if entry.result else {}
         except (BackendError, ToolError) as error:
-            if not {"version": entry.version, **hashed}.items() <= known.get(name, {}).items():
+            if entry.version != known.get(name, {}).get("version"):
                 problems.append(f"{name} cannot be made here: {error}")
-            hashed = {**known.get(name, {}), **hashed}
+            hashed = known.get(name, {})
         if known.get(name, {}).get("version") == entry.version:
-            problems.append(problem_of(name, entry.version, hashed, data))
+            problems.append(problem_of(name, entry.version, hashed))
         versions[name] = {"version": entry.version, **hashed}
     if any(problems):
         print("\n".join(filter(None, problems)), file=sys.stderr)
         return 1
     document = {"tools": tools(), "cpu_features": machine.cpu_features()}
-    document |= {"versions": dict(sorted(versions.items())), "data": dict(sorted(every.items()))}
+    document["versions"] = dict(sorted(versions.items()))
     TABLE.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return 0
 

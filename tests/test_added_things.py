@@ -1,0 +1,209 @@
+"""The pages of docs/how-to add a suite, dataset, guide, method, backbone and export, each as one file that all find."""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import clips
+import needs
+import pytest
+import shelves
+import yaml
+from test_workflow import tiny_clip
+
+from perturbations.base import shelf
+from perturbations.base.errors import ConfigError, ShelfError
+from perturbations.exports import registry as exports
+from perturbations.exports.registry import Export
+from perturbations.exports.writing.requests import Request
+from perturbations.manifest import files
+from perturbations.manifest.kinds import SOURCES, TEXTS
+from perturbations.plan import caption_recipes
+from perturbations.suites import registry as suites
+
+pytestmark = needs.wings("composed", "demo", "evaluation")
+
+LAMP = '''
+"""A kernel that puts the brightest channel out: it takes the guide that a page adds."""
+
+from __future__ import annotations
+
+from perturbations.base.bounds import SHARE
+from perturbations.suites.kernels import Kernel
+from perturbations.suites.registry import Paper, Suite, table
+
+
+def put_out(realization, channel, num_frames, height, width, *, share):
+    """Take a share of one channel away."""
+
+    def apply(frame, index):
+        changed = frame.copy()
+        changed[..., channel] = frame[..., channel] * (1 - share)
+        return changed
+
+    return apply
+
+
+PUT_OUT = Kernel(kernel="perturbations.suites.lamp:put_out", guide="brightest", bounds={"share": SHARE})
+PAPER = Paper(suite="lamp", video_source="Nobody 2026")
+SUITE = Suite(
+    name="lamp",
+    title="Lamp",
+    reference="Nobody",
+    perturbations=(PAPER.video("put_out", "light", PUT_OUT, table("share", 0.5, 1.0), "one channel goes out"),),
+)
+'''
+FILES = {
+    "perturbations/suites/novel.py": shelves.example("add-a-suite"),
+    "perturbations/suites/lamp.py": LAMP,
+    "perturbations/guides/brightest.py": shelves.example("add-a-guide"),
+    "perturbations/datasets/lines.py": shelves.example("add-a-dataset"),
+    "perturbations/tta/methods/centred.py": shelves.example("add-a-method"),
+    "perturbations/evaluation/backbones/groupvit.py": shelves.example("add-a-backbone"),
+    "perturbations/exports/file_list.py": shelves.example("add-an-export"),
+}
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository with these files, three clips, and a configuration that asks for what was added."""
+    root = shelves.copy_with(tmp_path_factory.mktemp("copy"), FILES)
+    for index in range(3):
+        tiny_clip(root / f"videos/clip{index}.mp4", seed=index)
+    (root / "captions.txt").write_text("".join(f"clip{index};a man is clip number {index}\n" for index in range(3)))
+    dataset = {"adapter": "lines", "annotations": "captions.txt", "videos": "videos", "separator": ";"}
+    config: dict[str, Any] = {
+        "datasets": {"tiny": dataset},
+        "suites": {"novel": {"severities": [2]}, "lamp": {"severities": [2]}},
+        "storage": {"tier": "frames", "num_frames": 4},
+        "evaluation": {"methods": ["tent", "centred"]},
+    }
+    (root / "config.yaml").write_text(yaml.safe_dump(config))
+    return root
+
+
+def test_menus_and_the_schema_list_them(copy: Path) -> None:
+    assert "thin mist" in shelves.run(copy, "-m", "perturbations", "list", "novel/mist")
+    backbones = json.loads(shelves.run(copy, "-m", "perturbations", "list", "backbones", "--json"))
+    assert backbones[-1]["model_class"] == "GroupViTModel"
+    schema = json.loads(shelves.run(copy, "-m", "perturbations", "--schema"))
+    assert "novel" in schema["properties"]["suites"]["propertyNames"]["enum"]
+    assert schema["$defs"]["Lines"]["properties"]["separator"]["description"].startswith("lines:")
+    assert "centred" in schema["$defs"]["Evaluation"]["properties"]["methods"]["items"]["oneOf"][0]["enum"]
+
+
+def test_corpora_of_them_are_made_and_verified(copy: Path) -> None:
+    """A pixel kernel, one of the suite's own, a temporal one, one that follows motion, and one with an added guide."""
+    targets = ("novel_tiny", "text_novel_tiny", "lamp_tiny")
+    shelves.run(copy, "-m", "snakemake", "--cores", "2", "--no-hooks", "--", *targets)
+    program = (
+        "import numpy as np, perturbations;"
+        "rows = perturbations.read_manifest('manifests/tiny/novel/videos.parquet');"
+        "frames = [perturbations.open_clip(row) for _, row in rows.iterrows()];"
+        "print((len(rows), set(rows.status), {clip.shape[0] for clip in frames}));"
+        "texts = perturbations.read_manifest('manifests/tiny/novel/captions.parquet');"
+        "print((len(texts), bool(texts.changed.sum() > 0)));"
+        "row = perturbations.read_manifest('manifests/tiny/lamp/videos.parquet').iloc[0];"
+        "source = perturbations.read_manifest('manifests/tiny/sources.parquet').iloc[0];"
+        "print((row.guide, int(perturbations.open_clip(source)[0].mean((0, 1)).argmax())))"
+    )
+    videos, texts, guided = map(ast.literal_eval, shelves.run(copy, "-c", program).splitlines())
+    assert videos == (12, {"complete"}, {4})
+    assert texts == (3, True)
+    assert json.loads(guided[0]) == {"channel": guided[1]}
+    shelves.run(copy, "-m", "perturbations", "verify", "manifests")
+
+
+def test_a_method_is_planned_and_adapts(copy: Path) -> None:
+    planned = shelves.run(copy, "-m", "snakemake", "--dry-run", "--printshellcmds", "--cores", "1", "tta_tiny")
+    assert '"name":"centred"' in planned
+    pytest.importorskip("transformers")
+    program = (
+        "import torch; from tta_models import model_of, queries_and_gallery; from perturbations.tta import adapt;"
+        "batches, gallery = queries_and_gallery('v2t', [3, 2]); model = model_of('clip4clip');"
+        "run = lambda name: list(adapt(model, name, batches, gallery, direction='v2t'));"
+        "plain, centred = run('none'), run('centred');"
+        "print(all(torch.equal(a - a.mean(0), b) for a, b in zip(plain, centred, strict=True)))"
+    )
+    assert shelves.run(copy, "-c", program).split() == ["True"]
+
+
+def test_a_folder_of_a_backbone_is_checked(copy: Path) -> None:
+    tiny_models = pytest.importorskip("tiny_models")
+    folder = tiny_models.save_groupvit(copy / "groupvit")
+    settings = json.dumps({"model": "clip4clip", "pretrained": str(folder), "revision": None, "num_frames": 2})
+    command = ["-m", "perturbations", "rule", "check-model", "--settings", settings, "--pretrained", str(folder)]
+    shelves.run(copy, *command, "--output", "checked.json")
+    assert json.loads((copy / "checked.json").read_text())["images"]["size"] == 32
+
+
+def test_an_export_is_written_of_what_it_takes(copy: Path) -> None:
+    folder = copy / "corpus"
+    rows = [clips.source_row(clips.make(folder / f"{name}.mp4", frames=2), name) for name in ("a", "b")]
+    files.write(folder / "sources.parquet", SOURCES, rows, {"root": "."})
+    recipe = caption_recipes.make(suites.get("mm_robustness/word_swap"), 3)
+    caption = clips.text_row(recipe, caption_id="a#0", item_id="a", backend="rules", text="swapped", recipe_id="")
+    files.write(folder / "captions.parquet", TEXTS, [caption])
+    command = ("-m", "perturbations", "export", "--format", "file_list")
+    shelves.run(copy, *command, "sources.parquet", "-o", "out", folder=folder)
+    listed = json.loads((folder / "out/files.json").read_text(encoding="utf-8"))
+    assert {name: Path(path).name for name, path in listed.items()} == {"a": "a.mp4", "b": "b.mp4"}
+    with pytest.raises(AssertionError, match="file_list takes videos only, not captions"):
+        shelves.run(copy, *command, "captions.parquet", "-o", "texts", folder=folder)
+
+
+# --- mistakes in added files ------------------------------------------------------------------------------------------
+
+
+def test_a_format_that_is_not_there_or_takes_something_else_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no format 'csv'.*known: .*vtr_tta"):
+        exports.get("csv")
+    export = Export(name="texts", summary="", refuses="", captions=lambda request: 1)
+    with pytest.raises(ConfigError, match="texts takes captions only, not videos"):
+        export.write("videos", Request(manifest=Path("m"), output=Path("o")))
+
+
+def test_an_unknown_name_brings_the_nearest() -> None:
+    from perturbations.evaluation.backbones import registry as backbones
+    from perturbations.guides import registry as guides
+    from perturbations.tta.methods import registry as methods
+
+    with pytest.raises(ConfigError, match="method 'hatvr' is unknown; allowed: none, .*; did you mean hatvtr"):
+        methods.method("hatvr")
+    with pytest.raises(ConfigError, match="'chinese-clip' model; allowed: clip, .*; did you mean chinese_clip"):
+        backbones.backbone("chinese-clip", "folder")
+    with pytest.raises(ShelfError, match="no guide 'brigthest'; known: "):
+        guides.get("brigthest")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tent": {"name": "tnet"}}, "declares the method 'tnet'"),
+        ({"tent": {"title": "SAR"}}, "two methods .* have the title 'SAR'"),
+        ({"tent": {"is_baseline": True}}, "has the baselines none, tent"),
+        ({"none": {"is_baseline": False}}, r"has the baselines \(none\)"),
+    ],
+)
+def test_a_wrong_declaration_of_a_method_is_named(
+    changes: dict[str, dict[str, Any]], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from perturbations.tta.methods import registry as methods
+
+    declared = dict(methods.methods())
+    for name, fields in changes.items():
+        declared[name] = replace(declared[name], **fields)
+    monkeypatch.setattr(shelf, "things", lambda *arguments: declared)
+    with pytest.raises(ShelfError, match=message):
+        methods.methods.__wrapped__()
+
+
+def test_two_suites_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *_ = suites.suites().values()
+    monkeypatch.setattr(suites.shelf, "things", lambda *_: {"one": first, "other": first})
+    with pytest.raises(ShelfError, match=f"two suites are called '{first.name}'"):
+        suites.suites.__wrapped__()
