@@ -1,4 +1,4 @@
-"""Results, ranks and pictures of every perturbation of the published suites, whose numbers mean nothing.
+"""Results and ranks of every perturbation of the published suites, whose numbers mean nothing.
 
 They are those of a model whose queries are harder the higher the severity, and of methods that change some ranks.
 """
@@ -10,7 +10,6 @@ import html.parser
 import json
 import urllib.parse
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.base import rng
-from perturbations.evaluation import pictures
 from perturbations.evaluation.page import page
-from perturbations.evaluation.pictures import Picture
-from perturbations.evaluation.rows import RANKS, RESULTS, ResultRow, ScenarioColumns, backend_cell
+from perturbations.evaluation.rows import RANKS, RESULTS, ResultRow, backend_cell
 from perturbations.manifest import files, parquet, schemas
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval import summary_of_ranks
@@ -36,7 +33,7 @@ KINDS = {"v2t": "video", "t2v": "text"}
 PAPER_METHODS = ("none", "tcr", "hatvtr")
 TITLES = ["none", "TCR", "HAT-VTR"]
 V2T, T2V = "video-to-text (v2t), queries perturbed", "text-to-video (t2v), queries perturbed"
-MLVP = f"R@1: demo, {V2T}, mlvp at severity 5"
+MLVP = f"R@1: demo, {V2T}, mlvp, severity 5"
 B32, B16, XPOOL = "clip4clip-b32-qs-0a0a0a0a", "clip4clip-b16-qs-0b0b0b0b", "xpool-b32-qgs_cross-0c0c0c0c"
 METRICS = ("R@1", "R@5", "R@10", "RSUM", "median rank", "Hubness (skewness of the k-occurrence)")
 
@@ -82,12 +79,11 @@ def write(
     seeds: Sequence[int] = (42,),
     suites: Sequence[str] = SUITES,
 ) -> dict[str, list[Path]]:
-    """Write results, ranks and pictures, one of each per model; returns their paths, as `page.write` takes them."""
+    """Write results and ranks, one of each per model; returns their paths, as `page.write` takes them."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths: dict[str, list[Path]] = {"results": [], "ranks": [], "pictures": []}
+    paths: dict[str, list[Path]] = {"results": [], "ranks": []}
     for place, model_key in enumerate(models):
         rows, ranks = [], []
-        draw = rng.generator(place, dataset, "", "pictures")
         for scenario in _scenarios(suites):
             named = f"{scenario['suite']}/{scenario['perturbation']}"
             draw = rng.generator(place, dataset, f"{scenario['direction']} {scenario['severity']}", named)
@@ -104,11 +100,6 @@ def write(
         files.write(paths["results"][-1], RESULTS, rows, {"package_version": "0"})
         paths["ranks"].append(folder / f"{model_key}.ranks.parquet")
         _write_ranks(paths["ranks"][-1], ranks)
-        paths["pictures"].append(folder / f"{model_key}.pictures.json")
-        unadapted = sorted((row for row in rows if row.method == "none"), key=lambda row: row.recall_at_1)
-        worst = [next(row for row in unadapted if row.direction == direction) for direction in KINDS]
-        drawn = [picture(replace(row, method=method), draw) for row in worst for method in methods]
-        pictures.write(paths["pictures"][-1], drawn)
     return paths
 
 
@@ -144,14 +135,6 @@ def _result(columns: Scenario, rank: np.ndarray, draw: np.random.Generator) -> R
     )
 
 
-def picture(row: ResultRow, draw: np.random.Generator) -> Picture:
-    """A picture of the scenario of a row."""
-    scenario = {name: getattr(row, name) for name in ScenarioColumns.__dataclass_fields__}
-    occurrence = draw.negative_binomial(1, 1 / 16, row.gallery).astype(float)
-    heatmap = draw.random((32, 32)).round(4)
-    return Picture(**scenario, occurrence=tuple(occurrence.tolist()), heatmap=tuple(map(tuple, heatmap.tolist())))
-
-
 FOG = perturbed(registry.get("mlvp/fog"), 5)
 
 
@@ -167,12 +150,8 @@ def result(method: str, recall_at_1: float, **more: Any) -> ResultRow:
     return result_row(**{**usual, **more}, method=method, recall_at_1=recall_at_1)
 
 
-def drawn(method: str, **more: Any) -> Picture:
-    return picture(result(method, 0.0, **more), np.random.default_rng(len(method)))
-
-
 class Page(html.parser.HTMLParser):
-    """A page: its text, and of each table its caption, its rows of (text, mark), its CSV file.
+    """A page: its text, of each table its caption and its rows of (text, mark); and the rows of the CSV by table.
 
     "|" is between the lines of a cell.
     """
@@ -181,7 +160,7 @@ class Page(html.parser.HTMLParser):
         super().__init__()
         self.path, self.text = path, path.read_text(encoding="utf-8")
         self.tables: dict[str, list[list[tuple[str, str]]]] = {}
-        self.files: dict[str, list[list[str]]] = {}
+        self.cells: dict[str, list[dict[str, str]]] = {}
         self.headings: list[str] = []
         self.links: list[str] = []
         self._rows: list[list[tuple[str, str]]] = []
@@ -202,11 +181,12 @@ class Page(html.parser.HTMLParser):
             self._mark = tag
         elif tag == "p" and self._open:
             self._text += "|"
-        elif tag == "a" and (address := dict(attributes)["href"] or "").endswith((".csv", ".md", ".tex")):
+        elif tag == "a" and (address := dict(attributes)["href"] or "").endswith((".csv", ".md", ".tex", ".svg")):
             self.links.append(address)
             if address.endswith(".csv"):
                 with open(self.path.parent / urllib.parse.unquote(address), newline="", encoding="utf-8") as file:
-                    self.files[list(self.tables)[-1]] = list(csv.reader(file))
+                    for row in csv.DictReader(file):
+                        self.cells.setdefault(row["table"], []).append(row)
 
     def handle_data(self, data: str) -> None:
         self._text += data

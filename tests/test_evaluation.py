@@ -19,7 +19,6 @@ from perturbations.engine import clip_rows as manifest_rows
 from perturbations.evaluation import backbone, features, galleries, keys, queries, results, runner, scenarios
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.jobs import _clean
-from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.evaluation.stored_features import StoredFeatures
 from perturbations.manifest import files
@@ -112,7 +111,7 @@ def run(
     name: str = "journal",
     perturbed: scenarios.Perturbed | None = None,
     captions: Sequence[CaptionRow] = CAPTIONS,
-) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
+) -> tuple[list[ResultRow], list[RankRow]]:
     loaded = backbone.load(settings, str(model), None, "cpu")
     clean = scenarios.Clean(rows, captions)
     encoded: dict[evaluation.Modality, Any] = {}
@@ -131,7 +130,7 @@ METHODS = tuple(name for name, entry in methods().items() if not entry.needs_ban
 def test_every_method_gives_a_row_and_a_rank_a_query(
     direction: str, model: Path, rows: list[CompleteSource], tmp_path: Path
 ) -> None:
-    results, ranks, pictures = run(job(direction, METHODS, [1, 2]), model, rows, tmp_path)
+    results, ranks = run(job(direction, METHODS, [1, 2]), model, rows, tmp_path)
     assert [(row.method, row.seed) for row in results] == [(name, seed) for name in METHODS for seed in (1, 2)]
     path = tmp_path / "results.parquet"
     files.write(path, RESULTS, results)
@@ -145,14 +144,12 @@ def test_every_method_gives_a_row_and_a_rank_a_query(
         assert row["recall_at_1"] == pytest.approx(100 * (mine <= 1).mean())
         assert row["mean_rank"] == pytest.approx(mine.mean())
         assert row["encode_ms_p50"] > 0
-    assert len(pictures) == len(results)
-    assert np.sum(pictures[0].occurrence) == pytest.approx(5 * 5)  # as many of the gallery as there are
 
 
 def test_a_seed_draws_the_order_of_queries_and_ranks_keep_their_ids(
     model: Path, rows: list[CompleteSource], tmp_path: Path
 ) -> None:
-    results, ranks, _ = run(job("v2t", ["none", "hatvtr"], [42, 7]), model, rows, tmp_path)
+    results, ranks = run(job("v2t", ["none", "hatvtr"], [42, 7]), model, rows, tmp_path)
     assert [(row.seed, row.order) for row in results] == [(42, "listed"), (7, "seed 7")] * 2
     of_runs = {
         (row.method, row.seed): [(rank.query_id, rank.rank) for rank in ranks if keys.key_of(rank) == keys.key_of(row)]
@@ -199,7 +196,7 @@ def test_clips_are_read_once_for_all_methods_and_give_the_ranks_of_each_method_a
     model: Path, rows: list[CompleteSource], tmp_path: Path, reads: list[str]
 ) -> None:
     methods = ["none", "tcr", "dsl"]
-    results, ranks, _ = run(job("v2t", methods), model, rows, tmp_path, "together")
+    results, ranks = run(job("v2t", methods), model, rows, tmp_path, "together")
     assert sorted(reads) == sorted(2 * [row.item_id for row in rows])  # once as queries, once as the gallery of t2v
     alone = [run(job("v2t", [name]), model, rows, tmp_path, name) for name in methods]
     assert ranks == [rank for single in alone for rank in single[1]]
@@ -215,7 +212,7 @@ def test_a_perturbed_gallery_is_encoded_once_and_its_clean_queries_not_again(
     """Perturbed captions that say what the clean ones do give the clean ranks, also to a method that adapts."""
     same = [perturbed_caption(name, name) for name in "abcde"]
     names = ["none", "dsl", "tcr"]
-    _, clean_ranks, _ = run(job("v2t", names, [1, 2]), model, rows, tmp_path, "clean")
+    _, clean_ranks = run(job("v2t", names, [1, 2]), model, rows, tmp_path, "clean")
     encode, encoded = galleries.encoded, []
 
     def counted(given: Any, items: Sequence[Any], *arguments: Any) -> Any:
@@ -225,7 +222,7 @@ def test_a_perturbed_gallery_is_encoded_once_and_its_clean_queries_not_again(
     monkeypatch.setattr(galleries, "encoded", counted)
     reads.clear()
     given = job("v2t", names, [1, 2], **SWAPPED)
-    results, ranks, _ = run(given, model, rows, tmp_path, "gallery", lambda scenario, modality: (same, modality))
+    results, ranks = run(given, model, rows, tmp_path, "gallery", lambda scenario, modality: (same, modality))
     assert encoded == [["CompleteSource"] * 5, ["CaptionRow"] * 5, ["TextRow"] * 5]
     assert sorted(reads) == sorted(2 * [row.item_id for row in rows])  # for the clean side, and for the pixels of TCR
     assert [row.rank for row in ranks] == [row.rank for row in clean_ranks]
@@ -249,9 +246,7 @@ def test_both_sides_of_a_combination_are_perturbed(
     scenario = {"side": "both", "suite": "msrvtt_p", "level": "temporal", "perturbation": "jumble", "severity": 3}
     given = job(direction, ["none"], **scenario, text_perturbation="word_swap", text_severity=3)
     held = {"clips": videos, "captions": texts}
-    results, ranks, _ = run(
-        given, model, rows, tmp_path, perturbed=lambda scenario, modality: (held[modality], modality)
-    )
+    results, ranks = run(given, model, rows, tmp_path, perturbed=lambda scenario, modality: (held[modality], modality))
     (row,) = results
     assert (row.queries, row.missing_queries, row.manifest_sha256) == (4, 1, "clips captions")
     assert row.gallery == (4 if direction == "v2t" else 5)

@@ -126,7 +126,7 @@ def test_every_architecture_goes_through_the_whole_runner(
         methods = ["none", "sar", "hatvtr"]
         monkeypatch.setattr(towers, "SMALLEST_WIDTH", 1)  # CLIP takes the pass of large towers
         assert load(folders[kind]).images.size == 224
-    results, ranks, _ = run(job(direction, methods), folders[kind], rows, tmp_path)
+    results, ranks = run(job(direction, methods), folders[kind], rows, tmp_path)
     steps = [(row.method, row.updates + row.empty, row.non_finite) for row in results]
     assert steps == [("none", 0, 0), *((name, 3, 0) for name in methods[1:])]
     assert len({row.queries_sha256 for row in results}) == 1

@@ -125,7 +125,7 @@ def test_the_places_of_rows_are_options_of_the_command() -> None:
             *paths.options(paths_of),
             *words,
         ]
-        options = main.parser().parse_args([*command, "--output=a", "--ranks=b", "--pictures=c"])
+        options = main.parser().parse_args([*command, "--output=a", "--ranks=b"])
         assert options.bank == (Path(str(inputs["bank"])) if "bank" in inputs else None)
         encoded = {Path(path).stem: Path(path) for path in inputs["encoded"]}
         assert (options.encoded_clips, options.encoded_captions) == (encoded.get("clips"), encoded.get("captions"))
@@ -160,8 +160,8 @@ def test_results_have_one_part_per_job_and_group() -> None:
     folders = [f"work/tiny/evaluation/{KEY}/{'/'.join(job)}" for job in evaluation.jobs(settings, "tiny")]
     assert len(folders) > 2
     for kind, group in (("evaluation", "none"), ("adaptation", "adapted")):
-        assert evaluation_paths.result_parts(settings, "tiny", kind, "evaluation_pictures") == [
-            f"{name}/{group}{seed}.pictures.json" for seed in ("", "-seed7") for name in folders
+        assert evaluation_paths.result_parts(settings, "tiny", kind) == [
+            f"{name}/{group}{seed}.parquet" for seed in ("", "-seed7") for name in folders
         ]
 
 
@@ -197,22 +197,10 @@ def test_a_report_shows_the_results_that_there_are_and_those_that_are_made(
         path = tmp_path / "manifests" / dataset / kind / (key or KEY) / "results.parquet"
         path.parent.mkdir(parents=True)
         path.touch()
-        for group in ("none", "adapted"):
-            picture = tmp_path / f"work/{dataset}/evaluation/{key or KEY}/v2t/none/clean/clean/{group}.pictures.json"
-            picture.parent.mkdir(parents=True, exist_ok=True)
-            picture.touch()
     wanted = [evaluation_paths.Reported(dataset, kind, key or KEY) for dataset, kind, key in shown]
     assert evaluation_paths.reported(configured(), requested) == wanted
     for entry in wanted:
         assert entry.results == f"manifests/{entry.dataset}/{entry.kind}/{entry.model_key}/results.parquet"
-    expected: list[str] = []
-    for entry in wanted:
-        if entry.model_key == KEY:
-            expected += evaluation_paths.result_parts(evaluated(), entry.dataset, entry.kind, "evaluation_pictures")
-        else:
-            folder = f"work/{entry.dataset}/evaluation/{OTHER}/v2t/none/clean/clean"
-            expected.append(f"{folder}/adapted.pictures.json")
-    assert evaluation_paths.report_pictures(evaluated(), wanted) == expected
 
 
 def test_a_report_takes_ranks_that_are_there_or_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,14 +37,7 @@ def add(commands: Commands) -> None:
         "--ranks", nargs="*", default=[], type=Path, help="manifests of their ranks; results without have no intervals"
     )
     parser.add_argument(
-        "--pictures", nargs="*", default=[], type=Path, help="the data of the pictures, .json, from the jobs"
-    )
-    parser.add_argument(
         "--datasets", nargs="*", default=[], help="datasets whose corpora are described: what is complete and left out"
-    )
-    parser.add_argument("--figures", type=Path, help="write the papers' figures, .svg, and their data, .csv, here")
-    parser.add_argument(
-        "--features", nargs="*", default=[], type=Path, help="with --figures: t-SNE of these files of `perturb encode`"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, help="the page, .html")
 
@@ -140,12 +133,7 @@ def add(commands: Commands) -> None:
 
 def _report(options: argparse.Namespace) -> int:
     need_models()
-    from perturbations.evaluation.page import figure_files, page
-
-    if options.features:
-        if options.figures is None:
-            raise ConfigError("--features draws t-SNE into the folder of --figures: name one")
-        figure_files.of_features(options.figures, options.features)
+    from perturbations.evaluation.page import page
 
     def there(kind: str) -> list[Path]:
         return [path for name in options.datasets for path in sorted(Path().glob(layout.any_of(kind, dataset=name)))]
@@ -154,10 +142,8 @@ def _report(options: argparse.Namespace) -> int:
         options.output,
         results=options.results,
         ranks=options.ranks,
-        pictures=options.pictures,
         statistics=there("text_statistics"),
         quarantine=[*there("captions_quarantine"), *there("quarantine")],
-        figures=options.figures,
     )
     return 0
 

@@ -52,7 +52,6 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
-    parser.add_argument("--pictures", type=Path, required=True, help="the data of the report's pictures, .json")
 
     parser = add_command(commands, "merge-results", _merge_results, "merge the scenarios of an evaluation")
     parser.add_argument("--skipped", default="[]", help="the perturbations of captions that cannot be made, JSON")
@@ -107,7 +106,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     need_models()
     from perturbations.base import storage
     from perturbations.base.records import digest
-    from perturbations.evaluation import galleries, pictures, planning, results, runner, scenarios
+    from perturbations.evaluation import galleries, planning, results, runner, scenarios
     from perturbations.evaluation.keys import LISTED, order_of
     from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets
@@ -155,10 +154,9 @@ def _evaluate(options: argparse.Namespace) -> int:
         None if options.gallery_bank is None else galleries.read(options.gallery_bank, loaded, answers),
         job_environment.current().reader,
     )
-    rows, ranks, drawn = runner.evaluate(job, perturbed, journal, results.other_journals(journal))
+    rows, ranks = runner.evaluate(job, perturbed, journal, results.other_journals(journal))
     files.write(options.output, RESULTS, rows)
     files.write(options.ranks, RANKS, ranks)
-    pictures.write(options.pictures, drawn)
     return 0
 
 

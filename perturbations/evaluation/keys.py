@@ -27,7 +27,7 @@ _NUMBERS = ("severity", "text_severity", "num_frames", "steps", "batch_size", "s
 
 
 def key_of(row: ScenarioColumns | Mapping[Any, Any]) -> ScenarioColumns:
-    """The key of a row of results, ranks or pictures: its columns without the user's names.
+    """The key of a row of results or ranks: its columns without the user's names.
 
     Of a table's row too, whose empty cells may be NaN.
     """

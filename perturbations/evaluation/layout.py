@@ -13,7 +13,6 @@ PLACES = {
     "encoded": "work/{dataset}/evaluation/{model}/{modality}.safetensors",
     "evaluation_part": "work/{dataset}/evaluation/{model}/" + _JOB + ".parquet",
     "evaluation_ranks": "work/{dataset}/evaluation/{model}/" + _JOB + ".ranks.parquet",
-    "evaluation_pictures": "work/{dataset}/evaluation/{model}/" + _JOB + ".pictures.json",
     "results_page": "manifests/report.html",
     "results_tables": f"manifests/report{TABLES}",
 }

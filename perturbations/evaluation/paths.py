@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from perturbations.base.errors import ConfigError
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.layout import KINDS as KINDS
-from perturbations.evaluation.method_settings import AS_IT_IS
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
@@ -38,11 +36,11 @@ def skipped(config: configuration.Config, dataset: str) -> str:
     )
 
 
-def result_parts(config: configuration.Config, dataset: str, kind: str, file: str = "evaluation_part") -> list[str]:
-    """What the jobs of one of `KINDS` write: one file per job, which `file` names in the layout."""
+def result_parts(config: configuration.Config, dataset: str, kind: str) -> list[str]:
+    """The results that the jobs of one of `KINDS` write: one file per job."""
     names = {"dataset": dataset, "model": evaluation.model_key(config)}
     return [
-        layout.at(file, direction=direction, side=side, corpus=corpus, level=level, group=group, **names)
+        layout.at("evaluation_part", direction=direction, side=side, corpus=corpus, level=level, group=group, **names)
         for group in groups_of(config, kind)
         for direction, side, corpus, level in evaluation.jobs(config, dataset)
     ]
@@ -193,9 +191,6 @@ class Reported:
         return layout.at("ranks", dataset=self.dataset, kind=self.kind, model=self.model_key)
 
 
-_UNADAPTED = re.compile(rf"{AS_IT_IS}(-seed\d+)?\.")
-"""The names of files of the model without adaptation."""
-
 _TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}"}
 """The targets that make each of `KINDS`."""
 
@@ -232,24 +227,6 @@ def report_ranks(config: configuration.Config, shown: Sequence[Reported]) -> lis
     Results that lie there without ranks are not evaluated again for them.
     """
     return [entry.ranks for entry in shown if config.at(entry.ranks).exists() or not config.at(entry.results).exists()]
-
-
-def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> list[str]:
-    """The files from which the report draws its pictures: of models that are not configured those that exist."""
-    configured = evaluation.models(config)
-    files = []
-    for entry in shown:
-        if entry.model_key in configured:
-            files += result_parts(configured[entry.model_key], entry.dataset, entry.kind, "evaluation_pictures")
-            continue
-        own = layout.any_of("evaluation_pictures", dataset=entry.dataset, model=entry.model_key)
-        pictures = config.at("").glob(own)
-        files += sorted(
-            str(path.relative_to(config.at("")))
-            for path in pictures
-            if bool(_UNADAPTED.match(path.name)) == (entry.kind == "evaluation")
-        )
-    return files
 
 
 def protocol_options(config: configuration.Config) -> list[str]:

@@ -28,9 +28,6 @@ from perturbations.plan.recipe import is_published
 if TYPE_CHECKING:
     from perturbations.tta.recording import Counts
 
-_HEATMAP = 32
-"""The number of queries and of gallery items whose similarities are kept for the report's heatmap."""
-
 
 class FinishedRun(Record):
     """A finished run (scenario, method and seed), as one line of a journal."""
@@ -42,9 +39,6 @@ class FinishedRun(Record):
     ranks: tuple[int, ...]
     query_ids: tuple[str, ...]
     retrieved: tuple[str, ...] = ()
-    occurrence: tuple[float, ...]
-    heatmap: tuple[tuple[float, ...], ...]
-    losses: tuple[float, ...] = ()
 
     @model_validator(mode="after")
     def _is_whole(self) -> FinishedRun:
@@ -103,8 +97,7 @@ def finished(
     """
     k = settings.get("top_k")
     ranks = retrieval.ranks(similarities, task.relevant)
-    occurrence = retrieval.k_occurrence(similarities)
-    hubness = retrieval.hubness_of(occurrence)
+    hubness = retrieval.hubness(similarities)
     figures = {
         **retrieval.summary_of_ranks(ranks),
         **{f"hub_{name.removeprefix('hub_')}": value for name, value in hubness.items()},
@@ -138,9 +131,6 @@ def finished(
         ranks=tuple(ranks.tolist()),
         query_ids=task.query_ids,
         retrieved=tuple(retrieved_first(similarities, list(map(id_of, task.gallery)), k)) if k else (),
-        occurrence=tuple(occurrence.tolist()),
-        heatmap=tuple(map(tuple, np.round(similarities[:_HEATMAP, :_HEATMAP].astype(np.float64), 4).tolist())),
-        losses=tuple(float(f"{loss:.4g}") for loss in counts.losses),
     )
 
 

@@ -29,7 +29,6 @@ from perturbations.evaluation import galleries, queries, result_sets, results, s
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.keys import banks_key, order_of, places_of
 from perturbations.evaluation.method_settings import parameters_of
-from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.planning import CONTINUAL, EvaluationSettings, Modality, ScenarioSettings
 from perturbations.evaluation.results import FinishedRun
 from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioColumns
@@ -85,15 +84,14 @@ class EvaluationJob:
 
 def evaluate(
     job: EvaluationJob, perturbed: Perturbed, journal: Path, journals: Sequence[Path] = ()
-) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
-    """Run a job's scenarios; returns the rows of results, the rows of ranks, and the data of the report's pictures.
+) -> tuple[list[ResultRow], list[RankRow]]:
+    """Run a job's scenarios; returns the rows of results and the rows of ranks.
 
     Runs in `journal`, and in `journals` of other jobs on the same scenarios, are not repeated. Raises `ManifestError`
     where no query is left.
     """
     rows: list[ResultRow] = []
     ranks: list[RankRow] = []
-    pictures: list[Picture] = []
     done = results.read_journal(journal)
     for other in journals:
         done = {**results.runs_of(other), **done}
@@ -126,9 +124,7 @@ def evaluate(
                     RankRow(**columns, query_id=query_id, rank=rank, retrieved=retrieved)
                     for query_id, rank, retrieved in zip(run.query_ids, run.ranks, lists, strict=True)
                 ]
-                drawn = {name: getattr(run, name) for name in ("occurrence", "heatmap", "losses")}
-                pictures.append(Picture(**columns, **drawn))
-    return rows, ranks, pictures
+    return rows, ranks
 
 
 @dataclass

@@ -17,9 +17,7 @@ def add(commands: Commands) -> None:
 
     text = "write the page of perturbed captions: before and after, by perturbation and severity"
     parser = add_command(commands, "captions-page", _captions_page, text)
-    parser.add_argument(
-        "captions", type=Path, help="a manifest; caption_statistics.parquet beside it"
-    )
+    parser.add_argument("captions", type=Path, help="a manifest; caption_statistics.parquet beside it")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the page, .html")
 
     text = "write manifests/index.html, which leads to every page, manifest and clip of this folder"

@@ -27,18 +27,15 @@ class Counts:
         updates: the optimizer changed the weights.
         empty: no query of the batch passed the method's filter, the step was skipped.
         non_finite: the loss or a gradient was infinite or NaN, the step was skipped.
-        losses: the loss of each backward pass that was finite, on its device: reading one would stop a GPU.
     """
 
     updates: int = 0
     empty: int = 0
     non_finite: int = 0
-    losses: list[torch.Tensor] = field(default_factory=list, repr=False, compare=False)
 
     def restart(self) -> None:
         """Count from 0 again, in the same run."""
         self.updates = self.empty = self.non_finite = 0
-        self.losses.clear()
 
 
 @dataclass

@@ -173,7 +173,6 @@ class Task:
         gradients = [parameter.grad.flatten() for parameter in self.parameters if parameter.grad is not None]
         # One look for all of them: a GPU stops for each.
         if bool(torch.cat([loss.detach().flatten(), *gradients]).isfinite().all()):
-            self.counts.losses.append(loss.detach())
             return True
         self.counts.non_finite += 1
         return False

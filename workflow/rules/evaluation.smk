@@ -91,7 +91,6 @@ rule evaluate:
     output:
         results="<work>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.parquet",
         ranks="<work>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.ranks.parquet",
-        pictures="<work>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.pictures.json",
     log:
         "<logs>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.log",
     benchmark:
@@ -125,7 +124,7 @@ rule evaluate:
         command(
             "perturb rule evaluate --settings {params.settings:q} --model {wildcards.model:q} {params.model:q} --sources {input.sources:q}"
             " --captions {input.captions:q} --rejected {params.rejected:q} {params.asking:q}"
-            " --output {output.results:q} --ranks {output.ranks:q} --pictures {output.pictures:q} 2> {log:q}"
+            " --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
         )
 
 
@@ -167,7 +166,6 @@ rule report:
             *evaluation_paths.report_ranks(CONFIG, reported()),
             *further_results("ranks"),
         ],
-        pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
     output:
         page=report(
             "<manifests>/report.html",
@@ -189,6 +187,6 @@ rule report:
         datasets=lambda wildcards: list(CONFIG.datasets),
     shell:
         command(
-            "perturb report --results {input.results:q} --ranks {input.ranks:q} --pictures {input.pictures:q}"
+            "perturb report --results {input.results:q} --ranks {input.ranks:q}"
             " --datasets {params.datasets:q} --output {output.page:q} 2> {log:q}"
         )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +29,8 @@ _WIDTH = 11.0  # inches of a row of plots: a page's width
 _LEAST_SPAN = 10.0  # percent points: smaller differences are no more than they look
 _ACROSS = 5  # plots in a row
 _TICKS = 8
+_LEGEND_INCHES, _LETTER_INCHES = 0.6, 0.062
+"""Of an entry of the legend without its text, and of a letter."""
 _STYLE: dict[Any, Any] = {
     "axes.edgecolor": "#5d636c",
     "axes.spines.right": False,
@@ -73,7 +74,7 @@ def curves(frame: pd.DataFrame, across: str, up: str, styles: Sequence[str] = ()
         if up.endswith("%"):
             axes.set_ylim(*_bounds(frame["value"]))
 
-    return _drawn(list(dict.fromkeys(frame["plot"])), draw, across, up)
+    return _drawn(list(dict.fromkeys(frame["plot"])), draw, across, up, lines=list(places))
 
 
 def dots(frame: pd.DataFrame, across: str, styles: Sequence[str] = ()) -> str:
@@ -95,7 +96,8 @@ def dots(frame: pd.DataFrame, across: str, styles: Sequence[str] = ()) -> str:
         axes.grid(axis="x")
 
     tall = 1.2 + 0.42 * len(names)
-    return _drawn([""], draw, across, "", size=(_WIDTH, tall), margins=(0.3 + 0.075 * max(map(len, names)), 0.5))
+    left = 0.3 + 0.075 * max(map(len, names))
+    return _drawn([""], draw, across, "", lines=list(places), size=(_WIDTH, tall), margins=(left, 0.5))
 
 
 def _places(frame: pd.DataFrame, styles: Sequence[str]) -> dict[str, int]:
@@ -113,61 +115,6 @@ def _bounds(values: pd.Series) -> tuple[float, float]:
     return low - 0.02 * wide, low + 1.02 * wide
 
 
-def points(frame: pd.DataFrame) -> str:
-    """A scatter plot of rows `line`, `x` and `y`."""
-
-    def draw(axes: Axes, _: str) -> None:
-        for place, (line, own) in enumerate(frame.groupby("line", sort=False)):
-            axes.scatter(own["x"], own["y"], s=4, color=_LINES[place % len(_LINES)][0], label=str(line), linewidths=0)
-        axes.set(xticks=[], yticks=[])
-
-    return _drawn([""], draw, "", "", size=(5.0, 4.2))
-
-
-def histograms(occurrence: Mapping[str, Sequence[float]]) -> str:
-    """Histograms of how often gallery items are retrieved, one plot per name; the first one is dark."""
-    most = max(1.0, max(float(np.max(counts)) for counts in occurrence.values()))
-    edges = np.linspace(0, most, min(31, int(np.ceil(most)) + 2))
-
-    def draw(axes: Axes, name: str) -> None:
-        colour = "#1b1d21" if name == next(iter(occurrence)) else "#8b929c"
-        axes.stairs(np.histogram(occurrence[name], edges)[0], edges, fill=True, color=colour)
-        axes.set_yscale("symlog", linthresh=1)
-        axes.yaxis.set_major_formatter("{x:,g}")
-        axes.grid(axis="y")
-
-    return _drawn(list(occurrence), draw, "times among the top 15", "gallery items")
-
-
-def similarities(squares: Mapping[str, ArrayLike]) -> str:
-    """Similarities: one picture per name, each row with its own scale, from white (least) to black."""
-
-    def draw(axes: Axes, name: str) -> None:
-        scores = np.asarray(squares[name], np.float64)
-        spread = np.ptp(scores, axis=1, keepdims=True)
-        scaled = (scores - scores.min(axis=1, keepdims=True)) / np.where(spread == 0, 1, spread)
-        axes.imshow(np.rint(15 * scaled), cmap="gray_r", vmin=0, vmax=15, interpolation="none")
-        axes.set(xticks=[], yticks=[])
-
-    return _drawn(list(squares), draw, "gallery items", "queries")
-
-
-def grid(values: pd.DataFrame, across: str, up: str) -> str:
-    """A heat map with its numbers, rows and columns as the frame names them, from 0 (dark) to 1."""
-    rows, columns = values.shape
-    cells = values.to_numpy(np.float64, na_value=np.nan)
-
-    def draw(axes: Axes, _: str) -> None:
-        axes.imshow(cells, cmap="cividis", vmin=0, vmax=1, aspect="auto")
-        axes.set_xticks(range(columns), map(str, values.columns), rotation=45, ha="right")
-        axes.set_yticks(range(rows), map(str, values.index))
-        for (row, column), value in np.ndenumerate(cells):
-            colour = "white" if value < 0.5 else "black"
-            axes.text(column, row, "" if np.isnan(value) else f"{value:.2f}", ha="center", va="center", color=colour)
-
-    return _drawn([""], draw, across, up, size=(1.6 + 0.5 * columns, 1.8 + 0.3 * rows), margins=(1.5, 1.3))
-
-
 def address(svg: str) -> str:
     """A figure as the address of its data, for pages."""
     return "data:image/svg+xml," + quote(svg, safe=" /:=,;'()!@$*+?{}[]|~")
@@ -179,16 +126,20 @@ def _drawn(
     across: str,
     up: str,
     *,
+    lines: Sequence[str],
     size: tuple[float, float] | None = None,
     margins: tuple[float, float] = (0.55, 0.4),
 ) -> str:
-    """A plot per name; `size` and the margins (left, below) are in inches."""
+    """A plot per name, and a legend of `lines`; `size` and the margins (left, below) are in inches."""
     from matplotlib import rc_context  # late: it takes a second to load
     from matplotlib.figure import Figure
 
     columns = min(len(names), _ACROSS)
     rows = -(-len(names) // columns)
     wide, tall = size or (_WIDTH, 0.7 + max(1.6, min(2.6, 5 / columns)) * rows)
+    across_legend = max(1, int(wide / (_LEGEND_INCHES + _LETTER_INCHES * max(map(len, lines), default=0))))
+    above = 0.37 + 0.18 * max(1, -(-len(lines) // across_legend))  # inches of the legend and the titles
+    tall += above - 0.55
     with rc_context(_STYLE):
         figure = Figure(figsize=(wide, tall))
         plots = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
@@ -201,9 +152,9 @@ def _drawn(
         figure.text(0.05 / wide, 0.5, up, rotation=90, va="center")
         handles = {text: line for axes in plots for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
         if handles:
-            figure.legend(handles.values(), handles, loc="upper left", ncols=max(1, int(wide)), columnspacing=1)
+            figure.legend(handles.values(), handles, loc="upper left", ncols=across_legend, columnspacing=1)
         left, below = margins
-        figure.subplots_adjust(left / wide, below / tall, 1 - 0.05 / wide, 1 - 0.55 / tall, wspace=0.12, hspace=0.35)
+        figure.subplots_adjust(left / wide, below / tall, 1 - 0.05 / wide, 1 - above / tall, wspace=0.12, hspace=0.35)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return f"<svg {' '.join(text.getvalue().partition('<svg')[2].split())}\n"

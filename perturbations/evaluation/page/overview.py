@@ -1,4 +1,4 @@
-"""The report's tables of recall: of each retrieval; of every method by category; and, folded, in each scenario."""
+"""The report's leaderboard: a row per model and method, a column per perturbation; and, folded, each scenario."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from perturbations.evaluation.page.intervals import (
 from perturbations.evaluation.page.page_tables import FORMS, PageTable, number
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
-    METRICS,
     SIDES,
     Group,
     PagePart,
@@ -50,8 +49,8 @@ NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
 
 _WITH_INTERVALS = (
     "Small: change against {baseline}, and its 95 % interval (paired bootstrap over queries, the captions of a clip "
-    "together); of {baseline}, the interval of the value. Bold: best, its difference to every other method of its "
-    "column is off zero (Holm, 5 %). ≈: best, and methods that are not separable from it. Underlined: second best."
+    "together); of {baseline}, the interval of the value. Bold: best, its difference to every other row is off zero "
+    "(Holm, 5 % per column). ≈: best, and rows that are not separable from it. Underlined: second best."
 )
 _SMALL = (
     "Small or in brackets: 95 % interval over queries. Bold: best; ≈: not separable from the best (Holm, 5 % per "
@@ -77,44 +76,6 @@ def note_of(models: Sequence[Scores], scenarios: Iterable[ScenarioKey]) -> str:
     return " ".join(filter(None, [*sampled, *collapsed(models), counted(models, scenarios)]))
 
 
-def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[PagePart]:
-    """What the page opens on: R@k of the model as it is for each direction, side and suite, clean and perturbed."""
-    models = [scores for of_direction in of_directions.values() for scores in of_direction]
-    dataset, several = models[0].dataset, len({scores.model for scores in models}) > 1
-    baseline = methods.baseline()
-    names, choices, lines = [], [], []
-    for retrieval in views.retrievals:
-        for scores in of_directions.get(retrieval.direction, ()):
-            scenarios = scores.every(retrieval.suite, retrieval.side)
-            columns = [mean_of(scenarios) if scenarios else None, CLEAN_MEAN]
-            values = [
-                None if column is None else scores.value(metric, scores.reference, column)
-                for column in columns
-                for metric in RECALLS
-            ]
-            counts = scores.counts(scenarios or [CLEAN_SCENARIO])
-            lines.append([*values, *(span_of_numbers(own[place] for own in counts) for place in (0, 2))])
-            of_strategy = "" if scores.reference == baseline.name else method_label(scores.reference)
-            names.append(titled(retrieval.name, scores.model if several else "", of_strategy))
-            choices.append(views.choice(retrieval))
-    headings = [(group, METRICS[metric]) for group in ("perturbed", "clean") for metric in RECALLS]
-    columns_of_values = zip(*lines, strict=True)
-    data = named(
-        [
-            (name, {"value": values})
-            for name, values in zip([*headings, ("", "N"), ("", "gallery")], columns_of_values, strict=True)
-        ],
-        names,
-        "retrieval",
-    )
-    is_plain = any(scores.reference == baseline.name for scores in models)
-    what = f"{baseline.title} (the model as it is)" if is_plain else "the method of the highest clean R@1"
-    caption = f"{dataset}, {what}: R@k by direction and perturbed side"
-    note = "Click a row's name to show its table. Perturbed: the mean over perturbations of each one's severities."
-    table = PageTable(caption, data, ".1f", note, stacked=True, choices=choices, forms=tuple(FORMS))
-    return [Group([table], views=views.of(dataset))]
-
-
 def span_of_numbers(values: Iterable[int]) -> str:
     """A number, or the least and the greatest of several."""
     known = sorted(set(values))
@@ -137,7 +98,7 @@ def counted(models: Sequence[Scores], scenarios: Iterable[ScenarioKey]) -> str:
 
 
 def tables(models: Sequence[Scores], views: Views) -> list[PagePart]:
-    """The table of methods of each view of a dataset and direction, once per metric; models stand side by side."""
+    """The leaderboard of each view of a dataset and direction, once per metric: a row per model and method."""
     first = models[0]
     parts: list[PagePart] = []
     for retrieval in views.retrievals:
@@ -145,7 +106,7 @@ def tables(models: Sequence[Scores], views: Views) -> list[PagePart]:
             continue
         own_views = views.of(first.dataset, *retrieval)
         scenarios = [scores.scenarios(retrieval.suite, retrieval.side) for scores in models]
-        columns = _columns(models, scenarios)
+        columns = _columns(retrieval.suite, models, scenarios)
         parts += [
             Group([_table(models, retrieval, metric, columns, scenarios)], views=own_views, metric=metric)
             for metric in metrics_of(first.rows)
@@ -155,26 +116,39 @@ def tables(models: Sequence[Scores], views: Views) -> list[PagePart]:
     return parts
 
 
+_Column = tuple[tuple[str, str], list[ScenarioMean | None]]
+"""The group and the name of a column, and of each model what it is the mean of: None where it was not run."""
+_MEANS = ("clean", "mean")
+"""The columns whose intervals the page shows."""
+
+
 def _columns(
-    models: Sequence[Scores], scenarios: Sequence[Mapping[str, list[ScenarioKey]]]
-) -> list[tuple[Scores, str, ScenarioMean | None]]:
-    """Of each column its model, its heading, and what it is the mean of: None where the model has no such category."""
-    categories = list(dict.fromkeys(category for of_model in scenarios for category in of_model))
-    columns: list[tuple[Scores, str, ScenarioMean | None]] = []
+    suite: str, models: Sequence[Scores], scenarios: Sequence[Mapping[str, list[ScenarioKey]]]
+) -> list[_Column]:
+    """Clean queries, the mean over perturbations, and each perturbation's mean over its severities, by category."""
+    named: list[dict[tuple[str, str], list[ScenarioKey]]] = []
     for scores, of_model in zip(models, scenarios, strict=True):
-        every = [scenario for members in of_model.values() for scenario in members]
-        groups = {category: of_model.get(category) for category in categories}
-        groups |= {"all": every} if len(categories) > 1 else {}
-        columns.append((scores, "clean", CLEAN_MEAN))
-        columns += [(scores, name, mean_of(members) if members else None) for name, members in groups.items()]
-    return columns
+        own: dict[tuple[str, str], list[ScenarioKey]] = {}
+        for category, members in of_model.items():
+            for key in members:
+                heading = label(suite, key.perturbation, scores.backend_of(key))
+                heading += f" + {key.text_perturbation}" if key.text_perturbation else ""
+                own.setdefault((category, heading), []).append(key)
+        named.append(own)
+    categories = list(dict.fromkeys(category for own in named for category, _ in own))
+    names = sorted(dict.fromkeys(name for own in named for name in own), key=lambda name: categories.index(name[0]))
+    columns: list[_Column] = [(("", "clean"), [CLEAN_MEAN for _ in models])]
+    if len(names) > 1:
+        every = [[key for members in own.values() for key in members] for own in named]
+        columns.append((("", "mean"), [mean_of(keys) if keys else None for keys in every]))
+    return columns + [(name, [mean_of(own[name]) if name in own else None for own in named]) for name in names]
 
 
 def _table(
     models: Sequence[Scores],
     retrieval: RetrievalChoice,
     metric: str,
-    columns: Sequence[tuple[Scores, str, ScenarioMean | None]],
+    columns: Sequence[_Column],
     scenarios: Sequence[Mapping[str, list[ScenarioKey]]],
 ) -> PageTable:
     first, several = models[0], len(models) > 1
@@ -184,50 +158,92 @@ def _table(
     side = SIDES.get(retrieval.side, "")
     where = titled(first.dataset, DIRECTIONS[first.direction], side, retrieval.suite, _severities(scenarios))
     every = in_order(name for scores in models for name in scores.methods)
-    data = [
-        ((scores.model if several else "", name), _compared(scores, column, metric, every))
-        for scores, name, column in columns
+    names = [
+        titled(scores.model if several else "", method_label(method)) for scores in models for method in scores.methods
     ]
+    data = [(name, _compared(models, of_models, metric)) for name, of_models in columns]
     members = [entry for of_model in scenarios for own in of_model.values() for entry in own]
     note = [wording.format(baseline=methods.baseline().title)]
     note += [_OF_GALLERY] if retrieval.side in ("gallery", "both") else []
     note += [_TRANSDUCTIVE] if any(map(needs_all_queries, every)) else []
+    note += _without_effect(models, metric, columns)
     return PageTable(
         f"{_NAMES.get(metric) or metrics_of(first.rows)[metric]}: {where}",
-        named(data, map(method_label, every), "method"),
+        named(data, names, "model, method" if several else "method"),
         form_of(metric),
         " ".join([*note, *collapsed(models), counted(models, members or [CLEAN_SCENARIO])]),
         stacked=True,
-        grouped="model" if several else "",
-        forms=tuple(FORMS) if metric == "recall_at_1" else ("csv",),
+        brief=_MEANS,
+        forms=tuple(FORMS) if metric == "recall_at_1" else (),
     )
 
 
-def _compared(
-    scores: Scores, column: ScenarioMean | None, metric: str, names: Sequence[str]
-) -> dict[str, Sequence[object]]:
-    """The parts of a column: of each method its value, its change against the baseline, and the interval of that."""
-    if column is None:
-        return {"value": [None] * len(names)}
+def _without_effect(models: Sequence[Scores], metric: str, columns: Sequence[_Column]) -> list[str]:
+    """A sentence on the methods that change no column of any model, but for the baseline; none without such."""
     baseline = methods.baseline().name
-    estimates = np.stack([scores.estimate(metric, method, column) for method in names])
-    changes = estimates - scores.estimate(metric, baseline, column)
-    of_changes = spans_of(changes)
-    spans = [
-        scores.own_span(metric, column, own)
-        if method == baseline or scores.reference != baseline
-        else of_changes[place]
-        for place, (method, own) in enumerate(zip(names, estimates, strict=True))
+    names = in_order(name for scores in models for name in scores.methods if baseline in scores.methods)
+    same = [
+        name
+        for name in names
+        if name != baseline
+        and all(
+            column is None
+            or name not in scores.methods
+            or np.array_equal(
+                scores.estimate(metric, name, column), scores.estimate(metric, baseline, column), equal_nan=True
+            )
+            for _, of_models in columns
+            for scores, column in zip(models, of_models, strict=True)
+        )
     ]
-    shown = [None if method == baseline else change for method, change in zip(names, changes[:, 0], strict=True)]
-    mark = marked_methods(scores, metric, estimates, names)
-    return {"value": estimates[:, 0].tolist(), "change": shown, **ends(spans), "mark": mark}
+    labels = ", ".join(map(method_label, same))
+    return [f"As {methods.baseline().title} in every column: {labels}."] if same else []
+
+
+def _compared(
+    models: Sequence[Scores], columns: Sequence[ScenarioMean | None], metric: str
+) -> dict[str, Sequence[object]]:
+    """The parts of a column: of each model's methods the value, its change against the baseline, and the interval.
+
+    The best of all models and methods is marked: their resamples are the same. What changes nothing has no change.
+    """
+    baseline = methods.baseline().name
+    values: list[float | None] = []
+    changed: list[float | None] = []
+    spans: list[IntervalSpan | None] = []
+    competing: list[Estimate] = []
+    for scores, column in zip(models, columns, strict=True):
+        if column is None:
+            nothing = np.full((len(scores.methods), 1), np.nan)
+            values, changed, spans = ([*own, *[None] * len(nothing)] for own in (values, changed, spans))
+            competing.append(nothing)
+            continue
+        estimates = np.stack([scores.estimate(metric, method, column) for method in scores.methods])
+        changes = estimates - scores.estimate(metric, baseline, column)
+        for method, own, change, span in zip(scores.methods, estimates, changes, spans_of(changes), strict=True):
+            is_changed = scores.reference == baseline and method != baseline
+            values.append(float(own[0]))
+            changed.append(float(change[0]) if is_changed and np.any(change) else None)
+            of_value = None if is_changed else scores.own_span(metric, column, own)
+            spans.append(span if is_changed and np.any(change) else of_value)
+        competing.append(scores.competing(estimates, scores.methods))
+    drawn = min(own.shape[1] for own in competing)
+    drawn = drawn if all(own.shape[1] == drawn for own in competing) else 1
+    return {
+        "value": values,
+        "change": changed,
+        **ends(spans),
+        "mark": _marks_of(metric, np.concatenate([own[:, :drawn] for own in competing])),
+    }
+
+
+def _marks_of(metric: str, competing: Estimate) -> list[str]:
+    return marks(np.abs(competing) if metric in NEAR_ZERO else competing, form_of(metric), lower=metric in _LOWER)
 
 
 def marked_methods(scores: Scores, metric: str, estimates: Estimate, names: Sequence[str]) -> list[str]:
     """The marks of methods by a metric, among those that compete."""
-    competing = scores.competing(estimates, names)
-    return marks(np.abs(competing) if metric in NEAR_ZERO else competing, form_of(metric), lower=metric in _LOWER)
+    return _marks_of(metric, scores.competing(estimates, names))
 
 
 def form_of(metric: str) -> str:
@@ -284,7 +300,7 @@ def _notes(models: Sequence[Scores], suite: str, scenarios: Sequence[Mapping[str
 
 
 def recall(models: Sequence[Scores], views: Views) -> list[PagePart]:
-    """R@1 of each method in each scenario, as in the papers' tables, and of mixed videos; folded."""
+    """R@1 of each method at each of several severities, as in the papers' tables, and of mixed videos; folded."""
     first = models[0]
     rows = pd.concat([scores.rows for scores in models])
     parts: list[PagePart] = []
@@ -293,7 +309,8 @@ def recall(models: Sequence[Scores], views: Views) -> list[PagePart]:
         folded: list[PagePart] = []
         where = titled(first.dataset, DIRECTIONS[first.direction], SIDES.get(side, ""), suite)
         unmixed = of_suite[of_suite["mix"].isna()]
-        for severity, own in unmixed.groupby(unmixed["severity"].astype(int), sort=True):
+        by_severity = unmixed.groupby(unmixed["severity"].astype(int), sort=True)
+        for severity, own in by_severity if by_severity.ngroups > 1 else ():  # of one, the leaderboard is the table
             table = _of_scenarios(f"R@1: {where} at severity {severity}", models, _perturbations(suite, own))
             folded.append(Group([table], f"{suite} at severity {severity}: R@1"))
         for mix, own in of_suite[of_suite["mix"].notna()].groupby("mix", sort=True):
@@ -342,7 +359,7 @@ def _of_scenarios(title: str, models: Sequence[Scores], categories: Mapping[str,
     of_models = {scores.model if len(models) > 1 else "": _of_model(scores, columns) for scores in models}
     data = pd.concat(of_models, names=["", "", "method"]).droplevel(1)
     note = note_of(models, (scenario for *_, mean in columns[1:] for scenario, _ in mean))
-    return PageTable(title, data, ".1f", note, forms=("csv", "tex"))
+    return PageTable(title, data, ".1f", note)
 
 
 def _of_model(scores: Scores, columns: Sequence[tuple[str, str, ScenarioMean]]) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """The report: one HTML page of the results, with the papers' tables and figures, and a folder of its tables as files.
 
-The page loads no other file, runs no script, and is identical for identical manifests. It links to the files.
+The page loads no other file, and is identical for identical manifests. It links to the files.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ import pandas as pd
 from perturbations.base import shown, storage, templates
 from perturbations.evaluation.layout import tables_of
 from perturbations.evaluation.page import (
-    figure_files,
     in_words,
-    lost_queries,
     overview,
     page_sections,
     published_section,
@@ -25,11 +23,12 @@ from perturbations.evaluation.page import (
     severity_plots,
 )
 from perturbations.evaluation.page import intervals as estimates
-from perturbations.evaluation.page.page_tables import FORMS
+from perturbations.evaluation.page.page_tables import FORMS, as_csv
 from perturbations.evaluation.page.parts import (
     Group,
     PagePart,
     Section,
+    figures_in,
     metrics_of,
     model_names,
     order,
@@ -39,12 +38,14 @@ from perturbations.evaluation.page.parts import (
 )
 from perturbations.evaluation.page.ranks import read as read_ranks
 from perturbations.evaluation.page.ranks import setting_of
-from perturbations.evaluation.pictures import read as read_pictures
 from perturbations.evaluation.result_sets import check
 from perturbations.evaluation.rows import RESULTS, ResultRow, ScenarioKey, backends_of
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.models import registry as models_shelf
+
+CSV_NAME = "tables.csv"
+"""The file of every number of the page."""
 
 
 def write(
@@ -52,18 +53,15 @@ def write(
     *,
     results: Sequence[Path] = (),
     ranks: Sequence[Path] = (),
-    pictures: Sequence[Path] = (),
     statistics: Sequence[Path] = (),
     quarantine: Sequence[Path] = (),
-    figures: Path | None = None,
 ) -> None:
-    """Write the page, from manifests and files of `perturbations.evaluation.pictures`; and figures into a folder.
+    """Write the page, and beside it a folder of its tables and curves.
 
     Results without `ranks` have no intervals. Raises `ManifestError` when a file is not of its kind, when means of the
     results would mix models, or when ranks and results are of different runs.
     """
     frame = _read(results)
-    drawn = [picture for path in pictures for picture in read_pictures(path)]
     page_views = views_of(frame)
     summaries: list[PagePart] = []
     recall: list[PagePart] = []
@@ -72,15 +70,12 @@ def write(
     published: list[PagePart] = []
     # Dataset by dataset, as the resamples of all need too much memory.
     for of_directions in estimates.of(frame, read_ranks(ranks)):
-        recall += overview.summary(of_directions, page_views)
         for models in of_directions.values():
             summaries += in_words.of_direction(models, page_views)
             recall += [*overview.tables(models, page_views), *overview.recall(models, page_views)]
             severity += severity_plots.of_methods(models, page_views)
         robustness += robustness_tables.tables(of_directions, page_views)
         published += published_section.of_dataset(of_directions)
-        if figures is not None:
-            figure_files.of_dataset(figures, of_directions, page_views)
     if page_views.empty:
         recall.append(Group(["This dataset was not evaluated in this direction."], views=page_views.empty))
     sections = [
@@ -88,8 +83,7 @@ def write(
         Section("severity", "R@1 in figures", severity),
         Section("robustness", "Robustness scores", robustness if any(tables_in(robustness)) else []),
         Section("published", "Published values", published and [published_section.READ, *published]),
-        page_sections.hubs(frame, drawn, page_views),
-        *lost_queries.sections(ranks, output),
+        page_sections.hubs(frame, page_views),
         page_sections.costs(frame, page_views),
         page_sections.corpora(statistics, quarantine, results, page_sections.read_as_clean(frame)),
         page_sections.provenance(frame, results),
@@ -98,8 +92,6 @@ def write(
     sections = [
         replace(section, parts=[*with_own_files(section.parts, taken)]) for section in sections if section.parts
     ]
-    if figures is not None:
-        figure_files.of_pictures(figures, frame, drawn)
     folder = tables_of(output)
     text = templates.rendered(
         "perturbations.evaluation.page",
@@ -111,21 +103,22 @@ def write(
         views=page_views,
         metrics=metrics_of(frame),
         folder=quote(folder.name),
+        csv=f"{quote(folder.name)}/{CSV_NAME}",
     )
-    _write_tables(folder, sections)
+    _write_files(folder, sections)
     storage.write_text(output, text)
 
 
-def _write_tables(folder: Path, sections: Sequence[Section]) -> None:
-    """Write every table in its forms, and remove those of an earlier page."""
-    texts = {}
-    for table in tables_in(part for section in sections for part in section.parts):
-        for _, name in table.files:
-            texts[folder / name] = FORMS[name.rpartition(".")[2]][1](table)
-    for ending in FORMS:
+def _write_files(folder: Path, sections: Sequence[Section]) -> None:
+    """Write all tables as one CSV, main tables in their forms, and the curves; remove files of an earlier page."""
+    parts = [part for section in sections for part in section.parts]
+    tables = [*tables_in(parts)]
+    texts = {folder / CSV_NAME: as_csv(tables)}
+    texts |= {folder / figure.file: figure.svg for figure in figures_in(parts)}
+    texts |= {folder / name: FORMS[name.rpartition(".")[2]][1](table) for table in tables for _, name in table.files}
+    for ending in (*FORMS, "csv", "svg"):
         for stale in set(folder.glob(f"*.{ending}")) - texts.keys():
             stale.unlink()
-    folder.mkdir(parents=True, exist_ok=True)  # a job's output, also where there is no table
     for path, text in texts.items():
         storage.write_text(path, text)
 

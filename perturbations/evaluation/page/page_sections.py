@@ -6,24 +6,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from perturbations.evaluation.page import figures
 from perturbations.evaluation.page.intervals import marks
 from perturbations.evaluation.page.overview import NEAR_ZERO
 from perturbations.evaluation.page.page_tables import PageTable
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
     SIDES,
-    Figure,
     Group,
     PagePart,
     RetrievalChoice,
     Section,
     Views,
     groups,
-    in_order,
     method_label,
     named,
     needs_all_queries,
@@ -31,9 +27,7 @@ from perturbations.evaluation.page.parts import (
     plain,
     titled,
 )
-from perturbations.evaluation.page.ranks import run_of, setting_of
-from perturbations.evaluation.pictures import Picture
-from perturbations.evaluation.rows import ResultRow, ScenarioKey
+from perturbations.evaluation.rows import ResultRow
 from perturbations.manifest import files, layout, sets
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.skipped import of_manifest, sentences
@@ -42,19 +36,9 @@ from perturbations.tta.methods import registry as methods
 _OF_HUBS = "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals."
 
 
-def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> Section:
-    """Histograms of the scenarios with the lowest R@1, and the measures of hubness of each method."""
+def hubs(frame: pd.DataFrame, views: Views) -> Section:
+    """The measures of hubness of each method."""
     parts: list[PagePart] = []
-    for dataset, direction, where, group in shown(frame, pictures):
-        occurrence = {name: picture.occurrence for name, picture in group.items()}
-        shares = ", ".join(f"{name} {np.mean(np.asarray(own) == 0):.0%}" for name, own in occurrence.items())
-        plots = Figure(
-            figures.address(figures.histograms(occurrence)),
-            f"Histograms of k-occurrence; never retrieved: {shares}",
-            f"{where}: number of gallery items by how often they are among the top 15, "
-            f"before adaptation ({methods.baseline().title}) and after.",
-        )
-        parts.append(Group([plots], views=views.of(dataset, direction)))
     for retrieval in views.retrievals:
         for dataset in views.datasets:
             rows = _of(frame, dataset, retrieval)
@@ -98,29 +82,6 @@ def _by_method(caption: str, values: pd.DataFrame, compared: pd.DataFrame, forms
 
 def _heading(name: str) -> str:
     return name.removeprefix("hub_").replace("_", " ")
-
-
-def shown(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[tuple[str, str, str, dict[str, Picture]]]:
-    """Per dataset, direction and model the scenario of lowest R@1: what it is, and the picture of each method."""
-    columns = ["dataset", "model_key", "direction", *ScenarioKey._fields]
-    drawn: dict[tuple[object, ...], dict[str, Picture]] = {}
-    for picture in pictures:
-        members = drawn.setdefault(tuple(getattr(picture, name) for name in columns), {})
-        members.setdefault(setting_of(picture.method, picture.label), picture)  # of the first seed
-    chosen = []
-    unadapted = frame[(frame["method"] == methods.baseline().name) & frame["mix"].isna()]
-    several = frame["model_key"].nunique() > 1
-    for (dataset, direction, model_key), group in groups(unadapted, "dataset", "direction", "model_key"):
-        worst = group.sort_values(["recall_at_1", "suite", "perturbation", "severity"], kind="stable").iloc[0]
-        scenario = run_of(worst.to_dict())[0]
-        members = drawn.get((dataset, model_key, direction, *scenario), {})
-        if members:
-            what = f"{scenario.suite}/{scenario.perturbation} at severity {scenario.severity}"
-            name = "clean" if scenario.suite == "clean" else titled(SIDES.get(scenario.side, ""), what)
-            where = titled(dataset, str(worst["model_name"]) if several else "", DIRECTIONS[direction], name)
-            titles = {method_label(method): members[method] for method in in_order(members)}
-            chosen.append((dataset, direction, where, titles))
-    return chosen
 
 
 def costs(frame: pd.DataFrame, views: Views) -> Section:

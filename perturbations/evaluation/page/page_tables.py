@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -35,12 +35,6 @@ class _Cell(NamedTuple):
         """The value with its deviation."""
         return f"{self.value} ± {self.std}" if self.std else self.value
 
-    @property
-    def span(self) -> str:
-        """The change, if there is one, and its interval or that of the value: "(+1.2 [0.3, 2.1])", "[40.1, 45.0]"."""
-        span = f"[{self.low}, {self.high}]" if self.low else ""
-        return f"({' '.join(filter(None, [self.change, span]))})" if self.change else span
-
 
 class _Heading(NamedTuple):
     text: str
@@ -68,9 +62,8 @@ class PageTable:
         note: how to read it.
         stacked: whether the parts of a cell may stand below each other, to fit a small screen.
         left: whether it holds words and not numbers.
-        grouped: what the groups of columns are ("model"), where each has the same columns; files have rows for them.
-        choices: the switch that each row's name sets, if any.
-        forms: as which files it is there, of `FORMS`: those that papers print as more than CSV.
+        brief: the columns whose changes and intervals the page shows, where it does not show all; the CSV has all.
+        forms: as which files it is there, of `FORMS`, beside its rows in the CSV of all tables.
         name: of its files, without an ending; "": by its caption.
     """
 
@@ -80,32 +73,34 @@ class PageTable:
     note: str = ""
     stacked: bool = False
     left: bool = False
-    grouped: str = ""
-    choices: Sequence[str] = ()
-    forms: Sequence[str] = ("csv",)
+    brief: Sequence[str] = ()
+    forms: Sequence[str] = ()
     name: str = ""
     kind: str = "table"
 
     @property
     def head(self) -> Iterator[list[_Heading]]:
         """The rows of headings: of groups, if there are any, and of columns."""
-        groups = [(group, len(list(own))) for group, own in groupby(self._names, lambda name: name[0])]
+        groups = [(group, len(list(own))) for group, own in groupby(self.columns, lambda name: name[0])]
         if any(group for group, _ in groups):
             yield [_Heading(group, span, place > 0 or group != "", False) for place, (group, span) in enumerate(groups)]
         before = ""
         headings = []
-        for group, name in self._names:
+        for group, name in self.columns:
             headings.append(_Heading(name, 1, group != before, name in ("all", "average")))
             before = group
         yield headings
 
     @property
-    def body(self) -> Iterator[tuple[str, str, str, list[_Cell]]]:
-        """Of each row: its group where one begins, its name, its switch, and its cells."""
+    def body(self) -> Iterator[tuple[str, str, list[_Cell]]]:
+        """Of each row: its group where one begins, its name, and its cells."""
         before = ""
-        choices = self.choices or [""] * len(self.data)
-        for ((group, name), cells), choice in zip(self._rows(self.data), choices, strict=True):
-            yield (group if group != before else "", name, choice, cells)
+        for (group, name), cells in self.rows():
+            shown_cells = [
+                cell if not self.brief or column in self.brief else cell._replace(change="", low="", high="")
+                for (_, column), cell in zip(self.columns, cells, strict=True)
+            ]
+            yield (group if group != before else "", name, shown_cells)
             before = group
 
     @property
@@ -114,7 +109,8 @@ class PageTable:
         return str(self.data.index.names[1])
 
     @cached_property
-    def _names(self) -> list[tuple[str, str]]:
+    def columns(self) -> list[tuple[str, str]]:
+        """The group and the name of each column."""
         columns: list[Any] = self.data.columns.to_list()
         return [(group, name) for group, name, part in columns if part == "value"]
 
@@ -124,14 +120,14 @@ class PageTable:
         name = self.name or file_name(self.caption)
         return [(title, f"{name}.{ending}") for ending, (title, _) in FORMS.items() if ending in self.forms]
 
-    def _rows(self, data: pd.DataFrame) -> Iterator[tuple[tuple[str, str], list[_Cell]]]:
+    def rows(self) -> Iterator[tuple[tuple[str, str], list[_Cell]]]:
         """The group and the name of each row, and its cells."""
-        columns: list[Any] = data.columns.to_list()
+        columns: list[Any] = self.data.columns.to_list()
         texts = [
-            [self._text(value, name, part) for value in data.iloc[:, place]]
+            [self._text(value, name, part) for value in self.data.iloc[:, place]]
             for place, (_, name, part) in enumerate(columns)
         ]
-        for place, row_name in enumerate(data.index):
+        for place, row_name in enumerate(self.data.index):
             cells: list[dict[str, str]] = []
             for (*_, part), column in zip(columns, texts, strict=True):
                 cells += [{}] if part == "value" else []
@@ -144,20 +140,6 @@ class PageTable:
         form = self.form if isinstance(self.form, str) else self.form[name]
         return "" if pd.isna(value) else number(value, f"+{form}" if part == "change" else form)
 
-    def flat(self) -> tuple[list[str], list[list[str]], list[list[_Cell]]]:
-        """For files: all headings; the names of each row, with that of its group where there are groups; its cells."""
-        data = self.data
-        if self.grouped:
-            blocks = {group: data[group] for group in dict.fromkeys(data.columns.get_level_values(0))}
-            data = pd.concat(blocks, names=[self.grouped]).droplevel(1)
-            data.columns = pd.MultiIndex.from_tuples([("", *name) for name in data.columns])
-        headings = [" ".join(filter(None, name[:2])) for name in data.columns if name[2] == "value"]
-        in_groups = any(data.index.get_level_values(0))
-        rows = list(self._rows(data))
-        names = [[*[group] * in_groups, name] for (group, name), _ in rows]
-        corner = [*[self.grouped or "group"] * in_groups, self.corner]
-        return [*corner, *headings], names, [cells for _, cells in rows]
-
 
 def file_name(caption: str) -> str:
     """The name of a file from a caption, without an ending."""
@@ -167,20 +149,23 @@ def file_name(caption: str) -> str:
     return name if is_short else f"{name[: _LONGEST - 9]}_{digest(caption)[:8]}"
 
 
-def as_csv(table: PageTable) -> str:
-    """A table as CSV with every part of a cell, each in a column of its own.
+_CSV = ("table", "row_group", "row", "column_group", "column", "value", "std", "change", "low", "high", "mark")
 
-    Headings of two rows become one. A name that a spreadsheet would compute gets an apostrophe.
+
+def as_csv(tables: Iterable[PageTable]) -> str:
+    """Every cell of tables as a row of one CSV, with its value, deviation, change, interval and mark.
+
+    A name that a spreadsheet would compute gets an apostrophe.
     """
-    headings, names, rows = table.flat()
-    corner = len(names[0])
-    columns = [[heading, *own] for heading, own in zip(headings[:corner], zip(*names, strict=True), strict=True)]
-    words = {"value": "", "std": " std", "change": " change", "low": " from", "high": " to"}
-    for heading, cells in zip(headings[corner:], zip(*rows, strict=True), strict=True):
-        parts = {word: [getattr(cell, part) for cell in cells] for part, word in words.items()}
-        columns += [[heading + word, *texts] for word, texts in parts.items() if not word or any(texts)]
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(zip(*(map(_plain, column) for column in columns), strict=True))
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(_CSV)
+    for table in tables:
+        for row_name, cells in table.rows():
+            for column, cell in zip(table.columns, cells, strict=True):
+                names = map(_plain, (table.caption, *row_name, *column))
+                parts = map(_plain, (cell.value, cell.std, cell.change, cell.low, cell.high))
+                writer.writerow([*names, *parts, cell.mark])
     return buffer.getvalue()
 
 
@@ -189,20 +174,20 @@ def _plain(text: str) -> str:
     return f"'{line}" if line.startswith(_FORMULA) and not re.fullmatch(r"[+-]?[\d,]*\.?\d+", line) else line
 
 
-def _written(table: PageTable, escape: Callable[[str], str], marks: Mapping[str, str]) -> tuple[int, list[list[str]]]:
-    """How many columns hold names; then the headings and the rows, cells as values with deviations and intervals."""
-    headings, names, rows = table.flat()
-    lines = [list(map(escape, headings))]
-    for own, cells in zip(names, rows, strict=True):
-        values = [(marks.get(cell.mark, "{}").format(escape(cell.spread)), escape(cell.span)) for cell in cells]
-        lines.append([*map(escape, own), *(" ".join(filter(None, value)) for value in values)])
-    return len(names[0]), lines
+def _written(table: PageTable, escape: Callable[[str], str], marks: Mapping[str, str]) -> list[list[str]]:
+    """The headings and the rows: values with their deviations, without intervals, so that a table fits a page."""
+    headings = [" ".join(filter(None, column)) for column in table.columns]
+    lines = [[escape(table.corner), *map(escape, headings)]]
+    for (group, name), cells in table.rows():
+        values = [marks.get(cell.mark, "{}").format(escape(cell.spread)) for cell in cells]
+        lines.append([escape(" ".join(filter(None, (group, name)))), *values])
+    return lines
 
 
 def as_markdown(table: PageTable) -> str:
     """A table as Markdown: its caption, the table, its note; the best in bold, the second in italics."""
-    corner, (head, *rows) = _written(table, _markdown, {"best": "**{}**", "second": "*{}*"})
-    lines = [head, ["---"] * corner + ["---:"] * (len(head) - corner), *rows]
+    head, *rows = _written(table, _markdown, {"best": "**{}**", "second": "*{}*"})
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     note = ["", _markdown(table.note)] if table.note else []
     return "\n".join([shown.name(table.caption), "", *(f"|{'|'.join(line)}|" for line in lines), *note, ""])
 
@@ -212,14 +197,16 @@ def _markdown(text: str) -> str:
 
 
 def as_latex(table: PageTable) -> str:
-    """A table as LaTeX for the package booktabs, without a caption: as Markdown has it; the second is underlined."""
-    corner, lines = _written(table, _latex, {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"})
+    """A table as LaTeX for the packages booktabs and graphicx, as wide as the text, without a caption.
+
+    The best are bold, the second ones underlined.
+    """
+    lines = _written(table, _latex, {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"})
     head, *rows = [rf"{' & '.join(line)} \\" for line in lines]
-    width = len(lines[0])
-    note = rf"\multicolumn{{{width}}}{{p{{\linewidth}}}}{{\footnotesize {_latex(table.note)}}} \\"
-    begin = rf"\begin{{tabular}}{{{'l' * corner}{'r' * (width - corner)}}}"
-    body = [r"\toprule", head, r"\midrule", *rows, r"\bottomrule", *([note] if table.note else [])]
-    return "\n".join([begin, *body, r"\end{tabular}", ""])
+    begin = rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}"
+    body = [r"\toprule", head, r"\midrule", *rows, r"\bottomrule"]
+    note = [rf"\par\footnotesize {_latex(table.note)}"] if table.note else []
+    return "\n".join([r"\resizebox{\linewidth}{!}{%", begin, *body, r"\end{tabular}}", *note, ""])
 
 
 _LATEX: dict[str, str | int | None] = {
@@ -236,7 +223,6 @@ def _latex(text: str) -> str:
 
 
 FORMS: dict[str, tuple[str, Callable[[PageTable], str]]] = {
-    "csv": ("CSV", as_csv),
     "md": ("Markdown", as_markdown),
     "tex": ("LaTeX", as_latex),
 }

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from perturbations.evaluation.page import figures
 from perturbations.evaluation.page.page_tables import PageTable, file_name
 from perturbations.evaluation.rows import backends_of
 from perturbations.models import registry as models
@@ -28,25 +29,23 @@ SIDES = {"query": "queries perturbed", "gallery": "gallery perturbed", "both": "
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture inside the page: the address of its data, what is on it, and its caption."""
+    """A picture inside the page, and a file beside it: its SVG, what is on it, its caption, and the file's name."""
 
-    source: str
+    svg: str
     alt: str
     caption: str
+    name: str = ""
     kind: str = "figure"
 
+    @property
+    def source(self) -> str:
+        """The address of its data."""
+        return figures.address(self.svg)
 
-@dataclass(frozen=True)
-class RankedList:
-    """What a query retrieved first: the query's own picture, and per side each item's name and picture.
-
-    A picture is the address of its data, "" where there is none.
-    """
-
-    title: str
-    query: str
-    sides: Mapping[str, Sequence[tuple[str, str]]]
-    kind: str = "ranked"
+    @property
+    def file(self) -> str:
+        """The name of the file."""
+        return f"{self.name}.svg"
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Group:
     kind: str = "group"
 
 
-PagePart = PageTable | Figure | RankedList | Group | str
+PagePart = PageTable | Figure | Group | str
 
 
 @dataclass(frozen=True)
@@ -81,19 +80,28 @@ class Section:
 
 def tables_in(parts: Iterable[PagePart]) -> Iterator[PageTable]:
     """The tables among parts, also within groups."""
+    return (part for part in _leaves(parts) if isinstance(part, PageTable))
+
+
+def figures_in(parts: Iterable[PagePart]) -> Iterator[Figure]:
+    """The figures among parts, also within groups."""
+    return (part for part in _leaves(parts) if isinstance(part, Figure))
+
+
+def _leaves(parts: Iterable[PagePart]) -> Iterator[PageTable | Figure | str]:
     for part in parts:
         if isinstance(part, Group):
-            yield from tables_in(part.parts)
-        elif isinstance(part, PageTable):
+            yield from _leaves(part.parts)
+        else:
             yield part
 
 
 def with_own_files(parts: Iterable[PagePart], taken: set[str]) -> Iterator[PagePart]:
-    """The parts, each table's files with a name that no table before it has; `taken` holds and gets these names."""
+    """The parts, the files of each with a name that no part before it has; `taken` holds and gets these names."""
     for part in parts:
         if isinstance(part, Group):
             yield replace(part, parts=[*with_own_files(part.parts, taken)])
-        elif isinstance(part, PageTable):
+        elif isinstance(part, PageTable | Figure):
             own = file_name(part.caption)
             names = itertools.chain([own], (f"{own}_{number}" for number in itertools.count(2)))
             name = next(name for name in names if name.casefold() not in taken)  # some file systems know no case
@@ -262,10 +270,6 @@ class Views:
             for place, retrieval in enumerate(self.retrievals)
             if all(name in ("", own) for name, own in zip(wanted, retrieval, strict=True))
         ]
-
-    def choice(self, retrieval: RetrievalChoice) -> str:
-        """The class of a retrieval."""
-        return f"q{self.retrievals.index(retrieval)}"
 
     @property
     def empty(self) -> list[str]:

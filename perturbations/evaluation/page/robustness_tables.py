@@ -144,7 +144,7 @@ def _table(scores: Scores, known: Compared, score: str, model: str, suite: str) 
     scenarios = [scenario for _, own in known.members for members in own.values() for scenario in members]
     note = f"{note} {overview.note_of([own for own, _ in known.members], scenarios)}"
     names = map(method_label, scores.methods)
-    return PageTable(caption, named(data, names, "method"), ".2f", note, stacked=True, forms=("csv", "md", "tex"))
+    return PageTable(caption, named(data, names, "method"), ".2f", note, stacked=True)
 
 
 def _parts(scores: Scores, known: Compared, score: str, category: str) -> dict[str, Sequence[object]]:

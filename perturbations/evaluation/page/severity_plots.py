@@ -15,36 +15,47 @@ from perturbations.tta.methods import registry as methods
 
 
 def of_methods(models: Sequence[Scores], views: Views) -> list[PagePart]:
-    """R@1 of each method: against severity, a small plot per category and for all; of one severity by perturbation."""
+    """R@1 of each model and method: against severity, a plot per category; of one severity by perturbation."""
     parts: list[PagePart] = []
-    in_order = [*map(method_label, methods.methods())]
-    for scores in models:
-        for retrieval in views.retrievals:
-            categories = scores.scenarios(retrieval.suite, retrieval.side)
-            if retrieval.direction != scores.direction or not categories:
-                continue
-            every = scores.every(retrieval.suite, retrieval.side)
-            name = scores.model if len(models) > 1 else ""
-            side = SIDES.get(retrieval.side, "")
-            where = titled(scores.dataset, name, retrieval.suite, DIRECTIONS[retrieval.direction], side)
-            if len({scenario.severity for scenario in every}) > 1:
-                plots = {**categories, **({"all": every} if len(categories) > 1 else {})}
-                frame = curves(scores, plots, "recall_at_1").drop(columns=["low", "high"])
-                drawn, what = figures.curves(frame, "severity", "R@1, %", in_order), "against severity, 0 is clean"
+    first, several = models[0], len(models) > 1
+    in_order = [
+        titled(own.model if several else "", method_label(name)) for own in models for name in methods.methods()
+    ]
+    for retrieval in views.retrievals:
+        known = [own for own in models if own.every(retrieval.suite, retrieval.side)]
+        if retrieval.direction != first.direction or not known:
+            continue
+        side = SIDES.get(retrieval.side, "")
+        where = titled(first.dataset, retrieval.suite, DIRECTIONS[retrieval.direction], side)
+        every = [key for own in known for key in own.every(retrieval.suite, retrieval.side)]
+        by_severity = len({scenario.severity for scenario in every}) > 1
+        frames = []
+        for own in known:
+            name = own.model if several else ""
+            categories = own.scenarios(retrieval.suite, retrieval.side)
+            members = [key for category in categories.values() for key in category]
+            if by_severity:
+                plots = {**categories, **({"all": members} if len(categories) > 1 else {})}
+                frames.append(curves(own, plots, "recall_at_1", name).drop(columns=["low", "high"]))
             else:
-                frame = _by_perturbation(scores, every)
-                drawn, what = figures.dots(frame, "R@1, %", in_order), "by perturbation"
-            figure = Figure(
-                figures.address(drawn),
-                f"R@1 of each method {what}; {'; '.join(dict.fromkeys(frame['plot']))}; "
-                "the tables of results hold the numbers",
-                f"{where}: R@1 {what}.",
-            )
-            parts.append(Group([figure], views=views.of(scores.dataset, *retrieval)))
+                frames.append(_by_perturbation(own, members, name))
+        frame = pd.concat(frames)
+        if frame.empty:
+            continue
+        if by_severity:
+            drawn, what = figures.curves(frame, "severity", "R@1, %", in_order), "against severity, 0 is clean"
+        else:
+            drawn, what = figures.dots(frame, "R@1, %", in_order), "by perturbation"
+        figure = Figure(
+            drawn,
+            f"R@1 of each method {what}; {'; '.join(dict.fromkeys(frame['plot']))}; the table holds the numbers",
+            f"{where}: R@1 {what}.",
+        )
+        parts.append(Group([figure], views=views.of(first.dataset, *retrieval)))
     return parts
 
 
-def _by_perturbation(scores: Scores, scenarios: Sequence[ScenarioKey]) -> pd.DataFrame:
+def _by_perturbation(scores: Scores, scenarios: Sequence[ScenarioKey], model: str) -> pd.DataFrame:
     """R@1 of clean queries and under each perturbation: rows `plot` (what perturbs), `line` (a method), `value`."""
     columns = {"clean": CLEAN_MEAN}
     for key in scenarios:
@@ -52,7 +63,7 @@ def _by_perturbation(scores: Scores, scenarios: Sequence[ScenarioKey]) -> pd.Dat
     if len(scenarios) > 1:
         columns["mean"] = mean_of(scenarios)
     rows = [
-        (name, method_label(method), scores.value("recall_at_1", method, column))
+        (name, titled(model, method_label(method)), scores.value("recall_at_1", method, column))
         for name, column in columns.items()
         for method in scores.methods
     ]
