@@ -138,11 +138,6 @@ class Scores:
             first.setdefault(run[0], self._records[place])
         return first
 
-    def backend_of(self, scenario: ScenarioKey) -> str | None:
-        """The backends of a scenario's results."""
-        backend = self._first[scenario]["backend"]
-        return backend if isinstance(backend, str) else None
-
     def counts(self, scenarios: Iterable[ScenarioKey]) -> list[tuple[int, int, int]]:
         """The numbers of queries, of missing queries and of gallery items of each scenario that was run."""
         rows = [self.first_rows[scenario] for scenario in scenarios if scenario in self.first_rows]

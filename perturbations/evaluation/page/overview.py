@@ -131,7 +131,7 @@ def _columns(
         own: dict[tuple[str, str], list[ScenarioKey]] = {}
         for category, members in of_model.items():
             for key in members:
-                heading = label(suite, key.perturbation, scores.backend_of(key))
+                heading = label(suite, key.perturbation, scores.first_rows[key]["backend"])
                 heading += f" + {key.text_perturbation}" if key.text_perturbation else ""
                 own.setdefault((category, heading), []).append(key)
         named.append(own)
