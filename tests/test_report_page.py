@@ -122,7 +122,10 @@ def test_a_loss_is_taken_against_the_same_queries(tmp_path: Path) -> None:
         result("none", 39.0, clean_recall_at_1=40.0, **SNOW),
     ]
     content = page_of(tmp_path, rows)
-    lines = {line[0][0]: [text for text, _ in line[1:]] for line in content.tables[MLVP][2:]}
+    lines = {
+        line[0][0]: [text for text, _ in line[1:]]
+        for line in content.tables[f"R@1: demo, {V2T}, mlvp at severity 5"][2:]
+    }
     assert sorted(lines["clean R@1 of these queries"][:3]) == ["40.0", "40.0", "45.0"]
     text = html.unescape(content.text)
     assert "R@1 in figures" in text

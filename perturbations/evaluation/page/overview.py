@@ -310,7 +310,8 @@ def recall(models: Sequence[Scores], views: Views) -> list[PagePart]:
         where = titled(first.dataset, DIRECTIONS[first.direction], SIDES.get(side, ""), suite)
         unmixed = of_suite[of_suite["mix"].isna()]
         by_severity = unmixed.groupby(unmixed["severity"].astype(int), sort=True)
-        for severity, own in by_severity if by_severity.ngroups > 1 else ():  # of one, the leaderboard is the table
+        # Of one severity the leaderboard is the table, unless queries differ between its columns.
+        for severity, own in by_severity if by_severity.ngroups > 1 or rows["queries"].nunique() > 1 else ():
             table = _of_scenarios(f"R@1: {where} at severity {severity}", models, _perturbations(suite, own))
             folded.append(Group([table], f"{suite} at severity {severity}: R@1"))
         for mix, own in of_suite[of_suite["mix"].notna()].groupby("mix", sort=True):
