@@ -304,11 +304,17 @@ def _check_strangers(checked: Checked, stored: Mapping[str, int]) -> None:
         name = path.relative_to(tree[0]).as_posix()
         place = layout.place_of(name)
         if name in sizes:
-            if name.endswith(tars.SUFFIX) and path.stat().st_size > sizes[name]:
+            if name.endswith(tars.SUFFIX) and _holds_others(path, name, stored, sizes[name]):
                 checked.add("it holds more than the clips of its rows", place=path)
                 checked.tars.append(path)
         elif place is None or place.kind != "clip_marker":
             checked.add(LEFTOVER if storage.is_leftover(path) else "no row names this file", place=path)
+
+
+def _holds_others(tar: Path, name: str, stored: Mapping[str, int], size: int) -> bool:
+    """Whether a tar has more bytes, or other members, than the clips of its rows."""
+    members = (tars.path_in(Path(name), offset, member) for member, offset, _ in tars.members(tar))
+    return tar.stat().st_size > size or any(member not in stored for member in members)
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
