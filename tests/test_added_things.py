@@ -143,6 +143,7 @@ def test_a_folder_of_a_backbone_is_checked(copy: Path) -> None:
 
 def test_an_export_is_written_of_what_it_takes(copy: Path) -> None:
     folder = copy / "corpus"
+    folder.mkdir()
     rows = [clips.source_row(clips.make(folder / f"{name}.mp4", frames=2), name) for name in ("a", "b")]
     files.write(folder / "sources.parquet", SOURCES, rows, {"root": "."})
     recipe = caption_recipes.make(suites.get("mm_robustness/word_swap"), 3)
