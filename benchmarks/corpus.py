@@ -13,6 +13,7 @@ the given videos take turns.
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import shlex
 import subprocess
@@ -112,9 +113,9 @@ def _needed(keys: list[str]) -> set[str]:
 def _analysed(name: str, tier: tiers.Storage, folder: Path) -> float:
     """CPU seconds of an analysis of the whole shard, whose part then lies in `folder`."""
     job_recipe = recipe.analysis(name, config.Backends(), tier)
-    part = f"{name}-{tier.tier}"
-    command = [sys.executable, "-P", "-m", "perturbations", "rule", "analyse", "--recipe", job_recipe.text]
-    command += ["--sources", "sources.parquet", "--folder", part, "--output", f"{part}.parquet"]
+    settings = json.dumps({"recipe": json.loads(job_recipe.text)})
+    command = [sys.executable, "-P", "-m", "perturbations", "rule", "analyses", settings]
+    command += ["--sources", "sources.parquet", "--part", f"{name}-{tier.tier}/s1.parquet"]
     return cpu_of(command, folder)
 
 
@@ -126,16 +127,15 @@ def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int)
     def job(tier: tiers.Storage) -> tuple[float, float, float]:
         job_recipe = recipe.make(registry.get(key), severity, seed=0, storage=tier, donors="bench")
         work = Path(tempfile.mkdtemp(dir=folder))
-        command = [sys.executable, "-P", "-m", "perturbations", "rule", "videos", "--recipe", job_recipe.text]
-        command += ["--sources", "../sources.parquet", "--corpus", "corpus", "--output", "part.parquet"]
+        settings = json.dumps({"recipe": json.loads(job_recipe.text)})
+        command = [sys.executable, "-P", "-m", "perturbations", "rule", "videos", settings]
+        command += ["--sources", "../sources.parquet", "--output+", "corpus/.s1.json", "part.parquet"]
         if job_recipe.analysis is not None:
             name = f"{job_recipe.analysis.analysis}-{tier.tier}"
-            for path in (f"{name}.parquet", name):  # paths in the part start from the folder of the run
-                if (folder / path).exists():
-                    (work / path).symlink_to(folder / path)
-            command += ["--analysis", f"{name}.parquet"]
+            (work / name).symlink_to(folder / name)  # paths in the part start from the folder of the run
+            command += ["--analysis", f"{name}/s1.parquet"]
             if job_recipe.donors is not None:
-                command += ["--donors", f"{name}.parquet"]
+                command += ["--donors", f"{name}/s1.parquet"]
         cpu = cpu_of(command, work) / shard
         rows = files.read_rows(work / "part.parquet", VIDEOS)
         size = sum(row.bytes or 0 for row in rows) / shard

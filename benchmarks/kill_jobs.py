@@ -81,30 +81,32 @@ def prepare(root: Path, recipes: Sequence[recipe.VideoRecipe]) -> list[Job]:
     finish(fork(root, lambda: draw_clips(root / "base" / "videos")))
     write_lists(root / "base")
     sources = ("--sources", "base/sources.parquet")
-    run_perturb(root, "rule", "sources", "--dataset", "drawn", "--listed", "base/listed.jsonl", "--output", sources[1])
+    settings = json.dumps({"dataset": "drawn", "version": 1, "drawn": False})
+    run_perturb(root, "rule", "sources", settings, "--listed", "base/listed.jsonl", "--part", sources[1])
     needed = {job_recipe.analysis.text: job_recipe.analysis for job_recipe in recipes if job_recipe.analysis}
     for name in ANALYSES:
         own = recipe.analysis(name, config.Backends(), tiers.Unstored())
         needed[own.text] = own
     jobs = []
     for text, analysis in needed.items():
-        command = ("rule", "analyse", "--recipe", text, *sources, "--folder")
-        run_perturb(root, *command, f"{part_of(analysis)}.files", "--output", f"{part_of(analysis)}.parquet")
+        command = ("rule", "analyses", json.dumps({"recipe": json.loads(text)}), *sources, "--part")
+        run_perturb(root, *command, part_of(analysis))
         name = f"{analysis.analysis} {getattr(analysis, 'num_frames', None) or ''}".strip()
-        jobs.append(Job("analyses", name, (*command, "corpus", "--output", "parts/s1.parquet"), KINDS[:3]))
+        jobs.append(Job("analyses", name, (*command, "parts/s1.parquet"), KINDS[:3]))
     for key in TEXTS:
         entry, recipes = registry.get(key), f"base/{key.replace('/', '-')}.jsonl"
         followed = {
             f"{entry.name}/{severity}": caption_recipes.make(entry, severity).text for severity in entry.severities
         }
         listed.write_recipes(root / recipes, followed)
-        command = ("rule", "texts", "--dataset", "drawn", "--recipes", recipes, "--captions", "base/captions.jsonl")
-        jobs.append(Job("captions", key, (*command, "--output", "parts/s1.json"), ("main",)))
+        command = ("rule", "texts", '{"dataset": "drawn"}', "--recipes", recipes, "--captions", "base/captions.jsonl")
+        jobs.append(Job("captions", key, (*command, "--marker", "parts/s1.json"), ("main",)))
     return jobs
 
 
 def part_of(analysis: AnalysisRecipe) -> str:
-    return f"base/{analysis.analysis}-{recipe.digest(analysis.text)}"
+    """In a folder of its own, as the analysis' files lie beside it."""
+    return f"base/{analysis.analysis}-{recipe.digest(analysis.text)}/s1.parquet"
 
 
 def video_recipes(names: Sequence[str]) -> dict[tuple[str, str], recipe.VideoRecipe]:
@@ -124,10 +126,12 @@ def video_recipes(names: Sequence[str]) -> dict[tuple[str, str], recipe.VideoRec
 
 
 def video_job(tier: str, key: str, job_recipe: recipe.VideoRecipe) -> Job:
-    command = ["rule", "videos", "--recipe", job_recipe.text, "--sources", "base/sources.parquet"]
+    settings = {"recipe": json.loads(job_recipe.text), **({"tar": True} if tier == "tar" else {})}
+    command = ["rule", "videos", json.dumps(settings), "--sources", "base/sources.parquet"]
     if job_recipe.analysis:
-        command += ["--donors" if job_recipe.donors else "--analysis", f"{part_of(job_recipe.analysis)}.parquet"]
-    command += ["--corpus", "corpus", "--output", "parts/s1.parquet", *(["--tar"] if tier == "tar" else [])]
+        command += ["--donors" if job_recipe.donors else "--analysis", part_of(job_recipe.analysis)]
+    markers = [] if tier == "recipe" else ["corpus/.s1.json"]
+    command += ["--output+", *markers, "parts/s1.parquet"]
     is_codec = registry.get(key).method == "codec"
     return Job(tier, key, tuple(command), KINDS if is_codec else KINDS[:3])
 

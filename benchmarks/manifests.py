@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -168,13 +169,14 @@ def perturbed(job: recipe.VideoRecipe, row: CompleteSource) -> VideoRow:
 
 RULE = ("-m", "perturbations", "rule")
 MERGE = (
-    *(*RULE, "merge-videos", "--dataset", "data", "--adapter", "folder", "--suite", SUITE),
-    *("--shards", layout.folder("shard_list", **PLACE, shard=""), "--parts", f"work/data/{SUITE}"),
-    *("--recipes", layout.at("video_recipes", **PLACE), "--sources", layout.at("sources", **PLACE)),
-    *("--quarantine", layout.at("quarantine", **PLACE), "--card", layout.at("card", **PLACE), "--output", MANIFEST),
+    *(*RULE, "videos_manifest"),
+    json.dumps({"dataset": "data", "adapter": "folder", "suite": SUITE, "captions": [0, 0]}),
+    *("--work", "work/data", "--recipes", layout.at("video_recipes", **PLACE)),
+    *("--sources", layout.at("sources", **PLACE), "--videos", MANIFEST),
+    *("--quarantine", layout.at("quarantine", **PLACE), "--card", layout.at("card", **PLACE)),
 )
 MIX = (
-    *(*RULE, "mix", "--videos", MANIFEST, "--sources", layout.at("sources", **PLACE)),
+    *(*RULE, "mixes", "--videos", MANIFEST, "--sources", layout.at("sources", **PLACE)),
     *("--severities", layout.at("mixed_severity", **PLACE), "--types", layout.at("mixed_types", **PLACE)),
 )
 CORPUS = f"""
@@ -227,9 +229,9 @@ def exported(form: str, manifest: str = MANIFEST) -> tuple[str, ...]:
 
 
 STEPS = {
-    "merge-videos": MERGE,
-    "mix": MIX,
-    "corpus-page": (*RULE, "corpus-page", MANIFEST, "--output", layout.at("corpus_page", **PLACE)),
+    "videos_manifest": MERGE,
+    "mixes": MIX,
+    "corpus_page": (*RULE, "corpus_page", "--videos", MANIFEST, "--page", layout.at("corpus_page", **PLACE)),
     "status": ("-m", "perturbations", "status"),
     "retry --dry-run": ("-m", "perturbations", "retry", "--dry-run"),
     "Corpus, where": ("-c", CORPUS),
@@ -243,13 +245,14 @@ STEPS = {
 }
 
 MERGE_TEXTS = (
-    *(*RULE, "merge-texts", "--dataset", "data", "--adapter", "folder"),
-    *("--captions", layout.folder("caption_list", **PLACE, shard=""), "--parts", f"work/data/{SUITE}/captions"),
-    *("--recipes", layout.at("text_recipes", **PLACE), "--statistics", layout.at("text_statistics", **PLACE)),
-    *("--output", TEXTS_FILE),
+    *(*RULE, "texts_manifest"),
+    json.dumps({"dataset": "data", "adapter": "folder", "suite": SUITE, "skipped": []}),
+    *("--work", "work/data", "--recipes", layout.at("text_recipes", **PLACE)),
+    *("--rejected", layout.at("rejected_captions", **PLACE), "--texts", TEXTS_FILE),
+    *("--statistics", layout.at("text_statistics", **PLACE)),
 )
 STORED_STEPS = {
-    "merge-videos": MERGE,
+    "videos_manifest": MERGE,
     "export webdataset": exported("webdataset"),
     "export hub": exported("hub"),
     "export croissant": exported("croissant"),

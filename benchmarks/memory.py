@@ -9,6 +9,7 @@ that they share count more than once.
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -112,8 +113,9 @@ def main() -> None:
         for guide, analysis in (("motion", "motion"), ("main_object", "main_object"), ("donor", "embedding")):
             if guide in needed:
                 job_recipe = recipe.analysis(analysis, config.Backends(), tiers.stored_video("high"))
-                command = [sys.executable, "-P", "-m", "perturbations", "rule", "analyse", "--recipe", job_recipe.text]
-                command += ["--sources", "both.parquet", "--folder", analysis, "--output", f"{analysis}.parquet"]
+                settings = json.dumps({"recipe": json.loads(job_recipe.text)})
+                command = [sys.executable, "-P", "-m", "perturbations", "rule", "analyses", settings]
+                command += ["--sources", "both.parquet", "--part", f"{analysis}/s1.parquet"]
                 peak, seconds = peak_mib(command, folder)
                 print(f"| {analysis} | {peak:.0f} | {seconds:.0f} |", flush=True)
         print("| perturbation | peak MiB | seconds | stored, dB |")
@@ -135,14 +137,15 @@ def main() -> None:
 
 def _measure(job_recipe: recipe.VideoRecipe, title: str, folder: Path) -> None:
     whole = job_recipe.whole_videos
-    command = [sys.executable, "-P", "-m", "perturbations", "rule", "videos", "--recipe", job_recipe.text]
+    settings = json.dumps({"recipe": json.loads(job_recipe.text)})
+    command = [sys.executable, "-P", "-m", "perturbations", "rule", "videos", settings]
     command += ["--sources", "clips.parquet" if whole else "sources.parquet"]
-    command += ["--whole", "sources.parquet"] if whole else []
-    command += ["--corpus", "corpus", "--output", "part.parquet"]
+    command += ["--whole+", "sources.parquet"] if whole else []
+    command += ["--output+", "corpus/.s1.json", "part.parquet"]
     if job_recipe.analysis is not None:
-        command += ["--analysis", f"{job_recipe.analysis.analysis}.parquet"]
+        command += ["--analysis", f"{job_recipe.analysis.analysis}/s1.parquet"]
     if job_recipe.donors is not None:
-        command += ["--donors", "embedding.parquet"]
+        command += ["--donors", "embedding/s1.parquet"]
     peak, seconds = peak_mib(command, folder)
     rows = files.read_rows(folder / "part.parquet", VIDEOS)
     for row in rows:

@@ -60,9 +60,9 @@ status = connection.recv(1)
 os._exit(status[0] if status else 137)
 """
 _OF_RULES = {
-    **dict.fromkeys(("train-encoder", "encode-gallery", "check-model", "evaluate"), "models"),
-    **dict.fromkeys(("composed-features", "composed-scenarios"), "models"),
-    **dict.fromkeys(("texts", "merge-texts"), "texts"),
+    **dict.fromkeys(("demo_encoder", "gallery", "check_model", "evaluate"), "models"),
+    **dict.fromkeys(("composed_clips", "composed_queries", "composed_evaluate"), "models"),
+    **dict.fromkeys(("texts", "texts_manifest"), "texts"),
 }
 """Which process serves a rule's command, if not that of `perturb`."""
 

@@ -18,13 +18,12 @@ import yaml
 from test_pipeline import scene
 
 from perturbations.base import storage
+from perturbations.cli import rules
 from perturbations.cli.arguments import parsed
 from perturbations.cli.main import main, parser
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
-from perturbations.plan import listed as lists
 from perturbations.plan import recipe, tiers
-from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 from perturbations.verify import checking
 
@@ -58,8 +57,7 @@ def test_the_help_lists_what_people_type_in_sections(capsys: pytest.CaptureFixtu
     listed = re.findall(r"^  ([a-z][a-z-]*) +\S", capsys.readouterr().out, re.MULTILINE)
     assert len(listed) <= 16
     assert set(listed) == commands()
-    assert {"init", "list", "verify", "rule"} <= set(listed)
-    assert "merge-videos" not in listed
+    assert {"init", "list", "verify"} <= set(listed)
 
 
 def commands(command: str | None = None) -> set[str]:
@@ -73,12 +71,21 @@ def test_every_rule_calls_a_command_that_there_is_and_needs_no_other_module() ->
         assert command in commands(command)
         assert commands(command) < commands()
     text = "".join(path.read_text() for path in (REPOSITORY / "workflow" / "rules").glob("*.smk"))
-    called = set(re.findall(r'"perturb ((?:rule )?[a-z-]+)', text))
+    called = set(re.findall(r'"perturb (rule )?([a-z_]+)', text))
     assert len(called) > 10
-    for name in called:
-        with pytest.raises(SystemExit) as done:
-            run(*name.split(), "--help")
-        assert done.value.code == 0, name
+    for rule, name in called:
+        assert callable(rules.job(name)) if rule else name in commands(), name
+
+
+def test_a_job_s_words_are_its_settings_and_paths() -> None:
+    words = ['{"a": 1}', '{"b": {"c": null}}', "--one", "x y", "--none", "--many+", "1", "2", "--few+"]
+    assert rules.arguments(words) == {
+        "a": 1,
+        "b": {"c": None},
+        "one": Path("x y"),
+        "many": [Path("1"), Path("2")],
+        "few": [],
+    }
 
 
 SECONDS = ("0", "-1", "nan", "soon")
@@ -88,7 +95,6 @@ SECONDS = ("0", "-1", "nan", "soon")
     ("typed", "meant"),
     [
         (["lisst"], "did you mean list?"),
-        (["rule", "merge-video"], "did you mean merge-videos"),
         (["export", "x", "--format", "vtr-tta", "-o", "y"], "did you mean vtr_tta?"),
         (["list", "mlvp/fgo"], "did you mean mlvp/fog"),
         (["list", "impulse_noise"], "did you mean mlvp/impulse_noise or mm_robustness/impulse_noise or"),
@@ -331,21 +337,6 @@ def test_what_starts_often_or_needs_no_model_imports_nothing_heavy(program: str,
     command = [sys.executable, "-c", "\n".join((imports, program, ending))]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_a_job_writes_its_rows_without_pandas(tmp_path: Path) -> None:
-    clip = clips.write_scene(tmp_path / "a.mp4", scene(3, 16, 16))
-    lists.write(tmp_path / "shard.jsonl", [ListedClip(item_id="a", source_video_id="a", path=str(clip))])
-    arguments = ["rule", "sources", "--dataset", "d", "--listed", str(tmp_path / "shard.jsonl")]
-    arguments += ["--output", str(tmp_path / "part.parquet")]
-    program = f"import sys; sys.argv = ['perturb', *{arguments!r}]\n"
-    program += "from perturbations.cli.main import main\nassert main() == 0\n"
-    program += "assert 'pandas' not in sys.modules, 'pandas is imported'\n"
-    program += "import pyarrow as pa\nframe = pa.table({'a': [1, None]}).to_pandas()\n"
-    program += "assert frame['a'].isna().tolist() == [False, True] and pa.array(frame['a']).null_count == 1"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert len(files.read_rows(tmp_path / "part.parquet", SOURCES)) == 1
 
 
 def test_perturbations_has_its_public_names() -> None:

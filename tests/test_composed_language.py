@@ -186,14 +186,16 @@ def test_the_configured_model_writes_the_split_of_a_dataset(folder: Path, tmp_pa
     given = {"datasets": {"mine": dataset}, "suites": {"mlvp": {}}}
     config = config_file.parse({**given, "composed": {"language_model": writer}})
     output = tmp_path / "manifests/mine/composed"
-    arguments = ["--settings", composed.split_settings(config, "mine"), "--output", str(output)]
+    settings = json.loads(composed.split_settings(config, "mine"))
+    arguments = [json.dumps({"settings": settings, "device": "cpu", "reader": "pyav"})]
+    arguments += ["--queries", str(output / "queries.parquet")]
     arguments += [
         "--instructions",
         str(tmp_path / "instructions.jsonl"),
         "--rejected",
         str(tmp_path / "rejected.jsonl"),
     ]
-    assert main(["rule", "composed-split", *arguments]) == 0
+    assert main(["rule", "composed_split", *arguments]) == 0
     split, _ = manifests.read(output)
     (query,) = split.queries
     source = language_model.load(str(folder)).source

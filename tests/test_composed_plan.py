@@ -74,7 +74,7 @@ def test_only_clean_queries_are_asked_when_no_suite_is_named() -> None:
 def test_what_a_job_reads() -> None:
     config = planned(both=["mm_robustness/ocr"])
     clean = composed_paths.inputs(config, "mine", ("clean", "clean"))
-    assert "queries" not in clean
+    assert clean["queries"] == []
     assert clean["texts"] == ["work/mine/composed/mm_robustness/captions/s0.json"]
     fog = composed_paths.inputs(config, "mine", ("mlvp", "low"))
     assert fog["queries"] == "work/mine/composed/features/mlvp/low.safetensors"
@@ -84,12 +84,7 @@ def test_what_a_job_reads() -> None:
         *(f"work/mine/mlvp/fog/3/{shard}.parquet" for shard in plan.shards),
         *(f"corpora/mine/mlvp/fog/3/.{shard}.json" for shard in plan.shards),
     ]
-    assert composed_paths.job_options({name: path for name, path in fog.items() if name != "pretrained"}) == [
-        "--clips",
-        "work/mine/composed/features/clean/clean.safetensors",
-        "--queries",
-        "work/mine/composed/features/mlvp/low.safetensors",
-    ]
+    assert fog["clips"] == "work/mine/composed/features/clean/clean.safetensors"
 
 
 def test_the_time_of_a_job_follows_from_clips_queries_and_scenarios() -> None:

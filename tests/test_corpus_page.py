@@ -145,7 +145,7 @@ def test_the_index_leads_to_every_file(stored: Path, tmp_path: Path) -> None:
 
 
 def test_it_is_the_same_for_the_same_manifest(stored: Path, tmp_path: Path) -> None:
-    assert main(["rule", "corpus-page", str(stored), "-o", str(tmp_path / "again.html")]) == 0
+    assert main(["rule", "corpus_page", "--videos", str(stored), "--page", str(tmp_path / "again.html")]) == 0
     assert page_of(stored, tmp_path / "corpus.html") == (tmp_path / "again.html").read_text(encoding="utf-8")
 
 
@@ -285,7 +285,7 @@ def test_the_page_of_captions_shows_a_sample_at_every_severity(tmp_path: Path) -
             texts = {"source_text": f"ball {number}", "text": f"bsll {severity}", "changed": number % 4 == 0}
             rows.append(clips.text_row(wanted, caption_id=f"{number:02d}", item_id="a", **texts))
     files.write(path, TEXTS, rows, {"root": "../../..", "dataset": "d"})
-    assert main(["rule", "captions-page", str(path), "-o", str(path.with_suffix(".html"))]) == 0
+    assert main(["rule", "captions_page", "--captions", str(path), "--page", str(path.with_suffix(".html"))]) == 0
     text = path.with_suffix(".html").read_text(encoding="utf-8")
     assert re.findall(r'data-severity="(\d)"><p[^>]*>(.*?)</p>', text) == [
         (severity, f"severity {severity}: 25% of the captions change") for severity in "17"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,14 +9,11 @@ from typing import Any
 
 import pytest
 from clips import DATASET
-from snakemake.common import get_function_params, get_input_function_aux_params
-from snakemake.io import AnnotatedString
-from snakemake.resources import Resource
 from test_workflow import tiny_clip
 
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
-from perturbations.plan import costs, paths, recipe, sharding, snakemake_inside
+from perturbations.plan import costs, paths, recipe, rules, sharding
 from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip
 
@@ -89,37 +85,11 @@ def test_of_unreadable_clips_a_size_is_assumed_and_of_undrawn_ones_it_is_known(t
     assert costs.together([]) == costs.NOTHING
 
 
-@pytest.mark.parametrize(
-    ("given", "requests"),
-    [
-        (Resource("mem_mb", 94), [94, 188, 376]),
-        (Resource("mem_mb", lambda wildcards: 1000), [1000, 2000, 4000]),
-        (Resource.from_cli_expression("mem_mb", "80 + 14"), [94, 188, 376]),
-        (Resource.from_cli_expression("mem_mb", "90 * attempt"), [90, 180, 270]),
-    ],
-)
-def test_what_is_requested_doubles_at_each_attempt(given: Resource, requests: list[int]) -> None:
-    """Also what `--set-resources` says, unless it says how it grows."""
-    rule = SimpleNamespace(resources={"mem_mb": given, "gpu": Resource("gpu", 1)})
-    rules = {"a": SimpleNamespace(rule=rule), "left_out": SimpleNamespace(rule=SimpleNamespace(resources=None))}
-    for _ in range(2):  # as a module is read
-        snakemake_inside.grow_with_attempts(SimpleNamespace(_rules=rules))
-    more = {"input": [], "threads": 1, "rulename": "a", "async_run": None}
-    sizes = [rule.resources["mem_mb"].evaluate(None, attempt=attempt, **more).value for attempt in (1, 2, 3)]
-    assert sizes == requests
-    assert rule.resources["gpu"].value == 1
-
-
-def test_snakemake_inspects_no_function_once_its_parameters_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def listed(wildcards: object, input: object) -> str:
-        return f"{wildcards} {input}"
-
-    given = Resource("mem_mb", lambda wildcards, attempt: 100 * attempt)
-    flagged = AnnotatedString(listed)
-    rule = SimpleNamespace(resources={"mem_mb": given}, input=["a", flagged], params=[listed, ["x"], None])
-    rules = SimpleNamespace(_rules={"a": SimpleNamespace(rule=rule)})
-    snakemake_inside.remember_parameters(rules)
-    monkeypatch.setattr(inspect, "signature", None)
-    assert list(get_function_params(listed)) == ["wildcards", "input"]
-    assert list(get_input_function_aux_params(given.evaluate, {"input": [], "rulename": "a"})) == ["input", "rulename"]
-    assert given.evaluate(None, attempt=3, rulename="a").value == 300
+def test_what_is_requested_doubles_at_each_attempt() -> None:
+    settings = config(datasets={"demo": {"adapter": "demo", "clips": 1}})
+    of_rules = rules.CorpusRules(settings, lambda: False)
+    wildcards = SimpleNamespace(dataset="demo", suite="mlvp", perturbation="fog", severity="1", shard="s0")
+    for amount in (of_rules.video_mb, of_rules.video_minutes, of_rules.source_mb, of_rules.merge_minutes):
+        first, *more = (amount(wildcards, attempt) for attempt in (1, 2, 3))
+        assert more == [2 * first, 4 * first]
+    assert [rules.doubled(94)(wildcards, attempt) for attempt in (1, 2, 3)] == [94, 188, 376]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -19,11 +18,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-import hatch_build
 import perturbations
-import release
 from perturbations import read_manifest
-from perturbations.base import project
 
 pytestmark = needs.wings(*needs.WINGS)
 REPOSITORY = Path(__file__).parents[1]
@@ -162,139 +158,7 @@ def test_a_module_may_leave_rules_out(renamed: Path) -> None:
     assert re.search(r"^perturbed_sources +1$", planned, re.MULTILINE)
 
 
-def test_conda_installs_the_checkout_or_the_release_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = REPOSITORY / "envs" / "perturb.post-deploy.sh"
-    shim = tmp_path / "bin" / "python"
-    shim.parent.mkdir()
-    shim.write_text('#!/bin/sh\nprintf "%s|" "$@"; echo\n')
-    shim.chmod(0o755)
-    given = {"PERTURBATIONS_PROJECT": "/a b", "PERTURBATIONS_PACKAGE": "/a b/checkout[text]"}
-    environment = {**os.environ, **given, "PATH": f"{shim.parent}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=True)
-    wanted = "-P|-m|pip|install|--constraint|/a b/envs/constraints.txt|/a b/checkout[text]|"
-    assert done.stdout.splitlines()[0] == wanted
-    assert list(project.environment().values()) == [str(REPOSITORY), f"{REPOSITORY}[text,models]"]
-    monkeypatch.setattr(project, "_INSTALLED", REPOSITORY)
-    assert project.environment()["PERTURBATIONS_PACKAGE"] == f"perturbations[text,models]=={perturbations.__version__}"
-    monkeypatch.setattr(project, "_about", lambda: ("https://github.com/of/it", perturbations.__version__))
-    tag = f"perturbations[text,models] @ git+https://github.com/of/it@v{perturbations.__version__}"
-    assert project.environment()["PERTURBATIONS_PACKAGE"] == tag
-    assert project.installation("text") == f"pip install '{project.release('text')}'"
-
-
-# --- the Snakemake workflow catalog -----------------------------------------------------------------------------------
-
-_ALONE = """
-import pkgutil, runpy, sys
-from importlib.machinery import PathFinder
-
-find = PathFinder.find_spec
-PathFinder.find_spec = lambda name, *given: None if name.partition(".")[0] in {absent} else find(name, *given)
-modules = pkgutil.iter_modules
-pkgutil.iter_modules = lambda *given: (module for module in modules(*given) if module.name not in {absent})
-sys.path[:] = [place for place in sys.path if place != {checkout!r}]
-runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
-"""
-
-
-def distributions(name: str, seen: set[str]) -> set[str]:
-    """The names of a distribution and of all that it needs, without extras."""
-    name = re.sub(r"[-_.]+", "-", name).lower()
-    if name not in seen:
-        seen.add(name)
-        needed = map(Requirement, metadata.requires(name) or [])
-        for requirement in needed:
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                distributions(requirement.name, seen)
-    return seen
-
-
-@pytest.mark.parametrize(
-    ("argument", "printed"), [("--lint", "Congratulations"), ("-n", r"\nvideos +60\n(.*\n)+all +1\n")]
-)
-def test_snakemake_alone_plans_a_checkout(argument: str, printed: str, tmp_path: Path) -> None:
-    """Without the package's libraries; `-n` plans the default target."""
-    files = ("--snakefile", REPOSITORY / "workflow/Snakefile", "--configfile", REPOSITORY / "config.yaml")
-    assert re.search(printed, run(*alone(), "--directory", tmp_path, *files, argument, folder=REPOSITORY))
-
-
-def alone() -> list[str]:
-    """The command of a Snakemake beside which nothing is installed, and no other package than that of a checkout."""
-    known = distributions("snakemake", set())
-    absent = {
-        module
-        for module, owners in metadata.packages_distributions().items()
-        if module != "perturbations" and not any(re.sub(r"[-_.]+", "-", owner).lower() in known for owner in owners)
-    }
-    assert {"numpy", "pyarrow", "tqdm", "cv2", "av"} <= absent
-    return [sys.executable, "-c", _ALONE.format(absent=absent, checkout=str(REPOSITORY)), "--cores", "1"]
-
-
-@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
-def test_snakedeploy_deploys_a_project_that_makes_a_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the address of a repository, for which git takes a clone of this checkout.
-
-    Snakemake alone plans it with the package of its clone, and says what its jobs need.
-    """
-    address, ours = "https://github.com/of/perturbations", tmp_path / "repository"
-    left_out = ("tests", "docs", "benchmarks", "site", "corpora", "manifests", "work", "tutorial")
-    shutil.copytree(REPOSITORY, ours, symlinks=True, ignore=shutil.ignore_patterns(".*", *left_out))
-    git = ("git", "-c", "user.name=n", "-c", "user.email=e")
-    for command in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "all"], ["tag", "v1"]):
-        run(*git, *command, folder=ours)
-    settings = {"COUNT": "1", "KEY_0": f"url.{ours}.insteadOf", "VALUE_0": address}
-    for name, value in settings.items():
-        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    snakedeploy = (sys.executable, "-c", "from snakedeploy.client import main; main()")
-    run(*snakedeploy, "deploy-workflow", address, "mine", "--tag", "v1", folder=tmp_path)
-    mine = tmp_path / "mine"
-    assert {path.name for path in mine.iterdir()} == {"LICENSE", "config", "profiles", "workflow"}
-    assert yaml.safe_load((mine / "config" / "config.yaml").read_text())["datasets"], "the commented configuration"
-    (mine / "config" / "config.yaml").write_text(yaml.safe_dump(TINY))
-    plain = (*alone(), "--workflow-profile", "none")  # the profiles name the package's logger
-    assert re.search(r"\nvideos +1\n", run(*plain, "-n", folder=mine))
-    failed = run(*plain, folder=mine, check=False)
-    (unpacked,) = (tmp_path / "cache").rglob("perturbations-*")
-    assert f"jobs need the package and its libraries: pip install {unpacked}" in failed
-    assert "Traceback" not in failed
-    module = f'module p:\n    snakefile: "git+file://{ours}/workflow/Snakefile@v1"\nuse rule * from p\n'
-    (mine / "local").write_text(module)
-    assert f"pip install git+file://{ours}@v1 " in run(*plain, "-n", "--snakefile", "local", folder=mine, check=False)
-    run(*preloaded.command("snakemake"), "--cores", "2", folder=mine)
-    assert list(read_manifest(mine / "manifests" / "demo" / "mlvp" / "videos.parquet")["status"]) == ["complete"] * 2
-
-
 # --- what others read of the package ---------------------------------------------------------------------------------
-
-
-def test_the_package_page_has_absolute_links_only() -> None:
-    readme = (REPOSITORY / "README.md").read_text()
-    url = "https://forge.example/group/perturbations"
-    page = hatch_build.page(readme, url)
-    links = re.findall(r"\]\(([^)]*)\)", page)
-    assert len(links) == len(re.findall(r"\]\(([^)]*)\)", readme)) > 20
-    assert all(link.startswith(("https://", "#")) for link in links)
-    assert f"![One frame of the demo under every perturbation and severity]({url}/raw/HEAD/docs/mlvp.png)" in page
-    for path in re.findall(rf"{url}/(?:raw|blob)/HEAD/([^)#]*)", page):
-        assert (REPOSITORY / path).exists(), path
-    without = hatch_build.page(readme, None)
-    assert not re.search(r"\]\((?!https?://|#)", without)
-    assert "Next, read the tutorial" in without
-
-
-@pytest.mark.parametrize(
-    ("environment", "url"),
-    [
-        ({}, None),
-        ({"PERTURBATIONS_URL": "https://forge.example/p/"}, "https://forge.example/p"),
-        ({"GITHUB_REPOSITORY": "a/b"}, "https://github.com/a/b"),
-        ({"GITHUB_REPOSITORY": "a/b", "GITHUB_SERVER_URL": "https://forge.example"}, "https://forge.example/a/b"),
-        ({"PERTURBATIONS_URL": "https://forge.example/p", "GITHUB_REPOSITORY": "a/b"}, "https://forge.example/p"),
-    ],
-)
-def test_links_lead_to_the_repository_that_builds(environment: dict[str, str], url: str | None) -> None:
-    assert hatch_build.repository(environment) == url
 
 
 def test_the_files_that_describe_the_project_agree() -> None:
@@ -315,22 +179,6 @@ def test_the_files_that_describe_the_project_agree() -> None:
     assert {requirement.name for requirement in reports} == {"pygments"} <= ours
 
 
-def test_a_release_sets_the_version_everywhere() -> None:
-    names = ("perturbations/__init__.py", "CITATION.cff", "CHANGELOG.md")
-    before = {name: (REPOSITORY / name).read_text() for name in names}
-    before["CHANGELOG.md"] = "# Changelog\n\n## Unreleased\n\n- More.\n\n## 0.0.1 (2020-01-01)\n\n- Less.\n"
-    after = release.released(before, "9.1.0", "2031-02-03")
-    assert after["perturbations/__init__.py"].count('__version__ = "9.1.0"') == 1
-    citation = yaml.safe_load(after["CITATION.cff"])
-    assert (citation["version"], str(citation["date-released"])) == ("9.1.0", "2031-02-03")
-    assert "## Unreleased\n\n## 9.1.0 (2031-02-03)\n\n- More.\n\n## 0.0.1" in after["CHANGELOG.md"]
-    later = release.released({**after, "CHANGELOG.md": before["CHANGELOG.md"]}, "9.2.0", "2031-03-01")
-    assert later["CITATION.cff"].count("date-released") == 1
-    for texts, version in ((before, "9.1"), (before, "0.0.9"), (after, "9.2.0")):
-        with pytest.raises(SystemExit, match=r"release\.py: "):
-            release.released(texts, version, "2031-02-03")
-
-
 def test_the_container_s_files_exist() -> None:
     text = (REPOSITORY / "envs" / "Containerfile").read_text()
     copied = re.findall(r"^COPY (?!--from)(\S+) ", text, re.MULTILINE)
@@ -339,31 +187,3 @@ def test_the_container_s_files_exist() -> None:
     wanted = set(re.findall(r"EXTRAS=([a-z,]+)", text)) - {""}
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {extra for choice in wanted for extra in choice.split(",")} <= set(extras)
-
-
-_APPTAINER = """#!/bin/sh
-[ "$1" = --version ] && exec echo "apptainer version 1.3.0"
-echo "$@" >> {log}
-while [ "$1" != bash ]; do shift; done
-PATH={image}:$PATH exec "$@"
-"""
-
-
-def test_jobs_run_in_the_image_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a stand-in for Apptainer, which writes down its words and runs what is asked of the image."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    perturb = Path(preloaded.command("perturb")[0])
-    (programs / "apptainer").write_text(_APPTAINER.format(log=tmp_path / "log", image=perturb.parent))
-    (programs / "apptainer").chmod(0o755)
-    (programs / "singularity").symlink_to("apptainer")
-    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(TINY))
-    command = (*preloaded.command("snakemake"), "--snakefile", perturbations.snakefile(), "--cores", "1", "--no-hooks")
-    command += ("--software-deployment-method", "apptainer", "--", "manifests/demo/sources.parquet")
-    assert "set PERTURBATIONS_IMAGE to an image" in run(*command, folder=tmp_path, check=False)
-    (tmp_path / "my.sif").touch()
-    monkeypatch.setenv("PERTURBATIONS_IMAGE", str(tmp_path / "my.sif"))
-    run(*command, folder=tmp_path)
-    called = [line for line in (tmp_path / "log").read_text().splitlines() if f"{tmp_path}/my.sif bash -c" in line]
-    assert [re.findall(r"perturb rule (\w+)", line) for line in called] == [["sources"], ["merge"]]

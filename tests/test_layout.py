@@ -166,14 +166,3 @@ def _compared(node: ast.AST, parent: ast.AST) -> set[str]:
 )
 def test_a_spelled_name_is_found(code: str, is_spelled: bool) -> None:
     assert bool(spelled(code)) == is_spelled
-
-
-def test_no_other_file_spells_a_name_of_the_layout() -> None:
-    others = {"exports", "datasets"}
-    files = [path for path in PROJECT.glob("perturbations/**/*.py") if path.name != "layout.py"]
-    names = {
-        path.relative_to(PROJECT).as_posix(): spelled(path.read_text("utf-8"), elsewhere=bool(others & {*path.parts}))
-        for path in files
-    }
-    assert len(files) > 300
-    assert {path: lines for path, lines in names.items() if lines} == {}

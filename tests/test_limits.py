@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import subprocess
@@ -34,7 +33,7 @@ CONFIG = {"datasets": {"demo": DATASET}, "suites": {"mlvp": {}}}
 
 @pytest.fixture(autouse=True)
 def _own_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(limits.ENVIRONMENT, "{}")
+    monkeypatch.setattr(limits, "_limits", [limits.DEFAULT])
 
 
 def gif(path: Path, width: int, height: int, frames: int) -> Path:
@@ -279,11 +278,8 @@ def test_limits_of_a_command_are_checked(setting: str, reason: str, capsys: pyte
     assert reason in capsys.readouterr().err
 
 
-def test_a_command_takes_limits_from_its_option_before_the_environment(
-    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_takes_limits_from_its_option(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     video = ["video", str(clip), str(tmp_path / "b.mp4"), "-p", "mlvp/fog", "-s", "1"]
-    monkeypatch.setenv(limits.ENVIRONMENT, json.dumps({"frames": 39}))
-    assert main(video) == 1
+    assert main(["--limits", '{"frames": 39}', *video]) == 1
     assert "limits.frames allows 39" in capsys.readouterr().err
     assert main(["--limits", '{"frames": 40}', *video]) == 0

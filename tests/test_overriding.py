@@ -33,9 +33,8 @@ module corpora:
         perturbations.snakefile()
     config:
         config
-    pathvars:
-        results="out/mine",
-        logs="protocols",
+    prefix:
+        "out/mine"
 
 use rule * from corpora
 
@@ -62,31 +61,6 @@ def test_a_rule_s_resources_are_overridden(overridden: tuple[Path, str]) -> None
     assert "wildcards: dataset=demo, suite=mlvp, perturbation=fog, severity=1" in job[0]
     for named in ("input: ", "output: ", "log: ", "benchmark: "):
         assert f"    {named}" in job[0]
-
-
-@needs.wings("demo")
-def test_a_module_s_variables_of_paths_are_followed(overridden: tuple[Path, str]) -> None:
-    folder, _ = overridden
-    names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
-    assert names == {"Snakefile", "settings.yaml", "out", "protocols"}
-    assert (folder / "out/mine/manifests/demo/mlvp/videos.parquet").is_file()
-    assert len(list((folder / "out/mine/corpora").rglob("*.npy.zst"))) == 1
-    assert (folder / "protocols/demo/sources.log").is_file()
-    assert not (folder / "out/mine/work/logs").exists()
-    assert "Nothing to be done" in preloaded.snakemake(folder, "mlvp_demo")
-
-
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        ('manifests="elsewhere"', "manifests: work/, manifests/ and corpora/ stay together: set `results`"),
-        ('results="../elsewhere"', "leads out of this folder"),
-    ],
-)
-def test_folders_stay_together(variables: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "settings.yaml").write_text(SETTINGS)
-    (tmp_path / "Snakefile").write_text(re.sub(r'results=.*\n.*logs="protocols"', variables, SNAKEFILE))
-    assert message in preloaded.snakemake(tmp_path, "-n", "mlvp_demo", status=1)
 
 
 def test_generated_unit_tests_pass(tmp_path: Path) -> None:
@@ -119,11 +93,13 @@ def test_generated_unit_tests_pass(tmp_path: Path) -> None:
 
 # --- paths of rules, and the layout ----------------------------------------------------------------------------------
 
-LITERAL = re.compile(r'"(<?(?:work|manifests|corpora)>?/[^"]*)"')
-LOGS = re.compile(r'"<(logs|benchmarks)>/[^"]*"')
+LITERAL = re.compile(r'"((?:work|manifests|corpora)/[^"]*)"')
+LOGS = re.compile(r'"work/(logs|benchmarks)/[^"]*"')
 VALUES = {"dataset": "d", "severity": "1", "shard": "s0", "level": "l", "list": "d/captions"}
 # What planning writes, and what a job's marker stands for; of logs and benchmarks, rules name each one's.
 WRITTEN_BESIDE = {
+    "clips",
+    "analysis_files",
     "log",
     "benchmark",
     "model_files",
@@ -134,7 +110,7 @@ WRITTEN_BESIDE = {
 
 def literals(text: str) -> list[str]:
     """The paths of a file of rules."""
-    return [literal.replace("<", "").replace(">", "") for literal in LITERAL.findall(text)]
+    return LITERAL.findall(text)
 
 
 def filled(pattern: str) -> str:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import needs
 import pytest
 
 from perturbations.base.errors import ConfigError
-from perturbations.cli import main
 from perturbations.config import file as config_file
 from perturbations.config.sections import Config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
-from perturbations.plan import listed, paths, recipe
+from perturbations.plan import listed, paths, recipe, rules
 from perturbations.plan.costs import Workload
 from perturbations.plan.sharding import DatasetPlan
 
@@ -77,12 +78,12 @@ def test_pretrained_donors_are_asked_for_with_captions_about_main_objects() -> N
     inputs = paths.video_inputs(wanted, "tiny", "s1", not_planned)
     assert inputs["analysis"] == "work/tiny/analyses/caption_embedding/s1.parquet"
     captions = paths.analysis_captions("tiny", "caption_embedding", "s1")
-    assert paths.options({"captions": captions}) == ["--captions", "work/tiny/analyses/main_object/s1.parquet"]
+    assert captions == "work/tiny/analyses/main_object/s1.parquet"
     for analysis in ("motion", "main_object", "embedding"):
-        assert paths.options({"captions": paths.analysis_captions("tiny", analysis, "s1")}) == []
+        assert paths.analysis_captions("tiny", analysis, "s1") == []
 
 
-def test_clips_of_whole_videos_need_their_shards_which_are_options_of_the_command() -> None:
+def test_clips_of_whole_videos_need_their_shards() -> None:
     plans = planned(cooking={"s1": {"a", "b"}, "s2": {"c"}}, cooking_whole={"s3": {"a", "x"}, "s4": {"b"}, "s5": {"c"}})
     wanted = video("rotate", "cooking", "msrvtt_p")
     parts = [paths.video_inputs(wanted, "cooking", shard, plans)["whole"] for shard in ("s1", "s2")]
@@ -90,15 +91,6 @@ def test_clips_of_whole_videos_need_their_shards_which_are_options_of_the_comman
         ["work/cooking/whole/sources/s3.parquet", "work/cooking/whole/sources/s4.parquet"],
         ["work/cooking/whole/sources/s5.parquet"],
     ]
-    plans = planned(cooking={"s1": {"a", "b"}}, cooking_whole={"s3": {"a"}, "s4": {"b"}})
-    guided = paths.video_inputs(video("event_insertion"), "tiny", "s1", plans)
-    cut = paths.video_inputs(video("rotate", "cooking", "msrvtt_p"), "cooking", "s1", plans)
-    for inputs in (guided, cut):
-        command = ["rule", "videos", "--recipe", "{}", *paths.options(inputs)]
-        options = main.parser().parse_args([*command, "--corpus", "corpora", "--output", "part"])
-        for name, value in inputs.items():
-            expected = Path(value) if isinstance(value, str) else [Path(path) for path in value]
-            assert getattr(options, name) == expected
 
 
 def test_the_parts_of_a_corpus_are_every_scenario_of_every_shard() -> None:
@@ -112,10 +104,13 @@ def test_the_parts_of_a_corpus_are_every_scenario_of_every_shard() -> None:
 
 
 @needs.wings("demo")
-@pytest.mark.parametrize(("adapter", "option"), [("demo", "--demo"), ("folder", "")])
-def test_only_the_demo_draws_its_clips(adapter: str, option: str) -> None:
+@pytest.mark.parametrize(("adapter", "drawn"), [("demo", True), ("folder", False)])
+def test_only_the_demo_draws_its_clips(adapter: str, drawn: bool) -> None:
     settings = configured(datasets={"tiny": {**FOLDER, "adapter": adapter}})
-    assert paths.demo_option(settings, "tiny") == paths.demo_option(settings, "tiny/whole") == option
+    of_rules = rules.CorpusRules(settings, lambda: True)
+    for collection in ("tiny", "tiny/whole"):
+        said = of_rules.source_settings(SimpleNamespace(dataset=collection))
+        assert json.loads(said) == {"version": 1, "dataset": "tiny", "drawn": drawn}
 
 
 def test_recipes_are_written_when_a_manifest_is_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,10 +212,6 @@ def test_braces_in_a_path_are_an_error(name: str) -> None:
 @pytest.mark.parametrize("name", ["a b", "quo'te\"s", "$(touch pwned);`x`", "日本語", "-rf"])
 def test_other_names_are_only_names(name: str) -> None:
     assert paths.without_braces("a folder", Path("/data") / name) == f"/data/{name}"
-    assert paths.options({"bank_captions": name, "whole": [name, "b"], "none": []}) == [
-        *("--bank-captions", name),
-        *("--whole", name, "b"),
-    ]
 
 
 KEY = evaluation.model_key(configured())

@@ -11,10 +11,10 @@ import pytest
 from test_paths import KEY, configured, not_planned, planned
 
 from perturbations.base.errors import ConfigError
-from perturbations.cli import main
 from perturbations.config.sections import Config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation.rules import loaded_model
 from perturbations.plan import paths
 
 CLEAN: tuple[evaluation.JobKey, evaluation.JobKey] = (
@@ -38,10 +38,7 @@ ENCODED = f"work/tiny/evaluation/{KEY}"
 @needs.wings("demo")
 def test_clean_queries_need_no_parts_and_mixed_ones_the_mixed_manifests() -> None:
     common = {
-        "sources": "manifests/tiny/sources.parquet",
-        "captions": "manifests/tiny/captions.parquet",
         "pretrained": "work/demo_encoder",
-        "checked": f"work/models/{KEY}.json",
         "clips": [],
         "texts": [],
         "mixes": [],
@@ -111,45 +108,38 @@ def test_a_job_that_nobody_asks_for_is_an_error() -> None:
 
 
 @needs.wings("demo")
-def test_the_places_of_rows_are_options_of_the_command() -> None:
+def test_a_job_is_told_the_places_of_its_rows() -> None:
     settings = evaluated(suites=["mlvp", "msrvtt_p"], mixes=["mixed_severity"], sides=["query", "gallery"])
     for job in evaluation.jobs(settings, "tiny"):
         inputs = inputs_of(settings, job, "adapted")
-        words = evaluation_paths.asking_options("tiny", job, inputs)
-        paths_of = {name: inputs[name] for name in ("sources", "captions")}
-        command = [
-            "rule",
-            "evaluate",
-            "--settings={}",
-            *evaluation_paths.model_options(settings),
-            *paths.options(paths_of),
-            *words,
+        places = evaluation_paths.asking_places(settings, "tiny", job[2], inputs)
+        assert places.get("bank") == inputs.get("bank")
+        encoded = {Path(path).stem: path for path in inputs["encoded"]}
+        assert [places.get(f"encoded_{name}") for name in ("clips", "captions")] == [
+            encoded.get(name) for name in ("clips", "captions")
         ]
-        options = main.parser().parse_args([*command, "--output=a", "--ranks=b"])
-        assert options.bank == (Path(str(inputs["bank"])) if "bank" in inputs else None)
-        encoded = {Path(path).stem: Path(path) for path in inputs["encoded"]}
-        assert (options.encoded_clips, options.encoded_captions) == (encoded.get("clips"), encoded.get("captions"))
         for name, folder, shards, lists in (
-            ("clips", options.parts, options.shards, "shards"),
-            ("texts", options.text_parts, options.text_shards, "captions"),
+            ("clips", places.get("parts"), places.get("shards"), "shards"),
+            ("texts", places.get("text_parts"), places.get("text_shards"), "captions"),
         ):
             parts = [part for part in inputs[name] if Path(part).name[0] != "."]  # besides markers of clips
             assert all(Path(part).is_relative_to(folder) for part in parts)
-            assert shards == (Path(f"work/tiny/{lists}") if inputs[name] else None)
+            assert shards == (f"work/tiny/{lists}" if inputs[name] else None)
             assert (folder is None) == (not inputs[name])
-        assert [str(options.mixes / Path(path).name) for path in inputs["mixes"]] == inputs["mixes"]
+        assert [f"{places['mixes']}/{Path(path).name}" for path in inputs["mixes"]] == inputs["mixes"]
 
 
 @needs.wings("demo")
 @pytest.mark.parametrize("name", ["fine tuned.pt", "quo'te\"s.pt", "$(touch pwned).pt"])
 def test_a_model_is_the_demo_s_encoder_or_a_named_one(tmp_path: Path, name: str) -> None:
     assert evaluation_paths.model_inputs(configured()) == {"pretrained": "work/demo_encoder"}
-    assert evaluation_paths.model_options(configured()) == ["--pretrained=work/demo_encoder"]
+    assert loaded_model(configured(), None)["pretrained"] == "work/demo_encoder"
     checkpoint = tmp_path / name
     checkpoint.touch()
     settings = configured(evaluation={"pretrained": "some/model", "checkpoint": str(checkpoint)})
     assert evaluation_paths.model_inputs(settings) == {"checkpoint": str(checkpoint)}
-    assert evaluation_paths.model_options(settings) == ["--pretrained=some/model", f"--checkpoint={checkpoint}"]
+    given = loaded_model(settings, None)
+    assert (given["pretrained"], given["checkpoint"]) == ("some/model", str(checkpoint))
     braces = checkpoint.rename(tmp_path / "{dataset}.pt")
     with pytest.raises(ConfigError, match=r"evaluation\.checkpoint: rename"):
         evaluation_paths.model_inputs(configured(evaluation={"pretrained": "m", "checkpoint": str(braces)}))

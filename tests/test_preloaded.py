@@ -20,7 +20,13 @@ def run(command: list[str], folder: Path, **environment: str) -> tuple[int, str,
 
 
 @pytest.mark.parametrize(
-    "words", [["list", "mlvp"], ["rule"], ["rule", "check", "no such file", "--allowed", "0", "--output", "o"]], ids=str
+    "words",
+    [
+        ["list", "mlvp"],
+        ["lisst"],
+        ["rule", "check_captions", '{"allowed": 0}', "--quarantine", "no such file", "--output", "o"],
+    ],
+    ids=str,
 )
 def test_output_and_status_are_those_of_the_real_command(words: list[str], tmp_path: Path) -> None:
     assert run([*preloaded.command("perturb"), *words], tmp_path) == run([*REAL["perturb"], *words], tmp_path)

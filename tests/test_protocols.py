@@ -90,8 +90,8 @@ def test_keys_beside_a_protocol_replace_its_own() -> None:
     keys = {(scenario.suite, scenario.perturbation, scenario.severity) for scenario in planned}
     assert keys == {("clean", "clean", 0), ("mlvp", "fog", 3)}
     assert (given.evaluation.steps, given.suites["mlvp"].variant) == (3, "released")
-    assert evaluation_paths.protocol_options(given) == ["--protocol=hat_vtr_table_1"]
-    assert evaluation_paths.protocol_options(config_file.parse({"datasets": DATASETS, "suites": {"mlvp": {}}})) == []
+    assert evaluation_paths.protocol_settings(given) == {"protocol": "hat_vtr_table_1"}
+    assert evaluation_paths.protocol_settings(config_file.parse({"datasets": DATASETS, "suites": {"mlvp": {}}})) == {}
 
 
 @needs.wings("demo")

@@ -249,8 +249,8 @@ def test_captions_that_cannot_be_used_are_listed_counted_and_stop_the_run(finish
     verified = finished.perturb("verify")
     assert verified.returncode == 0, verified.stdout
     assert "captions_quarantine.parquet: 1 rows, 1 of them quarantined or missing; 0 problems" in verified.stdout
-    allowed = ("--captions", "--allowed", "0")
-    check = finished.perturb("rule", "check", str(place), *allowed, "--output", str(tmp_path / "x"))
+    paths = ("--quarantine", str(place), "--output", str(tmp_path / "x"))
+    check = finished.perturb("rule", "check_captions", '{"allowed": 0}', *paths)
     assert check.returncode != 0
     assert "1 listed captions cannot be used, max_failed_items allows 0" in check.stderr
     assert f"'three': {reason}" in check.stderr
@@ -287,12 +287,12 @@ def test_what_all_asks_for_and_cannot_be_made_is_skipped_and_said(
 def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(project: Project) -> None:
     folder = "manifests/tiny/msrvtt_p"
     left_out = [Skipped("back_trans", (1,), "no `apertium`"), Skipped("tense", (1,), "no `apertium`")]
+    settings = {"dataset": "tiny", "adapter": "folder", "suite": "msrvtt_p"}
+    settings["skipped"] = json.loads(skipped.as_json(left_out))
     merged = project.perturb(
-        *("rule", "merge-texts", "--dataset", "tiny", "--captions", "work/tiny/captions"),
-        *("--adapter", "folder"),
-        *("--parts", "work/tiny/msrvtt_p/captions", "--recipes", "work/tiny/msrvtt_p/captions/recipes.jsonl"),
-        *("--rejected", "work/tiny/rejected_captions.jsonl"),
-        *("--skipped", skipped.as_json(left_out), "--output", f"{folder}/captions.parquet"),
+        *("rule", "texts_manifest", json.dumps(settings), "--work", "work/tiny"),
+        *("--recipes", "work/tiny/msrvtt_p/captions/recipes.jsonl"),
+        *("--rejected", "work/tiny/rejected_captions.jsonl", "--texts", f"{folder}/captions.parquet"),
         *("--statistics", f"{folder}/caption_statistics.parquet"),
     )
     assert merged.returncode == 0, merged.stderr

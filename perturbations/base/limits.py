@@ -1,22 +1,19 @@
 """What one file may ask for before it is refused. Limits never change a result, so they are in no recipe.
 
-They are kept in an environment variable, so that jobs and child processes have the limits of their run: the workflow
-sets it from `limits` of config.yaml, `perturb --limits` from its argument.
+A process has the limits of config.yaml that its rule gives it, or those of `perturb --limits`; forked
+children have them too.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import os
 import warnings
 from dataclasses import asdict, dataclass, fields
-from functools import cache
 
 from perturbations.base import jsontext
 from perturbations.base.errors import ConfigError, MediaError
 
-ENVIRONMENT = "PERTURB_LIMITS"
 _MIB = 1 << 20
 # A decoder that predicts frames from other frames keeps up to 16 of them and the current one. A decoder of key frames
 # only keeps the current frame and the last one.
@@ -44,14 +41,17 @@ class Limits:
 DEFAULT = Limits()
 
 
+_limits = [DEFAULT]
+
+
 def current() -> Limits:
-    """The limits of this process. Raises `ConfigError` where the environment variable is not valid."""
-    return parse(os.environ.get(ENVIRONMENT, "{}"))
+    """The limits of this process."""
+    return _limits[0]
 
 
 def use(limits: Limits) -> None:
-    """Make these the limits of this process and of its child processes."""
-    os.environ[ENVIRONMENT] = text(limits)
+    """Make these the limits of this process."""
+    _limits[0] = limits
 
 
 def text(limits: Limits) -> str:
@@ -59,7 +59,6 @@ def text(limits: Limits) -> str:
     return json.dumps(asdict(limits))
 
 
-@cache
 def parse(document: str) -> Limits:
     """Limits from JSON; a limit that is not in it has its default. Raises `ConfigError` naming the key."""
     try:

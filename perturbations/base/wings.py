@@ -51,7 +51,6 @@ class Wing:
     Attributes:
         summary: what it is for.
         needs: the wings whose public functions it uses; without them it is not there either.
-        rules: its files of `workflow/rules`, without ending.
         files: the files outside of its package that belong to it, relative to the repository.
         things: the shelf's full name -> the names of its things there -> its modules that declare them.
         places: its kinds of files -> their paths with fields in braces, for `manifest.layout`.
@@ -61,7 +60,6 @@ class Wing:
         section: the type of its section of `config.yaml`, whose key is the wing's name.
         complete: the raw configuration with what its section implies for others.
         commands: title of a section of `perturb --help` -> name of a command -> what declares it.
-        declare_jobs: declares the commands of its rules.
         shelves: names of shelves that `perturb list` prints.
         cells: names of those of them that have published cells, for `perturb list SHELF NAME --cells`.
         work: lines that say what a run does, given one name of a rule per job.
@@ -71,7 +69,6 @@ class Wing:
 
     summary: str
     needs: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     things: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
@@ -81,7 +78,6 @@ class Wing:
     section: Callable[[], type[Strict]] | None = None
     complete: Callable[[object], object] = _same
     commands: Mapping[str, Mapping[str, Declare]] = field(default_factory=dict)
-    declare_jobs: Declare = nothing
     shelves: Mapping[str, ShelfLines] = field(default_factory=dict)
     cells: Mapping[str, ShelfDetails] = field(default_factory=dict)
     work: Callable[[Collection[str]], Iterable[str]] = nothing
@@ -126,8 +122,3 @@ def on_shelf(package: str) -> dict[str, str]:
         for name, wing in wings().items()
         for thing, module in wing.things.get(package, {}).items()
     }
-
-
-def rules() -> list[str]:
-    """The files of all wings' rules, without ending."""
-    return [file for wing in wings().values() for file in wing.rules]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, Protocol, TypeAlias
 
-from perturbations.base import job_environment
 from perturbations.base.errors import ConfigError, did_you_mean, short
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
@@ -69,47 +67,6 @@ def add_command(commands: Commands, name: str, command: Command, text: str) -> P
     return parser
 
 
-def add_job(commands: Commands, job: Callable[..., None]) -> None:
-    """Declare a command of the workflow's rules: a function, whose parameters are the options.
-
-    Its name is the command's, the first line of its docstring the help. A parameter without a default must be given, a
-    `bool` is a flag, a list takes several words, and one before `/` has no dashes.
-    """
-
-    def called(options: argparse.Namespace) -> int:
-        job(*[getattr(options, name) for name in placed], **{name: getattr(options, name) for name in named})
-        return 0
-
-    text = (job.__doc__ or "").partition("\n")[0].removesuffix(".")
-    parser = add_command(commands, job.__name__.strip("_").replace("_", "-"), called, text[:1].lower() + text[1:])
-    hints = get_type_hints(job)
-    placed: list[str] = []
-    named: list[str] = []
-    for name, parameter in inspect.signature(job).parameters.items():
-        needed = parameter.default is inspect.Parameter.empty
-        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-            placed.append(name)
-            parser.add_argument(name, **_values_of(hints[name], needed=needed))
-            continue
-        named.append(name)
-        settings: dict[str, Any] = {"required": True} if needed else {"default": parameter.default}
-        parser.add_argument(f"--{name.replace('_', '-')}", **settings, **_values_of(hints[name], needed=needed))
-
-
-def _values_of(hint: Any, *, needed: bool) -> dict[str, Any]:
-    """argparse's settings of an option's values, by their type."""
-    if hint is bool:
-        return {"action": "store_true"}
-    if get_origin(hint) is Literal:
-        return {"choices": get_args(hint)}
-    if type(None) in get_args(hint):  # of `list[Path] | None` the first
-        (hint,) = (part for part in get_args(hint) if part is not type(None))
-    kind = (get_args(hint) or (hint,))[0]
-    if get_origin(hint) is list:
-        return {"type": kind, "nargs": "+" if needed else "*"}
-    return {"type": kind, "nargs": len(get_args(hint))} if get_origin(hint) is tuple else {"type": kind}
-
-
 ID = "ID"
 """The `metavar` of options that take ids: of YouTube's, one in 64 begins with a dash."""
 
@@ -157,7 +114,7 @@ def add_stall_limit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stall-limit",
         type=seconds,
-        default=job_environment.current().timeout_s,
+        default=120.0,
         metavar="SECONDS",
         help="give up on a clip without progress for this time",
     )
@@ -181,14 +138,6 @@ def enter(directory: Path) -> None:
         os.chdir(directory)
     except OSError as error:
         raise ConfigError(f"--directory {directory}: {error.strerror}") from None
-
-
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of jobs that load the model of an evaluation."""
-    parser.add_argument("--settings", required=True, help="JSON: the settings that the results depend on")
-    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or its name")
-    parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
-    parser.add_argument("--model", default="", help="its key: the run's environment names its device")
 
 
 def positive(text: str) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations import __version__
-from perturbations.base import project
-from perturbations.base.errors import ConfigError
+from perturbations.base import storage
+from perturbations.base.errors import ManifestError
 
 if TYPE_CHECKING:
     from perturbations.manifest.kinds import CompleteSource
@@ -38,8 +38,7 @@ def provenance(path: Path) -> dict[str, object]:
 def _root_from(folder: Path) -> str:
     """The working directory, in which paths begin, relative to a manifest's folder.
 
-    Counted in the folder's name, because `manifests` may be a link to another disk, and up to the first folder that is
-    the working directory, because the name may lead through a link back to it (`plan.workplace`).
+    Counted in the folder's name, because `manifests` may be a link to another disk.
     """
     for level, above in enumerate([folder, *folder.parents]):
         if os.path.exists(above) and os.path.samefile(above, os.curdir):
@@ -47,9 +46,15 @@ def _root_from(folder: Path) -> str:
     return os.path.relpath(Path().resolve(), folder.resolve())
 
 
-def need_models() -> None:
-    """Prepare for models. Raises `ConfigError` when a library that evaluations need is not installed."""
-    missing = [name for name in ("torch", "transformers", "safetensors") if find_spec(name) is None]
-    if missing:
-        install = project.installation("models")
-        raise ConfigError(f"{', '.join(missing)} not installed; evaluations need them: {install}")
+def check_failures(
+    failures: Sequence[tuple[str, str | None]], allowed: int, what: str, ways: str, listed: Path, output: Path
+) -> None:
+    """Write a line about failures, each a name and a reason. Raises `ManifestError` for more than `allowed`."""
+    if len(failures) > allowed:
+        lines = [f"  {name!r}: {reason}" for name, reason in failures[:20]]
+        rest = [f"  and {len(failures) - 20} more"] if len(failures) > 20 else []
+        raise ManifestError(
+            f"{len(failures)} {what}, max_failed_items allows {allowed}. {ways} or raise max_failed_items in "
+            f"config.yaml. Full list: {listed}\n" + "\n".join(lines + rest)
+        )
+    storage.write_text(output, f"{len(failures)} quarantined, {allowed} allowed\n")

@@ -8,7 +8,6 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 # One thread per job; NumPy's libraries read these when they load.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -25,7 +24,7 @@ from perturbations.cli import printed, rules
 from perturbations.cli.arguments import Command, CommandGroup, Commands, Parser, parsed
 
 
-def _sections(job: str | None) -> Mapping[str, Mapping[str, wings.Declare]]:
+def _sections() -> Mapping[str, Mapping[str, wings.Declare]]:
     """What declares commands, by the sections of `perturb --help` and the commands' names."""
     sections: dict[str, dict[str, wings.Declare]] = {
         "start": {"init": _of_module("people_init"), "list": _of_module("people_list")},
@@ -37,7 +36,7 @@ def _sections(job: str | None) -> Mapping[str, Mapping[str, wings.Declare]]:
         for title, commands in wing.commands.items():
             sections.setdefault(title, {}).update(commands)
     sections["before, during and after a run"]["verify"] = _of_module("people_verify")
-    return {**sections, "the workflow": {"rule": partial(rules.add, job=job)}}
+    return sections
 
 
 def _of_module(name: str) -> wings.Declare:
@@ -55,13 +54,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no letter for an id gets its escape
         sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
-    options = parsed(parser(*words[:2]), words)
+    is_job = words[:1] == ["rule"]
+    options = None if is_job else parsed(parser(*words[:1]), words)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    command: Command = options.command
     try:
+        if options is None:
+            rules.run(words[1:])
+            return 0
         limits.use(limits.parse(options.limits))
+        command: Command = options.command
         return command(options)
     except BrokenPipeError:  # the reader of the output has ended, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -79,21 +82,20 @@ def _failed(error: object, status: int = 1) -> int:
     return status
 
 
-def parser(command: str | None = None, job: str | None = None) -> Parser:
-    """The parser of all commands; for the first words of a command line, of what may follow: a job waits for it."""
+def parser(command: str | None = None) -> Parser:
+    """The parser of all commands; for the first word of a command line, of what may follow."""
     command_line = Parser(
         prog="perturb",
         description="Perturb videos and captions like the robustness benchmarks for video-text retrieval.",
         epilog="perturb COMMAND --help explains a command. Corpora are made by snakemake.",
     )
     command_line.add_argument("--version", action="version", version=f"perturb {__version__}")
-    default = os.environ.get(limits.ENVIRONMENT, "{}")
     command_line.add_argument(
-        "--limits", default=default, metavar="JSON", help="limits on the size of one file: `limits` of config.yaml"
+        "--limits", default="{}", metavar="JSON", help="limits on the size of one file: `limits` of config.yaml"
     )
     printed.add(command_line)
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
-    sections = _sections(job)
+    sections = _sections()
     known = {name: declare for declared in sections.values() for name, declare in declared.items()}
     listed = {}
     for title, declared in sections.items():

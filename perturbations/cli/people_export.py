@@ -8,8 +8,8 @@ from typing import Any
 
 from perturbations.base import shown
 from perturbations.base.errors import ConfigError
+from perturbations.base.project import need_models
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
-from perturbations.cli.common import need_models
 from perturbations.exports import registry
 from perturbations.exports.writing.requests import MEGABYTE, Exported, Request, Terms
 from perturbations.manifest.kind import RowKind

@@ -1,4 +1,4 @@
-"""The option that prints a text and ends: the JSON schema of config.yaml."""
+"""The option that prints the JSON schema of config.yaml, and ends."""
 
 from __future__ import annotations
 

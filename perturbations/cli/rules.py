@@ -1,23 +1,82 @@
-"""The command `perturb rule`: the commands that only the workflow's rules call, apart from those that people type."""
+"""`perturb rule NAME`: the job of a rule, a function of the rule's name, with the job's settings and paths.
+
+    perturb rule mixes --videos d/s/videos.parquet --sources d/sources.parquet --severities a.parquet --types b.parquet
+    perturb rule results '{"skipped": []}' --parts+ 1.parquet 2.parquet --results r.parquet --ranks k.parquet
+
+JSON objects hold the settings. Behind `--name` stands a path, or nothing where there is none; behind `--name+` stand
+any number.
+"""
 
 from __future__ import annotations
 
 import importlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
-from perturbations.base import wings
-from perturbations.cli.arguments import CommandGroup, Commands
+from perturbations.base.layout import TOP
 
-_TEXT = "called by the workflow's rules, one job each; not for typing"
+JOBS = {
+    "perturbations.cli.rules_clips": ("sources", "analyses", "videos"),
+    "perturbations.cli.rules_captions": (
+        *("captions", "rejected_captions", "check_captions", "texts", "texts_manifest", "multimodal"),
+    ),
+    "perturbations.cli.rules_manifests": (
+        *("sources_manifest", "analyses_manifest", "videos_manifest", "mixes", "check_quarantine"),
+    ),
+    "perturbations.composed.jobs": ("composed_split", "composed_clips", "composed_queries", "composed_evaluate"),
+    "perturbations.demo.jobs": ("demo_encoder",),
+    "perturbations.evaluation.jobs": ("check_model", "gallery", "evaluate", "results"),
+    "perturbations.report.jobs": ("corpus_page", "captions_page", "index"),
+}
+"""Module -> the rules whose jobs are its functions of the same names."""
 
 
-def add(commands: Commands, job: str | None = None) -> None:
-    """Declare the commands of all modules `rules_*` and of the wings; for a job's name, those up to its own."""
-    parser = commands.add_parser("rule", help=_TEXT, description=f"{_TEXT[:1].upper()}{_TEXT[1:]}.")
-    of_rules = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name in ("rules_clips", "rules_captions", "rules_manifests"):
-        group: CommandGroup = importlib.import_module(f"perturbations.cli.{name}")
-        group.add(of_rules)
-        if job in of_rules.choices:
-            return
-    for wing in wings.wings().values():
-        wing.declare_jobs(of_rules)
+def run(words: Sequence[str]) -> None:
+    """Run a job; `words` are the rule's name, its settings and its paths."""
+    name, *given = words
+    root = root_of(words)
+    function, named = job(name), arguments(given, root)
+    os.chdir(root)
+    function(**named)
+
+
+def root_of(words: Sequence[str]) -> Path:
+    """The folder of work/, manifests/ and corpora/: a module's `prefix:`, which Snakemake puts before all paths.
+
+    Jobs work there, so that what they write into lists and manifests begins with these three.
+    """
+    for word in words:
+        parts = Path(word).parts
+        top = next((place for place, part in enumerate(parts) if part in TOP), 0)
+        if top and not word.startswith(("/", "{")):
+            return Path(*parts[:top])
+    return Path()
+
+
+def job(rule: str) -> Callable[..., None]:
+    """The function of a rule."""
+    module = next(module for module, rules in JOBS.items() if rule in rules)
+    function: Callable[..., None] = getattr(importlib.import_module(module), rule)
+    return function
+
+
+def arguments(words: Sequence[str], root: Path = Path()) -> dict[str, Any]:
+    """A function's arguments from the words of a command: settings, paths from `root` on, and lists of paths."""
+    settings: dict[str, Any] = {}
+    paths: dict[str, list[Path]] = {}
+    option = ""
+    for word in words:
+        if word.startswith("--"):
+            option = word.removeprefix("--").replace("-", "_")
+            paths[option] = []
+        elif option:
+            path = Path(word)
+            paths[option].append(path.relative_to(root) if path.is_relative_to(root) else path)
+        else:
+            settings |= json.loads(word)
+    of_lists = {name.removesuffix("+"): files for name, files in paths.items() if name.endswith("+")}
+    of_files = {name: files[0] for name, files in paths.items() if files and not name.endswith("+")}
+    return {**settings, **of_files, **of_lists}

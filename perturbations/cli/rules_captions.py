@@ -1,39 +1,33 @@
-"""The commands of rules about captions: captions, texts, merge-texts, combine."""
+"""The jobs of rules about captions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from perturbations.base.records import digest
-from perturbations.cli.arguments import Commands, add_job
-from perturbations.cli.common import provenance
-
-
-def add(commands: Commands) -> None:
-    """Declare the commands of this file."""
-    for job in (_captions, _reject_captions, _texts, _merge_texts, _combine):
-        add_job(commands, job)
+from perturbations.base.records import canonical, digest
+from perturbations.cli.common import check_failures, provenance
 
 
-def _captions(dataset: str, captions: Path, sources: Path, output: Path, qrels: Path) -> None:
+def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels: Path) -> None:
     """Write the captions and qrels manifests."""
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import CAPTIONS, QRELS, SOURCES, CaptionRow
     from perturbations.manifest.kinds.qrels import of_captions
-    from perturbations.plan import listed
+    from perturbations.plan.listed import ListedCaption, read
 
     rows = [
         CaptionRow(dataset=dataset, caption_id=line.caption_id, item_id=line.item_id, text=line.text)
-        for line in listed.read(captions, listed.ListedCaption)
+        for line in read(listed, ListedCaption)
     ]
     clips = sets.read_part(sources, SOURCES)
     about = {"dataset": dataset, sets.SET: sets.of_sources(clips).columns()}
-    files.write(output, CAPTIONS, rows, {**provenance(output), **about})
+    files.write(captions, CAPTIONS, rows, {**provenance(captions), **about})
     files.write(qrels, QRELS, of_captions(rows, clips), {**provenance(qrels), **about})
 
 
-def _reject_captions(dataset: str, captions: Path, rejected: Path, output: Path) -> None:
+def rejected_captions(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:
     """Write the manifest of captions that cannot be used."""
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import QUARANTINE, QUARANTINED, QuarantineRow
@@ -43,14 +37,24 @@ def _reject_captions(dataset: str, captions: Path, rejected: Path, output: Path)
         QuarantineRow(dataset=dataset, item_id=row.item_id, status=QUARANTINED, stage="annotation", error=row.error)
         for row in listed.read(rejected, listed.RejectedItem)
     ]
-    shards = listed.read_folder(captions, listed.ListedCaption)
+    shards = listed.read_folder(work / "captions", listed.ListedCaption)
     caption_ids = [caption.caption_id for members in shards.values() for caption in members]
     described = sets.of_captions(caption_ids, len(rows)).columns()
     about = {**provenance(output), "dataset": dataset, sets.SET: described}
     files.write(output, QUARANTINE, rows, about)
 
 
-def _texts(dataset: str, recipes: Path, captions: Path, output: Path) -> None:
+def check_captions(*, allowed: int, quarantine: Path, output: Path) -> None:
+    """Fail when more captions cannot be used than allowed."""
+    from perturbations.manifest import sets
+    from perturbations.manifest.kinds import QUARANTINE
+
+    failures = [(row.item_id, row.error) for row in sets.read_part(quarantine, QUARANTINE)]
+    ways = "Correct the annotations, exclude their items with `subset`,"
+    check_failures(failures, allowed, "listed captions cannot be used", ways, quarantine, output)
+
+
+def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
     """Perturb the captions of a shard by every recipe of a suite."""
     from perturbations.base.progress import logged
     from perturbations.captions import text_parts
@@ -59,24 +63,25 @@ def _texts(dataset: str, recipes: Path, captions: Path, output: Path) -> None:
     from perturbations.plan.recipe import parse_text
 
     wanted = {
-        output.parent / scenario / layout.name("text_part", shard=layout.shard_of(output)): parse_text(text)
+        marker.parent / scenario / layout.name("text_part", shard=layout.shard_of(marker)): parse_text(text)
         for scenario, text in listed.read_recipes(recipes).items()
     }
     parts = text_parts.run(dataset, listed.read(captions, listed.ListedCaption), wanted)
     written = list(logged(parts, len(wanted), "perturbations"))
-    clip_markers.write_texts(output, written)
+    clip_markers.write_texts(marker, written)
 
 
-def _merge_texts(
+def texts_manifest(
+    *,
     dataset: str,
     adapter: str,
-    captions: Path,
-    parts: Path,
+    suite: str,
+    skipped: list[Any],
+    work: Path,
     recipes: Path,
-    output: Path,
+    rejected: Path,
+    texts: Path,
     statistics: Path,
-    rejected: Path | None = None,
-    skipped: str = "[]",
 ) -> None:
     """Merge perturbed captions, and write their statistics."""
     from perturbations.base.progress import logged
@@ -89,9 +94,10 @@ def _merge_texts(
     from perturbations.manifest.skipped import columns, parse
     from perturbations.plan.listed import RejectedItem, read, read_recipes
 
-    unusable = len(read(rejected, RejectedItem)) if rejected else 0
-    rows, listed = merging.texts(dataset, captions, parts, recipes, unusable)
-    left_out, wanted = parse(skipped), read_recipes(recipes)
+    unusable = len(read(rejected, RejectedItem))
+    parts = work / suite / "captions"
+    rows, listed = merging.texts(dataset, work / "captions", parts, recipes, unusable)
+    left_out, wanted = parse(canonical(skipped)), read_recipes(recipes)
     tally, counted = TextTally(), list[TextStatisticsRow]()
     about: dict[str, object] = {}
 
@@ -105,17 +111,17 @@ def _merge_texts(
             counted.append(scenario.summary().statistics)
 
     def described() -> dict[str, object]:
-        about.update(provenance(output), dataset=dataset)
+        about.update(provenance(texts), dataset=dataset)
         about[sets.SET] = {**listed.columns(), **columns(left_out)}
         about.update(adapter=adapter, config_digest=digest(dict(wanted)))
         about["comparability"] = verdict(Tally(), tally, adapter=adapter)
         return about
 
-    files.write(output, TEXTS, merged(), described)
+    files.write(texts, TEXTS, merged(), described)
     files.write(statistics, TEXT_STATISTICS, counted, about)
 
 
-def _combine(videos: Path, texts: Path, output: Path) -> None:
+def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     """Join perturbed captions with perturbed videos."""
     from perturbations.engine.comparability import comparability
     from perturbations.manifest import files, sets, skipped

@@ -1,109 +1,125 @@
-"""The commands of rules that process a shard of clips: sources, analyse, videos."""
+"""The jobs of rules that process a shard of clips: sources, analyses, videos."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from perturbations.base import job_environment, wings
-from perturbations.cli.arguments import Commands, add_job
+from perturbations.base import limits as limits_of_files
+from perturbations.base.limits import Limits
+from perturbations.base.progress import logged
+from perturbations.base.records import canonical
 from perturbations.cli.common import complete_sources
-from perturbations.manifest import layout
-from perturbations.plan.extension import PlanWing
+from perturbations.engine import shards
+from perturbations.manifest import files, layout, sets
+from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS
 
 if TYPE_CHECKING:
     from perturbations.manifest.kinds import AnalysisRow
 
+STALL_LIMIT_S = 120.0
+"""Seconds without progress after which a clip is given up, where the job's rule says nothing."""
+NO_LIMITS: Mapping[str, int] = {}
+"""What has the default of each limit of config.yaml."""
 
-def add(commands: Commands) -> None:
-    """Declare the commands of this file."""
-    for job in (_sources, _videos, _analyse):
-        add_job(commands, job)
 
+def sources(
+    *,
+    dataset: str,
+    version: int,
+    drawn: bool,
+    listed: Path,
+    part: Path,
+    timeout_s: float = STALL_LIMIT_S,
+    limits: Mapping[str, int] = NO_LIMITS,
+) -> None:
+    """Decode and describe the clips of a shard; first draw those of a synthetic dataset (`drawn`).
 
-def _sources(dataset: str, listed: Path, output: Path, demo: bool = False) -> None:
-    """Decode and describe the clips of a shard."""
-    from perturbations.base.progress import logged
-    from perturbations.engine import shards
-    from perturbations.manifest import files
-    from perturbations.manifest.kinds import SOURCES
+    `version` changes when decoding does.
+    """
+    from perturbations.demo.jobs import draw
     from perturbations.plan.listed import ListedClip, read
 
+    limits_of_files.use(Limits(**limits))
     clips = read(listed, ListedClip)
-    draw = wings.only(wing.draw for wing in wings.of(PlanWing)) if demo else None
-    rows = shards.run_sources(dataset, clips, stall_limit_s=job_environment.current().timeout_s, prepare=draw)
-    files.write_part(output, SOURCES, list(logged(rows, len(clips), "clips")))
+    rows = shards.run_sources(dataset, clips, stall_limit_s=timeout_s, prepare=draw if drawn else None)
+    files.write_part(part, SOURCES, list(logged(rows, len(clips), "clips")))
 
 
-def _videos(
-    recipe: str,
+def videos(
+    *,
+    recipe: Mapping[str, Any],
     sources: Path,
-    corpus: Path,
-    output: Path,
+    output: list[Path],
+    timeout_s: float = STALL_LIMIT_S,
+    limits: Mapping[str, int] = NO_LIMITS,
     analysis: Path | None = None,
     donors: Path | None = None,
     whole: list[Path] | None = None,
     sound: bool = False,
     tar: bool = False,
 ) -> None:
-    """Perturb the clips of a shard by one recipe."""
-    from perturbations.base.progress import logged
-    from perturbations.engine import shards
+    """Perturb the clips of a shard by one recipe.
+
+    `output` is the part of the manifest and, before it, where clips are stored, their marker in the folder of clips.
+    """
     from perturbations.guides.registry import Known
-    from perturbations.manifest import files, layout, sets
-    from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS
     from perturbations.plan import clip_markers
     from perturbations.plan.recipe import parse
 
+    limits_of_files.use(Limits(**limits))
+    *markers, part = output
+    folder = markers[0].parent if markers else part.parent
     clips = complete_sources(sources)
     of_donors = [] if donors is None else sets.read_part(donors, ANALYSES)
     known = Known(_by_item(analysis), [row for row in of_donors if row.status == COMPLETE])
-    wanted = parse(recipe)
+    wanted = parse(canonical(recipe))
     rows = shards.run_videos(
         wanted,
         clips,
         known=known,
         videos=[row for path in whole or () for row in sets.read_part(path, SOURCES)],
         root=Path(),
-        folder=corpus,
-        journal=layout.journal_of(output),
-        stall_limit_s=job_environment.current().timeout_s,
+        folder=folder,
+        journal=layout.journal_of(part),
+        stall_limit_s=timeout_s,
         with_sound=sound,
         in_tar=tar,
     )
     finished = list(logged(rows, len(clips), "clips"))
     if tar:
-        finished = shards.tar_rows(finished, wanted, folder=corpus, journal=layout.journal_of(output))
-    files.write_part(output, VIDEOS, finished)
-    if wanted.storage.tier != "recipe":
-        marker = corpus / layout.name("clip_marker", shard=layout.shard_of(output))
+        finished = shards.tar_rows(finished, wanted, folder=folder, journal=layout.journal_of(part))
+    files.write_part(part, VIDEOS, finished)
+    for marker in markers:
         clip_markers.write(marker, [(row.path, row.bytes) for row in finished])
 
 
 def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
-    from perturbations.manifest import sets
-    from perturbations.manifest.kinds import ANALYSES
-
     return {} if path is None else {row.item_id: row for row in sets.read_part(path, ANALYSES)}
 
 
-def _analyse(recipe: str, sources: Path, folder: Path, output: Path, captions: Path | None = None) -> None:
-    """Analyse the clips of a shard."""
-    from perturbations.base.progress import logged
-    from perturbations.engine import shards
+def analyses(
+    *,
+    recipe: Mapping[str, Any],
+    sources: Path,
+    part: Path,
+    timeout_s: float = STALL_LIMIT_S,
+    limits: Mapping[str, int] = NO_LIMITS,
+    before: Path | None = None,
+) -> None:
+    """Analyse the clips of a shard; `before` is the part of the analysis that this one builds on."""
     from perturbations.guides.registry import parse_analysis
-    from perturbations.manifest import files
-    from perturbations.manifest.kinds import ANALYSES
 
+    limits_of_files.use(Limits(**limits))
     clips = complete_sources(sources)
     rows = shards.run_analysis(
-        parse_analysis(recipe),
+        parse_analysis(canonical(recipe)),
         clips,
         root=Path(),
-        folder=folder,
-        journal=layout.journal_of(output),
-        stall_limit_s=job_environment.current().timeout_s,
-        before=_by_item(captions),
+        folder=part.parent / "files",
+        journal=layout.journal_of(part),
+        stall_limit_s=timeout_s,
+        before=_by_item(before),
     )
-    finished = list(logged(rows, len(clips), "clips"))
-    files.write_part(output, ANALYSES, finished)
+    files.write_part(part, ANALYSES, list(logged(rows, len(clips), "clips")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from functools import partial
 
 from perturbations.base.errors import ConfigError
@@ -16,7 +16,7 @@ from perturbations.evaluation import sizes
 from perturbations.manifest import layout
 from perturbations.plan import sharding
 from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
-from perturbations.plan.paths import COMPOSED_SHARD, Inputs, clip_inputs, options, without_braces
+from perturbations.plan.paths import COMPOSED_SHARD, Inputs, clip_inputs, without_braces
 from perturbations.plan.targets import together
 
 _SPLIT = ("composed_queries", "composed_qrels", "composed_galleries", "composed_pool")
@@ -115,6 +115,8 @@ def inputs(config: configuration.Config, dataset: str, job: composed.ComposedJob
         **evaluation_paths.model_inputs(config),
         "split": _split_files(dataset),
         "clips": features(dataset),
+        "queries": [],
+        "texts": [],
     }
     if job != composed.CLEAN:
         named["queries"] = features(dataset, *job)
@@ -125,23 +127,6 @@ def inputs(config: configuration.Config, dataset: str, job: composed.ComposedJob
             layout.at("text_marker", dataset=own, suite=suite, shard=COMPOSED_SHARD) for suite in dict.fromkeys(suites)
         ]
     return named
-
-
-def instructions_part(dataset: str, shift: composed.Shift) -> str:
-    """The part of perturbed instructions."""
-    return layout.at(
-        "text_part",
-        dataset=sharding.composed(dataset),
-        suite=shift.suite,
-        perturbation=shift.perturbation,
-        severity=shift.severity,
-        shard=COMPOSED_SHARD,
-    )
-
-
-def job_options(named: Mapping[str, str | Sequence[str]]) -> list[str]:
-    """The options that tell a job where its queries are; `named` holds the job's inputs by name."""
-    return options({name: named[name] for name in ("clips", "queries") if name in named})
 
 
 def result_parts(config: configuration.Config, dataset: str) -> list[str]:

@@ -11,7 +11,6 @@ from perturbations.composed.layout import PLACES
 from perturbations.plan.extension import CaptionShards, Plans, PlanWing, Target
 
 if TYPE_CHECKING:
-    from perturbations.cli.arguments import Commands
     from perturbations.composed.section import Composed
     from perturbations.config.problems import Problem
     from perturbations.config.sections import Config
@@ -27,12 +26,6 @@ def _problems(config: Config) -> list[Problem]:
     from perturbations.composed import section
 
     return section.problems_of(config)
-
-
-def _jobs(commands: Commands) -> None:
-    from perturbations.composed import jobs
-
-    jobs.add(commands)
 
 
 def _score(options: argparse.Namespace) -> int:
@@ -69,14 +62,12 @@ def _work(rules: Collection[str]) -> Iterator[str]:
 WING = PlanWing(
     summary="retrieval by a clip and an instruction",
     needs=("evaluation",),
-    rules=("composed_common", "composed"),
     files=("docs/how-to/composed.md", "docs/egocvr.md"),
     things={"perturbations.exports": {"composed": "egocvr"}},
     places=PLACES,
     section=_section,
     problems=_problems,
     kinds=rows.kinds,
-    declare_jobs=_jobs,
     score=_score,
     targets=_targets,
     instructions=_instructions,

@@ -172,11 +172,11 @@ class StorageSettings(Strict):
     )
 
     @property
-    def job_options(self) -> list[str]:
-        """How a job that makes clips is told what no recipe says of their storage."""
+    def job_settings(self) -> dict[str, bool]:
+        """The settings by which a job that makes clips is told what no recipe says of their storage."""
         has_sound = self.tier == "video" and self.audio == "copy"
         in_tar = self.tier != "recipe" and self.container == "tar"
-        return [*(["--sound"] if has_sound else []), *(["--tar"] if in_tar else [])]
+        return {**({"sound": True} if has_sound else {}), **({"tar": True} if in_tar else {})}
 
     @model_serializer
     def _of_its_tier(self) -> dict[str, str | int]:

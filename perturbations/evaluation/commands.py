@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from perturbations.base import shown, wings
 from perturbations.base.errors import ConfigError
+from perturbations.base.project import need_models
 from perturbations.base.readers import READERS
 from perturbations.cli.arguments import Commands, add_command, positive
-from perturbations.cli.common import need_models, provenance
+from perturbations.cli.common import provenance
 from perturbations.manifest import layout
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import caption_recipes
 from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
-from perturbations.plan.paths import Inputs, clip_inputs, of_shards, options, without_braces
+from perturbations.plan.paths import Inputs, clip_inputs, of_shards, without_braces
 from perturbations.plan.targets import skipped_lines
 
 
@@ -46,7 +47,7 @@ def result_parts(config: configuration.Config, dataset: str, kind: str) -> list[
     ]
 
 
-def _encoder(config: configuration.Config) -> str:
+def encoder(config: configuration.Config) -> str:
     """The encoder that the workflow trains when no model is configured. Raises `ConfigError` where it trains none."""
     kind = wings.only(wing.encoder for wing in wings.wings().values())
     if kind is None:
@@ -59,22 +60,10 @@ def model_inputs(config: configuration.Config) -> Inputs:
     """The files that a model is loaded from. Raises `ConfigError` for a checkpoint with braces in its name."""
     inputs: Inputs = {}
     if config.evaluation.pretrained is None:
-        inputs["pretrained"] = _encoder(config)
+        inputs["pretrained"] = encoder(config)
     if config.evaluation.checkpoint is not None:
         inputs["checkpoint"] = without_braces("evaluation.checkpoint", config.evaluation.checkpoint)
     return inputs
-
-
-def loaded_inputs(config: configuration.Config) -> Inputs:
-    """The inputs of a job that loads the model: its files and their check. Raises `ConfigError` as `model_inputs`."""
-    return {**model_inputs(config), "checked": layout.at("checked_model", model=evaluation.model_key(config))}
-
-
-def model_options(config: configuration.Config) -> list[str]:
-    """The model's files as options of a command."""
-    wanted = config.evaluation
-    checkpoint = [f"--checkpoint={wanted.checkpoint}"] if wanted.checkpoint else []
-    return [f"--pretrained={wanted.pretrained or _encoder(config)}", *checkpoint]
 
 
 def _encoded(config: configuration.Config, dataset: str, modality: str) -> str:
@@ -96,15 +85,14 @@ def inputs(
     plans: Plans,
     caption_shards: CaptionShards,
 ) -> Inputs:
-    """The inputs of a job: the model, the clean side, what is perturbed, and the bank. Raises `ConfigError`."""
+    """The inputs of a job besides the clean rows: what is perturbed or encoded, and banks. Raises `ConfigError`."""
     direction, side, suite, _ = job
     scenarios = evaluation.of_job(config, dataset, job)
     members = evaluation.group_of(config, group)
     seed = members.seed
     mixes = {scenario.mix for scenario in scenarios if scenario.mix is not None}
     named: Inputs = {
-        **encoded_inputs(dataset, "captions"),
-        **loaded_inputs(config),
+        **model_inputs(config),
         "clips": [],
         "texts": [],
         "mixes": sorted(
@@ -135,22 +123,22 @@ def inputs(
     return named
 
 
-def asking_options(dataset: str, job: Sequence[str], named: Mapping[str, str | Sequence[str]]) -> list[str]:
-    """The options that tell a job where its perturbed rows are; `named` holds the job's inputs by name."""
-    suite = job[2]
-    places: Inputs = {}
+def asking_places(
+    config: configuration.Config, dataset: str, suite: str, named: Mapping[str, str | Sequence[str]]
+) -> dict[str, str]:
+    """Where a job finds its perturbed rows and what is encoded; `named` holds the job's inputs by name."""
+    places = {}
     if named["clips"]:
         places["parts"] = layout.folder("video_recipes", dataset=dataset, suite=suite)
         places["shards"] = layout.folder("shard_list", dataset=dataset)
     if named["texts"]:
-        places["text-parts"] = layout.folder("text_recipes", dataset=dataset, suite=suite)
-        places["text-shards"] = layout.folder("caption_list", dataset=dataset)
+        places["text_parts"] = layout.folder("text_recipes", dataset=dataset, suite=suite)
+        places["text_shards"] = layout.folder("caption_list", dataset=dataset)
     if named["mixes"]:
         places["mixes"] = layout.folder("videos", dataset=dataset, suite=suite)
-    for path in named["encoded"]:
-        places[f"encoded-{Path(path).stem}"] = path
-    banks = {name: path for name, path in named.items() if name in ("bank", "gallery_bank")}
-    return options({**places, **banks})
+    encoded = {f"encoded_{Path(path).stem}": path for path in named["encoded"]}
+    encoded |= {name: str(path) for name, path in named.items() if name in ("bank", "gallery_bank")}
+    return {**places, **{name: os.path.relpath(path, config.at("")) for name, path in encoded.items()}}
 
 
 def gpus(config: configuration.Config) -> int:
@@ -229,10 +217,10 @@ def report_ranks(config: configuration.Config, shown: Sequence[Reported]) -> lis
     return [entry.ranks for entry in shown if config.at(entry.ranks).exists() or not config.at(entry.results).exists()]
 
 
-def protocol_options(config: configuration.Config) -> list[str]:
-    """The option that tells the merging of results which protocol the configuration follows."""
+def protocol_settings(config: configuration.Config) -> dict[str, object]:
+    """Which published protocol the configuration follows, for the merging of results."""
     name = config.evaluation.protocol
-    return [] if name is None else [f"--protocol={name}"]
+    return {} if name is None else {"protocol": name}
 
 
 # --- targets ----------------------------------------------------------------------------------------------------------

@@ -42,12 +42,6 @@ def _commands(commands: Commands) -> None:
     own.add(commands)
 
 
-def _jobs(commands: Commands) -> None:
-    from perturbations.evaluation import jobs
-
-    jobs.add(commands)
-
-
 def _targets(config: Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
     from perturbations.evaluation import paths
 
@@ -106,7 +100,6 @@ def _protocols() -> list[tuple[str, dict[str, object]]]:
 
 WING = PlanWing(
     summary="retrieval with perturbed queries, without and with test-time adaptation",
-    rules=("evaluation_common", "evaluation"),
     places=PLACES,
     fields=FIELDS,
     section=_section,
@@ -114,7 +107,6 @@ WING = PlanWing(
     problems=_problems,
     kinds=lambda: rows.KINDS,
     commands={"use what a run made": dict.fromkeys(("report", "score", "encode"), _commands)},
-    declare_jobs=_jobs,
     shelves={"methods": _methods, "backbones": _backbones, "protocols": _protocols},
     cells={"protocols": protocols.cell_lines},
     targets=_targets,

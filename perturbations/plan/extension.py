@@ -11,7 +11,6 @@ from perturbations.config.extension import ConfigWing
 
 if TYPE_CHECKING:
     from perturbations.config.sections import Config
-    from perturbations.plan.listed import ListedClip
     from perturbations.plan.sharding import DatasetPlan
 
 Plans = Callable[[str], "DatasetPlan"]
@@ -53,9 +52,7 @@ class PlanWing(ConfigWing):
     Attributes:
         targets: its targets.
         instructions: the (perturbation, severity) pairs of a suite that the texts of a dataset's composed queries take.
-        draw: draws a listed clip of a synthetic dataset where its list names it.
     """
 
     targets: Callable[[Config, Plans, CaptionShards], Iterable[Target]] = nothing
     instructions: Callable[[Config, str, str], list[tuple[str, int]]] | None = None
-    draw: Callable[[ListedClip], None] | None = None

@@ -7,7 +7,7 @@ manifests. A collection is a dataset's name, or `sharding.whole` of it. No NumPy
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from perturbations.base import wings
 from perturbations.base.errors import ConfigError
 from perturbations.config import named_paths
 from perturbations.config import sections as configuration
-from perturbations.datasets import registry as datasets
 from perturbations.guides import registry as guides
 from perturbations.guides.analyses import OFFLINE_MB, AnalysisRecipe
 from perturbations.manifest import layout
@@ -66,15 +65,6 @@ def shell_prefix(python: Path) -> str:
     return f"export PATH={folder}:$PATH; "
 
 
-def options(inputs: Mapping[str, str | Sequence[str]]) -> list[str]:
-    """Inputs as a command's options, word by word: `--name` and its paths; a name without paths is left out."""
-    words = []
-    for name, paths in inputs.items():
-        if paths:
-            words += [f"--{name.replace('_', '-')}", *([paths] if isinstance(paths, str) else paths)]
-    return words
-
-
 # --- resources -------------------------------------------------------------------------------------------------------
 
 _WEIGHTS_MB = 4000
@@ -86,12 +76,6 @@ def _gpus(config: configuration.Config) -> int:
 
 
 # --- clips -----------------------------------------------------------------------------------------------------------
-
-
-def demo_option(config: configuration.Config, collection: str) -> str:
-    """The option `--demo` for a dataset whose clips the package draws itself; empty for others."""
-    adapter = config.datasets[sharding.dataset_of(collection)].adapter
-    return "--demo" if datasets.get(adapter).synthetic else ""
 
 
 def of_shards(kind: str, collection: str, shards: Iterable[str], **names: str) -> list[str]:
@@ -257,11 +241,6 @@ def text_recipes(config: configuration.Config, dataset: str, suite: str) -> str:
     path = layout.at("text_recipes", dataset=dataset, suite=suite)
     listed.write_recipes(config.at(path), texts_of_recipes(config, dataset, suite))
     return path
-
-
-def caption_counts(plan: sharding.DatasetPlan) -> list[str]:
-    """The numbers of captions that can be used and that cannot, as words of a command."""
-    return [str(plan.captions), str(plan.rejected_captions)]
 
 
 def text_skipped(config: configuration.Config, collection: str, suite: str) -> str:

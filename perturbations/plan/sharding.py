@@ -22,7 +22,7 @@ from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.listing import Item, Listing, Rejected
 from perturbations.manifest import layout
-from perturbations.plan import costs, items, listed, workplace
+from perturbations.plan import costs, items, listed
 from perturbations.plan.costs import Workload
 from perturbations.plan.listed import ListedClip, RejectedItem
 
@@ -131,7 +131,7 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
     `name` is the dataset's, or `whole` of it. Files whose content stays the same are not touched.
     Raises `ConfigError` and `AnnotationError`.
     """
-    dataset = config.datasets[dataset_of(name)]
+    dataset, folder = config.datasets[dataset_of(name)], config.at(root)
     listing = items.read(dataset_of(name), dataset, places=config.places)
     if name.endswith(_WHOLE):
         listing = items.whole_videos(dataset, listing)
@@ -142,11 +142,7 @@ def make(name: str, config: configuration.Config, root: Path) -> DatasetPlan:
         missing: list[Rejected] = []
     else:
         videos_found, missing = items.locate(dataset, listing)
-        here = config.at("")
-        located = [
-            _clip(video.item, split, workplace.from_there(video.path, here), video.bytes) for video in videos_found
-        ]
-    folder = config.at(root)
+        located = [_clip(video.item, split, video.path, video.bytes) for video in videos_found]
     survey = costs.Survey(located, seed=config.seed, drawn=drawn)
     size = costs.shard_size(config, dataset_of(name), survey.of(located))
     shards = shards_of(located, size, lambda clip: clip.item_id, lambda clip: clip.source_video_id)

@@ -6,21 +6,24 @@ break nothing outside of this file. `workflow` and `rules` are the names that Sn
 
 from __future__ import annotations
 
-import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from perturbations.base.errors import ConfigError, cut
+from perturbations.base.errors import cut
 from perturbations.config import line_numbers
-from perturbations.manifest.layout import TOP
-from perturbations.plan import workplace
 
 
 def config_files(workflow: Any) -> list[Path]:
     """The files of `--configfile`: `config` holds their values, but not where they stand."""
     return [Path(name) for name in workflow.overwrite_configfiles]
+
+
+def command_line(workflow: Any) -> dict[str, Any]:
+    """What `--config` gives."""
+    given: dict[str, Any] = workflow.config_settings.config
+    return given
 
 
 def places(workflow: Any, written: line_numbers.LinesOfKeys) -> line_numbers.LinesOfKeys:
@@ -30,39 +33,9 @@ def places(workflow: Any, written: line_numbers.LinesOfKeys) -> line_numbers.Lin
     return written
 
 
-def moved(workflow: Any, own: Mapping[str, str]) -> dict[str, str]:
-    """The variables of paths that the user's Snakefile sets, before this workflow sets its `own`.
-
-    Snakemake reads a module once per `use rule`, so from the second time on its own are there too.
-    """
-    variables = workflow.pathvars
-    set_here = {name: variables.get(name) for name in variables.items if variables.level[name] < _DEFAULT}
-    return {name: value for name, value in set_here.items() if own.get(name) != value}
-
-
-_DEFAULT = 4
-"""The level of the variables that Snakemake sets itself."""
-
-
-def folder(workflow: Any, by_user: Mapping[str, str]) -> Path:
-    """The folder of work/, manifests/ and corpora/: a module's `prefix:` or `pathvars: results=`; else `Path()`.
-
-    Functions of rules give paths of their own, which only a prefix moves: so `results` becomes one. Logs and
-    benchmarks that are moved as well lie where they are said to be. `by_user` is what `moved` gives. Raises
-    `ConfigError` where several folders are named.
-    """
-    for name in sorted(by_user.keys() & set(TOP)):
-        raise ConfigError(f"`pathvars`: {name}: work/, manifests/ and corpora/ stay together: set `results`")
-    paths = workflow.modifier.path_modifier
-    place = workplace.of_module(paths.replace_prefix)
-    results = by_user.get("results", "").rstrip("/")
-    if not results or paths.prefix == f"{results}/":  # the latter when the module is read again
-        return place
-    if place.parts:
-        raise ConfigError("the module's `prefix` and `pathvars: results=` both name the folder of its results")
-    paths.prefix = f"{results}/"
-    paths.skip_properties |= {kind for kind in ("log", "benchmark") if f"{kind}s" in by_user}
-    return workplace.of_module(paths.replace_prefix)
+def prefix(workflow: Any) -> Path:
+    """The folder in which a module's `prefix:` puts work/, manifests/ and corpora/; `Path()` without one."""
+    return Path(workflow.modifier.path_modifier.prefix or "")
 
 
 def is_dry(workflow: Any) -> bool:
@@ -91,12 +64,6 @@ def touches(workflow: Any) -> bool:
     return bool(workflow.touch)
 
 
-def deployment(workflow: Any) -> Literal["apptainer", "conda"] | None:
-    """What `--software-deployment-method` names."""
-    names = {method.name for method in workflow.deployment_settings.deployment_method}
-    return "apptainer" if "APPTAINER" in names else "conda" if "CONDA" in names else None
-
-
 def targets(workflow: Any) -> list[str]:
     """The targets of the command line."""
     return list(workflow.dag_settings.targets)
@@ -122,54 +89,6 @@ def needed_jobs(workflow: Any, rules: Any) -> Iterator[tuple[str, Mapping[str, s
         if job.rule in names:
             written = [str(path) for path in (*job.output, *job.log, job.benchmark) if path]
             yield names[job.rule], job.wildcards_dict, written
-
-
-_GROWING = {"mem_mb", "runtime"}
-
-
-def grow_with_attempts(rules: Any) -> None:
-    """Double what these rules request at each attempt, because what is killed for memory or time needs more.
-
-    Numbers of `--set-resources` grow too. An expression that names `attempt` is left as it is, and so is what grows
-    already: Snakemake reads a module once per `use rule`. A rule that it left out has no resources.
-    """
-    for proxy in rules._rules.values():
-        resources = proxy.rule.resources or {}
-        for name in _GROWING & {*resources}:
-            given = resources[name]
-            if "attempt" not in str(given.raw):
-                resources[name] = type(given)(name, _grown(given), raw="attempt")
-
-
-def _grown(resource: Any) -> Callable[..., Any]:
-    def grown(wildcards: Any, attempt: int, **more: Any) -> Any:
-        value = resource.evaluate(wildcards, attempt=attempt, **more).value
-        return value << (attempt - 1) if isinstance(value, int) else value
-
-    _note_parameters(resource._evaluator)
-    return grown
-
-
-def remember_parameters(rules: Any) -> None:
-    """Note the parameters of these rules' functions, after `grow_with_attempts`: Snakemake inspects 24 per job else."""
-    for proxy in rules._rules.values():
-        resources = [*(proxy.rule.resources or {}).values()]
-        of_files = (getattr(item, "_file", item) for item in (*proxy.rule.input, *proxy.rule.params))
-        functions = [getattr(held, "callable", held) for held in of_files]
-        for resource in resources:
-            functions += [resource.evaluate, resource._evaluator]
-        for function in functions:
-            _note_parameters(function)
-
-
-def _note_parameters(function: Any) -> None:
-    held = getattr(function, "__func__", function)
-    if inspect.isroutine(function) and not hasattr(held, _PARAMETERS):
-        setattr(held, _PARAMETERS, inspect.signature(function).parameters)
-
-
-_PARAMETERS = "_overwrite_params"
-"""Where Snakemake takes the parameters of a function from, in place of its signature."""
 
 
 def make_default(workflow: Any, rules: Any, name: str) -> None:

@@ -18,7 +18,6 @@ def _check(commands: Commands) -> None:
 
 WING = Wing(
     summary="what a run needs and will make, before its first job",
-    rules=("preflight",),
     files=("docs/how-to/check-a-run.md",),
     commands={"before, during and after a run": {"check": _check}},
 )

@@ -17,18 +17,10 @@ def _preview(commands: Commands) -> None:
     command.add(commands)
 
 
-def _jobs(commands: Commands) -> None:
-    from perturbations.report import jobs
-
-    jobs.add(commands)
-
-
 WING = Wing(
     summary="pictures and pages of corpora",
-    rules=("report",),
     places=PLACES,
     corpus_files=CORPUS_FILES,
     caption_files=CAPTION_FILES,
     commands={"use what a run made": {"preview": _preview}},
-    declare_jobs=_jobs,
 )

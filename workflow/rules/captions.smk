@@ -2,170 +2,135 @@
 # Captions, and the relevant clip per caption.
 rule captions:
     input:
-        captions="<work>/{dataset}/captions.jsonl",
-        sources="<manifests>/{dataset}/sources.parquet",
+        listed="work/{dataset}/captions.jsonl",
+        sources="manifests/{dataset}/sources.parquet",
     output:
-        captions="<manifests>/{dataset}/captions.parquet",
-        qrels="<manifests>/{dataset}/qrels.parquet",
+        captions="manifests/{dataset}/captions.parquet",
+        qrels="manifests/{dataset}/qrels.parquet",
     log:
-        "<logs>/{dataset}/captions.log",
+        "work/logs/{dataset}/captions.log",
     benchmark:
-        "<benchmarks>/{dataset}/captions.tsv"
+        "work/benchmarks/{dataset}/captions.tsv"
     localrule: True
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=doubled(1000),
+        runtime=doubled(10),
     params:
-        dataset=dataset_of,
+        settings=JOBS.dataset,
     shell:
-        command(
-            "perturb rule captions --dataset {params.dataset:q} --captions {input.captions:q} --sources {input.sources:q}"
-            " --output {output.captions:q} --qrels {output.qrels:q} 2> {log:q}"
-        )
+        "perturb rule captions {params.settings:q} --listed {input.listed:q} --sources {input.sources:q}"
+        " --captions {output.captions:q} --qrels {output.qrels:q} 2> {log:q}"
 
 
 # Listed captions that cannot be used. Too many of them stop the run, as quarantined clips do.
 rule rejected_captions:
     input:
-        lists=caption_lists,
-        rejected="<work>/{dataset}/rejected_captions.jsonl",
+        lists=JOBS.caption_lists,
+        rejected="work/{dataset}/rejected_captions.jsonl",
     output:
-        "<manifests>/{dataset}/captions_quarantine.parquet",
+        "manifests/{dataset}/captions_quarantine.parquet",
     log:
-        "<logs>/{dataset}/captions_quarantine.log",
+        "work/logs/{dataset}/captions_quarantine.log",
     benchmark:
-        "<benchmarks>/{dataset}/captions_quarantine.tsv"
+        "work/benchmarks/{dataset}/captions_quarantine.tsv"
     localrule: True
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=doubled(1000),
+        runtime=doubled(10),
     params:
-        captions="work/{dataset}/captions",
+        settings=JOBS.dataset,
+        work=JOBS.work,
     shell:
-        command(
-            "perturb rule reject-captions --dataset {wildcards.dataset:q} --captions {params.captions:q}"
-            " --rejected {input.rejected:q} --output {output:q} 2> {log:q}"
-        )
+        "perturb rule rejected_captions {params.settings:q} --work {params.work:q} --rejected {input.rejected:q}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule check_captions:
     input:
-        "<manifests>/{dataset}/captions_quarantine.parquet",
+        "manifests/{dataset}/captions_quarantine.parquet",
     output:
-        "<work>/{dataset}/captions_checked.txt",
+        "work/{dataset}/captions_checked.txt",
     log:
-        "<logs>/{dataset}/captions_check.log",
+        "work/logs/{dataset}/captions_check.log",
     benchmark:
-        "<benchmarks>/{dataset}/captions_check.tsv"
+        "work/benchmarks/{dataset}/captions_check.tsv"
     localrule: True
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=doubled(1000),
+        runtime=doubled(10),
     params:
-        allowed=lambda wildcards: str(CONFIG.max_failed_items_of(wildcards.dataset)),
+        settings=JOBS.allowed_captions,
     shell:
-        command(
-            "perturb rule check {input:q} --captions --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
-        )
+        "perturb rule check_captions {params.settings:q} --quarantine {input:q} --output {output:q} 2> {log:q}"
 
 
 # Perturbed captions: one shard under every perturbation at every severity, because a start takes longer than a
 # perturbation. The job writes a part per scenario and keeps those that follow their recipe. No video is needed.
 rule texts:
     input:
-        captions="<work>/{dataset}/captions/{shard}.jsonl",
-        recipes=lambda wildcards: planned(
-            paths.text_recipes, CONFIG, wildcards.dataset, wildcards.suite
-        ),
+        captions="work/{dataset}/captions/{shard}.jsonl",
+        recipes=JOBS.text_recipes,
     output:
-        marker="<work>/{dataset}/{suite}/captions/{shard}.json",
+        "work/{dataset}/{suite}/captions/{shard}.json",
     log:
-        "<logs>/{dataset}/{suite}/captions/{shard}.log",
+        "work/logs/{dataset}/{suite}/captions/{shard}.log",
     benchmark:
-        "<benchmarks>/{dataset}/{suite}/captions/{shard}.tsv"
+        "work/benchmarks/{dataset}/{suite}/captions/{shard}.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*(/composed)?",
     # A target of captions alone takes minutes: it does not wait for the videos of another.
     priority: 20
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards: paths.text_memory_mb(CONFIG),
-        runtime=lambda wildcards: paths.text_minutes(CONFIG),
+        mem_mb=JOBS.text_mb,
+        runtime=JOBS.text_minutes,
     params:
-        # Only for Snakemake, which compares it: the command reads the file, because all recipes are long for a line.
-        recipes=lambda wildcards: recipe.canonical(
-            texts_of_recipes(wildcards.dataset, wildcards.suite)
-        ),
-        dataset=dataset_of,
+        settings=JOBS.dataset,
+        recipes=JOBS.text_recipe_texts,
     shell:
-        command(
-            "perturb rule texts --dataset {params.dataset:q} --recipes {input.recipes:q} --captions {input.captions:q}"
-            " --output {output.marker:q} 2> {log:q}"
-        )
+        "perturb rule texts {params.settings:q} --recipes {input.recipes:q} --captions {input.captions:q}"
+        " --marker {output:q} 2> {log:q}"
 
 
 rule texts_manifest:
     input:
-        parts=lambda wildcards: text_markers(wildcards.dataset, wildcards.suite),
-        recipes=lambda wildcards: planned(
-            paths.text_recipes, CONFIG, wildcards.dataset, wildcards.suite
-        ),
-        rejected="<work>/{dataset}/rejected_captions.jsonl",
-        lists=caption_lists,
+        parts=JOBS.text_markers,
+        recipes=JOBS.text_recipes,
+        rejected="work/{dataset}/rejected_captions.jsonl",
+        lists=JOBS.caption_lists,
     output:
-        texts="<manifests>/{dataset}/{suite}/captions.parquet",
-        statistics="<manifests>/{dataset}/{suite}/caption_statistics.parquet",
+        texts="manifests/{dataset}/{suite}/captions.parquet",
+        statistics="manifests/{dataset}/{suite}/caption_statistics.parquet",
     log:
-        "<logs>/{dataset}/{suite}/captions/manifest.log",
+        "work/logs/{dataset}/{suite}/captions/manifest.log",
     benchmark:
-        "<benchmarks>/{dataset}/{suite}/captions/manifest.tsv"
+        "work/benchmarks/{dataset}/{suite}/captions/manifest.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*(/composed)?",
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=3000,
-        runtime=60,
+        mem_mb=doubled(3000),
+        runtime=doubled(60),
     params:
-        captions="work/{dataset}/captions",
-        parts="work/{dataset}/{suite}/captions",
-        dataset=dataset_of,
-        adapter=lambda wildcards: CONFIG.datasets[dataset_of(wildcards)].adapter,
-        # A function, because Snakemake reads braces in a plain string as wildcards.
-        skipped=lambda wildcards: paths.text_skipped(CONFIG, wildcards.dataset, wildcards.suite),
+        settings=JOBS.texts_settings,
+        work=JOBS.work,
     shell:
-        command(
-            "perturb rule merge-texts --dataset {params.dataset:q} --adapter {params.adapter:q} --captions {params.captions:q}"
-            " --parts {params.parts:q} --recipes {input.recipes:q}"
-            " --rejected {input.rejected:q} --skipped {params.skipped:q}"
-            " --output {output.texts:q} --statistics {output.statistics:q} 2> {log:q}"
-        )
+        "perturb rule texts_manifest {params.settings:q} --work {params.work:q} --recipes {input.recipes:q}"
+        " --rejected {input.rejected:q} --texts {output.texts:q} --statistics {output.statistics:q}"
+        " 2> {log:q}"
 
 
 # Perturbed captions joined with perturbed videos: only rows, no new videos.
 rule multimodal:
     input:
-        videos="<manifests>/{dataset}/{suite}/videos.parquet",
-        texts="<manifests>/{dataset}/{suite}/captions.parquet",
+        videos="manifests/{dataset}/{suite}/videos.parquet",
+        texts="manifests/{dataset}/{suite}/captions.parquet",
     output:
-        "<manifests>/{dataset}/{suite}/multimodal.parquet",
+        "manifests/{dataset}/{suite}/multimodal.parquet",
     log:
-        "<logs>/{dataset}/{suite}/multimodal.log",
+        "work/logs/{dataset}/{suite}/multimodal.log",
     benchmark:
-        "<benchmarks>/{dataset}/{suite}/multimodal.tsv"
-    conda:
-        "../../envs/perturb.yaml"
+        "work/benchmarks/{dataset}/{suite}/multimodal.tsv"
     resources:
-        mem_mb=3000,
-        runtime=merge_minutes,
+        mem_mb=doubled(3000),
+        runtime=JOBS.merge_minutes,
     shell:
-        command(
-            "perturb rule combine --videos {input.videos:q} --texts {input.texts:q} --output {output:q} 2> {log:q}"
-        )
+        "perturb rule multimodal --videos {input.videos:q} --texts {input.texts:q} --output {output:q} 2> {log:q}"

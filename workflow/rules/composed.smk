@@ -1,177 +1,129 @@
 # Retrieval by a clip and an instruction (composed_<dataset>, egocvr). Instructions are perturbed by the rules `texts` and
 # `texts_manifest`, as the captions of the collection <dataset>/composed.
+from perturbations.composed.rules import ComposedRules
+
+COMPOSED = ComposedRules(JOBS, EVALUATION, requested_targets)
+
+
 rule composed_split:
     input:
-        lambda wildcards: planned(composed_paths.annotation_files, FIRST_MODEL, wildcards.dataset),
+        COMPOSED.annotation_files,
     output:
-        queries="<manifests>/{dataset}/composed/queries.parquet",
-        qrels="<manifests>/{dataset}/composed/qrels.parquet",
-        galleries="<manifests>/{dataset}/composed/galleries.parquet",
-        pool="<manifests>/{dataset}/composed/pool.parquet",
-        instructions="<work>/{dataset}/composed/captions/s0.jsonl",
-        rejected="<work>/{dataset}/composed/rejected_captions.jsonl",
+        queries="manifests/{dataset}/composed/queries.parquet",
+        qrels="manifests/{dataset}/composed/qrels.parquet",
+        galleries="manifests/{dataset}/composed/galleries.parquet",
+        pool="manifests/{dataset}/composed/pool.parquet",
+        instructions="work/{dataset}/composed/captions/s0.jsonl",
+        rejected="work/{dataset}/composed/rejected_captions.jsonl",
     log:
-        "<logs>/{dataset}/composed/split.log",
+        "work/logs/{dataset}/composed/split.log",
     benchmark:
-        "<benchmarks>/{dataset}/composed/split.tsv"
+        "work/benchmarks/{dataset}/composed/split.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*",
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=composed_paths.split_memory_mib(FIRST_MODEL),
-        runtime=composed_paths.split_minutes(FIRST_MODEL),
-        gpu=composed_paths.split_gpus(FIRST_MODEL),
+        mem_mb=COMPOSED.split_mb,
+        runtime=COMPOSED.split_minutes,
+        gpu=COMPOSED.split_gpus,
     params:
-        settings=lambda wildcards: planned(composed.split_settings, FIRST_MODEL, wildcards.dataset),
-        folder=lambda wildcards: composed_paths.folder(wildcards.dataset),
+        settings=COMPOSED.split_settings,
+        run=COMPOSED.run,
     shell:
-        command(
-            "perturb rule composed-split --settings {params.settings:q} --output {params.folder:q}"
-            " --instructions {output.instructions:q} --rejected {output.rejected:q} 2> {log:q}"
-        )
+        "perturb rule composed_split {params.settings:q} {params.run:q} --queries {output.queries:q}"
+        " --instructions {output.instructions:q} --rejected {output.rejected:q} 2> {log:q}"
 
 
 rule composed_clips:
     input:
-        unpack(lambda wildcards: planned(evaluation_paths.model_inputs, FIRST_MODEL)),
-        sources="<manifests>/{dataset}/sources.parquet",
+        unpack(COMPOSED.model_files),
+        sources="manifests/{dataset}/sources.parquet",
     output:
-        "<work>/{dataset}/composed/features/clean/clean.safetensors",
+        "work/{dataset}/composed/features/clean/clean.safetensors",
     log:
-        "<logs>/{dataset}/composed/features.log",
+        "work/logs/{dataset}/composed/features.log",
     benchmark:
-        "<benchmarks>/{dataset}/composed/features.tsv"
-    conda:
-        "../../envs/perturb.yaml"
-    threads: evaluation_paths.readers(FIRST_MODEL)
+        "work/benchmarks/{dataset}/composed/features.tsv"
+    threads: COMPOSED.threads
     resources:
-        mem_mb=6000,
-        runtime=lambda wildcards: evaluation_sizes.encoding_minutes(
-            FIRST_MODEL, plan_of(wildcards.dataset), "clips"
-        ),
-        gpu=evaluation_paths.gpus(FIRST_MODEL),
-        gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
+        mem_mb=doubled(6000),
+        runtime=COMPOSED.clip_minutes,
+        gpu=COMPOSED.gpus,
+        gpu_share=COMPOSED.gpu_share,
     params:
-        settings=lambda wildcards: composed.feature_settings(
-            FIRST_MODEL, first_model_files_sha256()
-        ),
-        model=lambda wildcards: evaluation_paths.model_options(FIRST_MODEL),
+        settings=COMPOSED.clip_settings,
+        run=COMPOSED.run,
     shell:
-        command(
-            "perturb rule composed-features --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
-            " --output {output:q} 2> {log:q}"
-        )
+        "perturb rule composed_clips {params.settings:q} {params.run:q} --sources {input.sources:q} --output {output:q}"
+        " 2> {log:q}"
 
 
 rule composed_queries:
     input:
-        unpack(
-            lambda wildcards: planned(
-                composed_paths.feature_inputs,
-                FIRST_MODEL,
-                wildcards.dataset,
-                wildcards.suite,
-                wildcards.level,
-                plan_of,
-            )
-        ),
+        unpack(COMPOSED.query_inputs),
     output:
-        "<work>/{dataset}/composed/features/{suite}/{level}.safetensors",
+        "work/{dataset}/composed/features/{suite}/{level}.safetensors",
     log:
-        "<logs>/{dataset}/composed/features/{suite}/{level}.log",
+        "work/logs/{dataset}/composed/features/{suite}/{level}.log",
     benchmark:
-        "<benchmarks>/{dataset}/composed/features/{suite}/{level}.tsv"
+        "work/benchmarks/{dataset}/composed/features/{suite}/{level}.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*",
         suite="(?!clean)[a-z][a-z0-9_]*",
-    conda:
-        "../../envs/perturb.yaml"
-    threads: evaluation_paths.readers(FIRST_MODEL)
+    threads: COMPOSED.threads
     resources:
-        mem_mb=6000,
-        runtime=lambda wildcards: composed_paths.feature_minutes(
-            FIRST_MODEL, wildcards.dataset, wildcards.suite, wildcards.level, plan_of
-        ),
-        gpu=evaluation_paths.gpus(FIRST_MODEL),
-        gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
+        mem_mb=doubled(6000),
+        runtime=COMPOSED.query_minutes,
+        gpu=COMPOSED.gpus,
+        gpu_share=COMPOSED.gpu_share,
     params:
-        parts="work/{dataset}/{suite}",
-        shards="work/{dataset}/shards",
-        settings=lambda wildcards: composed.feature_settings(
-            FIRST_MODEL, first_model_files_sha256()
-        ),
-        model=lambda wildcards: evaluation_paths.model_options(FIRST_MODEL),
-        names=lambda wildcards: composed_paths.feature_names(
-            FIRST_MODEL, wildcards.dataset, wildcards.suite, wildcards.level
-        ),
-        split=lambda wildcards: composed_paths.folder(wildcards.dataset),
+        settings=COMPOSED.query_settings,
+        run=COMPOSED.run,
+        work=JOBS.work,
     shell:
-        command(
-            "perturb rule composed-features --settings {params.settings:q} {params.model:q}"
-            " --parts {params.parts:q} --names {params.names:q}"
-            " --shards {params.shards:q} --split {params.split:q}"
-            " --output {output:q} 2> {log:q}"
-        )
+        "perturb rule composed_queries {params.settings:q} {params.run:q} --work {params.work:q} --split+ {input.split:q}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule composed_evaluate:
     input:
-        unpack(
-            lambda wildcards: planned(
-                composed_paths.inputs, FIRST_MODEL, wildcards.dataset, composed_job_of(wildcards)
-            )
-        ),
+        unpack(COMPOSED.job_inputs),
     output:
-        results="<work>/{dataset}/composed/results/{corpus}/{level}.parquet",
-        ranks="<work>/{dataset}/composed/results/{corpus}/{level}.ranks.parquet",
+        results="work/{dataset}/composed/results/{corpus}/{level}.parquet",
+        ranks="work/{dataset}/composed/results/{corpus}/{level}.ranks.parquet",
     log:
-        "<logs>/{dataset}/composed/results/{corpus}/{level}.log",
+        "work/logs/{dataset}/composed/results/{corpus}/{level}.log",
     benchmark:
-        "<benchmarks>/{dataset}/composed/results/{corpus}/{level}.tsv"
-    conda:
-        "../../envs/perturb.yaml"
+        "work/benchmarks/{dataset}/composed/results/{corpus}/{level}.tsv"
     resources:
-        mem_mb=4000,
-        runtime=lambda wildcards: composed_paths.job_minutes(
-            FIRST_MODEL, wildcards.dataset, composed_job_of(wildcards), plan_of
-        ),
-        gpu=evaluation_paths.gpus(FIRST_MODEL),
-        gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
+        mem_mb=doubled(4000),
+        runtime=COMPOSED.job_minutes,
+        gpu=COMPOSED.gpus,
+        gpu_share=COMPOSED.gpu_share,
     params:
-        settings=lambda wildcards: composed.settings(
-            FIRST_MODEL, wildcards.dataset, composed_job_of(wildcards), first_model_files_sha256()
-        ),
-        model=lambda wildcards: evaluation_paths.model_options(FIRST_MODEL),
-        asking=lambda wildcards, input: composed_paths.job_options(dict(input.items())),
-        split=lambda wildcards: composed_paths.folder(wildcards.dataset),
+        settings=COMPOSED.job_settings,
+        run=COMPOSED.run,
     shell:
-        command(
-            "perturb rule composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
-            " {params.asking:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
-        )
+        "perturb rule composed_evaluate {params.settings:q} {params.run:q} --split+ {input.split:q} --clips {input.clips:q}"
+        " --queries {input.queries:q} --texts+ {input.texts:q} --results {output.results:q} --ranks {output.ranks:q}"
+        " 2> {log:q}"
 
 
 rule composed_results:
     input:
-        parts=lambda wildcards: composed_paths.result_parts(FIRST_MODEL, wildcards.dataset),
+        COMPOSED.result_parts,
     output:
-        results="<manifests>/{dataset}/composed/results.parquet",
-        ranks="<manifests>/{dataset}/composed/ranks.parquet",
+        results="manifests/{dataset}/composed/results.parquet",
+        ranks="manifests/{dataset}/composed/ranks.parquet",
     log:
-        "<logs>/{dataset}/composed/results.log",
+        "work/logs/{dataset}/composed/results.log",
     benchmark:
-        "<benchmarks>/{dataset}/composed/results.tsv"
+        "work/benchmarks/{dataset}/composed/results.tsv"
     localrule: True
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=doubled(2000),
+        runtime=doubled(30),
     params:
-        protocol=lambda wildcards: evaluation_paths.protocol_options(CONFIG),
+        settings=COMPOSED.result_settings,
     shell:
-        command(
-            "perturb rule merge-results --parts {input.parts:q} {params.protocol:q}"
-            " --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
-        )
+        "perturb rule results {params.settings:q} --parts+ {input:q} --results {output.results:q} --ranks {output.ranks:q}"
+        " 2> {log:q}"

@@ -1,192 +1,139 @@
 # Retrieval on the corpora: without adaptation (evaluate_<dataset>) and with test-time adaptation (tta_<dataset>).
+from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation.layout import KINDS
+from perturbations.evaluation.rules import EvaluationRules
+
+EVALUATION = EvaluationRules(JOBS, requested_targets)
+
+
+# `model` is the key of a configured model; the results of other models are files that no rule makes.
 wildcard_constraints:
     direction="v2t|t2v",
     side="none|query|gallery|both",
     modality="|".join(evaluation.MODALITIES),
-    model="|".join(MODELS),
+    model="|".join(EVALUATION.models),
     group="[a-z0-9_-]+",
-    kind="|".join(evaluation_paths.KINDS),
+    kind="|".join(KINDS),
 
 
 # Before all other jobs: a folder without its tokenizer would otherwise be found after hours, or never.
 rule check_model:
     input:
-        unpack(lambda wildcards: planned(evaluation_paths.model_inputs, of_model(wildcards))),
+        unpack(EVALUATION.model_files),
     output:
-        "<work>/models/{model}.json",
+        "work/models/{model}.json",
     log:
-        "<logs>/models/{model}.log",
+        "work/logs/models/{model}.log",
     benchmark:
-        "<benchmarks>/models/{model}.tsv"
+        "work/benchmarks/models/{model}.tsv"
     priority: 100
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=lambda wildcards: evaluation_sizes.model_memory_mb(of_model(wildcards)),
-        runtime=30,
-        gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
-        gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
+        mem_mb=EVALUATION.model_mb,
+        runtime=doubled(30),
+        gpu=EVALUATION.gpus,
+        gpu_share=EVALUATION.gpu_share,
     params:
-        settings=lambda wildcards: recipe.canonical(
-            evaluation.model_settings(of_model(wildcards), model_files_sha256(wildcards.model))
-        ),
-        model=lambda wildcards: evaluation_paths.model_options(of_model(wildcards)),
+        settings=EVALUATION.model_settings,
+        run=EVALUATION.run,
     shell:
-        command(
-            "perturb rule check-model --settings {params.settings:q} --model {wildcards.model:q} {params.model:q}"
-            " --output {output:q} 2> {log:q}"
-        )
+        "perturb rule check_model {params.settings:q} {params.run:q} --output {output:q} 2> {log:q}"
 
 
 rule gallery:
     input:
-        unpack(lambda wildcards: planned(evaluation_paths.loaded_inputs, of_model(wildcards))),
-        unpack(
-            lambda wildcards: evaluation_paths.encoded_inputs(
-                wildcards.dataset, wildcards.modality
-            )
-        ),
+        unpack(EVALUATION.model_files),
+        checked="work/models/{model}.json",
+        sources="manifests/{dataset}/sources.parquet",
+        captions=EVALUATION.gallery_captions,
     output:
-        "<work>/{dataset}/evaluation/{model}/{modality}.safetensors",
+        "work/{dataset}/evaluation/{model}/{modality}.safetensors",
     log:
-        "<logs>/{dataset}/evaluation/{model}/{modality}.log",
+        "work/logs/{dataset}/evaluation/{model}/{modality}.log",
     benchmark:
-        "<benchmarks>/{dataset}/evaluation/{model}/{modality}.tsv"
-    conda:
-        "../../envs/perturb.yaml"
-    threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
+        "work/benchmarks/{dataset}/evaluation/{model}/{modality}.tsv"
+    threads: EVALUATION.threads
     resources:
-        mem_mb=lambda wildcards: evaluation_sizes.gallery_memory_mb(
-            of_model(wildcards), plan_of(wildcards.dataset)
-        ),
-        runtime=lambda wildcards: evaluation_sizes.encoding_minutes(
-            of_model(wildcards), plan_of(wildcards.dataset), wildcards.modality
-        ),
-        gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
-        gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
+        mem_mb=EVALUATION.gallery_mb,
+        runtime=EVALUATION.gallery_minutes,
+        gpu=EVALUATION.gpus,
+        gpu_share=EVALUATION.gpu_share,
     params:
-        settings=lambda wildcards: recipe.canonical(
-            evaluation.model_settings(of_model(wildcards), model_files_sha256(wildcards.model))
-        ),
-        model=lambda wildcards: evaluation_paths.model_options(of_model(wildcards)),
-        rows=lambda wildcards: paths.options(
-            evaluation_paths.encoded_inputs(wildcards.dataset, wildcards.modality)
-        ),
+        settings=EVALUATION.model_settings,
+        run=EVALUATION.run,
     shell:
-        command(
-            "perturb rule encode-gallery --settings {params.settings:q} --model {wildcards.model:q} {params.model:q} {params.rows:q}"
-            " --output {output:q} 2> {log:q}"
-        )
+        "perturb rule gallery {params.settings:q} {params.run:q} --sources {input.sources:q} --captions {input.captions:q}"
+        " --output {output:q} 2> {log:q}"
 
 
-# The device and the reader are resources, not params, because they decide where and with what a job runs, and not what
-# its result is.
 rule evaluate:
     input:
-        unpack(
-            lambda wildcards: planned(
-                evaluation_paths.inputs, *arguments_of_job(wildcards), plan_of, caption_shards
-            )
-        ),
+        unpack(EVALUATION.job_inputs),
+        checked="work/models/{model}.json",
+        sources="manifests/{dataset}/sources.parquet",
+        captions="manifests/{dataset}/captions.parquet",
     output:
-        results="<work>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.parquet",
-        ranks="<work>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.ranks.parquet",
+        results="work/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.parquet",
+        ranks="work/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.ranks.parquet",
     log:
-        "<logs>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.log",
+        "work/logs/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.log",
     benchmark:
-        "<benchmarks>/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.tsv"
-    conda:
-        "../../envs/perturb.yaml"
-    threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
+        "work/benchmarks/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.tsv"
+    threads: EVALUATION.threads
     resources:
-        mem_mb=lambda wildcards: planned(
-            evaluation_sizes.job_memory_mb,
-            *arguments_of_job(wildcards),
-            plan_of(wildcards.dataset),
-        ),
-        runtime=lambda wildcards: planned(
-            evaluation_sizes.job_minutes,
-            *arguments_of_job(wildcards),
-            plan_of(wildcards.dataset),
-        ),
-        gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
-        gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
+        mem_mb=EVALUATION.job_mb,
+        runtime=EVALUATION.job_minutes,
+        gpu=EVALUATION.gpus,
+        gpu_share=EVALUATION.gpu_share,
     params:
-        settings=lambda wildcards: recipe.canonical(
-            evaluation.settings(*arguments_of_job(wildcards), model_files_sha256(wildcards.model))
-        ),
-        model=lambda wildcards: evaluation_paths.model_options(of_model(wildcards)),
-        rejected=lambda wildcards: plan_of(wildcards.dataset).rejected_captions,
-        asking=lambda wildcards, input: evaluation_paths.asking_options(
-            wildcards.dataset, job_of(wildcards), dict(input.items())
-        ),
+        settings=EVALUATION.job_settings,
+        run=EVALUATION.job_run,
     shell:
-        command(
-            "perturb rule evaluate --settings {params.settings:q} --model {wildcards.model:q} {params.model:q} --sources {input.sources:q}"
-            " --captions {input.captions:q} --rejected {params.rejected:q} {params.asking:q}"
-            " --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
-        )
+        "perturb rule evaluate {params.settings:q} {params.run:q} --sources {input.sources:q} --captions {input.captions:q}"
+        " --results {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
 
 
 rule results:
     input:
-        parts=lambda wildcards: planned(
-            evaluation_paths.result_parts, of_model(wildcards), wildcards.dataset, wildcards.kind
-        ),
+        EVALUATION.result_parts,
     output:
-        results="<manifests>/{dataset}/{kind}/{model}/results.parquet",
-        ranks="<manifests>/{dataset}/{kind}/{model}/ranks.parquet",
+        results="manifests/{dataset}/{kind}/{model}/results.parquet",
+        ranks="manifests/{dataset}/{kind}/{model}/ranks.parquet",
     log:
-        "<logs>/{dataset}/{kind}/{model}.log",
+        "work/logs/{dataset}/{kind}/{model}.log",
     benchmark:
-        "<benchmarks>/{dataset}/{kind}/{model}.tsv"
+        "work/benchmarks/{dataset}/{kind}/{model}.tsv"
     localrule: True
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=4000,
-        runtime=30,
+        mem_mb=doubled(4000),
+        runtime=doubled(30),
     params:
-        skipped=lambda wildcards: evaluation_paths.skipped(CONFIG, wildcards.dataset),
-        protocol=lambda wildcards: evaluation_paths.protocol_options(CONFIG),
+        settings=EVALUATION.result_settings,
     shell:
-        command(
-            "perturb rule merge-results --parts {input.parts:q} --skipped {params.skipped:q} {params.protocol:q}"
-            " --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
-        )
+        "perturb rule results {params.settings:q} --parts+ {input:q} --results {output.results:q} --ranks {output.ranks:q}"
+        " 2> {log:q}"
 
 
 rule report:
     input:
-        results=lambda wildcards: [
-            *[entry.results for entry in reported()],
-            *further_results("results"),
-        ],
-        ranks=lambda wildcards: [
-            *evaluation_paths.report_ranks(CONFIG, reported()),
-            *further_results("ranks"),
-        ],
+        results=EVALUATION.reported_results,
+        ranks=EVALUATION.reported_ranks,
     output:
         page=report(
-            "<manifests>/report.html",
+            "manifests/report.html",
             category="evaluation",
             labels={**OF_FOLDER, "page": "tables and figures"},
         ),
-        tables=directory("<manifests>/report.tables"),
+        tables=directory("manifests/report.tables"),
     log:
-        "<logs>/report.log",
+        "work/logs/report.log",
     benchmark:
-        "<benchmarks>/report.tsv"
+        "work/benchmarks/report.tsv"
     localrule: True
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=doubled(2000),
+        runtime=doubled(30),
     params:
-        datasets=lambda wildcards: list(CONFIG.datasets),
+        datasets=EVALUATION.datasets,
     shell:
-        command(
-            "perturb report --results {input.results:q} --ranks {input.ranks:q}"
-            " --datasets {params.datasets:q} --output {output.page:q} 2> {log:q}"
-        )
+        "perturb report --results {input.results:q} --ranks {input.ranks:q}"
+        " --datasets {params.datasets:q} --output {output.page:q} 2> {log:q}"

@@ -13,19 +13,13 @@ def check_before():
     wanted = preflight_jobs.of_jobs((name, wildcards) for name, wildcards, _ in jobs)
     # Planning writes the lists that the check reads, where the jobs that are left need none of them.
     for collection in sorted(wanted.collections):
-        plan_of(collection)
+        JOBS.plan(collection)
     for dataset in sorted(wanted.caption_datasets):
-        caption_shards(dataset)
+        JOBS.caption_shards(dataset)
     # No job has begun, so nothing else looks where the process is.
     with chdir(CONFIG.at("")):
-        written = [Path(path) for _, _, written in jobs for path in written]
-        written = [path.relative_to(PREFIX) for path in written if path.is_relative_to(PREFIX)]
-        workplace.check_links([*written, *(folder / "clip" for folder in wanted.folders)])
-        here = snakemake_inside.runs_here(workflow) and not DEPLOYED
+        here = snakemake_inside.runs_here(workflow)
         summary = preflight.check(CONFIG, wanted, here)
     for line in summary.text():
-        RUN.say(shown.line(line))
+        say(shown.line(line))
     summary.raise_errors()
-
-
-RUN.before.append(check_before)

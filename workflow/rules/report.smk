@@ -1,72 +1,66 @@
 # Contact sheets and pages of the corpora.
 rule preview:
     input:
-        videos="<manifests>/{dataset}/{suite}/videos.parquet",
-        clips=markers_of,
+        videos="manifests/{dataset}/{suite}/videos.parquet",
+        clips=JOBS.clip_markers,
     output:
         report(
-            "<manifests>/{dataset}/{suite}/preview.png",
+            "manifests/{dataset}/{suite}/preview.png",
             category="{suite}",
             labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "contact sheet"},
         ),
     log:
-        "<logs>/{dataset}/{suite}/preview.log",
+        "work/logs/{dataset}/{suite}/preview.log",
     benchmark:
-        "<benchmarks>/{dataset}/{suite}/preview.tsv"
+        "work/benchmarks/{dataset}/{suite}/preview.tsv"
     localrule: True
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=doubled(1000),
+        runtime=doubled(10),
     shell:
-        command("perturb preview {input.videos:q} --output {output:q} > {log:q} 2>&1")
+        "perturb preview {input.videos:q} --output {output:q} > {log:q} 2>&1"
 
 
 rule corpus_page:
     input:
-        videos="<manifests>/{dataset}/{suite}/videos.parquet",
-        clips=markers_of,
-        quarantine="<manifests>/{dataset}/{suite}/quarantine.parquet",
+        videos="manifests/{dataset}/{suite}/videos.parquet",
+        clips=JOBS.clip_markers,
+        quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
     output:
         report(
-            "<manifests>/{dataset}/{suite}/corpus.html",
+            "manifests/{dataset}/{suite}/corpus.html",
             category="{suite}",
             labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "page of the corpus"},
         ),
     log:
-        "<logs>/{dataset}/{suite}/corpus_page.log",
+        "work/logs/{dataset}/{suite}/corpus_page.log",
     benchmark:
-        "<benchmarks>/{dataset}/{suite}/corpus_page.tsv"
+        "work/benchmarks/{dataset}/{suite}/corpus_page.tsv"
     localrule: True
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=doubled(2000),
+        runtime=doubled(30),
     shell:
-        command("perturb rule corpus-page {input.videos:q} --output {output:q} 2> {log:q}")
+        "perturb rule corpus_page --videos {input.videos:q} --page {output:q} 2> {log:q}"
 
 
 rule captions_page:
     input:
-        captions="<manifests>/{dataset}/{suite}/captions.parquet",
-        statistics="<manifests>/{dataset}/{suite}/caption_statistics.parquet",
+        captions="manifests/{dataset}/{suite}/captions.parquet",
+        statistics="manifests/{dataset}/{suite}/caption_statistics.parquet",
     output:
         report(
-            "<manifests>/{dataset}/{suite}/captions.html",
+            "manifests/{dataset}/{suite}/captions.html",
             category="{suite}",
             labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "captions, before and after"},
         ),
     log:
-        "<logs>/{dataset}/{suite}/captions_page.log",
+        "work/logs/{dataset}/{suite}/captions_page.log",
     benchmark:
-        "<benchmarks>/{dataset}/{suite}/captions_page.tsv"
+        "work/benchmarks/{dataset}/{suite}/captions_page.tsv"
     localrule: True
-    conda:
-        "../../envs/perturb.yaml"
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=doubled(1000),
+        runtime=doubled(10),
     shell:
-        command("perturb rule captions-page {input.captions:q} --output {output:q} 2> {log:q}")
+        "perturb rule captions_page --captions {input.captions:q} --page {output:q} 2> {log:q}"

@@ -1,45 +1,25 @@
 # The corpus: one shard of clips under one perturbation at one severity.
-# The job's `recipe` is everything that determines its result; Snakemake reruns the job when it changes.
+# The job's settings are everything that determines its result; Snakemake reruns the job when they change.
 rule videos:
     input:
-        unpack(
-            lambda wildcards: planned(
-                paths.video_inputs,
-                recipe_of(wildcards),
-                wildcards.dataset,
-                wildcards.shard,
-                plan_of,
-            )
-        ),
+        sources="work/{dataset}/sources/{shard}.parquet",
+        analysis=JOBS.video_analysis,
+        donors=JOBS.donors,
+        whole=JOBS.whole_videos,
     output:
-        **paths.marker(
-            CONFIG, "<corpora>/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json"
-        ),
-        part="<work>/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
+        **stored("corpora/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json"),
+        part="work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
     log:
-        "<logs>/{dataset}/{suite}/{perturbation}/{severity}/{shard}.log",
+        "work/logs/{dataset}/{suite}/{perturbation}/{severity}/{shard}.log",
     benchmark:
-        "<benchmarks>/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tsv"
-    conda:
-        "../../envs/perturb.yaml"
+        "work/benchmarks/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tsv"
     resources:
-        mem_mb=lambda wildcards: paths.video_memory_mb(recipe_of(wildcards), size_of(wildcards)),
-        runtime=lambda wildcards: paths.video_minutes(recipe_of(wildcards), size_of(wildcards)),
-        gpu=lambda wildcards: paths.video_gpus(CONFIG, recipe_of(wildcards)),
+        mem_mb=JOBS.video_mb,
+        runtime=JOBS.video_minutes,
+        gpu=JOBS.video_gpus,
     params:
-        recipe=lambda wildcards: recipe_of(wildcards).text,
-        inputs=lambda wildcards, input: paths.options(dict(input.items())),
-        # Not a key of its own: where there are no options, finished jobs of earlier versions stay finished.
-        corpus=(
-            [
-                "corpora/{dataset}/{suite}/{perturbation}/{severity}",
-                *CONFIG.storage.job_options,
-            ]
-            if CONFIG.storage.job_options
-            else "corpora/{dataset}/{suite}/{perturbation}/{severity}"
-        ),
+        settings=JOBS.video_settings,
+        run=JOBS.run,
     shell:
-        command(
-            "perturb rule videos --recipe {params.recipe:q} {params.inputs:q} --corpus {params.corpus:q} --output {output.part:q}"
-            " 2> {log:q}"
-        )
+        "perturb rule videos {params.settings:q} {params.run:q} --sources {input.sources:q} --analysis {input.analysis:q}"
+        " --donors {input.donors:q} --whole+ {input.whole:q} --output+ {output:q} 2> {log:q}"
