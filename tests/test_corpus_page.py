@@ -139,7 +139,7 @@ def test_the_index_leads_to_every_file(stored: Path, tmp_path: Path) -> None:
     assert "<code>snakemake msrvtt_p_d</code>" in text
     assert "no &lt;i&gt;frames" in text
     assert "&lt;b&gt; 1" in text
-    assert "sources.parquet is not a Parquet file" in text
+    assert "sources.parquet cannot be read" in text
     assert not re.search(r"<script|src=|http", text)
     assert str(root) not in text
 

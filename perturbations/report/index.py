@@ -6,6 +6,7 @@ end of each run, a failed one too.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,10 +30,13 @@ _TARGETS = {"adaptation": "tta", "evaluation": "evaluate", "composed": "composed
 _NAMES = {
     layout.name("corpus_page"): "page",
     layout.name("caption_pairs"): "page",
+    layout.name("results_page"): "page",
     layout.name("card"): "card (Markdown)",
     layout.name("preview"): "contact sheet",
     layout.name("quarantine"): "quarantined rows",
 }
+_HEADLINED = ("results",)
+"""The kinds of results that the page of results shows."""
 _OF_CAPTIONS = {layout.name(kind) for kind in ("texts", "text_statistics", *CAPTION_FILES)}
 
 
@@ -42,6 +46,7 @@ def write(root: Path) -> Path:
     Raises `OutputError` where the page cannot be written.
     """
     output = root / layout.at("index")
+    results_page = root / layout.at("results_page")
     lying = sorted(path for path in _files(output.parent) if path != output)
     sections: dict[str, list[dict[str, object]]] = {name: [] for name in (*_SECTIONS.values(), _RESULTS)}
     lacking: list[dict[str, object]] = []
@@ -60,6 +65,8 @@ def write(root: Path) -> Path:
                 of_pictures += [_has_pictures(path)] if kind == VIDEOS.name else []
                 own_words = partial(shown.in_words_of, pictures=kind == VIDEOS.name and of_pictures[-1])
                 beside = _beside(path, kind, lying)
+                if section == _RESULTS and kind in _HEADLINED and results_page.is_file():
+                    beside = [results_page, *beside]
                 sections[section].append(_entry(path, about, size, beside, output, own_words))
                 linked |= {path, *beside}
                 total += size
@@ -135,7 +142,7 @@ def _entry(
     else:
         name = " / ".join(below[:-1])
         command = f"{_TARGETS[below[1]]}_{below[0]}" if len(below) > 2 and below[1] in _TARGETS else ""
-    count = f"{about.get('rows', 0):,} rows"
+    count = _headline(path) if kind in _HEADLINED else f"{about.get('rows', 0):,} rows"
     if kind in _SECTIONS and (listed := sets.read_listed(path)) is not None:
         noun = "captions" if kind == TEXTS.name else words("clips")
         count = f"{listed.complete:,} of {listed.listed:,} {noun}, {listed.scenarios:,} scenarios"
@@ -149,6 +156,22 @@ def _entry(
         "command": f"snakemake {command}" if command else "",
         "links": [(label, pages.href(other, output)) for label, other in links],
     }
+
+
+def _headline(path: Path) -> str:
+    """The number of an evaluation: the mean R@1 of its best method on perturbed queries, beside that on clean ones."""
+    names = ("label", "direction", "perturbation", "text_perturbation", "mix", "recall_at_1")
+    rows = stored_columns.read_columns(path, *names).to_pandas()
+    is_clean = rows[["text_perturbation", "mix"]].isna().all(axis=1) & rows["perturbation"].isin(["clean"])
+    rows["side"] = is_clean.map({True: "clean", False: "perturbed"})
+    means = rows.pivot_table("recall_at_1", ["label", "direction"], "side")
+    if "perturbed" not in means or means["perturbed"].isna().all():
+        return shown.plural(len(rows), "row")
+    label, direction = means["perturbed"].idxmax()
+    best = means.loc[(label, direction)]
+    clean = f", {best['clean']:.1f} clean" if "clean" in best and not math.isnan(best["clean"]) else ""
+    methods = shown.plural(rows["label"].nunique(), "method")
+    return f"R@1 {best['perturbed']:.1f} perturbed{clean}: {label}, {direction}, the best of {methods}"
 
 
 def _lacking(path: Path, output: Path) -> list[dict[str, object]]:
@@ -169,9 +192,11 @@ def _totals(sections: Mapping[str, Sequence[object]], size: int) -> list[tuple[s
 
 def _facts(root: Path, total: int) -> list[str]:
     """What takes space."""
-    taken = [f"{top}/ {shown.size(_size(root / top))}" for top in (layout.MANIFESTS, layout.WORK)]
+    sizes = {top: _size(root / top) for top in (layout.MANIFESTS, layout.WORK)}
+    taken = [f"{top}/ {shown.size(size)}" for top, size in sizes.items() if size]
     free = shutil.disk_usage(root).free
-    return [f"Space: perturbed videos {shown.size(total)}, {', '.join(taken)}; {shown.size(free)} are free."]
+    videos = [f"perturbed videos {shown.size(total)}"] if total else []
+    return [f"Space: {', '.join([*videos, *taken])}; {shown.size(free)} are free."]
 
 
 def _size(folder: Path) -> int:
