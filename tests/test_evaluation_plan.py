@@ -161,7 +161,6 @@ def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[
         ({"severities": []}, "evaluation.severities"),
         ({"seeds": [1, 1]}, "evaluation.seeds"),
         ({"sides": ["both"]}, "evaluation.sides: `both` needs a suite that declares combinations: msrvtt_p"),
-        ({"sides": ["gallery"], "continual": True}, r"evaluation.continual: .* only be \[query\]"),
         ({"severities": {"chars": 5}}, "evaluation.severities: unknown category 'chars'; known: .*character"),
         ({"severities": {"word": 9}}, "evaluation.severities.word.0: .* less than or equal to 7, not 9"),
         ({"models": [{"name": "a b"}]}, "evaluation.models.0.name"),

@@ -104,7 +104,7 @@ def results(name: str, adapter: str) -> list[Row]:
             for own in config.evaluation.method_settings():
                 given = method_settings.parameters_of(own.name, own.parameters, scenario["direction"])
                 method = {"method": own.name, "label": own.label, "parameters": given, "protocol": name}
-                how = {"steps": 3, "batch_size": 16, "num_frames": 12, "continual": False}
+                how = {"steps": 3, "batch_size": 16, "num_frames": 12}
                 how |= (
                     {"gallery_name": "choices", "gallery": 5} if adapter == "msrvtt_qa" else {"gallery_name": "dataset"}
                 )
@@ -249,7 +249,6 @@ def test_tables_of_published_values_have_captions_of_their_own(name: str) -> Non
         ("hat_vtr_table_1", "none", {"protocol": "hat_vtr_table_2"}),
         ("hat_vtr_table_1", "hatvtr", {"seed": 7}),
         ("hat_vtr_table_1", "hatvtr", {"batch_size": 8}),
-        ("hat_vtr_table_1", "hatvtr", {"continual": True}),
         ("hat_vtr_table_1", "hatvtr", {"parameters": json.dumps({"alpha": 1.0})}),
         ("hat_vtr_table_1", "hatvtr", {"parameters": None}),
         ("hat_vtr_table_7", "hatvtr", {"parameters": json.dumps({"hsm_rerank": False})}),

@@ -221,7 +221,6 @@ def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_
     about |= {"queries": 1000, "gallery": 1000}
     about |= {"pooling": "clip4clip", "pretrained": "openai/clip-vit-base-patch32", "parameters": "{}"}
     about |= {
-        "continual": False,
         "num_frames": 12,
         "listed_sha256": SPLITS["msrvtt"][1_000].listed,
         "dataset": "my own name",

@@ -210,7 +210,7 @@ def settings(config: configuration.Config, dataset: str, job: ComposedJob, files
         scenarios=tuple(members(config, dataset, job)),
         adapter=config.datasets[dataset].adapter,
         model_key=evaluation.model_key(config),
-        setting=evaluation.setting(config),
+        setting=config.evaluation.setting,
         top_k=config.evaluation.top_k,
     ).text
 

@@ -161,7 +161,7 @@ def scenario_rows(
     """
     settings = [own for own in composed_scores.settings(models, ways) if _is_affected(own, scenario)]
     scores = composed_scores.evaluate(split, models, settings, ways)
-    columns = {**shared, **_columns(scenario), "direction": "composed", "seed": 0, "order": LISTED, "continual": False}
+    columns = {**shared, **_columns(scenario), "direction": "composed", "seed": 0, "order": LISTED}
     columns["parameters"] = canonical({name: how[name] for name in ("frames", "deduplicate", "shortlist")})
     behind = max(len(split.pool), composed_scores.KS[-1]) + 1
     rows: list[ResultRow] = []

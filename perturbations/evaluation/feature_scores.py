@@ -292,7 +292,7 @@ def _rows(
     for case in cases:
         _check_media(case, wanted.direction)
     for case in cases:
-        shared = {**case.columns(wanted.direction), **names, "seed": 0, "continual": False}
+        shared = {**case.columns(wanted.direction), **names, "seed": 0}
         for method, own in of_case(case):
             parameters = parameters_of(method, {}, wanted.direction)
             label = methods_shelf.title_of(method)

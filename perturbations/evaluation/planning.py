@@ -319,21 +319,12 @@ def model_settings(config: configuration.Config, files: str | None = None) -> Mo
 def _run_settings(config: configuration.Config) -> _RunSettings:
     wanted = config.evaluation
     settings: _RunSettings = {
-        "setting": setting(config),
+        "setting": config.evaluation.setting,
         "batch_size": wanted.batch_size,
         "steps": wanted.steps,
         "precision": wanted.precision,
     }
     return settings if wanted.top_k is None else {**settings, "top_k": wanted.top_k}
-
-
-CONTINUAL = "_continual"
-"""What the setting of rows and keys ends with where methods are not reset between scenarios."""
-
-
-def setting(config: configuration.Config) -> str:
-    """The setting in keys and rows: "qs", or "qs_continual". Results of different settings are never averaged."""
-    return f"{config.evaluation.setting}{CONTINUAL if config.evaluation.continual else ''}"
 
 
 def models(config: configuration.Config) -> dict[str, configuration.Config]:
@@ -364,7 +355,7 @@ def model_key(config: configuration.Config) -> str:
     slug = re.sub(r"[^a-z0-9_]+", "-", readable.lower()).strip("-")[:_READABLE].strip("-")
     of_checkpoint = str(wanted.checkpoint) if wanted.checkpoint else None
     identity = {**model_settings(config), **_run_settings(config), "checkpoint": of_checkpoint}
-    return f"{slug}-{setting(config)}-{digest(identity)[:8]}"
+    return f"{slug}-{config.evaluation.setting}-{digest(identity)[:8]}"
 
 
 def settings(

@@ -17,7 +17,7 @@ from perturbations.base.records import Record
 from perturbations.engine import guided
 from perturbations.engine.comparability import differences
 from perturbations.evaluation.keys import order_of
-from perturbations.evaluation.planning import CONTINUAL, EvaluationSettings, ScenarioSettings
+from perturbations.evaluation.planning import EvaluationSettings, ScenarioSettings
 from perturbations.evaluation.result_sets import retrieved_first
 from perturbations.evaluation.rows import WHOLE_GALLERY, ResultRow, backend_cell
 from perturbations.evaluation.scenarios import Retrieval, ScenarioRow, id_of
@@ -111,7 +111,6 @@ def finished(
         **of_run,
         pooling=settings["model"],
         gallery_name=WHOLE_GALLERY,
-        continual=settings["setting"].endswith(CONTINUAL),
         order=order_of(of_run["seed"]),
         queries=len(task.queries),
         missing_queries=task.missing,

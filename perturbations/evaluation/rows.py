@@ -56,7 +56,7 @@ class ScenarioColumns:
         direction, side: which modality is the query, and what is perturbed.
         model_key, pooling, pretrained, checkpoint_sha256, num_frames, precision, setting: the model, its weights, and
             what it was trained on.
-        method, parameters, banks_sha256, steps, batch_size, continual: the method; `parameters` is the canonical JSON
+        method, parameters, banks_sha256, steps, batch_size: the method; `parameters` is the canonical JSON
             of all of them, and `banks_sha256` a hash of the banks' features, null without a bank.
         label: what tables call the method with its parameters.
         seed, order: the seed, and the order of queries that it stands for.
@@ -93,7 +93,6 @@ class ScenarioColumns:
     banks_sha256: str | None = None
     steps: int | None = None
     batch_size: int | None = None
-    continual: bool | None = None
     order: str | None = None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
@@ -29,12 +28,11 @@ from perturbations.evaluation import galleries, queries, result_sets, results, s
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.keys import banks_key, order_of, places_of
 from perturbations.evaluation.method_settings import parameters_of
-from perturbations.evaluation.planning import CONTINUAL, EvaluationSettings, Modality, ScenarioSettings
+from perturbations.evaluation.planning import EvaluationSettings, Modality, ScenarioSettings
 from perturbations.evaluation.results import FinishedRun
 from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioColumns
 from perturbations.evaluation.scenarios import Clean, Perturbed, Retrieval
 from perturbations.tta import adapt
-from perturbations.tta.adaptation import Stream
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
 from perturbations.tta.methods import registry as methods
@@ -102,9 +100,6 @@ def evaluate(
             )
             _log.warning("%s: %s", own.title, text)
     retrieval_of = partial(scenarios.of_scenario, perturbed=perturbed, clean=job.clean)
-    if _is_continual(job.settings):
-        _forget_beginnings(job, (retrieval_of(scenario)[0] for scenario in job.settings["scenarios"]), done)
-    chain = _Chain()
     described: dict[str, Any] = {
         "settings": canonical(results.shared_settings(job.settings)),
         "tools": canonical(results.tools()),
@@ -115,7 +110,7 @@ def evaluate(
         for scenario in job.settings["scenarios"]:
             task, manifest_sha256 = retrieval_of(scenario)
             _log.info("%s", result_sets.scenario_name(scenario))
-            for label, run in _runs(job, scenario, task, inputs, journal, done, chain):
+            for label, run in _runs(job, scenario, task, inputs, journal, done):
                 row = replace(run.row, label=label, manifest_sha256=manifest_sha256, **described)
                 columns = {column.name: getattr(row, column.name) for column in fields(ScenarioColumns)}
                 rows.append(row)
@@ -156,14 +151,6 @@ class _Run(NamedTuple):
     seed: int
 
 
-@dataclass
-class _Chain:
-    """What a continual job carries from scenario to scenario: the key of each run's last scenario, and its state."""
-
-    keys: dict[_Run, str] = field(default_factory=dict)
-    states: dict[_Run, _State] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class _State:
     ask: Callable[[Iterator[Batch]], Iterator[Tensor]]
@@ -171,32 +158,7 @@ class _State:
     timings: Timings
 
 
-def _is_continual(settings: EvaluationSettings) -> bool:
-    return settings["setting"].endswith(CONTINUAL)
-
-
-def _continues(job: EvaluationJob, method: str) -> bool:
-    """Whether a run depends on the scenarios before; a method that learns nothing has no state."""
-    return _is_continual(job.settings) and methods.method(method).adapts
-
-
-def _forget_beginnings(job: EvaluationJob, retrievals: Iterable[Retrieval], done: dict[str, FinishedRun]) -> None:
-    """Take from `done` the continual runs whose last scenarios are missing: a journal does not hold their state."""
-    keys: dict[_Run, list[str]] = defaultdict(list)
-    chain = _Chain()
-    for scenario, retrieval in zip(job.settings["scenarios"], retrievals, strict=True):
-        for run, key in _keys(job, scenario, retrieval, chain).items():
-            keys[run].append(key)
-    for run, of_run in keys.items():
-        present = [key for key in of_run if key in done]
-        if _continues(job, run.method) and len(present) < len(of_run):
-            if present:
-                _log.info("%s: continual, so it starts again with the job's first scenario", run.label)
-            for key in present:
-                del done[key]
-
-
-def _keys(job: EvaluationJob, scenario: ScenarioSettings, task: Retrieval, chain: _Chain) -> dict[_Run, str]:
+def _keys(job: EvaluationJob, scenario: ScenarioSettings, task: Retrieval) -> dict[_Run, str]:
     """The key of each run of a scenario: a hash of all that determines its result."""
     determined_by = {
         **results.shared_settings(job.settings),
@@ -216,11 +178,7 @@ def _keys(job: EvaluationJob, scenario: ScenarioSettings, task: Retrieval, chain
         for seed in job.settings["seeds"]:
             of_run: dict[str, object] = {**determined_by, "method": name, "parameters": parameters, "seed": seed}
             of_run |= {"banks": banks, "order": order_of(seed)}
-            run = _Run(name, parameters, method["label"], seed)
-            if _continues(job, name):
-                of_run["after"] = chain.keys.get(run)
-            keys[run] = digest(of_run)
-    chain.keys.update(keys)
+            keys[_Run(name, parameters, method["label"], seed)] = digest(of_run)
     return keys
 
 
@@ -249,7 +207,6 @@ def _runs(
     inputs: _QueryInputs,
     journal: Path,
     done: dict[str, FinishedRun],
-    chain: _Chain,
 ) -> Iterator[tuple[str, FinishedRun]]:
     """The runs of a scenario and their labels; runs of the journal are not repeated."""
     shared: dict[str, object] = {"listed_sha256": job.clean.listed_sha256, "queries_sha256": _sha256_of(task.queries)}
@@ -261,7 +218,7 @@ def _runs(
     encoded = job.queries(task) if known_queries else None
     # As if each batch had been encoded by the model as it is.
     unadapted = Unadapted()
-    for run, key in _keys(job, scenario, task, chain).items():
+    for run, key in _keys(job, scenario, task).items():
         if key not in done:
             if "clean_input_queries" not in shared:
                 shared["clean_input_queries"] = queries.read_as_clean(task.queries, job.backbone.texts)
@@ -275,7 +232,7 @@ def _runs(
             # What only compares known features needs no pixels and no tokens.
             known = encoded is not None and not methods.method(run.method).adapts
             batches = iter([()] * -(-len(places) // size)) if known else inputs.batches(job, task, places)
-            state = _state(job, run, gallery, unadapted, chain)
+            state = _state(job, run, gallery, unadapted)
             similarities = _similarities(job, batches, places, run.label, state)
             timings = state.timings.summary()
             done[key] = results.finished(
@@ -293,13 +250,8 @@ def _runs(
         yield run.label, done[key]
 
 
-def _state(job: EvaluationJob, run: _Run, gallery: Gallery, unadapted: Unadapted, chain: _Chain) -> _State:
-    """The state of a run before a scenario: new, or, in the continual setting, as the scenario before left it."""
-    if run in chain.states:
-        state = chain.states[run]
-        state.counts.restart()
-        state.timings.restart()
-        return state
+def _state(job: EvaluationJob, run: _Run, gallery: Gallery, unadapted: Unadapted) -> _State:
+    """The state of a run before its scenario."""
     counts, timings = Counts(), Timings()
     adapted: Callable[[Iterable[Batch]], Iterator[Tensor]] = partial(
         adapt,
@@ -316,10 +268,7 @@ def _state(job: EvaluationJob, run: _Run, gallery: Gallery, unadapted: Unadapted
         timings=timings,
         unadapted=unadapted,
     )
-    if not _continues(job, run.method):
-        return _State(adapted, counts, timings)
-    chain.states[run] = _State(Stream(adapted).ask, counts, timings)
-    return chain.states[run]
+    return _State(adapted, counts, timings)
 
 
 def _similarities(

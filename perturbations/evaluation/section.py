@@ -142,11 +142,6 @@ class Evaluation(Strict):
         description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
         "dataset; qgs_zero_shot: on none. The last two also evaluate clean queries; without suites, only those",
     )
-    continual: bool = Field(
-        False,
-        description="true: a method keeps what it learned from one scenario of a job to the next, in their order; "
-        "false: it starts again in each",
-    )
     directions: tuple[_Direction, ...] = Field(
         ("v2t", "t2v"),
         min_length=1,
@@ -258,9 +253,6 @@ def problems_of(config: Config) -> list[Problem]:
         for name, values in wanted.parameters.items()
         for parameter, text in methods.parameter_mistakes(name, values).items()
     ]
-    if wanted.continual and wanted.sides != ("query",):
-        text = "what a method keeps is of one gallery: `sides` can only be [query]"
-        problems.append(problem("evaluation.continual", text))
     suites = [name for name in (config.suites if wanted.suites is None else wanted.suites) if is_known(name, config)]
     if "both" in wanted.sides and not any(registry.suite(name).combined for name in suites):
         declaring = ", ".join(name for name, suite in registry.suites().items() if suite.combined)

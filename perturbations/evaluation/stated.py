@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from perturbations.evaluation.planning import CONTINUAL
 from perturbations.evaluation.rows import WHOLE_GALLERY, ScenarioKey
 from perturbations.suites.published import Published
 from perturbations.tta.methods import registry as methods
@@ -148,8 +147,6 @@ def _of_method(cell: Published, row: Mapping[str, Any], *, given: bool) -> Itera
         other = ", ".join(f"{name} {value}" for name, value in sorted(changed.items())) or "those of the paper's text"
         yield f"{title} has other parameters than the published ones: {other}"
     if order_matters(cell):
-        if known.adapts and row["continual"] is not False:
-            yield "methods keep what they learned from one scenario to the next (continual)"
         if row["batch_size"] != cell.batch_size:
             yield f"the batch size is {_or_unknown(row['batch_size'])}, and the table's is {cell.batch_size}"
         if cell.seed not in (None, row["seed"]):
@@ -179,9 +176,8 @@ def _of_model(cell: Published, row: Mapping[str, Any], *, given: bool) -> Iterat
         return
     if row["pooling"] != cell.pooling:
         yield f"frames are pooled by {_or_unknown(row['pooling'])}, and the table's model is {cell.stated_model}"
-    setting = row["setting"] and row["setting"].removesuffix(CONTINUAL)
-    if cell.trained not in ("", setting):
-        yield f"the setting is {_or_unknown(setting)}, and the table's is {cell.trained}"
+    if cell.trained not in ("", row["setting"]):
+        yield f"the setting is {_or_unknown(row['setting'])}, and the table's is {cell.trained}"
 
 
 def _as_stored(cell: Published, row: Mapping[str, Any]) -> Iterator[str]:

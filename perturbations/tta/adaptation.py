@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 
 import torch
@@ -143,25 +142,3 @@ def _encoded(model: DualEncoder, items: Gallery | Batch | Iterator[Batch], direc
         if features is items.features and not features.is_inference():
             return items  # with what it knows of its equal rows
         return Gallery(items.direction, features.clone() if features.is_inference() else features)
-
-
-class Stream:
-    """One run of `adapt` over the queries of several scenarios, one after the other: the continual setting.
-
-    Weights, the optimizer's moments, and the memories of the method stay as they are in between.
-    """
-
-    def __init__(self, run: Callable[[Iterator[Batch]], Iterator[Tensor]]) -> None:
-        """Start `run`, which yields one tensor per batch before it takes the next, as every method that learns does."""
-        self._given: deque[Batch] = deque()
-        self._results = run(self._coming())
-
-    def _coming(self) -> Iterator[Batch]:
-        while self._given:
-            yield self._given.popleft()
-
-    def ask(self, batches: Iterable[Batch]) -> Iterator[Tensor]:
-        """The similarities of a scenario's batches."""
-        for batch in batches:
-            self._given.append(batch)
-            yield next(self._results)

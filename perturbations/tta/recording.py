@@ -33,10 +33,6 @@ class Counts:
     empty: int = 0
     non_finite: int = 0
 
-    def restart(self) -> None:
-        """Count from 0 again, in the same run."""
-        self.updates = self.empty = self.non_finite = 0
-
 
 @dataclass
 class Unadapted:
@@ -87,10 +83,6 @@ class Timings:
     def start(self, device: torch.device) -> None:
         """Begin a run on this device."""
         self._device = device
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget all batches, in the same run."""
         self._spans, self._waiting = [], None
         self._ms = {name: [] for name in self._ms}
         if self._device.type == "cuda":

@@ -106,7 +106,7 @@ def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 _CONFIGURED = [
     *("gallery_name", "method", "label", "parameters", "seed", "setting"),
-    *("steps", "batch_size", "continual", "precision"),
+    *("steps", "batch_size", "precision"),
 ]
 """The columns that tell the runs of a model apart, beside its scenarios."""
 
