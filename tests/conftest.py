@@ -36,7 +36,6 @@ _PACKAGE = Path(perturbations.__file__).parent
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bare", action="store_true", help="hide WordNet, Apertium, browsers and the reference data")
     parser.addoption("--slurm", action="store_true", help="start a Slurm cluster on this machine, and test on it")
-    parser.addoption("--wings", action="store_true", help="test what is left without each wing")
     parser.addoption(
         "--skipped", action="store_true", help="only what the last --bare run skipped for want of something"
     )

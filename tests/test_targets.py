@@ -122,8 +122,8 @@ def test_a_target_of_both_counts_what_is_combined(changes: dict[str, Any], count
 
 def test_an_adaptation_counts_its_runs(project: Config) -> None:
     wanted = section.Evaluation(
-        methods=("tent", "sar"), seeds=(1, 2), directions=("v2t",)
-    )  # no captions: none is skipped
+        methods=("tent", "sar"), seeds=(1, 2), directions=("v2t",), suites=("mlvp",)
+    )  # no captions: none is skipped; and every severity is made
     settings = project.model_copy(update={"evaluation": wanted})
     scenarios = len(evaluation.scenarios(settings, "tiny"))
     for name, kind, methods in (("evaluate", "evaluation", 1), ("tta", "adaptation", 3)):
