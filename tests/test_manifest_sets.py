@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from test_door_manifests import edited
 from test_manifest import CAPTION, filled, part
 
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import files, sets
-from perturbations.manifest.kinds import CAPTIONS, MISSING, QUARANTINE, QUARANTINED, CompleteSource, SourceRow, VideoRow
+from perturbations.manifest.kinds import (
+    CAPTIONS,
+    MISSING,
+    QRELS,
+    QUARANTINE,
+    QUARANTINED,
+    CompleteSource,
+    QrelRow,
+    SourceRow,
+    VideoRow,
+)
 
 
 @pytest.mark.parametrize("groups", [("ca", "", "b"), ("bcdefg", "a"), ("defg", "abc"), ("g", "abcdef")])
@@ -68,3 +80,70 @@ def test_each_listed_item_is_complete_quarantined_or_missing() -> None:
         ("d", None, "missing", "no file"),
         ("b", 2, "quarantined", "failed"),
     ]
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_two_rows_with_one_key_are_named(apart: bool, tmp_path: Path) -> None:
+    twins = [QrelRow(query_id="q7", corpus_id="c", score=score) for score in (1, 2)]
+    files.write(tmp_path / "one", QRELS, twins[:1] if apart else twins)
+    files.write(tmp_path / "two", QRELS, twins[1:] if apart else [])
+    expected: Mapping[Path, Any] = {tmp_path / "one": [("q7", "c")], tmp_path / "two": []}
+    problem = "two holds what was not requested:" if apart else "one holds twice"
+    with pytest.raises(ManifestError, match=rf"{problem} \('q7', 'c'\)"):
+        list(sets.merge(expected.items(), QRELS, QRELS.key))
+
+
+def edited_part(path: Path) -> None:
+    edited(part(path, "a", "b"), text=["other", "text"])
+
+
+BAD_PARTS: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "damaged": (
+        lambda path: path.write_bytes(part(path, "a", "b").read_bytes().replace(b"text of a", b"xxxx of a")),
+        "bad cannot be read",
+    ),
+    "edited": (edited_part, "bad was changed after it was written"),
+    "short": (lambda path: part(path, "a"), "bad lacks 'b'"),
+    "other": (lambda path: part(path, "a", "c"), "bad lacks 'b'; holds what was not requested: 'c'"),
+    "twice": (lambda path: part(path, "a", "a", "b"), "bad holds twice 'a'"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PARTS)
+def test_a_part_that_cannot_be_used_is_removed_and_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    maker, reason = BAD_PARTS[name]
+    for top, removed in (("work", True), ("manifests", False)):
+        sound, bad = tmp_path / top / "sound", tmp_path / top / "bad"
+        part(sound, "x")
+        maker(bad)
+        with pytest.raises(ManifestError, match=reason) as caught:
+            list(sets.merge({sound: ["x"], bad: ["a", "b"]}.items(), CAPTIONS, CAPTION))
+        assert str(bad) in str(caught.value)
+        assert str(sound) not in str(caught.value)
+        assert ("(removed)" in str(caught.value)) == removed
+        assert "Run snakemake again" in str(caught.value)
+        assert bad.exists() != removed
+        assert sound.exists()
+
+
+def test_every_bad_part_is_removed_and_the_first_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    parts = {part(tmp_path / "work" / f"part-{number}"): ["a"] for number in range(7)}
+    with pytest.raises(ManifestError) as caught:
+        list(sets.merge(parts.items(), CAPTIONS, CAPTION))
+    assert "part-4 lacks 'a' (removed); and 2 more. Run snakemake again" in str(caught.value)
+    assert not any(path.exists() for path in parts)
+
+
+def test_a_damaged_part_that_is_read_alone_is_removed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "work" / "bad"
+    edited_part(path)
+    with pytest.raises(ManifestError, match=r"was changed after it was written.*\(removed\)"):
+        sets.read_part(path, CAPTIONS)
+    assert not path.exists()
+    with pytest.raises(ManifestError, match="no such manifest"):
+        sets.read_part(path, CAPTIONS)

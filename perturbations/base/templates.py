@@ -15,4 +15,5 @@ def rendered(package: str, template: str, **values: object) -> str:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: shown.line(value) if type(value) is str else value,
     )
+    environment.filters["line"] = shown.line  # `finalize` leaves alone what a template escaped itself
     return environment.get_template(template).render(**values)
