@@ -1,4 +1,4 @@
-"""The fourth door: files of annotations. A message names the file and the line, and is short whatever the file holds."""
+"""The fourth door: files of annotations. A message names the file and the line, and is short."""
 
 from __future__ import annotations
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +14,8 @@ from typing import Any
 
 import needs
 import pytest
+import yaml
+from clips import make
 
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
@@ -21,6 +26,7 @@ from perturbations.plan import listed, paths, recipe, rules
 from perturbations.plan.costs import Workload
 from perturbations.plan.sharding import DatasetPlan
 
+REPOSITORY = Path(__file__).parents[1]
 FOLDER = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}
 SPANS = {"adapter": "youcook2", "annotations": "captions.csv", "videos": "videos"}
 
@@ -215,3 +221,70 @@ def test_other_names_are_only_names(name: str) -> None:
 
 
 KEY = evaluation.model_key(configured())
+
+
+# --- the shell -------------------------------------------------------------------------------------------------------
+
+
+HOSTILE = 'it\'s "a" $(touch pwned) `touch pwned`; touch pwned\n{input}{wildcards.x} | & > x \\'
+
+
+def commands() -> list[tuple[str, str]]:
+    """Every rule's command, with the name of its file."""
+    blocks = []
+    for path in sorted((REPOSITORY / "workflow/rules").glob("*.smk")):
+        for block in re.findall(r"^    shell:\n((?:        .*\n)+)", path.read_text(), re.MULTILINE):
+            blocks.append((path.name, block))
+    return blocks
+
+
+def test_every_value_in_a_command_is_quoted_and_no_param_plain_text() -> None:
+    assert len(commands()) > 10
+    fields = [(name, field) for name, block in commands() for field in re.findall(r"\{([^}]*)\}", block)]
+    assert len(fields) > 40
+    assert [(name, field) for name, field in fields if not field.endswith(":q")] == []
+    # Snakemake takes braces in those for wildcards.
+    for path in (REPOSITORY / "workflow/rules").glob("*.smk"):
+        for block in re.findall(r"^    params:\n((?:        .*\n)+)", path.read_text(), re.MULTILINE):
+            plain = re.findall(r"^        \w+=(?!lambda|[a-z_]+,$)(.*)", block, re.MULTILINE)
+            assert [text for text in plain if "CONFIG" in text and "CONFIG.seed" not in text] == []
+
+
+def dry_run(root: Path, settings: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    (root / "videos").mkdir(exist_ok=True)
+    make(root / "videos" / "a.mp4", frames=2)
+    (root / "captions.json").write_text(json.dumps([{"item_id": "a", "caption": "a cat"}]))
+    dataset = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}
+    suites = {"mlvp": {"perturbations": ["style_transfer"], "severities": [1]}}
+    (root / "config.yaml").write_text(yaml.safe_dump({"datasets": {"tiny": dataset}, "suites": suites, **settings}))
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(REPOSITORY / "Snakefile"), "--cores", "1"]
+    arguments = ["--dry-run", "--printshellcmds", "--quiet", "host", "--", "mlvp_tiny", "evaluate_tiny"]
+    return subprocess.run([*command, *arguments], cwd=root, capture_output=True, text=True, check=False)
+
+
+@needs.wings("evaluation")
+def test_hostile_settings_reach_a_program_as_one_word_each(tmp_path: Path) -> None:
+    style = tmp_path / "style $(touch pwned) {dataset}"
+    style.mkdir()
+    hostile = {
+        "evaluation": {"pretrained": HOSTILE, "revision": "{wildcards.x}`touch pwned`", "methods": ["tent"]},
+        "backends": {"style": {"backend": "offline", "images": str(style)}},
+    }
+    done = dry_run(tmp_path, hostile)
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    assert not list(tmp_path.rglob("pwned"))
+    commands = re.findall(r"^Shell command: (perturb rule gallery .*?)\n\n", output, re.MULTILINE | re.DOTALL)
+    assert len(commands) == 2  # of clips and of captions
+    for command in commands:
+        words = shlex.split(command)
+        given = json.loads(words[3])
+        assert given["pretrained"] == given["settings"]["pretrained"] == HOSTILE
+    (video,) = re.findall(r"^Shell command: (perturb rule videos .*?)\n\n", output, re.MULTILINE | re.DOTALL)
+    words = shlex.split(video)
+    assert json.loads(words[3])["recipe"]["guide"]["files"]["images"] == str(style)
+    # As a shell sees them: nothing but the command's words.
+    command = commands[0].rpartition(" 2> ")[0]
+    seen = subprocess.run(["sh", "-c", f"printf '%s\\0' {command}"], cwd=tmp_path, capture_output=True, check=True)
+    assert seen.stdout.decode().split("\0")[:-1] == shlex.split(command)
+    assert not list(tmp_path.rglob("pwned"))

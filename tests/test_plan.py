@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perturbations.base import storage
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.manifest import layout
@@ -289,3 +290,38 @@ def test_a_line_is_json_with_sorted_keys(tmp_path: Path, line: Any) -> None:
     text = json.dumps(dataclasses.asdict(line), sort_keys=True, separators=(",", ":"))
     assert (tmp_path / "list.jsonl").read_text() == f"{text}\n"
     assert listed.read(tmp_path / "list.jsonl", type(line)) == [line]
+
+
+CAPTION = ListedCaption(caption_id="a#0", item_id="a", text="a dog")
+
+
+def lists_of(folder: Path, *names: str) -> Path:
+    """A folder of lists of one caption each."""
+    for name in names:
+        listed.write(folder / name, [CAPTION])
+    return folder
+
+
+def test_what_is_being_written_is_not_read(tmp_path: Path) -> None:
+    lists = lists_of(tmp_path / "captions", "s1.jsonl", "s0.jsonl", storage.temporary_path(Path("s0.jsonl")).name)
+    assert listed.shards(lists) == ["s0", "s1"]
+    assert listed.read_folder(lists, ListedCaption) == {"s0": [CAPTION], "s1": [CAPTION]}
+
+
+def test_two_plans_may_remove_the_same_stale_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "captions.csv").write_text("item_id,caption\na,a dog\n", encoding="utf-8")
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos" / "a.mp4").touch()
+    dataset = {"adapter": "folder", "annotations": str(tmp_path / "captions.csv"), "videos": str(tmp_path / "videos")}
+    parsed = config_file.parse({"datasets": {"d": dataset}, "suites": {"mlvp": {}}})
+    lists_of(tmp_path / "work" / "shards", "s0.jsonl")
+    lists_of(tmp_path / "work" / "captions", "s0.jsonl")
+    unlink = Path.unlink
+
+    def second(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok=True)  # the other plan was first
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", second)
+    assert len(sharding.make("d", parsed, tmp_path / "work").shards) == 1
+    assert len(sharding.captions("d", parsed, tmp_path / "work")) == 1
