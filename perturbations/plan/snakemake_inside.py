@@ -6,7 +6,6 @@ break nothing outside of this file. `workflow` and `rules` are the names that Sn
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,16 +35,6 @@ def places(workflow: Any, written: line_numbers.LinesOfKeys) -> line_numbers.Lin
 def prefix(workflow: Any) -> Path:
     """The folder in which a module's `prefix:` puts work/, manifests/ and corpora/; `Path()` without one."""
     return Path(workflow.modifier.path_modifier.prefix or "")
-
-
-def is_dry(workflow: Any) -> bool:
-    """Whether this is a dry run."""
-    return bool(workflow.output_settings.dryrun)
-
-
-def may_start_jobs(workflow: Any) -> bool:
-    """Whether this is neither a dry run nor `--lint`, of which only the command line knows."""
-    return not (is_dry(workflow) or any(word.startswith("--lint") for word in sys.argv))
 
 
 def plans_all(workflow: Any) -> bool:
