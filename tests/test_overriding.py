@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ import needs
 import preloaded
 import pytest
 
+from perturbations.cli import rules
 from perturbations.manifest import layout
 from perturbations.plan import snakemake_inside
 
@@ -89,6 +92,20 @@ def test_generated_unit_tests_pass(tmp_path: Path) -> None:
         env=os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}", "PYTEST_ADDOPTS": ""},
     )
     assert done.returncode == 0, done.stdout
+
+
+@needs.wings("demo", "evaluation", "composed")
+def test_a_job_takes_what_its_rule_gives(tmp_path: Path) -> None:
+    settings = SETTINGS.replace("clips: 1", "clips: 2, families: true")
+    (tmp_path / "config.yaml").write_text(f"{settings}evaluation: {{methods: [tent]}}\n")
+    start = ("--snakefile", str(PROJECT / "Snakefile"), "--quiet", "host", "--dry-run", "--printshellcmds")
+    planned = preloaded.snakemake(tmp_path, *start, "mlvp_demo", "tta_demo", "composed_demo", "report")
+    named = set()
+    for line in re.findall("Shell command: perturb rule (.*) 2> ", planned):
+        rule, *words = shlex.split(line)
+        inspect.signature(rules.job(rule)).bind(**rules.arguments(words))
+        named.add(rule)
+    assert {"videos", "videos_manifest", "evaluate", "composed_evaluate"} <= named
 
 
 # --- paths of rules, and the layout ----------------------------------------------------------------------------------
