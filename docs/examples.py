@@ -10,7 +10,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from perturbations.base import wings
+from perturbations.demo import jobs as demo
 from perturbations.engine import shards
 from perturbations.evaluation.page import page
 from perturbations.manifest import files
@@ -42,7 +42,7 @@ def pages() -> dict[str, str]:
 def _corpus(root: Path) -> None:
     """The page of a drawn clip under the perturbations of MLVP that need no guide."""
     listed = ListedClip(item_id=_CLIP, source_video_id=_CLIP, path=str(root / f"{_CLIP}.mp4"))
-    wings.wings()["demo"].draw(listed)
+    demo.draw(listed)
     source = shards.source_row("demo", listed)
     rows: list[VideoRow] = []
     for entry in registry.perturbations("mlvp", "video"):

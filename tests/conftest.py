@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import shutil
 import socket
 import tempfile
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,9 +13,6 @@ from typing import Any
 import needs
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-
-import perturbations
-from perturbations.base import wings
 
 # As the command does, before NumPy is imported: threads that wait for a core cost more than they bring.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -30,7 +25,6 @@ settings.load_profile("unhurried")
 settings.register_profile("ci", settings.get_profile("unhurried"), phases=set(Phase) - {Phase.shrink, Phase.explain})
 
 _SKIPPED = "perturbations/skipped"
-_PACKAGE = Path(perturbations.__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,41 +45,6 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")  # Snakemake's; users without a home do the same
     if config.getoption("bare"):
         needs.hide(folder)
-
-
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leave out a file that imports a wing that is not there: in a copy without it, those are not the spine's."""
-    return True if collection_path.suffix == ".py" and _wings(collection_path) - {*wings.wings()} else None
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of a file that imports wings as theirs, and skip those of a wing that is not there."""
-    if names := _wings(item.path):
-        item.add_marker(needs.wings(*names))
-    absent = {name for mark in item.iter_markers("wings") for name in mark.kwargs} - {*wings.wings()}
-    if absent:
-        item.add_marker(pytest.mark.skip(reason=f"{needs.REASON}the wing {', '.join(sorted(absent))}"))
-
-
-def _wings(path: Path) -> set[str]:
-    return _rooms(path) & {*needs.WINGS}
-
-
-@cache
-def _rooms(path: Path) -> frozenset[str]:
-    """The rooms of the package that a file imports, itself or by the files of tests and docs that it imports.
-
-    What a test imports in its function is not asked: such a test has a mark.
-    """
-    rooms: set[str] = set()
-    for node in ast.parse(path.read_bytes()).body:
-        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        for name in names:
-            rooms |= {name.split(".")[1]} if name.startswith("perturbations.") else set()
-            files = [_PACKAGE.with_name(folder) / f"{name}.py" for folder in ("tests", "docs") if name != "preloaded"]
-            rooms |= {room for file in files if file.exists() for room in _rooms(file)}
-    return frozenset(rooms)
 
 
 def _can_be_made(folder: Path) -> bool:

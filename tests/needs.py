@@ -17,7 +17,6 @@ from typing import NoReturn
 import pytest
 
 REASON = "needs "
-WINGS = ("composed", "demo", "evaluation", "preflight", "report", "status")
 WORDNET = "WordNet 3.0: apt-get install wordnet-base (CONTRIBUTING.md says how without root)"
 APERTIUM = "Apertium and its English-Spanish pair: apt-get install apertium apertium-eng-spa"
 BROWSER = "Chromium: apt-get install chromium"
@@ -33,11 +32,6 @@ LIBRARIES = {"torchvision": "pip install torchvision", "ultralytics": "pip insta
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _HIDDEN = ("apertium", *BROWSERS)
-
-
-def wings(*names: str) -> pytest.MarkDecorator:
-    """A mark of tests that are of these wings too: a copy of the repository without one of them leaves them out."""
-    return pytest.mark.wings(**dict.fromkeys(names, True))  # by keyword, as `pytest -m "wings(demo=True)"` asks
 
 
 def skip(what: str) -> NoReturn:

@@ -38,12 +38,6 @@ _IMPORTED = {
 """The modules, and those of rooms, that the process behind a name imports; torch takes 4 CPU s, NLTK 2."""
 
 
-def _is_there(place: str) -> bool:
-    """Whether a copy of the repository has a room: it may have been made without a wing."""
-    package, _, room = place.partition(".")
-    return package != "perturbations" or Path(__file__).parents[1].joinpath(package, room.split(".")[0]).exists()
-
-
 # The standard library's socket would take longer than the rest of it. `-I -S`: without site-packages.
 _CLIENT = """
 import _socket, marshal, os, sys
@@ -125,7 +119,7 @@ def _serve(name: str, listener: socket.socket, parent: int, python: str) -> None
     """Fork once per command, until the parent ends, with which its end of the pipe closes."""
     if not _is_requested(listener, parent):
         return
-    for place in filter(_is_there, _IMPORTED[name]):
+    for place in _IMPORTED[name]:
         room = importlib.import_module(place)
         if place.startswith("perturbations") or place == _CLIP:
             for module in pkgutil.iter_modules(getattr(room, "__path__", [])):

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import clips
-import needs
 import pytest
 import shelves
 import yaml
@@ -24,8 +23,6 @@ from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, TEXTS
 from perturbations.plan import caption_recipes
 from perturbations.suites import registry as suites
-
-pytestmark = needs.wings("composed", "demo", "evaluation")
 
 LAMP = '''
 """A kernel that puts the brightest channel out: it takes the guide that a page adds."""

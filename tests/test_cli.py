@@ -11,7 +11,6 @@ from pathlib import Path
 
 import clips
 import cv2
-import needs
 import numpy as np
 import pytest
 import yaml
@@ -101,11 +100,11 @@ SECONDS = ("0", "-1", "nan", "soon")
         (["video", "x.mp4", "y.mp4", "-p", "mlvp/fogg", "-s", "1"], "did you mean mlvp/fog"),
         (["video", "x.mp4", "y.mp4", "-p", "mm_robustness/ocr", "-s", "1"], "mm_robustness/ocr perturbs captions"),
         (["list", "MLPV"], "did you mean mlvp?"),
-        pytest.param(["list", "hat_vtr_tabel_1"], "hat_vtr_table_1", marks=needs.wings("evaluation")),
-        pytest.param(["list", "backbone"], "did you mean backbones?", marks=needs.wings("evaluation")),
+        pytest.param(["list", "hat_vtr_tabel_1"], "hat_vtr_table_1"),
+        pytest.param(["list", "backbone"], "did you mean backbones?"),
         (["export", "x", "--format", "hub", "-o", "y", "--cleann"], "did you mean --clean?"),
         (["verify", "--redner=1"], "did you mean --render?"),
-        pytest.param(["check", "--config", "seed=1"], "did you mean --configfile?", marks=needs.wings("preflight")),
+        pytest.param(["check", "--config", "seed=1"], "did you mean --configfile?"),
         (["init", ""], "the name is empty; `.` is the working directory"),
         (["verify", "--jobs", "two"], "must be a whole number, not 'two'"),
         *((["verify", "--stall-limit", wrong], f"must be seconds above 0, not '{wrong}'") for wrong in SECONDS),
@@ -143,7 +142,6 @@ def test_list_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
             assert shown["variants"][form.variant]["parameters"][str(severity)] == dict(form.parameters(severity))
 
 
-@needs.wings("evaluation")
 def test_list_prints_methods_with_their_papers_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "methods") == 0
     assert re.search(r"^hatvtr +HAT-VTR: HAT-VTR, Sec. 4; minimizes", capsys.readouterr().out, re.MULTILINE)
@@ -153,7 +151,6 @@ def test_list_prints_methods_with_their_papers_names(capsys: pytest.CaptureFixtu
     assert rows["hatvtr"]["rates"] == {"v2t": 3e-4, "t2v": 3e-5}
 
 
-@needs.wings("evaluation")
 def test_list_finds_a_protocol_and_wraps(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "hat_vtr_table_1") == 0
     shown = yaml.safe_load(capsys.readouterr().out.partition("\n")[2])
@@ -195,7 +192,6 @@ def test_video_writes_a_video_and_never_over_its_input(tmp_path: Path, capsys: p
     assert f"perturb: {tmp_path / 'no.mp4'}: no such file\n" == capsys.readouterr().err
 
 
-@needs.wings("report")
 def test_preview_draws_a_row_a_perturbation_and_a_column_a_severity(tmp_path: Path) -> None:
     source = clips.write_scene(tmp_path / "in.mp4", scene(5, 48, 64))
     sizes = []
@@ -232,7 +228,6 @@ def test_an_option_is_no_id(words: str, capsys: pytest.CaptureFixture[str]) -> N
     assert "argument --item: expected" in capsys.readouterr().err
 
 
-@needs.wings("report")
 def test_preview_of_a_video_needs_nothing_but_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,7 +245,6 @@ def test_preview_of_a_video_needs_nothing_but_its_name(
     assert "mm_robustness/ocr perturbs captions, not videos" in capsys.readouterr().err
 
 
-@needs.wings("report")
 def test_a_sheet_shows_the_frames_of_the_corpus_though_less_is_encoded(tmp_path: Path) -> None:
     from perturbations.engine import rendering
     from perturbations.engine.source import source_of
@@ -306,7 +300,7 @@ HEAVY = {"numpy", "cv2", "av", "pandas", "pyarrow", "scipy"}
 MODELS = {"torch", "transformers", "textblob", "nltk", "tokenizers", "spacy", "ultralytics", "huggingface_hub"}
 PLANNING = (
     "from perturbations.config import sections; from perturbations.plan import paths, recipe, sharding, targets;"
-    "from perturbations.base import wings; from perturbations.suites import registry;"
+    "from perturbations.base import features; from perturbations.suites import registry;"
 )
 LOOK_UPS = (
     "from perturbations.models import registry as models; from perturbations.suites import registry;"
@@ -322,13 +316,13 @@ BACKBONES = "from perturbations.evaluation.backbones import registry as shelf; s
     [
         ("import contextlib\nwith contextlib.suppress(SystemExit): main(['--help'])", HEAVY | MODELS),
         ("main(['list']), main(['list', 'mlvp/fog'])", HEAVY | MODELS),
-        (f"{PLANNING} wings.sections(), registry.suites()", HEAVY | MODELS),
+        (f"{PLANNING} features.sections(), registry.suites()", HEAVY | MODELS),
         (LOOK_UPS, HEAVY | MODELS | {"pydantic", "snakemake"}),
         (CAPTION, MODELS),
         ("import perturbations.retrieval", {"torch", "pandas", "cv2"}),
-        pytest.param("from perturbations.evaluation import planning", HEAVY | MODELS, marks=needs.wings("evaluation")),
-        pytest.param(BACKBONES, HEAVY | MODELS, marks=needs.wings("evaluation")),
-        pytest.param("from perturbations.demo import film; film.items(9)", HEAVY | MODELS, marks=needs.wings("demo")),
+        pytest.param("from perturbations.evaluation import planning", HEAVY | MODELS),
+        pytest.param(BACKBONES, HEAVY | MODELS),
+        pytest.param("from perturbations.demo import film; film.items(9)", HEAVY | MODELS),
     ],
 )
 def test_what_starts_often_or_needs_no_model_imports_nothing_heavy(program: str, heavy: set[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import needs
 import numpy as np
 import pytest
 from test_composed_run import parse, write_egocvr
@@ -20,8 +19,6 @@ from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
 from perturbations.plan import targets
 from perturbations.plan.sharding import DatasetPlan
-
-pytestmark = needs.wings("demo")
 
 DEMO = {"adapter": "demo", "clips": 8, "families": True}
 SUITES = {

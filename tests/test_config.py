@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import clips
-import needs
 import pytest
 import yaml
 from looping import each
@@ -60,7 +59,6 @@ def test_the_smallest_configuration_has_defaults_and_cannot_be_changed() -> None
         parsed.seed = 3
 
 
-@needs.wings("composed", "demo", "evaluation")
 def test_the_repositorys_own_configuration_is_valid() -> None:
     config_file.parse(yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
 
@@ -149,14 +147,9 @@ WRONG: list[tuple[str, Any, str, str]] = [
 ]
 
 
-def of_wing(case: tuple[str, Any, str, str]) -> Any:
-    """The case, which is the wing's too whose section has the key."""
-    wing = case[0].partition("/")[0]
-    marks = [needs.wings(wing)] if wing in needs.WINGS else []
-    return pytest.param(*case, marks=marks, id=f"{case[2]}-{short(case[1]):.20}")
-
-
-@pytest.mark.parametrize(("path", "value", "key", "message"), [of_wing(case) for case in WRONG])
+@pytest.mark.parametrize(
+    ("path", "value", "key", "message"), [pytest.param(*case, id=f"{case[2]}-{short(case[1]):.20}") for case in WRONG]
+)
 def test_a_mistake_is_told_by_its_full_key(path: str, value: Any, key: str, message: str) -> None:
     problems = mistakes(changed((path, value)))
     assert key in problems
@@ -178,14 +171,12 @@ def test_an_empty_configuration_names_what_it_lacks() -> None:
     assert mistakes({}) == {"datasets": "is missing", "suites": "is missing"}
 
 
-@needs.wings("evaluation")
 @pytest.mark.parametrize("device", ["cpu", "mps", "cuda", "cuda:0", "cuda:15"])
 def test_devices(device: str) -> None:
     parsed = config_file.parse(changed(("evaluation/device", device), ("backends/device", device)))
     assert (parsed.evaluation.device, parsed.backends.device) == (device, device)
 
 
-@needs.wings("evaluation")
 def test_seeds_that_a_manifest_can_store() -> None:
     parsed = config_file.parse(changed(("seed", 2**63 - 1), ("evaluation/seeds", [0, 2**63 - 1])))
     assert (parsed.seed, parsed.evaluation.seeds) == (2**63 - 1, (0, 2**63 - 1))

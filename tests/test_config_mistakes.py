@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import clips
-import needs
 import preloaded
 import pytest
 import yaml
 from looping import each
 
-from perturbations.base import wings
+from perturbations.base import features
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
@@ -97,10 +96,6 @@ LINES: list[tuple[str, ...]] = [
 WRONG = [(number, *line[1:]) for number, line in enumerate(LINES, start=1) if len(line) > 1]
 
 
-OF_WINGS = needs.wings("demo", "evaluation")
-"""Of tests whose lines name keys of these wings."""
-
-
 def parsed(folder: Path, *texts: str, command_line: dict[str, Any] | None = None) -> config.Config:
     """The configuration in files of a folder, read as the workflow reads it."""
     files = [folder / name for name in ("config.yaml", "more.yaml")[: len(texts)]]
@@ -146,7 +141,6 @@ def numbers_of(lines: list[str]) -> list[int]:
     return numbers
 
 
-@OF_WINGS
 def test_wrong_types_are_told_first_and_then_what_does_not_fit_in_the_order_of_lines(
     tmp_path: Path,
 ) -> None:
@@ -170,7 +164,6 @@ def test_a_key_of_the_command_line_has_no_line(tmp_path: Path) -> None:
     assert wrong == ["config.yaml, line 3: seed", "command line: shard_size"]
 
 
-@OF_WINGS
 def test_the_command_line_gives_texts_within_braces(tmp_path: Path) -> None:
     """BaseLoader of PyYAML, with which Snakemake reads them, gives texts."""
     assert parsed(tmp_path, PLAIN, command_line={"seed": 4}).seed == 4
@@ -195,7 +188,6 @@ def test_keys_stand_where_they_are_written_or_missing(tmp_path: Path) -> None:
     assert places(tmp_path, text) == [f"config.yaml, line 6: datasets.{name}.language" for name in "ab"]
 
 
-@OF_WINGS
 def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path) -> None:
     text = "datasets: {demo: {adapter: demo}, more: {adapter: dmo}}\nsuites: {mlvp: {}}\n"
     text += "evaluation: {querybank: more}\n"
@@ -242,7 +234,7 @@ def test_old_keys_are_read(tmp_path: Path) -> None:
 
 
 def test_what_is_left_empty_has_its_defaults_and_a_profile_no_effect_on_frames(tmp_path: Path) -> None:
-    sections = "".join(f"{name}:\n" for name in ("backends", *wings.sections(), "storage", "limits"))
+    sections = "".join(f"{name}:\n" for name in ("backends", *features.sections(), "storage", "limits"))
     empty = parsed(tmp_path, PLAIN.partition("suites")[0] + "suites:\n  mlvp:\n" + sections)
     assert empty == parsed(tmp_path, PLAIN)
     suite = "  mlvp: {parameters: , captions: }\n  mm_robustness: {captions: {parameters: }}\n"
@@ -257,7 +249,6 @@ def test_what_is_left_empty_has_its_defaults_and_a_profile_no_effect_on_frames(t
 # --- paths -----------------------------------------------------------------------------------------------------------
 
 
-@OF_WINGS
 def test_paths_begin_with_the_home_folder_and_hold_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("DATA", "/da ta")
@@ -336,7 +327,6 @@ def test_any_value_anywhere_is_told_or_taken(seed: int, tmp_path: Path) -> None:
             assert lines[1:]
 
 
-@OF_WINGS
 def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("\n".join(line[1] if len(line) > 1 else line[0] for line in LINES))
     words = ("--snakefile", str(REPOSITORY / "Snakefile"), "-n", "--config", "timeout_s=0")

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-import needs
 import preloaded
 import pytest
 import yaml
@@ -21,7 +20,6 @@ from packaging.requirements import Requirement
 import perturbations
 from perturbations import read_manifest
 
-pytestmark = needs.wings(*needs.WINGS)
 REPOSITORY = Path(__file__).parents[1]
 TINY = {
     "datasets": {"demo": {"adapter": "demo", "clips": 2}},

@@ -13,7 +13,6 @@ from urllib.parse import unquote
 
 import coverage_table
 import generate
-import needs
 import pytest
 import rooms
 from looping import each
@@ -26,8 +25,6 @@ from perturbations.cli import rules
 from perturbations.cli.main import parser
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.suites import published, registry
-
-pytestmark = needs.wings(*needs.WINGS)
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -337,7 +334,6 @@ def test_texts_are_looked_at() -> None:
     assert len(TEXTS) > 300
 
 
-@needs.wings(*needs.WINGS)
 @each("folder", sorted({path.parent for path in TEXTS}))
 def test_named_files_are_there(folder: Path) -> None:
     named = {

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import clips
-import needs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -443,7 +442,6 @@ def test_a_card_is_what_it_says(text: str) -> None:
     assert len([line for line in body.split("\n") if line.startswith("#")]) == 1
 
 
-@needs.wings("report")
 @each("text", HOSTILE)
 def test_a_page_of_captions_in_a_browser_quotes_them(text: str, tmp_path: Path) -> None:
     from perturbations.report import captions_page

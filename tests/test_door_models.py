@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import needs
 import pytest
 from clips import DATASET
 
@@ -77,7 +76,6 @@ CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@needs.wings("evaluation")
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_model_whose_config_is_wrong_is_refused(name: str, model_folder: Path) -> None:
     from perturbations.evaluation import backbone
@@ -92,7 +90,6 @@ def test_a_model_whose_config_is_wrong_is_refused(name: str, model_folder: Path)
         backbone.load_encoder("clip4clip", str(model_folder))
 
 
-@needs.wings("evaluation")
 @pytest.mark.parametrize("text", ["[" * 100_000, "[]", "null", "", "\x80", "{}"])
 def test_a_config_that_is_none_is_refused(text: str, model_folder: Path) -> None:
     from perturbations.evaluation import backbone
@@ -102,7 +99,6 @@ def test_a_config_that_is_none_is_refused(text: str, model_folder: Path) -> None
         backbone.load_encoder("clip4clip", str(model_folder))
 
 
-@needs.wings("evaluation")
 def test_a_models_own_code_is_not_run(model_folder: Path, tmp_path: Path) -> None:
     from perturbations.base import checkpoints
     from perturbations.evaluation import backbone
@@ -122,7 +118,6 @@ def test_a_models_own_code_is_not_run(model_folder: Path, tmp_path: Path) -> Non
     assert not mark.exists()
 
 
-@needs.wings("evaluation")
 def test_pickled_weights_beside_no_safetensors_are_not_loaded(model_folder: Path, tmp_path: Path) -> None:
     from perturbations.evaluation import backbone
 

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import needs
 import pytest
 from clips import DATASET
 
@@ -108,7 +107,6 @@ def test_a_file_system_that_reserves_nothing_is_no_error(
     assert (tmp_path / "frames").stat().st_size == 3_000_000
 
 
-@needs.wings("evaluation")
 def test_queries_reserve_their_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     import numpy as np

@@ -154,7 +154,6 @@ def test_where_no_folder_can_be_is_told(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@needs.wings("composed")
 def test_a_refused_export_leaves_no_new_folder_and_keeps_an_empty_one(odd: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     for output in (tmp_path / "mine", tmp_path / "new/deep"):

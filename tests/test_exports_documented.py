@@ -37,7 +37,6 @@ from perturbations.manifest.kinds import VIDEOS
         pytest.param(
             *("demo", Terms(license="Our own: v2")),
             {"license": "other", "license_name": "our-own-v2", "language": ["en"]},
-            marks=needs.wings("demo"),
         ),
     ],
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import clips
 import cv2
-import needs
 import pandas as pd
 import pytest
 import yaml
@@ -17,8 +16,6 @@ from test_deploy import REPOSITORY
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.plan import paths
-
-pytestmark = needs.wings(*needs.WINGS)
 
 
 def test_init_writes_a_commented_configuration_that_is_valid(tmp_path: Path) -> None:

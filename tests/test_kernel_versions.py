@@ -23,13 +23,11 @@ from typing import Any
 
 import clips
 import cv2
-import needs
 import numpy as np
 import pytest
 from test_bit_exactness import clip
 
 from perturbations.api import functions as api
-from perturbations.base import wings
 from perturbations.base.errors import BackendError, ToolError
 from perturbations.captions import pipeline
 from perturbations.config import file as config_file
@@ -132,9 +130,6 @@ def analysis_of(form: Perturbation) -> AnalysisRecipe | None:
 
 def of_composed() -> dict[str, Versioned]:
     """The rules by which queries are written, and the split, which they and a language model write."""
-    if "composed" not in wings.wings():
-        return {}
-    # By name: `conftest.py` leaves out a file that imports a wing where that is cut off.
     names = ("labels", "instructions", "sources", "language", "planning")
     modules = (importlib.import_module(f"perturbations.composed.{name}") for name in names)
     labels, instructions, sources, language, planning = modules
@@ -281,7 +276,7 @@ def test_a_perturbation_gives_what_its_version_gave(name: str) -> None:
 
 
 def test_the_table_is_whole_and_of_the_pinned_libraries() -> None:
-    here = ENTRIES.keys() | {"composed labels", "composed instructions", "composed split"}  # with that wing
+    here = ENTRIES.keys() | {"composed labels", "composed instructions", "composed split"}  # with that feature
     assert table()["versions"].keys() == here, UPDATE
     # Otherwise the comparison of results would be skipped from the next pin on.
     lines = (PROJECT / "envs/constraints.txt").read_text(encoding="utf-8").splitlines()
@@ -301,7 +296,6 @@ def test_another_grey_level_of_a_style_picture_is_noticed(monkeypatch: pytest.Mo
     assert not problem_of("style guide", 1, hash_of(style_pictures()))
 
 
-@needs.wings("composed")
 def test_messages_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = {"mlvp/fog released": {"version": 1, **hash_of(b"a")}, "composed labels": {"version": "rule 1"}}
     monkeypatch.setitem(table(), "versions", recorded)

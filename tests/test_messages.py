@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import needs
 import pytest
 
 from perturbations.base import checkpoints, limits
@@ -54,7 +53,6 @@ def quarantined_part(folder: Path) -> Path:
     return folder
 
 
-@needs.wings("status")
 def test_retry_shows_what_a_terminal_would_obey_escaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -76,7 +74,6 @@ def test_verify_shows_names_of_files_escaped(tmp_path: Path, capsys: pytest.Capt
     assert "\x1b" not in printed
 
 
-@needs.wings("status")
 def test_a_terminal_without_unicode_gets_escapes(tmp_path: Path) -> None:
     row = SourceRow(dataset="d", split="test", item_id="a", status=QUARANTINED, stage="source", error="视频 is damaged")
     files.write(tmp_path / "work/d/sources/s0.parquet", SOURCES, [row])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import clips
-import needs
 import preloaded
 import pytest
 import yaml
@@ -13,8 +12,6 @@ import yaml
 from perturbations import read_manifest
 from perturbations.config import file as config_file
 from perturbations.plan import paths
-
-pytestmark = needs.wings("demo")
 
 RULES = Path(__file__).parents[1] / "workflow" / "rules"
 SNAKEFILE = """
@@ -108,7 +105,6 @@ def test_every_module_makes_its_corpus_below_its_prefix(corpora: Path) -> None:
     assert (corpora / "mine.txt").read_text().splitlines()[0] == str(corpora)
 
 
-@needs.wings("preflight")
 def test_both_checks_before_the_run_are_printed_and_no_failures_after_it(corpora: Path) -> None:
     printed = (corpora / ".printed").read_text()
     assert "preflight: clips of msr: 2 present" in printed

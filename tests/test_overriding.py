@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import clips
-import needs
 import preloaded
 import pytest
 
@@ -56,7 +55,6 @@ def overridden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, preloaded.snakemake(folder, "--printshellcmds", "--quiet", "host", "--", "mlvp_demo")
 
 
-@needs.wings("demo")
 def test_a_rule_s_resources_are_overridden(overridden: tuple[Path, str]) -> None:
     job = re.search(r"(?m)^(?:local)?rule videos:\n(?:    .*\n)+", overridden[1])
     assert job is not None
@@ -94,7 +92,6 @@ def test_generated_unit_tests_pass(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-@needs.wings("demo", "evaluation", "composed")
 def test_a_job_takes_what_its_rule_gives(tmp_path: Path) -> None:
     settings = SETTINGS.replace("clips: 1", "clips: 2, families: true")
     (tmp_path / "config.yaml").write_text(f"{settings}evaluation: {{methods: [tent]}}\n")
@@ -134,7 +131,6 @@ def filled(pattern: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda field: VALUES.get(field[1], field[1]), pattern)
 
 
-@needs.wings("report")  # whose paths the rules of the spine name
 def test_every_path_of_a_rule_is_one_of_the_layout() -> None:
     patterns = set(layout.patterns().values())
     folders = {filled(pattern).rpartition("/")[0] for pattern in patterns}
@@ -147,7 +143,6 @@ def test_every_path_of_a_rule_is_one_of_the_layout() -> None:
     assert not wrong
 
 
-@needs.wings("evaluation")
 def test_every_place_that_rules_make_is_named_and_each_rule_reads_as_one() -> None:
     named = {literal for path in RULES for literal in literals(path.read_text("utf-8"))}
     missing = {

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import needs
 import pytest
 import yaml
 from clips import make
@@ -109,7 +108,6 @@ def test_the_parts_of_a_corpus_are_every_scenario_of_every_shard() -> None:
     ]
 
 
-@needs.wings("demo")
 @pytest.mark.parametrize(("adapter", "drawn"), [("demo", True), ("folder", False)])
 def test_only_the_demo_draws_its_clips(adapter: str, drawn: bool) -> None:
     settings = configured(datasets={"tiny": {**FOLDER, "adapter": adapter}})
@@ -262,7 +260,6 @@ def dry_run(root: Path, settings: dict[str, Any]) -> subprocess.CompletedProcess
     return subprocess.run([*command, *arguments], cwd=root, capture_output=True, text=True, check=False)
 
 
-@needs.wings("evaluation")
 def test_hostile_settings_reach_a_program_as_one_word_each(tmp_path: Path) -> None:
     style = tmp_path / "style $(touch pwned) {dataset}"
     style.mkdir()

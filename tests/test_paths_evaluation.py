@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import needs
 import pytest
 from test_paths import KEY, configured, not_planned, planned
 
@@ -35,7 +34,6 @@ def inputs_of(settings: Config, job: evaluation.JobKey, group: str = "none") -> 
 ENCODED = f"work/tiny/evaluation/{KEY}"
 
 
-@needs.wings("demo")
 def test_clean_queries_need_no_parts_and_mixed_ones_the_mixed_manifests() -> None:
     common = {
         "pretrained": "work/demo_encoder",
@@ -56,7 +54,6 @@ def test_clean_queries_need_no_parts_and_mixed_ones_the_mixed_manifests() -> Non
     assert of_seed["mixes"] == [f"{folder}/videos.parquet"]
 
 
-@needs.wings("demo")
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])
 @pytest.mark.parametrize("side", ["query", "gallery", "both"])
 def test_what_is_perturbed_is_read_from_its_parts(side: evaluation.Side, direction: evaluation.DirectionName) -> None:
@@ -84,7 +81,6 @@ def test_what_is_perturbed_is_read_from_its_parts(side: evaluation.Side, directi
         assert inputs["encoded"] == [f"{ENCODED}/{name}.safetensors" for name in clean]
 
 
-@needs.wings("demo")
 @pytest.mark.parametrize(("job", "modality"), [(CLEAN[0], "clips"), (CLEAN[1], "captions")])
 def test_only_a_method_that_needs_a_bank_gets_it(job: evaluation.JobKey, modality: str) -> None:
     without = inputs_of(evaluated(), job, "none")
@@ -107,7 +103,6 @@ def test_a_job_that_nobody_asks_for_is_an_error() -> None:
         evaluation_paths.inputs(evaluated(), "tiny", job, "none", not_planned, lambda name: ())
 
 
-@needs.wings("demo")
 def test_a_job_is_told_the_places_of_its_rows() -> None:
     settings = evaluated(suites=["mlvp", "msrvtt_p"], mixes=["mixed_severity"], sides=["query", "gallery"])
     for job in evaluation.jobs(settings, "tiny"):
@@ -129,7 +124,6 @@ def test_a_job_is_told_the_places_of_its_rows() -> None:
         assert [f"{places['mixes']}/{Path(path).name}" for path in inputs["mixes"]] == inputs["mixes"]
 
 
-@needs.wings("demo")
 @pytest.mark.parametrize("name", ["fine tuned.pt", "quo'te\"s.pt", "$(touch pwned).pt"])
 def test_a_model_is_the_demo_s_encoder_or_a_named_one(tmp_path: Path, name: str) -> None:
     assert evaluation_paths.model_inputs(configured()) == {"pretrained": "work/demo_encoder"}

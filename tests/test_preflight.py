@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import clips
-import needs as optional
 import preloaded
 import pytest
 from test_workflow import IDS, Project, new_project, tiny_clip
@@ -116,7 +115,6 @@ def test_guided_perturbations_want_their_analyses(project: Project) -> None:
     assert {analysis for _, analysis, _ in wanted.analyses} >= {"motion", "embedding"}
 
 
-@optional.wings("evaluation")
 def test_an_evaluation_wants_only_the_clips_that_it_asks_with(project: Project) -> None:
     project.config["evaluation"] = {"severities": [3], "directions": ["v2t"]}
     _, wanted = wanted_of(project, "evaluate_tiny")
@@ -161,7 +159,6 @@ def test_missing_and_unreadable_clips_over_max_failed_items_cannot_succeed(proje
     preflight.check(config_file.parse({**project.config, "max_failed_items": 2}), wanted).raise_errors()
 
 
-@optional.wings("evaluation")
 def test_an_evaluation_only_warns_of_missing_clips(project: Project) -> None:
     project.write_captions([*IDS, "gone"])
     summary = summary_of(project, "evaluate_tiny")
@@ -250,7 +247,6 @@ def test_without_a_clip_nothing_is_said_to_exist(project: Project) -> None:
     assert summary.lines[-1] == "to make: no clips, captions or evaluations; no clip is present"
 
 
-@optional.wings("evaluation")
 def test_the_check_counts_the_jobs_of_captions_and_evaluations_until_they_exist(project: Project) -> None:
     captions = {"perturbations": ["keyboard", "ocr"], "severities": [1, 2]}
     project.config["suites"] = {"mm_robustness": {"captions": captions}}
@@ -286,7 +282,6 @@ def test_many_lines_of_one_kind_are_cut() -> None:
 # --- the machine -----------------------------------------------------------------------------------------------------
 
 
-@optional.wings("evaluation")
 def test_models_that_are_not_there_stop_an_evaluation(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     _, wanted = wanted_of(project, "evaluate_tiny")
     model = project.root / "model"
@@ -364,7 +359,6 @@ def test_gpus_are_counted_without_torch(tmp_path: Path, monkeypatch: pytest.Monk
     assert line == "evaluation.device: cuda:1 is not here: this machine has 1 GPU of NVIDIA"
 
 
-@optional.wings("evaluation")
 def test_a_device_that_is_missing_here_is_no_matter_on_a_cluster(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,7 +384,6 @@ def test_an_encoder_that_is_missing_is_told_once_per_encoder(
     assert line.startswith(f"transmission/h265_bitrate: {fake} has no encoder libx265: install imageio-ffmpeg again")
 
 
-@optional.wings("evaluation")
 def test_a_missing_path_is_told_with_the_line_of_its_key(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

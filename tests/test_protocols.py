@@ -6,7 +6,6 @@ import json
 import re
 from typing import Any
 
-import needs
 import pytest
 from clips import DATASET
 
@@ -94,7 +93,6 @@ def test_keys_beside_a_protocol_replace_its_own() -> None:
     assert evaluation_paths.protocol_settings(config_file.parse({"datasets": DATASETS, "suites": {"mlvp": {}}})) == {}
 
 
-@needs.wings("demo")
 def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
     plan = DatasetPlan((), {}, listed=1, rejected=0, captions=1)
     raw = {

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import needs
 import pytest
 from clips import DATASET
 from test_workflow import Project, tiny_clip
@@ -131,7 +130,6 @@ def test_a_model_that_is_gone_is_as_it_was(model: Path) -> None:
     assert model_files.sha256(wanted(pretrained="never here")) is None
 
 
-@needs.wings("demo")
 def test_the_demos_encoder_is_what_its_rule_makes(model: Path) -> None:
     assert model_files.sha256(wanted({"adapter": "demo"}, pretrained=None)) is None
     assert not Path("work").exists()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import needs
 import pytest
 from test_workflow import IDS, Project, copy_of, new_project
 
@@ -41,7 +40,6 @@ def damaged(finished: tuple[Project, bytes], tmp_path: Path) -> tuple[Project, b
     return copy_of(project, tmp_path / "project"), whole
 
 
-@needs.wings("status")
 def test_a_mended_clip_is_made_and_no_other(damaged: tuple[Project, bytes]) -> None:
     project, whole = damaged
     (project.root / "videos/b.mp4").write_bytes(whole)
@@ -70,7 +68,6 @@ def test_a_mended_clip_is_made_and_no_other(damaged: tuple[Project, bytes]) -> N
     assert project.rerun("mlvp_tiny") == set()
 
 
-@needs.wings("status")
 def test_a_clip_that_failed_while_it_was_made_is_made_again_alone(tmp_path: Path) -> None:
     project = new_project(tmp_path, shard_size=50, max_failed_items=1)
     # A clip that changes between two jobs: its rows are quarantined at the stage `video`.
@@ -98,7 +95,6 @@ def test_a_clip_that_failed_while_it_was_made_is_made_again_alone(tmp_path: Path
     assert {path: after[path] for path in before} == before
 
 
-@needs.wings("status")
 def test_names_that_are_not_there_are_refused(damaged: tuple[Project, bytes], tmp_path: Path) -> None:
     project, _ = damaged
     refused = project.perturb("retry", "--dataset", "tyni")
@@ -110,7 +106,6 @@ def test_names_that_are_not_there_are_refused(damaged: tuple[Project, bytes], tm
     assert "no folder work here" in empty.perturb("retry").stderr
 
 
-@needs.wings("status")
 def test_nothing_is_removed_while_snakemake_runs(damaged: tuple[Project, bytes]) -> None:
     project, _ = damaged
     before = project.outputs()
@@ -124,7 +119,6 @@ def test_nothing_is_removed_while_snakemake_runs(damaged: tuple[Project, bytes])
     assert project.perturb("retry", "--dry-run").returncode == 0
 
 
-@needs.wings("status")
 def test_deleted_and_cut_files_and_damaged_parts_are_made_again_and_no_others(damaged: tuple[Project, bytes]) -> None:
     project, _ = damaged
     before, results = inodes(project), project.results()

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import needs
 import pytest
 from test_paths import KEY, configured, not_planned
 
@@ -61,7 +60,6 @@ def test_a_corpus_of_clips_has_its_whole_videos_where_full_length_files_are_kept
     assert not [file for file in request(frames, "msrvtt_p_cooking").files if "/whole/" in file]
 
 
-@needs.wings("demo")
 def test_targets_say_what_cannot_be_used_and_what_they_need(project: Config) -> None:
     scenarios = len(recipe.scenarios(project, "mlvp"))
     size = f"mlvp on tiny: 7 videos x {scenarios} = {7 * scenarios} videos (1 listed items cannot be used)"

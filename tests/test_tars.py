@@ -35,8 +35,6 @@ from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 from perturbations.verify import checking
 
-pytestmark = needs.wings("demo")
-
 CONFIG = """
 seed: 3
 datasets: {demo: {adapter: demo, clips: 3}}

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import clips
-import needs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -95,7 +94,6 @@ def test_ten_changed_captions_are_examples_in_whatever_order_they_come() -> None
     assert caption_rows.tallied(rows[:2]).summary().examples == [rows[1]]
 
 
-@needs.wings("evaluation")
 def test_perplexity_is_of_the_tokens_of_a_local_model(tmp_path: Path) -> None:
     from perturbations.evaluation import perplexity
 
@@ -122,7 +120,6 @@ def test_perplexity_is_of_the_tokens_of_a_local_model(tmp_path: Path) -> None:
     ]
 
 
-@needs.wings("evaluation")
 def test_the_command_measures_perplexity(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     folder = pytest.importorskip("tiny_models").language_model(tmp_path / "tiny")

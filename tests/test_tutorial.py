@@ -9,11 +9,8 @@ import sys
 from pathlib import Path
 
 import clips
-import needs
 import preloaded
 import pytest
-
-pytestmark = needs.wings("preflight", "report", "status")
 
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "tutorial.md"

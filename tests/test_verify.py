@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import needs
 import preloaded
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +21,6 @@ from perturbations.cli.main import main
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import TEXTS, VIDEOS, VideoRow
 from perturbations.verify import checking, deleting
-
-pytestmark = needs.wings("demo")
 
 CONFIG = """
 seed: 3

@@ -7,15 +7,12 @@ import re
 import shutil
 from pathlib import Path
 
-import needs
 import preloaded
 import pytest
 
 from perturbations import read_manifest
 from perturbations.plan import clip_markers
 from perturbations.status.status import collect
-
-pytestmark = needs.wings("demo")
 
 CONFIG = """
 seed: 3

@@ -14,7 +14,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import needs
 import numpy as np
 import preloaded
 import pytest
@@ -315,7 +314,6 @@ def test_an_unfinished_shard_keeps_its_finished_clips(finished_in_large_shards: 
     assert project.results() == finished_in_large_shards.results()
 
 
-@needs.wings("status")
 def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path) -> None:
     project = new_project(tmp_path, shard_size=50, limits={"frames": 6})
     whole = (tmp_path / "videos/b.mp4").read_bytes()
@@ -372,7 +370,6 @@ def test_odd_names_are_only_names(tmp_path: Path) -> None:
     project.output_of("verify", "--render")
 
 
-@needs.wings("status")
 def test_a_read_only_corpus_folder_stops_the_run_with_a_reason(tmp_path: Path) -> None:
     project = new_project(tmp_path)
     (tmp_path / "corpora").write_text("in the way")
@@ -401,7 +398,6 @@ def test_a_graph_and_the_menu(finished: Project) -> None:
     assert "mlvp_tiny (2 perturbations of mlvp x severities 1, 3 on the dataset `tiny` (folder)" in menu
 
 
-@needs.wings("report")
 def test_report(project: Project) -> None:
     project.snakemake("--report", "report.html", "mlvp_tiny")
     text = (project.root / "report.html").read_text()
@@ -411,7 +407,6 @@ def test_report(project: Project) -> None:
     assert "What there is" in text, "it opens on a description"
 
 
-@needs.wings("report")
 def test_a_run_ends_with_the_page_of_all_pages(finished: Project) -> None:
     text = (finished.root / "manifests" / "index.html").read_text()
     assert 'href="tiny/mlvp/corpus.html"' in text
@@ -419,14 +414,12 @@ def test_a_run_ends_with_the_page_of_all_pages(finished: Project) -> None:
     assert "<code>snakemake mlvp_tiny</code>" in text
 
 
-@needs.wings("composed", "demo", "evaluation")
 def test_the_default_target_is_the_demo(tmp_path: Path) -> None:
     project = Project(tmp_path, yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
     jobs = project.planned()
     assert (jobs["sources"], jobs["videos"], jobs["all"]) == (1, 60, 1)
 
 
-@needs.wings("demo", "status")
 def test_a_dataset_may_have_the_name_of_a_folder_or_of_a_suite(tmp_path: Path) -> None:
     names = ("models", "composed", "whole", "mlvp")
     datasets = {name: {"adapter": "demo", "clips": 1} for name in names}

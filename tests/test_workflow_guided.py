@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import cv2
-import needs
 import numpy as np
 import pandas as pd
 import pytest
@@ -195,7 +194,6 @@ def test_donors_from_another_dataset(tmp_path: Path) -> None:
     project.output_of("verify")  # what is stored needs no donor
 
 
-@needs.wings("status")
 def test_a_clip_without_any_donor_is_quarantined(tmp_path: Path) -> None:
     project = new_project(tmp_path)
     project.config["suites"]["mlvp"] = {"perturbations": ["event_insertion", "motion_blur"], "severities": [2]}

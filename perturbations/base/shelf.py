@@ -10,7 +10,7 @@ import pkgutil
 from collections.abc import Collection, Mapping
 from typing import Protocol, TypeVar
 
-from perturbations.base import wings
+from perturbations.base import features
 from perturbations.base.errors import ShelfError
 
 _Thing = TypeVar("_Thing")
@@ -23,7 +23,7 @@ def things(package: str, constant: str, kind: type[_Thing], beside: Collection[s
     """File name -> what the file declares, for each file of a shelf, sorted.
 
     `package` is the shelf's full name. Every file but `registry.py` and those named in `beside`, which things share,
-    must define `constant`, of the type `kind`; and so must the modules that wings put on the shelf.
+    must define `constant`, of the type `kind`; and so must the modules that features put on the shelf.
     Raises `ShelfError` naming the file that does not.
     """
     modules = _modules(package, beside)
@@ -41,7 +41,7 @@ def _modules(package: str, beside: Collection[str]) -> dict[str, str]:
     shelf = importlib.import_module(package)
     no_things = {_REGISTRY, *beside}
     names = (module.name for module in pkgutil.iter_modules(shelf.__path__) if module.name not in no_things)
-    return {name: f"{package}.{name}" for name in names} | wings.on_shelf(package)
+    return {name: f"{package}.{name}" for name in names} | features.on_shelf(package)
 
 
 def _declared(package: str, path: str, constant: str, kind: type[_Thing]) -> _Thing:

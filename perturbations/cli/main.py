@@ -18,28 +18,28 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from perturbations import __version__
-from perturbations.base import limits, progress, shown, wings
+from perturbations.base import features, limits, progress, shown
 from perturbations.base.errors import PerturbationError
 from perturbations.cli import printed, rules
 from perturbations.cli.arguments import Command, CommandGroup, Commands, Parser, parsed
 
 
-def _sections() -> Mapping[str, Mapping[str, wings.Declare]]:
+def _sections() -> Mapping[str, Mapping[str, features.Declare]]:
     """What declares commands, by the sections of `perturb --help` and the commands' names."""
-    sections: dict[str, dict[str, wings.Declare]] = {
+    sections: dict[str, dict[str, features.Declare]] = {
         "start": {"init": _of_module("people_init"), "list": _of_module("people_list")},
         "perturb one video": {"video": _of_module("people_clips")},
         "before, during and after a run": {},
         "use what a run made": dict.fromkeys(("export", "regenerate"), _of_module("people_export")),
     }
-    for wing in wings.wings().values():
-        for title, commands in wing.commands.items():
+    for feature in features.features().values():
+        for title, commands in feature.commands.items():
             sections.setdefault(title, {}).update(commands)
     sections["before, during and after a run"]["verify"] = _of_module("people_verify")
     return sections
 
 
-def _of_module(name: str) -> wings.Declare:
+def _of_module(name: str) -> features.Declare:
     """What declares the commands of a module of this package, which is imported only then."""
 
     def declare(commands: Commands) -> None:

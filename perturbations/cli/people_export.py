@@ -117,7 +117,7 @@ def _export(options: argparse.Namespace) -> int:
 def _write(export: registry.Export, request: Request, kind: RowKind[Any]) -> int:
     from perturbations.manifest.kinds import MULTIMODAL, TEXTS
 
-    if kind.name == "composed_queries":  # of a wing
+    if kind.name == "composed_queries":  # of a feature
         for path in export.write("splits", request):
             print(f"{path}: {path.stat().st_size:,} bytes")
         return 0

@@ -8,7 +8,7 @@ import shutil
 import textwrap
 from typing import TYPE_CHECKING
 
-from perturbations.base import wings
+from perturbations.base import features
 from perturbations.base.errors import ConfigError, UnknownPerturbationError, did_you_mean, short
 from perturbations.cli.arguments import Commands, add_command, add_json
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 _UNLIMITED = 10_000
 
 
-def _shelves() -> dict[str, wings.ShelfLines]:
+def _shelves() -> dict[str, features.ShelfLines]:
     """What `perturb list` prints beside perturbations: other shelves, whose things config.yaml names."""
-    return {name: described for wing in wings.wings().values() for name, described in wing.shelves.items()}
+    return {name: described for feature in features.features().values() for name, described in feature.shelves.items()}
 
 
 def add(commands: Commands) -> None:
@@ -36,9 +36,9 @@ def add(commands: Commands) -> None:
     add_json(parser)
 
 
-def _cells() -> dict[str, wings.ShelfDetails]:
+def _cells() -> dict[str, features.ShelfDetails]:
     """The shelves whose things have published cells."""
-    return {name: described for wing in wings.wings().values() for name, described in wing.cells.items()}
+    return {name: described for feature in features.features().values() for name, described in feature.cells.items()}
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -63,8 +63,8 @@ _RANKS = replace(RANKS, files={"composed_ranks": _COMPOSED_RANKS_FILE})
 
 
 def kinds() -> Iterable[RowKind[Any]]:
-    """The kinds of this wing's manifests, and further manifests of others' kinds."""
-    from perturbations.manifest.kinds.qrels import KIND as QRELS  # the shelf, which asks wings for their kinds
+    """The kinds of this package's manifests, and further manifests of others' kinds."""
+    from perturbations.manifest.kinds.qrels import KIND as QRELS  # the shelf, which asks features for their kinds
 
     answers = replace(QRELS, files={"composed_qrels": _COMPOSED_QRELS_FILE})
     return POOL, COMPOSED_QUERIES, GALLERIES, answers, _RESULTS, _RANKS

@@ -1,4 +1,4 @@
-"""What a wing brings beside its section of `config.yaml`."""
+"""What a feature brings beside its section of `config.yaml`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perturbations.base.wings import nothing
-from perturbations.manifest.kind import ManifestWing
+from perturbations.base.features import nothing
+from perturbations.manifest.kind import ManifestFeature
 
 if TYPE_CHECKING:
     from perturbations.config.problems import Problem
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfigWing(ManifestWing):
-    """A wing that reads the configuration.
+class ConfigFeature(ManifestFeature):
+    """A feature that reads the configuration.
 
     Attributes:
         problems: what is wrong with its section that types do not show.

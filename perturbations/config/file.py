@@ -9,10 +9,10 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from perturbations.base import settings, shown, wings
+from perturbations.base import features, settings, shown
 from perturbations.base.errors import ConfigError, cut
 from perturbations.config import line_numbers, problems
-from perturbations.config.extension import ConfigWing
+from perturbations.config.extension import ConfigFeature
 from perturbations.config.line_numbers import COMMAND_LINE, NOWHERE, Key, LineOfKey, LinesOfKeys
 from perturbations.config.sections import Config
 
@@ -64,7 +64,7 @@ def parse(raw: dict[str, Any], places: LinesOfKeys = NOWHERE, place: Path = Path
         *problems.of_datasets(config),
         *problems.of_storage(config),
         *problems.of_backends(config),
-        *(problem for wing in wings.of(ConfigWing) for problem in wing.problems(config)),
+        *(problem for feature in features.of(ConfigFeature) for problem in feature.problems(config)),
     ]
     problems.raise_all(wrong, places=places)
     config.stand(places, place)

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
-from perturbations.base import limits, wings
+from perturbations.base import features, limits
 from perturbations.base.settings import MOST_ITEMS, AnySeverity, Device, KeySeverity, Seed, Strict, Whole, distinct
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.datasets import registry as datasets
@@ -263,10 +263,10 @@ class _Config(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_wings_complete_it(cls, raw: object) -> object:
-        """What a wing's section implies for others, such as a published protocol; written keys replace it."""
-        for wing in wings.wings().values():
-            raw = wing.complete(raw)
+    def _as_features_complete_it(cls, raw: object) -> object:
+        """What a feature's section implies for others, such as a published protocol; written keys replace it."""
+        for feature in features.features().values():
+            raw = feature.complete(raw)
         return raw
 
     @field_validator("suites", mode="before")
@@ -291,7 +291,7 @@ class _Config(Strict):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """The section of a wing."""
+            """The section of a feature."""
 
     def max_failed_items_of(self, dataset: str) -> int:
         """How many items of `dataset` may fail."""
@@ -306,12 +306,12 @@ class _Config(Strict):
 if TYPE_CHECKING:
     Config = _Config
 else:
-    # With the section of each wing, whose key is the wing's name.
+    # With the section of each feature, whose key is the feature's name.
     Config = create_model(
         "Config",
         __base__=_Config,
         __doc__=_Config.__doc__,
-        **{name: (kind, Field(default_factory=kind)) for name, kind in wings.sections().items()},
+        **{name: (kind, Field(default_factory=kind)) for name, kind in features.sections().items()},
     )
 
 

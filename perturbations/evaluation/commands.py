@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.base import shown, wings
+from perturbations.base import features, shown
 from perturbations.base.errors import ConfigError
 from perturbations.base.project import need_models
 from perturbations.base.readers import READERS
@@ -160,11 +160,11 @@ def _score(options: argparse.Namespace) -> int:
         need_models()
     if options.protocol is not None:
         protocols.protocol(options.protocol)
-    features = [path for path in (options.queries, options.gallery) if path is not None]
-    if len(features) != (0 if options.similarities else 2):
+    given = [path for path in (options.queries, options.gallery) if path is not None]
+    if len(given) != (0 if options.similarities else 2):
         raise ConfigError("give the features of the queries and of the gallery, or --similarities alone")
     if options.direction == "composed":
-        score = wings.only(wing.score for wing in wings.wings().values())
+        score = features.only(feature.score for feature in features.features().values())
         if score is None:
             raise ConfigError("this installation has no composed retrieval")
         return score(options)
@@ -184,7 +184,7 @@ def _score(options: argparse.Namespace) -> int:
     if options.similarities:
         rows, ranks = feature_scores.scored_similarities(feature_sets.located(options.similarities), answers, wanted)
     else:
-        queries, gallery = map(feature_sets.located, features)
+        queries, gallery = map(feature_sets.located, given)
         rows, ranks = feature_scores.scored(queries, gallery, answers, wanted)
     write(options.output, rows, ranks)
     for row in rows:

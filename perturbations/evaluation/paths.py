@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from perturbations.base import wings
+from perturbations.base import features
 from perturbations.base.errors import ConfigError
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
@@ -49,7 +49,7 @@ def result_parts(config: configuration.Config, dataset: str, kind: str) -> list[
 
 def encoder(config: configuration.Config) -> str:
     """The encoder that the workflow trains when no model is configured. Raises `ConfigError` where it trains none."""
-    kind = wings.only(wing.encoder for wing in wings.wings().values())
+    kind = features.only(feature.encoder for feature in features.features().values())
     if kind is None:
         key = "evaluation.pretrained"
         raise ConfigError(config.places.before(key, f"{key}: name a model; this installation trains no small encoder"))

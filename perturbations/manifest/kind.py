@@ -1,4 +1,4 @@
-"""What a kind of manifest is. `manifest.kinds` has one file per kind, wings have theirs. Standard library only."""
+"""What a kind of manifest is. `manifest.kinds` has one file per kind, features have theirs. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from perturbations.base.wings import Wing, nothing
+from perturbations.base.features import Feature, nothing
 
 RowStatus = Literal["complete", "quarantined", "missing"]
 COMPLETE: RowStatus = "complete"
@@ -56,7 +56,7 @@ class RowKind(Generic[RowT]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ManifestWing(Wing):
-    """A wing with manifests: `kinds` gives their kinds."""
+class ManifestFeature(Feature):
+    """A feature with manifests: `kinds` gives their kinds."""
 
     kinds: Callable[[], Iterable[RowKind[Any]]] = nothing

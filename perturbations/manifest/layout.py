@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 
-from perturbations.base import wings
+from perturbations.base import features
 from perturbations.base.layout import CORPORA as CORPORA
 from perturbations.base.layout import MANIFESTS as MANIFESTS
 from perturbations.base.layout import TOP as TOP
@@ -63,7 +63,7 @@ _FIELDS = {
     "shard": "s[0-9a-f]+",
     "job": r"[A-Za-z0-9_./-]+",
 }
-"""What the fields may hold, besides those of wings; every other one is a `NAME`."""
+"""What the fields may hold, besides those of features; every other one is a `NAME`."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class Place:
 
 @cache
 def patterns() -> dict[str, str]:
-    """Kind -> its path with fields in braces: those of the spine, of the wings, and of all manifests."""
+    """Kind -> its path with fields in braces: those of the program itself, of features, and of all manifests."""
     from perturbations.manifest.kinds import FILES
 
-    of_wings = {kind: text for wing in wings.wings().values() for kind, text in wing.places.items()}
-    return _PATTERNS | of_wings | {name: file.path for name, file in FILES.items()}
+    of_features = {kind: text for feature in features.features().values() for kind, text in feature.places.items()}
+    return _PATTERNS | of_features | {name: file.path for name, file in FILES.items()}
 
 
 def pattern(kind: str) -> str:
@@ -207,7 +207,7 @@ def expression(field: str) -> str:
 
 
 def _fields() -> dict[str, str]:
-    return _FIELDS | {name: text for wing in wings.wings().values() for name, text in wing.fields.items()}
+    return _FIELDS | {name: text for feature in features.features().values() for name, text in feature.fields.items()}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What a wing brings to planning."""
+"""What a feature brings to planning."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perturbations.base.wings import nothing
-from perturbations.config.extension import ConfigWing
+from perturbations.base.features import nothing
+from perturbations.config.extension import ConfigFeature
 
 if TYPE_CHECKING:
     from perturbations.config.sections import Config
@@ -46,8 +46,8 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanWing(ConfigWing):
-    """A wing whose work is planned.
+class PlanFeature(ConfigFeature):
+    """A feature whose work is planned.
 
     Attributes:
         targets: its targets.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
-from perturbations.base import wings
+from perturbations.base import features
 from perturbations.base.errors import ConfigError
 from perturbations.config import named_paths
 from perturbations.config import sections as configuration
@@ -21,7 +21,7 @@ from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import caption_recipes, costs, listed, recipe, sharding, tiers
 from perturbations.plan.costs import Workload
-from perturbations.plan.extension import Plans, PlanWing
+from perturbations.plan.extension import PlanFeature, Plans
 from perturbations.suites import registry
 
 Inputs = dict[str, str | list[str]]
@@ -252,7 +252,7 @@ def _text_scenarios(config: configuration.Config, collection: str, suite: str) -
     """The perturbations of a dataset's captions; of composed queries, those that the evaluation asks."""
     dataset = sharding.dataset_of(collection)
     if sharding.is_composed(collection):
-        instructions = wings.only(wing.instructions for wing in wings.of(PlanWing))
+        instructions = features.only(feature.instructions for feature in features.of(PlanFeature))
         return [] if instructions is None else instructions(config, dataset, suite)
     return caption_recipes.scenarios(config, dataset, suite)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from perturbations.base import shown, wings
+from perturbations.base import features, shown
 from perturbations.base.errors import ConfigError
 from perturbations.config import sections as configuration
 from perturbations.manifest import layout, skipped
 from perturbations.plan import caption_recipes, listed, paths, recipe, sharding
-from perturbations.plan.extension import CaptionShards, Plans, PlanWing, Target, TargetWork, WorkRequest
+from perturbations.plan.extension import CaptionShards, PlanFeature, Plans, Target, TargetWork, WorkRequest
 from perturbations.suites import registry
 from perturbations.text import scripts
 
@@ -38,8 +38,8 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
         for name, adapter in suite.corpora.items():
             text = f"the suite `{suite.name}` on every dataset of the adapter `{adapter}`"
             yield Target(name, text, partial(_corpora, config, suite.name, adapter, plans))
-    for wing in wings.of(PlanWing):
-        yield from wing.targets(config, plans, caption_shards)
+    for feature in features.of(PlanFeature):
+        yield from feature.targets(config, plans, caption_shards)
     for suite_name in config.suites:
         for dataset in config.datasets:
             yield from _of_suite(config, suite_name, dataset, plans, caption_shards)
@@ -107,7 +107,7 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
         for kind in ("videos", "quarantine", "videos_checked")
     ]
     kinds = ["videos", "quarantine", "mixed_severity", "mixed_types"]
-    kinds += [kind for wing in wings.wings().values() for kind in wing.corpus_files] + ["videos_checked"]
+    kinds += [kind for feature in features.features().values() for kind in feature.corpus_files] + ["videos_checked"]
     files = [
         *paths.main_objects(config, suite, dataset),
         *whole,
@@ -157,7 +157,11 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     sizes += _of_another_script(config, dataset, members)
     rejected = len(listed.read(config.at(layout.at("rejected_captions", dataset=dataset)), listed.RejectedItem))
     sizes[0] += f" ({rejected:,} listed captions cannot be used)" if rejected else ""
-    kinds = ["texts", "text_statistics", *(kind for wing in wings.wings().values() for kind in wing.caption_files)]
+    kinds = [
+        "texts",
+        "text_statistics",
+        *(kind for feature in features.features().values() for kind in feature.caption_files),
+    ]
     files = [layout.at(kind, dataset=dataset, suite=suite) for kind in kinds]
     files += [layout.at(kind, dataset=dataset) for kind in ("captions_quarantine", "captions_checked")]
     return TargetWork(files, tuple(sizes))

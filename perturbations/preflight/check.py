@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perturbations.base import shown, wings
+from perturbations.base import features, shown
 from perturbations.base.confinement import LINKED_VARIABLE
 from perturbations.base.errors import ConfigError, ManifestError, cut
 from perturbations.config import sections as configuration
@@ -69,7 +69,7 @@ def check(config: configuration.Config, wanted: WantedWork, local: bool = True) 
         _estimate_clips(config, wanted, surveyed, report)
     if wanted.captions:
         report.lines.append(f"to make: perturbed captions in {shown.plural(len(wanted.captions), 'job')}")
-    others = [line for wing in wings.wings().values() for line in wing.work(wanted.rules)]
+    others = [line for feature in features.features().values() for line in feature.work(wanted.rules)]
     report.lines += others
     if not (clips or wanted.captions or others):
         empty = any(not collection.clips for collection in surveyed.values())

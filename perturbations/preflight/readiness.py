@@ -7,11 +7,11 @@ from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from perturbations.base import wings
+from perturbations.base import features
 from perturbations.base.settings import Strict
 from perturbations.base.storage import PROFILES
 from perturbations.config import sections as configuration
-from perturbations.config.extension import ConfigWing
+from perturbations.config.extension import ConfigFeature
 from perturbations.engine import needs
 from perturbations.guides import registry as guides
 from perturbations.plan import recipe
@@ -27,8 +27,8 @@ def problems(config: configuration.Config, wanted: WantedWork, *, local: bool) -
     `local` says whether the jobs run on this machine: only then its GPU, libraries and encoders are theirs.
     """
     lines: list[str] = []
-    for wing in wings.of(ConfigWing):
-        lines += wing.readiness(config, wanted.rules, local)
+    for feature in features.of(ConfigFeature):
+        lines += feature.readiness(config, wanted.rules, local)
     used = _used_roles(config, wanted)
     lines += [line for name, settings in used.items() for line in _of_images(name, settings)]
     roles = {name: settings for name, settings in used.items() if getattr(settings, "backend", "") == "pretrained"}

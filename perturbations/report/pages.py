@@ -1,4 +1,4 @@
-"""What the pages of this wing share: links, and the reasons for which items lack."""
+"""What the pages of this package share: links, and the reasons for which items lack."""
 
 from __future__ import annotations
 

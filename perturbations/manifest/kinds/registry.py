@@ -1,19 +1,19 @@
-"""All kinds of manifests, and all manifests: those of this shelf, and those of the wings."""
+"""All kinds of manifests, and all manifests: those of this shelf, and those of features."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from perturbations.base import shelf, wings
-from perturbations.manifest.kind import ManifestFile, ManifestWing, RowKind
+from perturbations.base import features, shelf
+from perturbations.manifest.kind import ManifestFeature, ManifestFile, RowKind
 
 _DECLARED: list[RowKind[Any]] = [
     *shelf.things("perturbations.manifest.kinds", "KIND", RowKind).values(),
-    *(kind for wing in sorted(wings.of(ManifestWing), key=lambda wing: len(wing.needs)) for kind in wing.kinds()),
+    *(kind for feature in features.of(ManifestFeature) for kind in feature.kinds()),
 ]
 
 KINDS: dict[str, RowKind[Any]] = {kind.name: kind for kind in reversed(_DECLARED)}
-"""By name. A wing may declare further manifests of a kind of others: of the spine, or of a wing that it needs."""
+"""By name. A feature may declare further manifests of a kind of others: of a feature that it needs."""
 
 FILES: dict[str, ManifestFile] = {name: file for kind in _DECLARED for name, file in kind.files.items()}
 """Every manifest, by its name in `manifest.layout`."""

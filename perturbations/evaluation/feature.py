@@ -1,4 +1,4 @@
-"""What the wing `evaluation` brings to the spine."""
+"""What `evaluation` brings to the configuration, the plan and the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from perturbations.base import shown
 from perturbations.evaluation import protocols, rows
 from perturbations.evaluation.layout import FIELDS, PLACES
-from perturbations.plan.extension import CaptionShards, Plans, PlanWing, Target
+from perturbations.plan.extension import CaptionShards, PlanFeature, Plans, Target
 
 if TYPE_CHECKING:
     from perturbations.cli.arguments import Commands
@@ -98,7 +98,7 @@ def _protocols() -> list[tuple[str, dict[str, object]]]:
     ]
 
 
-WING = PlanWing(
+FEATURE = PlanFeature(
     summary="retrieval with perturbed queries, without and with test-time adaptation",
     places=PLACES,
     fields=FIELDS,

@@ -1,10 +1,10 @@
-"""What the wing `report` brings to the spine."""
+"""What `report` brings to the configuration, the plan and the command line."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perturbations.base.wings import Wing
+from perturbations.base.features import Feature
 from perturbations.report.layout import CAPTION_FILES, CORPUS_FILES, PLACES
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def _preview(commands: Commands) -> None:
     command.add(commands)
 
 
-WING = Wing(
+FEATURE = Feature(
     summary="pictures and pages of corpora",
     places=PLACES,
     corpus_files=CORPUS_FILES,

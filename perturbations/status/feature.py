@@ -1,10 +1,10 @@
-"""What the wing `status` brings to the spine."""
+"""What `status` brings to the configuration, the plan and the command line."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perturbations.base.wings import Wing
+from perturbations.base.features import Feature
 
 if TYPE_CHECKING:
     from perturbations.cli.arguments import Commands
@@ -16,8 +16,7 @@ def _status(commands: Commands) -> None:
     command.add(commands)
 
 
-WING = Wing(
+FEATURE = Feature(
     summary="how far a run is, and what failed",
-    files=("docs/how-to/resume-and-retry.md", "docs/how-to/snakemake-habits.md"),
     commands={"before, during and after a run": {"status": _status, "retry": _status}},
 )

@@ -1,11 +1,11 @@
-"""What the wing `demo` brings to the spine."""
+"""What `demo` brings to the configuration, the plan and the command line."""
 
 from __future__ import annotations
 
 from perturbations.demo.layout import PLACES
-from perturbations.plan.extension import PlanWing
+from perturbations.plan.extension import PlanFeature
 
-WING = PlanWing(
+FEATURE = PlanFeature(
     summary="clips that the package draws itself",
     things={"perturbations.datasets": {"demo": "adapter"}},
     places=PLACES,

@@ -1,10 +1,10 @@
-"""What the wing `preflight` brings to the spine."""
+"""What `preflight` brings to the configuration, the plan and the command line."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perturbations.base.wings import Wing
+from perturbations.base.features import Feature
 
 if TYPE_CHECKING:
     from perturbations.cli.arguments import Commands
@@ -16,8 +16,7 @@ def _check(commands: Commands) -> None:
     command.add(commands)
 
 
-WING = Wing(
+FEATURE = Feature(
     summary="what a run needs and will make, before its first job",
-    files=("docs/how-to/check-a-run.md",),
     commands={"before, during and after a run": {"check": _check}},
 )

@@ -1,4 +1,4 @@
-"""What the wing `composed` brings to the spine."""
+"""What `composed` brings to the configuration, the plan and the command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perturbations.composed import rows
 from perturbations.composed.layout import PLACES
-from perturbations.plan.extension import CaptionShards, Plans, PlanWing, Target
+from perturbations.plan.extension import CaptionShards, PlanFeature, Plans, Target
 
 if TYPE_CHECKING:
     from perturbations.composed.section import Composed
@@ -59,10 +59,8 @@ def _work(rules: Collection[str]) -> Iterator[str]:
         yield "to evaluate: composed retrieval"
 
 
-WING = PlanWing(
+FEATURE = PlanFeature(
     summary="retrieval by a clip and an instruction",
-    needs=("evaluation",),
-    files=("docs/how-to/composed.md", "docs/egocvr.md"),
     things={"perturbations.exports": {"composed": "egocvr"}},
     places=PLACES,
     section=_section,
