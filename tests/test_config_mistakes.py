@@ -225,14 +225,6 @@ def test_what_is_meant_is_told(key: str, value: str, words: str, tmp_path: Path)
     assert re.search(words, line), line
 
 
-def test_old_keys_are_read(tmp_path: Path) -> None:
-    old = "max_quarantine: 3\nstall_limit_s: 9\n"
-    read = parsed(tmp_path, old + PLAIN.replace(MINE, f"{MINE}, max_quarantine: 1"))
-    assert (read.max_failed_items, read.max_failed_items_of("mine"), read.timeout_s) == (3, 1, 9)
-    (line,) = mistakes(tmp_path, old + "timeout_s: 8\n" + PLAIN)
-    assert line.startswith("config.yaml, line 2: stall_limit_s: unknown key")
-
-
 def test_what_is_left_empty_has_its_defaults_and_a_profile_no_effect_on_frames(tmp_path: Path) -> None:
     sections = "".join(f"{name}:\n" for name in ("backends", *features.sections(), "storage", "limits"))
     empty = parsed(tmp_path, PLAIN.partition("suites")[0] + "suites:\n  mlvp:\n" + sections)

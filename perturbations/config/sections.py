@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import (
-    AliasChoices,
     Field,
     PrivateAttr,
     create_model,
@@ -232,14 +231,12 @@ class _Config(Strict):
         0,
         ge=0,
         le=MOST_ITEMS,
-        validation_alias=AliasChoices("max_failed_items", "max_quarantine"),
         description="how many items of a dataset may fail before the run does",
     )
     timeout_s: Whole = Field(
         120,
         ge=1,
         le=86_400,
-        validation_alias=AliasChoices("timeout_s", "stall_limit_s"),
         description="timeout in s: an item whose decoder gives no frame for this time is stopped",
     )
     limits: LimitsSection = Field(

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Union
 
-from pydantic import AliasChoices, Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, Tag, field_validator
 from pydantic.config import JsonDict
 
 from perturbations.base import shelf
@@ -77,7 +77,6 @@ class Dataset(Strict):
         None,
         ge=0,
         le=MOST_ITEMS,
-        validation_alias=AliasChoices("max_failed_items", "max_quarantine"),
         description="how many items may fail before the run does; the default is the global value",
     )
 

@@ -49,7 +49,7 @@ class ScenarioColumns:
     """Which retrieval was run, of which model, by which method.
 
     `perturbation` and `severity` are those of the one perturbed modality; of side "both" those of the videos, and
-    `text_perturbation` and `text_severity` those of the captions. Null is what an earlier version did not record.
+    `text_perturbation` and `text_severity` those of the captions.
 
     Attributes:
         suite, perturbation, severity, text_perturbation, text_severity, mix, share: of the scenario.

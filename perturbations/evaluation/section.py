@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     BeforeValidator,
     Discriminator,
     Field,
@@ -173,7 +172,6 @@ class Evaluation(Strict):
     )
     querybank: str | None = Field(
         None,
-        validation_alias=AliasChoices("querybank", "bank"),
         description=f"{', '.join(NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank",
     )
     gallerybank: str | None = Field(
