@@ -247,6 +247,7 @@ def test_paths_begin_with_the_home_folder_and_hold_variables(tmp_path: Path, mon
     monkeypatch.setenv("PART", "x")
     text = (
         "datasets: {a: {adapter: msrvtt, annotations: ~/a.csv, videos: '$DATA/${PART}s/$5'}}\n"
+        "suites: {mlvp: {}}\n"
         "backends: {frost: {images: ~/frost}}\n"
         "evaluation: {pretrained: $DATA/clip}\n"
     )
