@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-from collections import namedtuple
+from collections import Counter, namedtuple
 from pathlib import Path
 from typing import Any
 
 import clips
-import preloaded
 import pytest
 from test_workflow import IDS, Project, new_project, tiny_clip
 
-from perturbations.base import console
+from perturbations.base import shown
 from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
@@ -23,8 +20,8 @@ from perturbations.config import sections as configuration
 from perturbations.engine import clip_files, needs
 from perturbations.plan import clip_markers, costs, listed, paths
 from perturbations.preflight import check as preflight
-from perturbations.preflight import readiness, survey
-from perturbations.preflight import wanted as planning
+from perturbations.preflight import readiness
+from perturbations.preflight import work as planning
 
 # --- clips -----------------------------------------------------------------------------------------------------------
 
@@ -96,31 +93,34 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return new_project(tmp_path, shard_size=2)
 
 
-def wanted_of(project: Project, *names: str) -> tuple[configuration.Config, planning.WantedWork]:
+def wanted_of(project: Project, *names: str) -> tuple[configuration.Config, planning.Work]:
     """The project's configuration, and what targets want."""
     config = config_file.parse(project.config)
-    project.write_config()
-    words = [*preloaded.command("snakemake"), *project.snakefile(), "--cores", "1", "-n"]
-    environment = {**os.environ, console.PLAN_VARIABLE: "plan.jsonl"}
-    Path("plan.jsonl").unlink(missing_ok=True)
-    done = subprocess.run([*words, "--", *names], env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise ConfigError(done.stdout + done.stderr)
-    return config, planning.of_jobs(console.read_plan(Path("plan.jsonl"))[1])
-
-
-def test_guided_perturbations_want_their_analyses(project: Project) -> None:
-    project.config["suites"]["mlvp"] = {"perturbations": ["motion_blur", "event_insertion"], "severities": [2]}
-    _, wanted = wanted_of(project, "mlvp_tiny")
-    assert {analysis for _, analysis, _ in wanted.analyses} >= {"motion", "embedding"}
+    return config, planning.of_targets(config, names)
 
 
 def test_an_evaluation_wants_only_the_clips_that_it_asks_with(project: Project) -> None:
     project.config["evaluation"] = {"severities": [3], "directions": ["v2t"]}
     _, wanted = wanted_of(project, "evaluate_tiny")
-    assert {(job.perturbation, job.severity) for job in wanted.videos} == {("fog", 3), ("gaussian_noise", 3)}
+    assert {scenario[2:] for scenario in wanted.clips} == {("fog", 3), ("gaussian_noise", 3)}
     assert "evaluate" in wanted.rules
     assert not wanted.checked
+
+
+@pytest.mark.parametrize("target", ["mlvp_tiny", "multimodal_msrvtt_p_tiny", "evaluate_tiny", "tta_tiny"])
+def test_targets_want_what_snakemake_plans_for_them(project: Project, target: str) -> None:
+    """The check of the command and that of a run look at the same work."""
+    msrvtt_p = {"perturbations": ["jpeg"], "severities": [3], "captions": {"perturbations": ["no_verbs"]}}
+    project.config["suites"]["msrvtt_p"] = msrvtt_p
+    project.config["evaluation"] = {"severities": [3], "mixes": ["mixed_severity"]}
+    _, wanted = wanted_of(project, target)
+    jobs = project.planned(target)
+    of_clips = sum(map(len, wanted.clips.values()))
+    assert (of_clips, len(wanted.unread), wanted.captions) == tuple(
+        jobs.get(rule, 0) for rule in ("videos", "sources", "texts")
+    )
+    assert wanted.checked == ({"tiny"} if "check_quarantine" in jobs else set())
+    assert wanted.checked_captions == ({"tiny"} if "check_captions" in jobs else set())
 
 
 # --- the summary -----------------------------------------------------------------------------------------------------
@@ -134,13 +134,13 @@ def summary_of(project: Project, *names: str) -> preflight.Report:
 
 def test_the_summary_counts_clips_jobs_and_bytes(project: Project) -> None:
     config, wanted = wanted_of(project, "mlvp_tiny")
-    shards = {job.shard for job in wanted.videos}
-    assert len(wanted.videos) == 4 * len(shards)
-    assert wanted.sources == {("tiny", shard) for shard in shards}
+    shards = {shard for shards in wanted.clips.values() for shard in shards}
+    assert [len(made) for made in wanted.clips.values()] == 4 * [len(shards)]
+    assert wanted.unread == {("tiny", shard) for shard in shards}
     assert wanted.checked == {"tiny"}
     clips, videos, disk = preflight.check(config, wanted).text()
     assert clips == "preflight: clips of tiny: 4 present; max_failed_items allows 0"
-    assert videos == f"preflight: to make: 16 perturbed videos in {5 * len(shards)} jobs"
+    assert videos == "preflight: to make: 16 perturbed videos"
     assert disk.startswith("preflight: disk: about ")
 
 
@@ -170,7 +170,7 @@ def test_too_little_space_stops_the_run_and_too_tight_space_is_a_warning(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = wanted_of(project, "mlvp_tiny")
-    monkeypatch.setattr(survey, "stored", lambda *_: (16, 4e9))
+    monkeypatch.setattr(preflight, "stored_bytes", lambda *_: 4e9)
     for share, errors, warnings in ((0.3, 1, 0), (0.5, 0, 1), (0.9, 0, 1), (1.5, 0, 0)):
         usage = Usage(0, 0, int(share * 4e9))
         monkeypatch.setattr(shutil, "disk_usage", lambda path, usage=usage: usage)
@@ -220,63 +220,53 @@ def test_a_link_to_a_larger_disk_must_be_named(
 def test_what_is_stored_follows_the_tier_the_frames_and_the_clips(project: Project) -> None:
     _, wanted = wanted_of(project, "mlvp_tiny")
 
-    def stored(**storage: Any) -> tuple[int, float | None]:
+    def stored(**storage: Any) -> tuple[str, str]:
         config = config_file.parse({**project.config, "storage": storage})
-        return survey.stored(config, wanted, {"tiny": survey.Collection.read("tiny", wanted)})
+        videos, disk = preflight.check(config, wanted).lines[1:]
+        return videos, disk.partition(" to store")[0]
 
-    videos, high = stored(tier="video")
-    assert videos == 16
-    assert 0 < 4 * (stored(tier="video", profile="compatible")[1] or 0) < (high or 0)
-    assert stored(tier="recipe") == (16, 0)
-    twelve, four = (stored(tier="frames", num_frames=number)[1] for number in (12, 4))
-    assert twelve == pytest.approx(3 * (four or 0))
+    def stored_bytes(**storage: Any) -> float:
+        config = config_file.parse({**project.config, "storage": storage})
+        size = preflight.stored_bytes(config, Counter(tiny=16), {"tiny": listed_clips})
+        assert size is not None
+        return size
+
+    listed_clips = listed.read_folder(Path("work/tiny/shards"), listed.ListedClip)
+    high = stored_bytes(tier="video")
+    assert 0 < 4 * stored_bytes(tier="video", profile="compatible") < high
+    assert stored_bytes(tier="recipe") == 0
+    assert stored_bytes(tier="frames", num_frames=12) == pytest.approx(3 * stored_bytes(tier="frames", num_frames=4))
+    assert stored(tier="video") == ("to make: 16 perturbed videos", f"disk: about {shown.size(round(high))}")
     (project.root / "videos/b.mp4").write_bytes(b"")
-    assert stored(tier="video")[0] == 12
+    assert stored(tier="video")[0] == "to make: 12 perturbed videos"
     for path in (project.root / "videos").iterdir():
         path.write_bytes(b"\0\0\0\x20ftypisom" + bytes(500))
-    assert stored(tier="video") == (0, None)
-    assert stored(tier="recipe") == (0, 0)
+    videos, disk = stored(tier="video")
+    assert videos == "to make: 0 perturbed videos"
+    assert "about" not in disk
+    assert stored(tier="recipe")[1] == "disk: about 0 B"
 
 
-def test_without_a_clip_nothing_is_said_to_exist(project: Project) -> None:
-    for path in (project.root / "videos").iterdir():
-        path.unlink()
-    project.config["max_failed_items"] = 100
-    summary = summary_of(project, "mlvp_tiny")
-    assert not summary.errors
-    assert summary.lines[-1] == "to make: no clips, captions or evaluations; no clip is present"
-
-
-def test_the_check_counts_the_jobs_of_captions_and_evaluations_until_they_exist(project: Project) -> None:
+def test_the_check_counts_the_jobs_of_captions_until_they_exist(project: Project) -> None:
     captions = {"perturbations": ["keyboard", "ocr"], "severities": [1, 2]}
     project.config["suites"] = {"mm_robustness": {"captions": captions}}
     project.config["evaluation"] = {"severities": [1], "directions": ["t2v"]}
-    config, wanted = wanted_of(project, "evaluate_tiny")
-    assert {(dataset, suite) for dataset, suite, _ in wanted.captions} == {("tiny", "mm_robustness")}
-    jobs = wanted.rules.count("evaluate")
-    assert jobs > 1
-    assert f"to evaluate: {jobs} jobs of retrieval" in preflight.check(config, wanted).lines
+    clips, captions_line = summary_of(project, "evaluate_tiny").lines
+    assert clips.startswith("clips of tiny: 4 present"), "the gallery's are read"
+    assert captions_line == "to make: perturbed captions in 1 job"
     config, wanted = wanted_of(project, "text_mm_robustness_tiny")
-    ((_, _, shard),) = wanted.captions
     assert preflight.check(config, wanted).lines == ["to make: perturbed captions in 1 job"]
+    (shard,) = paths.caption_shards(config, "tiny")
     marker = project.root / f"work/tiny/mm_robustness/captions/{shard}.json"
     marker.parent.mkdir(parents=True, exist_ok=True)
     clip_markers.write_texts(marker, [])
-    assert summary_of(project, "text_mm_robustness_tiny").lines == [
-        "to make: no clips, captions or evaluations; what these targets need of them exists"
-    ]
+    assert summary_of(project, "text_mm_robustness_tiny").lines == []
 
 
 def test_without_the_demo_a_target_must_be_named(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     project.write_config()
     assert main(["check"]) == 1
     assert "`datasets` has no `demo`: name targets, such as mlvp_tiny" in capsys.readouterr().err
-
-
-def test_many_lines_of_one_kind_are_cut() -> None:
-    text = preflight.Report([f"line {number}" for number in range(9)], ["careful"] * 9).text()
-    assert len(text) == 10
-    assert text[4] == "preflight: and 5 more lines"
 
 
 # --- the machine -----------------------------------------------------------------------------------------------------
@@ -407,7 +397,7 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
         path.write_text(path.read_text().replace(wrong, right))
     with pytest.raises(ConfigError, match=r"config\.yaml, line 6: datasets\.tiny\.subset: not in the annotations"):
         paths.plan(parsed(), "tiny")
-    lines = readiness.problems(parsed(), planning.WantedWork(rules=["evaluate"]), local=False)
+    lines = readiness.problems(parsed(), planning.Work(rules={"evaluate"}), local=False)
     assert lines == ["config.yaml, line 10: evaluation.pretrained: no such folder: ./no_model"]
 
 
@@ -445,4 +435,4 @@ def test_the_command_names_what_it_does_not_know(tmp_path: Path) -> None:
     project.write_config()
     unknown = project.perturb("check", "mlvp_tny")
     assert unknown.returncode == 1
-    assert "no target 'mlvp_tny'; did you mean 'mlvp_tiny'?" in unknown.stderr
+    assert "no target 'mlvp_tny'; did you mean mlvp_tiny?" in unknown.stderr

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Never, TypeAlias, TypeVar
@@ -54,7 +54,6 @@ class Feature:
         commands: title of a section of `perturb --help` -> name of a command -> what declares it.
         shelves: names of shelves that `perturb list` prints.
         cells: names of those of them that have published cells, for `perturb list SHELF NAME --cells`.
-        work: lines that say what a run does, given one name of a rule per job.
         encoder: the kind of its file that is a small dual encoder's folder, for evaluations that name no model.
         score: the command `perturb score` for composed queries.
     """
@@ -70,7 +69,6 @@ class Feature:
     commands: Mapping[str, Mapping[str, Declare]] = field(default_factory=dict)
     shelves: Mapping[str, ShelfLines] = field(default_factory=dict)
     cells: Mapping[str, ShelfDetails] = field(default_factory=dict)
-    work: Callable[[Collection[str]], Iterable[str]] = nothing
     encoder: str | None = None
     score: Callable[[argparse.Namespace], int] | None = None
 

@@ -54,11 +54,6 @@ def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[
         yield from needs.of_weights("composed.language_model.model", writer.model, tokenizer=True)
 
 
-def _work(rules: Collection[str]) -> Iterator[str]:
-    if {"composed_clips", "composed_queries", "composed_evaluate"} & {*rules}:
-        yield "to evaluate: composed retrieval"
-
-
 FEATURE = PlanFeature(
     summary="retrieval by a clip and an instruction",
     things={"perturbations.exports": {"composed": "egocvr"}},
@@ -70,5 +65,4 @@ FEATURE = PlanFeature(
     targets=_targets,
     instructions=_instructions,
     readiness=_readiness,
-    work=_work,
 )

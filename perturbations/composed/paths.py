@@ -17,7 +17,7 @@ from perturbations.manifest import layout
 from perturbations.plan import sharding
 from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
 from perturbations.plan.paths import COMPOSED_SHARD, Inputs, clip_inputs, without_braces
-from perturbations.plan.targets import together
+from perturbations.plan.targets import together, whole_collections
 
 _SPLIT = ("composed_queries", "composed_qrels", "composed_galleries", "composed_pool")
 
@@ -182,7 +182,19 @@ def _composed_results(config: configuration.Config, dataset: str, plans: Plans) 
     plans(dataset)
     counts = Counter(scenario.perturbed for scenario in composed.scenarios(config, dataset))
     size = ", ".join(f"{count} x {what}" for what, count in counts.items())
-    return TargetWork(targets(config, dataset), (f"composed retrieval on {dataset}, perturbed: {size}",))
+    shifts = [scenario.clips for scenario in composed.scenarios(config, dataset) if scenario.clips is not None]
+    own = sharding.composed(dataset)
+    return TargetWork(
+        targets(config, dataset),
+        (f"composed retrieval on {dataset}, perturbed: {size}",),
+        clips=tuple(
+            (collection, shift.suite, shift.perturbation, shift.severity)
+            for shift in shifts
+            for collection in (dataset, *whole_collections(config, shift.suite, dataset))
+        ),
+        captions=tuple((own, suite) for suite in composed.text_suites(config, dataset)),
+        rules=("composed_split", "composed_queries"),
+    )
 
 
 def composed_of_adapter(config: configuration.Config, adapter: str, plans: Plans) -> TargetWork:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from perturbations.base import shown
 from perturbations.evaluation import protocols, rows
 from perturbations.evaluation.layout import FIELDS, PLACES
 from perturbations.plan.extension import CaptionShards, PlanFeature, Plans, Target
@@ -52,11 +51,6 @@ def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[
     from perturbations.evaluation import readiness
 
     return readiness.problems(config, rules, local)
-
-
-def _work(rules: Collection[str]) -> Iterator[str]:
-    if number := [*rules].count("evaluate"):
-        yield f"to evaluate: {shown.plural(number, 'job')} of retrieval"
 
 
 def _methods() -> list[tuple[str, dict[str, object]]]:
@@ -111,5 +105,4 @@ FEATURE = PlanFeature(
     cells={"protocols": protocols.cell_lines},
     targets=_targets,
     readiness=_readiness,
-    work=_work,
 )

@@ -17,10 +17,10 @@ from perturbations.evaluation.layout import KINDS as KINDS
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
-from perturbations.plan import caption_recipes
-from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
+from perturbations.plan import caption_recipes, recipe
+from perturbations.plan.extension import CaptionShards, ClipScenario, Plans, Target, TargetWork
 from perturbations.plan.paths import Inputs, clip_inputs, of_shards, without_braces
-from perturbations.plan.targets import skipped_lines
+from perturbations.plan.targets import skipped_lines, whole_collections
 
 
 def groups_of(config: configuration.Config, kind: str) -> list[str]:
@@ -268,4 +268,25 @@ def results(config: configuration.Config, dataset: str, kind: str, plans: Plans)
     sizes += evaluation.other_severities(config, dataset)
     sizes += [line for suite in evaluation.caption_suites(config) for line in skipped_lines(config, suite, dataset)]
     reported = [Reported(dataset, kind, key) for key in models]
-    return TargetWork([path for own in reported for path in (own.results, own.ranks)], tuple(sizes))
+    return TargetWork(
+        [path for own in reported for path in (own.results, own.ranks)],
+        tuple(sizes),
+        clips=tuple(_clips(config, dataset)),
+        captions=tuple(
+            (dataset, scenario.suite)
+            for scenario in evaluation.scenarios(config, dataset)
+            if evaluation.perturbs("captions", scenario.direction, scenario.side)
+        ),
+        rules=("evaluate",),
+    )
+
+
+def _clips(config: configuration.Config, dataset: str) -> Iterator[ClipScenario]:
+    """The perturbed clips that a dataset's evaluations read; a mix takes all clips of its corpus."""
+    for scenario in evaluation.scenarios(config, dataset):
+        if scenario.mix is None and not evaluation.perturbs("clips", scenario.direction, scenario.side):
+            continue
+        own = [(scenario.perturbation, scenario.severity)]
+        pairs = own if scenario.mix is None else recipe.scenarios(config, scenario.suite)
+        for collection in (dataset, *whole_collections(config, scenario.suite, dataset)):
+            yield from ((collection, scenario.suite, name, severity) for name, severity in pairs if severity)

@@ -20,16 +20,29 @@ CaptionShards = Callable[[str], Sequence[str]]
 """The shards of a dataset's captions."""
 
 
+ClipScenario = tuple[str, str, str, int]
+"""Of perturbed clips: collection, suite, perturbation and severity."""
+
+
 @dataclass(frozen=True)
 class TargetWork:
-    """The files that a target makes, lines that say how much work they are, and the corpora whose clips it makes.
+    """What a target makes.
 
-    A corpus is a collection and a suite.
+    Attributes:
+        files: its files.
+        sizes: lines that say how much work they are.
+        corpora: the corpora whose clips it makes, each a collection and a suite.
+        clips: the other clips that it needs: collection, suite, perturbation, severity.
+        captions: the perturbed captions that it needs, each a collection and a suite.
+        rules: rules of wings that it runs and whose models are looked for before a run.
     """
 
     files: list[str]
     sizes: tuple[str, ...] = ()
     corpora: tuple[tuple[str, str], ...] = ()
+    clips: tuple[ClipScenario, ...] = ()
+    captions: tuple[tuple[str, str], ...] = ()
+    rules: tuple[str, ...] = ()
 
 
 WorkRequest = Callable[[], TargetWork]

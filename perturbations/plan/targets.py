@@ -89,6 +89,9 @@ def together(works: Sequence[TargetWork]) -> TargetWork:
         [file for work in works for file in work.files],
         tuple(line for work in works for line in work.sizes),
         tuple(corpus for work in works for corpus in work.corpora),
+        tuple(scenario for work in works for scenario in work.clips),
+        tuple(captions for work in works for captions in work.captions),
+        tuple(rule for work in works for rule in work.rules),
     )
 
 
@@ -100,7 +103,7 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     for name, severity in recipe.scenarios(config, suite):
         recipe.from_config(config, dataset, suite, name, severity)
     size = _corpus_size(config, suite, dataset, plans)
-    videos = _whole_collections(config, suite, dataset)
+    videos = whole_collections(config, suite, dataset)
     whole = [
         layout.at(kind, dataset=collection, suite=suite)
         for collection in videos
@@ -117,7 +120,7 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     return TargetWork(files, (size,), tuple((collection, suite) for collection in (dataset, *videos)))
 
 
-def _whole_collections(config: configuration.Config, suite: str, dataset: str) -> list[str]:
+def whole_collections(config: configuration.Config, suite: str, dataset: str) -> list[str]:
     """The collection of whole videos, where a suite's corpus on a dataset stores them besides its clips."""
     cut = recipe.cuts_whole_videos(config, dataset, suite)
     return [sharding.whole(dataset)] if cut and config.storage.tier == "video" else []
@@ -127,7 +130,7 @@ def _corpus_size(config: configuration.Config, suite: str, dataset: str, plans: 
     """How many clips a corpus has, and how many listed items cannot be used."""
     scenarios = len(recipe.scenarios(config, suite))
     sizes = []
-    for collection in (dataset, *_whole_collections(config, suite, dataset)):
+    for collection in (dataset, *whole_collections(config, suite, dataset)):
         items = plans(collection).listed
         described = config.datasets[dataset]
         noun = "clips" if described.has_spans and collection == dataset else "videos"
@@ -164,7 +167,7 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     ]
     files = [layout.at(kind, dataset=dataset, suite=suite) for kind in kinds]
     files += [layout.at(kind, dataset=dataset) for kind in ("captions_quarantine", "captions_checked")]
-    return TargetWork(files, tuple(sizes))
+    return TargetWork(files, tuple(sizes), captions=((dataset, suite),))
 
 
 def skipped_lines(config: configuration.Config, suite: str, dataset: str) -> list[str]:

@@ -15,21 +15,21 @@ from perturbations.config.extension import ConfigFeature
 from perturbations.engine import needs
 from perturbations.guides import registry as guides
 from perturbations.plan import recipe
-from perturbations.preflight.wanted import WantedWork
+from perturbations.preflight.work import Work
 from perturbations.suites import registry
 
 _OF_MODELS = ("torch", "transformers")
 
 
-def problems(config: configuration.Config, wanted: WantedWork, *, local: bool) -> list[str]:
+def problems(config: configuration.Config, work: Work, *, local: bool) -> list[str]:
     """What is missing, one line each.
 
     `local` says whether the jobs run on this machine: only then its GPU, libraries and encoders are theirs.
     """
     lines: list[str] = []
     for feature in features.of(ConfigFeature):
-        lines += feature.readiness(config, wanted.rules, local)
-    used = _used_roles(config, wanted)
+        lines += feature.readiness(config, work.rules, local)
+    used = _used_roles(config, work)
     lines += [line for name, settings in used.items() for line in _of_images(name, settings)]
     roles = {name: settings for name, settings in used.items() if getattr(settings, "backend", "") == "pretrained"}
     if roles:
@@ -37,7 +37,7 @@ def problems(config: configuration.Config, wanted: WantedWork, *, local: bool) -
         lines += [line for name, settings in roles.items() for line in _of_role(name, settings)]
         lines += needs.of_device("backends.device", config.backends.device) if local else []
     if local:
-        lines += _of_encoders(config, wanted)
+        lines += _of_encoders(config, work)
     # Lines about a key begin with it.
     return [config.places.before(line.partition(": ")[0], line) for line in dict.fromkeys(lines)]
 
@@ -45,16 +45,10 @@ def problems(config: configuration.Config, wanted: WantedWork, *, local: bool) -
 # --- backends ---------------------------------------------------------------------------------------------------------
 
 
-def _used_roles(config: configuration.Config, wanted: WantedWork) -> dict[str, Strict]:
-    """The models of the guides and analyses that wanted jobs use."""
-    kinds = {registry.get(f"{suite}/{name}").guide for _, suite, name, _ in wanted.scenarios} - {None}
-    analysed = {analysis for _, analysis, _ in wanted.analyses}
-    used = {
-        role.name
-        for guide in guides.guides().values()
-        if guide.name in kinds or analysed & {analysis.name for analysis in guide.analyses}
-        for role in guide.roles
-    }
+def _used_roles(config: configuration.Config, work: Work) -> dict[str, Strict]:
+    """The models of the guides that wanted clips use."""
+    kinds = {registry.get(f"{suite}/{name}").guide for _, suite, name, _ in work.clips}
+    used = {role.name for guide in guides.guides().values() if guide.name in kinds for role in guide.roles}
     settings = config.backends.roles()
     return {name: settings[name] for name in sorted(used)}
 
@@ -90,14 +84,14 @@ def _of_role(role: str, settings: Strict) -> Iterator[str]:
 # --- encoders ---------------------------------------------------------------------------------------------------------
 
 
-def _of_encoders(config: configuration.Config, wanted: WantedWork) -> Iterator[str]:
+def _of_encoders(config: configuration.Config, work: Work) -> Iterator[str]:
     """Encoders that jobs need and that PyAV's libraries, or the ffmpeg program, lack."""
-    if config.storage.tier == "video" and wanted.videos:
+    if config.storage.tier == "video" and work.clips:
         encoder = PROFILES[config.storage.profile].codec
         if not _has_encoder(encoder):
             yield f"storage.profile: PyAV has no encoder {encoder}: `pip install --force-reinstall av` brings a wheel"
     encoders: dict[str, str] = {}
-    for collection, suite, name, severity in wanted.scenarios:
+    for collection, suite, name, severity in sorted(work.clips):
         entry = registry.get(f"{suite}/{name}", config.suites[suite].variant)
         if entry.encodes:
             job = recipe.from_config(config, collection, suite, name, severity)

@@ -2,12 +2,11 @@
 import os
 import subprocess
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from snakemake.logging import logger
 
-from perturbations.base import console
 from perturbations.status import run_lines
 
 # The profiles let Snakemake print little; this prints the jobs of a run, how far it is, and what failed.
@@ -32,7 +31,7 @@ if os.environ.setdefault("PYTHONSAFEPATH", "jobs") == "jobs":
 shell.prefix(COMMAND_PATH)
 
 # Planning prints each line once.
-say = console.speaker(logger)
+say = cache(partial(print, file=sys.stderr))
 
 JOBS = CorpusRules(CONFIG, partial(snakemake_inside.plans_all, workflow))
 MENU = JOBS.menu()
