@@ -1,8 +1,8 @@
 """What a result's last bits depend on, recorded in manifests: features of the processor, compared where frames differ,
 and the versions of libraries.
 
-`tests/test_bit_exactness.py` renders again without vector instructions. On x86-64 processors with AVX2 all results are
-the same; on others, OpenCV's filters of floats round differently.
+On x86-64 processors with AVX2 all results are the same; on others, OpenCV's filters of floats round differently, and
+other architectures decode other colours. `tests/test_bit_exactness.py` renders again without vector instructions.
 """
 
 from __future__ import annotations
@@ -14,47 +14,6 @@ import av
 import cv2
 import numpy as np
 import pyarrow as pa
-
-WITHOUT_AVX2 = frozenset(
-    {
-        "mlvp/elastic_distortion",
-        "mlvp/main_object_occlusion",
-        "mlvp/motion_blur",
-        "mlvp/style_transfer",
-        "mlvp/video_defocus",
-        "mm_robustness/defocus_blur",
-        "mm_robustness/elastic_transform",
-        "mm_robustness/glass_blur",
-        "mm_robustness/motion_blur",
-        "mm_robustness/stylize",
-        "mm_robustness/zoom_blur",
-        "msrvtt_p/defocus_blur",
-        "msrvtt_p/motion_blur",
-        "msrvtt_p/rotate",
-        "msrvtt_p/static_rotate",
-        "msrvtt_p/zoom_blur",
-    }
-)
-"""Perturbations whose frames differ where OpenCV has no AVX2.
-
-With AVX2, OpenCV multiplies and adds in one step with one rounding (FMA), without it in two. Sums of floats then differ
-by 1e-5 of a grey level, and up to 2 in 1,000 values are rounded or truncated to the next level; in turned frames, 1 in
-100,000 pixels is its neighbour. Optical flow differs more, and so do motion blurs and the occlusion of the main object.
-"""
-
-WITHOUT_IPP = frozenset(
-    {
-        "mlvp/main_object_occlusion",
-        "mlvp/motion_blur",
-        "mlvp/video_defocus",
-        "mm_robustness/frost",
-        "transmission/resolution",
-    }
-)
-"""Perturbations whose frames differ where OpenCV's IPP has no AVX2, or where there is no IPP.
-
-IPP smooths and resizes the inputs of optical flow, of the main object and of synthetic ice, and enlarges frames.
-"""
 
 _IPP_WITH_AVX2 = {"l9", "k0", "k1"}
 
@@ -77,43 +36,19 @@ def cpu_features() -> str:
 def note(recorded: str) -> str:
     """A sentence on how frames of a machine with the `cpu_features` `recorded` may differ from this machine's.
 
-    Empty where nothing was recorded or this machine has the same features. For messages about frames that differ.
+    Empty where nothing was recorded, or where frames are the same: on x86-64 processors with AVX2. For messages about
+    frames that differ.
     """
     here = cpu_features()
-    if not recorded or recorded == here:
+    if not recorded or _rounding(recorded) == _rounding(here):
         return ""
-    return f"made on {recorded}; this machine has {here}: {_consequence(recorded, here)}"
+    return f"made on {recorded}; this machine has {here}: frames may differ, most of them by one grey level"
 
 
-def _consequence(recorded: str, here: str) -> str:
-    there, now = _parts(recorded), _parts(here)
-    if there.get("architecture") != now["architecture"]:
-        return "between architectures the frames of every perturbation may differ, because decoded colours do"
-    known: frozenset[str] = frozenset()
-    if _fused(there) != _fused(now):
-        known |= WITHOUT_AVX2
-    if _ipp(there) != _ipp(now):
-        known |= WITHOUT_IPP
-    if not known:
-        return "no perturbation is known to differ between the two"
-    names = ", ".join(sorted(known))
-    return f"{len(known)} known perturbations may differ between the two, most of them by one grey level: {names}"
-
-
-def _parts(features: str) -> dict[str, str]:
-    architecture, *others = features.split("; ")
-    return {
-        "architecture": architecture,
-        **{name: names for name, _, names in (part.partition(" ") for part in others)},
-    }
-
-
-def _fused(parts: dict[str, str]) -> bool:
-    return "AVX2" in parts.get("opencv", "").split()
-
-
-def _ipp(parts: dict[str, str]) -> str:
-    return "AVX2" if parts.get("ipp") in _IPP_WITH_AVX2 else parts.get("ipp", "")
+def _rounding(features: str) -> tuple[str, bool, bool]:
+    """The architecture, and whether OpenCV and its IPP use AVX2: with it they round once per product and sum (FMA)."""
+    opencv, _, ipp = features.partition("; opencv ")[2].partition("; ipp ")
+    return features.partition(";")[0], "AVX2" in opencv.split(), ipp in _IPP_WITH_AVX2
 
 
 def tool_versions() -> dict[str, str]:
