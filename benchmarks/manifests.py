@@ -213,12 +213,13 @@ main(["regenerate", "exported/recipe", "--clips", "videos", "-o", "again"])
 # The clips have no files: what would be packed is listed.
 WEBDATASET = f"""
 from pathlib import Path
-from perturbations.exports.writing import export_columns, export_rows
-from perturbations.exports.writing.requests import Request
-exported = export_rows.read(Request(manifest=Path("{MANIFEST}"), output=Path("webdataset")))
-for name, clips in exported.scenarios.items():
-    export_columns.table(export_columns.ClipColumns, [export_columns.of_clip(clip, "") for clip in clips])
-print(exported.number)
+from perturbations.exports import columns, corpus
+from perturbations.exports.registry import Request
+exported = corpus.read(Request(manifest=Path("{MANIFEST}"), output=Path("webdataset")))
+count = 0
+for name, clips in exported.scenarios():
+    count += len([columns.of_clip(clip, "") for clip in clips])
+print(count)
 """
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from perturbations.base import storage
 from perturbations.exports import registry
-from perturbations.exports.writing.requests import Request
+from perturbations.exports.registry import Request
 
 FORMATS = ["hub", "webdataset", "mteb", "croissant"]
 

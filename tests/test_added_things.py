@@ -1,4 +1,4 @@
-"""The pages of docs/how-to add a suite, dataset, guide, method, backbone and export, each as one file that all find."""
+"""The pages of docs/how-to add a suite, dataset, guide, method and backbone, each as one file that all find."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import clips
 import pytest
 import shelves
 import yaml
@@ -16,12 +15,6 @@ from test_workflow import tiny_clip
 
 from perturbations.base import shelf
 from perturbations.base.errors import ConfigError, ShelfError
-from perturbations.exports import registry as exports
-from perturbations.exports.registry import Export
-from perturbations.exports.writing.requests import Request
-from perturbations.manifest import files
-from perturbations.manifest.kinds import SOURCES, TEXTS
-from perturbations.plan import caption_recipes
 from perturbations.suites import registry as suites
 
 LAMP = '''
@@ -61,7 +54,6 @@ FILES = {
     "perturbations/datasets/lines.py": shelves.example("add-a-dataset"),
     "perturbations/tta/methods/centred.py": shelves.example("add-a-method"),
     "perturbations/evaluation/backbones/groupvit.py": shelves.example("add-a-backbone"),
-    "perturbations/exports/file_list.py": shelves.example("add-an-export"),
 }
 
 
@@ -138,31 +130,7 @@ def test_a_folder_of_a_backbone_is_checked(copy: Path) -> None:
     assert json.loads((copy / "checked.json").read_text())["images"]["size"] == 32
 
 
-def test_an_export_is_written_of_what_it_takes(copy: Path) -> None:
-    folder = copy / "corpus"
-    folder.mkdir()
-    rows = [clips.source_row(clips.make(folder / f"{name}.mp4", frames=2), name) for name in ("a", "b")]
-    files.write(folder / "sources.parquet", SOURCES, rows, {"root": "."})
-    recipe = caption_recipes.make(suites.get("mm_robustness/word_swap"), 3)
-    caption = clips.text_row(recipe, caption_id="a#0", item_id="a", backend="rules", text="swapped", recipe_id="")
-    files.write(folder / "captions.parquet", TEXTS, [caption])
-    command = ("-m", "perturbations", "export", "--format", "file_list")
-    shelves.run(copy, *command, "sources.parquet", "-o", "out", folder=folder)
-    listed = json.loads((folder / "out/files.json").read_text(encoding="utf-8"))
-    assert {name: Path(path).name for name, path in listed.items()} == {"a": "a.mp4", "b": "b.mp4"}
-    with pytest.raises(AssertionError, match="file_list takes videos only, not captions"):
-        shelves.run(copy, *command, "captions.parquet", "-o", "texts", folder=folder)
-
-
 # --- mistakes in added files ------------------------------------------------------------------------------------------
-
-
-def test_a_format_that_is_not_there_or_takes_something_else_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no format 'csv'.*known: .*vtr_tta"):
-        exports.get("csv")
-    export = Export(name="texts", summary="", refuses="", captions=lambda request: 1)
-    with pytest.raises(ConfigError, match="texts takes captions only, not videos"):
-        export.write("videos", Request(manifest=Path("m"), output=Path("o")))
 
 
 def test_an_unknown_name_brings_the_nearest() -> None:

@@ -24,9 +24,8 @@ from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.engine import clip_rows as manifest_rows
-from perturbations.exports import vtr_tta
-from perturbations.exports.writing import filenames
-from perturbations.exports.writing.requests import Request
+from perturbations.exports import folder, vtr_tta
+from perturbations.exports.registry import Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
 from perturbations.plan import caption_recipes, tiers
@@ -261,9 +260,9 @@ def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -
     assert export("vtr_tta", path, out, num_frames=1, size=8).written == len(ODD_NAMES)
     clean = out / "clean"
     assert {file.parent for file in tmp_path.rglob("*") if file.is_file()} == {clean}
-    with (clean / filenames.NAMES).open(newline="", encoding="utf-8") as file:
+    with (clean / vtr_tta.NAMES).open(newline="", encoding="utf-8") as file:
         table = {line["video_id"]: line for line in csv.DictReader(file)}
-    shown = {name: filenames.for_spreadsheets(name) for name in ODD_NAMES}
+    shown = {name: folder.for_spreadsheets(name) for name in ODD_NAMES}
     held = {torch.load(file, weights_only=True)["video_id"]: file.name for file in clean.glob("*.pt")}
     held |= {torch.load(file, weights_only=True)["video_id"]: file.name for file in clean.glob(".*.pt")}
     assert held.keys() == set(ODD_NAMES)

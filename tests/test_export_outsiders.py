@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -21,7 +19,7 @@ import pytest
 from export_readers import FORMATS, contents, loaded_tasks, undecoded
 
 from perturbations.cli.main import main
-from perturbations.exports.writing import export_layout, output_folder
+from perturbations.exports import folder, names
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, MULTIMODAL, SOURCES, TEXTS, VIDEOS, CaptionRow
 
@@ -105,28 +103,6 @@ def test_datasets_and_mteb_read_any_id_and_text(
     data = task.dataset["gaussian_noise_1-typos_3"]["test"]
     assert sorted(row["text"] for row in data["queries"]) == sorted(TEXTS_OF_IDS)
     assert sorted(data["corpus"]["id"]) == sorted(IDS)
-
-
-# --- two exports ------------------------------------------------------------------------------------------------------
-
-
-def test_an_export_waits_for_another_one_in_its_folder(odd: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    output.mkdir()
-    place = os.open(output, os.O_RDONLY)
-    fcntl.flock(place, fcntl.LOCK_EX)
-    words = command(odd, "captions", "webdataset", output)
-    started = subprocess.Popen([sys.executable, "-m", "perturbations", *words], stderr=subprocess.PIPE, text=True)
-    assert started.stderr is not None
-    for line in started.stderr:
-        if "another export writes into" in line:
-            break
-    assert started.poll() is None
-    assert not list(output.iterdir())
-    os.close(place)
-    started.stderr.read()
-    assert started.wait() == 0
-    assert (output / "README.md").is_file()
 
 
 def test_a_mix_does_not_replace_another_one(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -241,14 +217,14 @@ def test_more_pairs_than_a_repository_has_files_are_rows_of_few_files(
     odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Files are counted, and not rows; what does not fit is refused before anything is written."""
-    files_needed = 2 * len(IDS) + 2 + 4
-    monkeypatch.setattr(export_layout, "FILES_PER_REPOSITORY", files_needed)
-    monkeypatch.setattr(export_layout, "FILES_PER_FOLDER", 4)
+    files_needed = 2 * len(IDS) + 2 + 5
+    monkeypatch.setattr(names, "FILES_PER_REPOSITORY", files_needed)
+    monkeypatch.setattr(names, "FILES_PER_FOLDER", 4)
     assert main(command(odd, "multimodal", "hub", tmp_path / "out")) == 0
     rows = pq.read_table(tmp_path / "out/data/clean/metadata.parquet").to_pylist()
     assert {row["file_name"].split("/")[1] for row in rows} == {"0000", "0001"}
-    monkeypatch.setattr(export_layout, "FILES_PER_REPOSITORY", files_needed - 1)
+    monkeypatch.setattr(names, "FILES_PER_REPOSITORY", files_needed - 1)
     assert main(command(odd, "multimodal", "hub", tmp_path / "more")) == 1
     assert "take --format webdataset" in capsys.readouterr().err
     assert not (tmp_path / "more").exists()
-    assert json.loads((tmp_path / "out" / output_folder.MARKER).read_text("utf-8"))["corpus"] == "data/multimodal/mlvp"
+    assert json.loads((tmp_path / "out" / folder.MARKER).read_text("utf-8"))["corpus"] == "data/multimodal/mlvp"

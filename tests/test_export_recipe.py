@@ -13,12 +13,12 @@ import needs
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from export_readers import export
 
 from perturbations import open_clip, read_manifest
 from perturbations.base import jsontext, storage
 from perturbations.cli.main import main
-from perturbations.exports.writing import output_folder, recipe_tables, recipefiles, sums
-from perturbations.exports.writing.requests import Request
+from perturbations.exports import folder, recipe_tables, sums
 from perturbations.manifest import files, roots
 from perturbations.manifest.kinds import VIDEOS
 from perturbations.plan import recipe, tiers
@@ -226,7 +226,7 @@ def test_a_stranger_s_export_writes_and_reads_nowhere_else(
     about = {planted: "../../up"} if planted in ("dataset", "suite") else {}
     evil = forged(published, "mlvp/videos.parquet", tmp_path / "evil", change, **about)
     if planted == "marker":
-        (evil / output_folder.MARKER).write_text("{}", "utf-8")
+        (evil / folder.MARKER).write_text("{}", "utf-8")
     elif planted in ("manifests", "corpora"):
         (tmp_path / "elsewhere").mkdir()
         (tmp_path / "out").mkdir()
@@ -253,6 +253,6 @@ def test_a_name_is_a_path_below_the_folder_of_all_clips(tmp_path: Path) -> None:
     place = tmp_path / "manifests/data/mlvp/videos.parquet"
     rows = [clips.video_row(wanted, item_id=name, source_path=f"clips/{name}.mp4") for name in ("a/1", "b/1")]
     files.write(place, VIDEOS, rows, {"root": "../../..", "dataset": "data", "suite": "mlvp"})
-    recipefiles.write(Request(manifest=place, output=tmp_path / "out"))
+    export("recipe", place, tmp_path / "out")
     stored = files.rows_as_stored(tmp_path / "out/data/mlvp/videos.parquet", VIDEOS)
     assert sorted(row.source_path for row in stored) == ["a/1.mp4", "b/1.mp4"]

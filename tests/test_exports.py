@@ -21,7 +21,7 @@ from small_corpus import ITEMS
 
 from perturbations import open_clip, read_manifest, retrieval
 from perturbations.base import jsontext, storage
-from perturbations.exports.writing.requests import Terms
+from perturbations.exports.registry import Terms
 from perturbations.manifest import files, schemas
 from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, MultimodalRow, QuarantineRow
 

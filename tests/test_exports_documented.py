@@ -20,8 +20,8 @@ from small_corpus import ITEMS
 from test_exports import TERMS
 
 from perturbations.cli.main import main
-from perturbations.exports.writing import dataset_card, export_rows, publication
-from perturbations.exports.writing.requests import Request, Terms
+from perturbations.exports import card, corpus
+from perturbations.exports.registry import Request, Terms
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS
 
@@ -43,11 +43,11 @@ from perturbations.manifest.kinds import VIDEOS
 def test_a_card_states_its_terms_in_the_hub_s_words(
     small: Path, tmp_path: Path, dataset: str, terms: Terms, expected: dict[str, Any]
 ) -> None:
-    exported = export_rows.read(Request(manifest=small / "manifests/data/mlvp/videos.parquet", output=tmp_path))
+    exported = corpus.read(Request(manifest=small / "manifests/data/mlvp/videos.parquet", output=tmp_path))
     request = Request(manifest=exported.manifest, output=tmp_path, terms=terms)
     for has_videos in (True, False):
-        dataset_card.write(
-            publication.of(
+        card.write(
+            card.publication(
                 replace(exported, dataset=dataset), request, "clips", 5_000, 0, clips=5_000, has_videos=has_videos
             ),
             [],

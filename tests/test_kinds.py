@@ -43,7 +43,7 @@ KIND = RowKind(
 
 USED = """
 from pathlib import Path
-from perturbations.exports.writing import recipe_tables
+from perturbations.exports import recipe_tables
 from perturbations.manifest import files, layout, schemas
 from perturbations.manifest.kinds import KINDS, SOURCES, SourceRow
 from perturbations.manifest.kinds.titles import KIND, TitleRow

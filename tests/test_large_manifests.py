@@ -15,9 +15,9 @@ import pytest
 from perturbations import Corpus
 from perturbations.base.errors import ManifestError
 from perturbations.engine.comparability import comparability
+from perturbations.exports import regenerate
 from perturbations.exports import registry as exports
-from perturbations.exports.writing import regenerating
-from perturbations.exports.writing.requests import Request
+from perturbations.exports.registry import Request
 from perturbations.manifest import files, parquet, row_groups
 from perturbations.manifest.kinds import QRELS, SOURCES, VIDEOS, QrelRow
 from perturbations.plan import mixes
@@ -148,7 +148,7 @@ def test_what_is_regenerated_from_it_is_the_same(plain: Path, large: Path, tmp_p
     for tree, jobs in ((plain, 1), (large, 2)):
         published, output = tmp_path / f"{tree.name} recipes", tmp_path / f"{tree.name} again"
         exports.get("recipe").write("videos", Request(manifest=tree / VIDEOS_FILE, output=published))
-        done = regenerating.regenerate(published, plain / "clean", output, jobs=jobs)
+        done = regenerate.regenerate(published, plain / "clean", output, jobs=jobs)
         assert (done.regenerated, done.kept, done.failed, done.findings) == (15, 0, 0, ())
         tables = sorted((output / "manifests").rglob("*.parquet"))
         contents.append({path.relative_to(output): pq.read_table(path).to_pydict() for path in tables})

@@ -12,7 +12,7 @@ import pytest
 from perturbations.base import checkpoints, limits
 from perturbations.base.errors import ConfigError, ManifestError, first_line
 from perturbations.cli.main import main
-from perturbations.exports.writing import caption_texts
+from perturbations.exports import vtr_tta
 from perturbations.manifest import files
 from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import CAPTIONS, QUARANTINED, SOURCES, CaptionRow, SourceRow
@@ -100,4 +100,4 @@ def test_what_is_nested_too_deep_is_one_message(tmp_path: Path) -> None:
         limits.parse(DEEP)
     (tmp_path / "test.jsonl").write_text(f'{{"clip_id": {DEEP}', encoding="utf-8")
     with pytest.raises(ManifestError, match="does not list the videos of a test split"):
-        caption_texts.split_order(tmp_path / "test.jsonl")
+        vtr_tta.split_order(tmp_path / "test.jsonl")

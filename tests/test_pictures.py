@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from export_readers import Searcher, exported_module, known_scores
+from export_readers import Searcher, export, exported_module, known_scores
 from PIL import Image
 
 from perturbations.api.functions import open_clip, perturb
@@ -28,8 +28,6 @@ from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.datasets.registry import Dataset
 from perturbations.engine import clip_files, corpus_card, shards, tally
-from perturbations.exports.writing import hubfiles, shardfiles, taskfiles
-from perturbations.exports.writing.requests import Request
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS, CaptionRow, CompleteSource, VideoRow
 from perturbations.media import decoding, encoding, probing, stills
@@ -393,11 +391,11 @@ def test_exports_carry_pictures_as_pictures(tmp_path: Path, monkeypatch: pytest.
     _, row = rows_of(tree, tiers.stored_video(profile), monkeypatch)
     hub, tars, tasks = (tmp_path / name for name in ("hub", "tars", "tasks"))
     manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
-    hubfiles.write_clips(Request(manifest=manifest, output=hub, clean=True), "hub")
+    export("hub", manifest, hub, clean=True)
     (exported,) = (hub / "data").glob("pixelate_3/videos/*")
     assert exported.suffix == Path(row.path or "").suffix
     assert "`image`" in (hub / "README.md").read_text()
-    shardfiles.write_clips(Request(manifest=manifest, output=tars, clean=True))
+    export("webdataset", manifest, tars, clean=True)
     frames = open_clip(row)[0]
     for path in sorted(tars.rglob("*.tar")):
         with tarfile.open(path) as shard:
@@ -406,7 +404,7 @@ def test_exports_carry_pictures_as_pictures(tmp_path: Path, monkeypatch: pytest.
             assert held is not None
             if "pixelate" in path.name:
                 assert np.array_equal(np.asarray(Image.open(held)), frames)
-    taskfiles.write_clips(Request(manifest=manifest, output=tasks, clean=True))
+    export("mteb", manifest, tasks, clean=True)
     described = json.loads((tasks / "tasks.json").read_text())
     assert [task["category"] for task in described["tasks"]] == ["i2t", "t2i", "i2i"]
     for text in (described["description"], *(f"{task['name']} {task['description']}" for task in described["tasks"])):
@@ -424,7 +422,7 @@ def test_a_shard_has_one_column_of_pictures_whatever_case_their_endings_have(
     monkeypatch.chdir(tree)
     rows_of(tree, tiers.stored_video("png"), monkeypatch, "PHOTO.PNG")
     manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
-    shardfiles.write_clips(Request(manifest=manifest, output=tmp_path / "tars", clean=True))
+    export("webdataset", manifest, tmp_path / "tars", clean=True)
     for path in (tmp_path / "tars").rglob("*.tar"):
         with tarfile.open(path) as shard:
             assert {name.partition(".")[2] for name in shard.getnames()} == {"json", "png", "txt"}
@@ -437,7 +435,7 @@ def test_mteb_evaluates_pictures_as_images(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tree)
     _, row = rows_of(tree, tiers.stored_video("png"), monkeypatch)
     manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
-    taskfiles.write_clips(Request(manifest=manifest, output=tasks, clean=True))
+    export("mteb", manifest, tasks, clean=True)
     benchmark = exported_module(tasks).benchmark()
     model = Searcher(known_scores(0, 2**40), "image")
     evaluated = mteb.evaluate(model, benchmark, cache=None, encode_kwargs={}).task_results

@@ -11,7 +11,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.base.project import need_models
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.exports import registry
-from perturbations.exports.writing.requests import MEGABYTE, Exported, Request, Terms
+from perturbations.exports.registry import MEGABYTE, Request, Terms
 from perturbations.manifest.kind import RowKind
 
 
@@ -61,11 +61,11 @@ def add(commands: Commands) -> None:
 
 
 def _regenerate(options: argparse.Namespace) -> int:
-    from perturbations.exports.writing import regenerating
+    from perturbations.exports import regenerate
 
     if not options.clips.is_dir():
         raise ConfigError(f"--clips: no such folder: {options.clips}")
-    done = regenerating.regenerate(
+    done = regenerate.regenerate(
         options.published,
         options.clips,
         options.output,
@@ -86,7 +86,6 @@ def _regenerate(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from perturbations.exports.writing import output_folder
     from perturbations.manifest import files
 
     export = registry.get(options.format)
@@ -109,9 +108,7 @@ def _export(options: argparse.Namespace) -> int:
     )
     kind = files.kind_of(options.manifest)
     files.check(options.manifest, kind)
-    output_folder.check_outside(options.output, options.manifest)
-    with output_folder.one_export(options.output):
-        return _write(export, request, kind)
+    return _write(export, request, kind)
 
 
 def _write(export: registry.Export, request: Request, kind: RowKind[Any]) -> int:
@@ -124,8 +121,8 @@ def _write(export: registry.Export, request: Request, kind: RowKind[Any]) -> int
     if kind == TEXTS:
         print(f"{request.output}: {export.write('captions', request):,} lists of captions")
         return 0
-    result: Exported = export.write("pairs" if kind == MULTIMODAL else "videos", request)
-    for finding in (*result.quarantined, *result.failed):
-        print(f"  {shown.line(str(finding))}")
+    result: registry.Exported = export.write("pairs" if kind == MULTIMODAL else "videos", request)
+    for subject, problem in (*result.quarantined, *result.failed):
+        print(f"  {shown.line(f'{request.manifest}: {subject}: {problem}')}")
     print(f"{request.output}: {result}")
     return 1 if result.failed else 0

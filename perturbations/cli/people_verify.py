@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from perturbations.exports.writing.output_folder import MARKER
+    from perturbations.exports.folder import MARKER
     from perturbations.verify import checking, deleting
 
     if (options.folder / MARKER).is_file():

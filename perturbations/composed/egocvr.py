@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.base.errors import ConfigError, ManifestError, short
-from perturbations.exports.registry import Export
-from perturbations.exports.writing.requests import Request
+from perturbations.exports.registry import Export, Request
 
 if TYPE_CHECKING:
     from perturbations.composed.modifications import Split
 
 
-def write(request: Request) -> list[Path]:
+def write_splits(request: Request) -> list[Path]:
     """Write `egocvr_annotations.csv`, `egocvr_data.csv` and `egocvr_annotations_gallery.csv`; returns their paths.
 
     The galleries are those of the split: deduplicated where the split's are. Raises `ManifestError` where the released
@@ -60,6 +59,7 @@ def _check(split: Split) -> None:
 EXPORT = Export(
     name="composed",
     summary="EgoCVR's released evaluation",
+    takes=("splits",),
     refuses="names and instructions that pandas takes for missing values",
-    splits=write,
+    module=__name__,
 )

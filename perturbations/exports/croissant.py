@@ -1,32 +1,187 @@
-"""The layout `hub` with a description in Croissant's vocabulary, which `mlcroissant` and search engines read."""
+"""The layout `hub` with `croissant.json`, which `mlcroissant` and dataset search engines read.
+
+It describes tables and videos in the vocabulary of Croissant 1.1 (JSON-LD), with its terms of responsible AI:
+https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html, croissant-rai-spec.html beside it, and
+https://www.w3.org/TR/prov-o.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
 
-from perturbations.exports.registry import Export
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-if TYPE_CHECKING:
-    from perturbations.exports.writing.hubfiles import Written
-    from perturbations.exports.writing.requests import Request
+from perturbations import __version__
+from perturbations.base import jsontext, storage
+from perturbations.exports import folder, hub
+from perturbations.exports.card import Publication
+from perturbations.exports.hub import Written
+from perturbations.exports.registry import Exported, Request, Terms
 
+_log = logging.getLogger("perturbations")
 
-def _described(request: Request, what: str) -> Written:
-    """Write clips, captions or pairs as the layout `hub` does, and `croissant.json`; errors as there."""
-    from perturbations.exports.writing import croissantfile, hubfiles
-
-    write = {"clips": hubfiles.write_clips, "captions": hubfiles.write_captions, "pairs": hubfiles.write_pairs}[what]
-    written = write(request, "croissant")
-    if written.tables:
-        croissantfile.write(written.about, {written.records: written.tables}, written.videos)
-    return written
-
-
-EXPORT = Export(
-    name="croissant",
-    summary="the layout hub with a Croissant description",
-    refuses="what hub refuses",
-    videos=lambda request: _described(request, "clips").exported,
-    captions=lambda request: len(_described(request, "captions").tables),
-    pairs=lambda request: _described(request, "pairs").exported,
+_NAME = "croissant.json"
+_VERSION = "http://mlcommons.org/croissant/1.1"
+_TERMS = (
+    *("arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field", "fileObject"),
+    *("fileProperty", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath", "key", "md5"),
+    *("parentField", "path", "recordSet", "references", "regex", "repeated", "replace", "samplingRate", "separator"),
+    *("source", "subField", "transform"),
 )
+_CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "prov": "http://www.w3.org/ns/prov#",
+    "dct": "http://purl.org/dc/terms/",
+    **{term: f"cr:{term}" for term in _TERMS},
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "description": {"@container": "@language"},
+    "name": {"@container": "@language"},
+}
+_TYPES = {
+    pa.string(): "sc:Text",
+    pa.int64(): "sc:Integer",
+    pa.float64(): "sc:Float",
+    pa.float32(): "sc:Float",
+    pa.bool_(): "sc:Boolean",
+}
+
+
+def write_videos(request: Request) -> Exported:
+    """Write clips as the layout `hub` does, and `croissant.json`; errors as there."""
+    return _described(hub.tables_of_clips(request, "croissant"))
+
+
+def write_pairs(request: Request) -> Exported:
+    """Write pairs as the layout `hub` does, and `croissant.json`; errors as there."""
+    return _described(hub.tables_of_pairs(request, "croissant"))
+
+
+def write_captions(request: Request) -> int:
+    """Write captions as the layout `hub` does, and `croissant.json`; returns the number of tables, errors as there."""
+    written = hub.tables_of_captions(request, "croissant")
+    _described(written)
+    return len(written.tables)
+
+
+def _described(written: Written) -> Exported:
+    output = written.about.request.output
+    if written.tables:
+        paths = (path.relative_to(output) for path in written.hashes)
+        fixed = (folder.DATA, hub.VIDEOS)
+        patterns = sorted({"/".join(part if part in fixed else "*" for part in path.parts) for path in paths})
+        write(written.about, {written.about.records: written.tables}, patterns)
+    folder.write_sums(output, written.hashes)
+    return written.exported
+
+
+def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Sequence[str] = ()) -> None:
+    """Describe the tables of each record set, by its name, and the videos, by patterns of their paths.
+
+    The tables of a record set have one schema. The same tables give the same bytes: the date of publication is that of
+    the folder's first export. Terms that the request lacks are reported and left out.
+    """
+    terms = about.request.terms
+    if lacking := [f"--{name}" for name in ("license", "creator", "citation", "url") if not getattr(terms, name)]:
+        _log.warning("%s will lack what publication asks for: give %s", _NAME, ", ".join(lacking))
+    output = about.request.output
+    distribution: list[dict[str, Any]] = []
+    for name, tables in records.items():
+        parts = [_file_object(output, table) for table in tables]
+        patterns = [str(part["contentUrl"]) for part in parts]
+        described = _file_set(f"{name}-tables", "The rows, as Parquet.", "application/x-parquet", patterns)
+        distribution += [*parts, described]
+    if videos:
+        what = about.in_words("The videos, which `file_name` names; the column `sha256` has the hash of each.")
+        distribution.append(_file_set("videos", what, "image/*" if about.has_pictures else "video/mp4", videos))
+    described = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "name": about.title,
+        "description": f"{about.in_words('Video-text retrieval')} under perturbations: {', '.join(records)}, "
+        f"made by perturbations {__version__}.",
+        "conformsTo": [_VERSION, "http://mlcommons.org/croissant/RAI/1.0"],
+        # The corpus' own: two corpora of one version of the software differ in it, and the same corpus never does.
+        "version": f"1.0.0+{(about.root or _digest(distribution))[:16]}",
+        **({"identifier": f"sha256:{about.root}"} if about.root else {}),
+        "datePublished": _date(output / _NAME).isoformat(),
+        "keywords": ["robustness", "perturbation", about.in_words("video-text retrieval"), "benchmark"],
+        **({"inLanguage": about.language} if about.language else {}),
+        **_published(terms),
+        **about.terms(),
+        "distribution": distribution,
+        "recordSet": [_record_set(name, pq.read_schema(tables[0])) for name, tables in records.items()],
+    }
+    storage.write_text_if_changed(output / _NAME, json.dumps(described, indent=1) + "\n")
+
+
+def _digest(distribution: Sequence[Mapping[str, Any]]) -> str:
+    """Of the tables, for a corpus that lies in no tree and so has no root."""
+    return storage.sha256_of("".join(part.get("sha256", "") for part in distribution).encode())
+
+
+def _published(terms: Terms) -> dict[str, Any]:
+    creators = [{"@type": "sc:Person", "name": name} for name in terms.creator]
+    named = {"license": terms.license, "creator": creators, "citeAs": terms.citation, "url": terms.url}
+    return {name: value for name, value in named.items() if value}
+
+
+def _date(path: Path) -> date:
+    """The date of publication: that of an earlier export into the folder, else today."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return date.fromisoformat(str(jsontext.mapping(path.read_bytes())["datePublished"]))
+    return datetime.now(UTC).date()
+
+
+def _file_object(output: Path, path: Path) -> dict[str, Any]:
+    name = path.relative_to(output).as_posix()
+    return {
+        "@type": "cr:FileObject",
+        "@id": name,
+        "name": name,
+        "contentUrl": name,
+        "contentSize": f"{path.stat().st_size} B",
+        "encodingFormat": "application/x-parquet",
+        "sha256": storage.sha256(path),
+    }
+
+
+def _file_set(name: str, description: str, form: str, patterns: Sequence[str]) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileSet",
+        "@id": name,
+        "name": name,
+        "description": description,
+        "encodingFormat": form,
+        "includes": patterns[0] if len(patterns) == 1 else list(patterns),
+    }
+
+
+def _record_set(name: str, schema: pa.Schema) -> dict[str, Any]:
+    fields = [_field(name, column) for column in schema]
+    return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
+
+
+def _field(record_set: str, column: pa.Field) -> dict[str, Any]:
+    is_list = pa.types.is_list(column.type)
+    described: dict[str, Any] = {
+        "@type": "cr:Field",
+        "@id": f"{record_set}/{column.name}",
+        "name": column.name,
+        "dataType": _TYPES[column.type.value_type if is_list else column.type],
+        "source": {"fileSet": {"@id": f"{record_set}-tables"}, "extract": {"column": column.name}},
+    }
+    return described | ({"isArray": True, "arrayShape": "-1"} if is_list else {})

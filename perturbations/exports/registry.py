@@ -1,20 +1,97 @@
-"""The declaration of an export format, and the look-up of all formats. Standard library only.
+"""The formats of exports, and what is asked of one. Standard library only: the command line imports it at its start.
 
-Every other file of this package declares one format as `EXPORT`. The command line imports all of them when it starts,
-so they import NumPy, torch and the readers of manifests only inside functions.
+A format's module has a function per kind of corpus that it takes: `write_videos`, `write_captions`, `write_pairs`,
+`write_splits`. Packages from elsewhere add formats by entry points of the group `perturbations.exports`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from perturbations.base import shelf
+from perturbations.base import features
 from perturbations.base.errors import ConfigError, did_you_mean, short
-from perturbations.exports.writing.requests import Exported, Request
+
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What only the publisher of an export knows; empty where it was not given.
+
+    Attributes:
+        license: a name, best one of SPDX, or an address.
+        creator: who made the dataset.
+        citation: how it is cited, best as BibTeX.
+        url: its page.
+    """
+
+    license: str = ""
+    creator: tuple[str, ...] = ()
+    citation: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to export, and how. A format ignores the fields that do not apply to it.
+
+    Attributes:
+        manifest: a manifest of sources, videos, mixes, texts, multimodal pairs or composed queries.
+        output: the folder to write to.
+        num_frames: frames per video.
+        size: side of the pictures, in pixels.
+        order: the file of the test split; captions are written in its order.
+        stall_limit_s: seconds without progress after which a clip fails.
+        gallery: composed queries: the local gallery's name; None: the dataset's own, else the default.
+        global_gallery: composed queries: whether the global gallery is written too.
+        clean: whether the clean clips (of texts: the clean captions and clips) are written too.
+        shard_bytes: the size above which a new shard is begun.
+        terms: of publication.
+    """
+
+    manifest: Path
+    output: Path
+    num_frames: int = 12
+    size: int = 224
+    order: Path | None = None
+    stall_limit_s: float = 120.0
+    gallery: str | None = None
+    global_gallery: bool = False
+    clean: bool = False
+    shard_bytes: int = 1000 * MEGABYTE
+    terms: Terms = Terms()
+
+
+class LeftOut(NamedTuple):
+    """A row that is not exported, and why."""
+
+    subject: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The numbers of written and of already existing videos, and the rows without a video, with the reasons.
+
+    `recipes` is the number of clips of which recipes are written, in place of videos.
+    """
+
+    written: int
+    kept: int
+    failed: Sequence[LeftOut] = ()
+    quarantined: Sequence[LeftOut] = ()
+    recipes: int = 0
+
+    def __str__(self) -> str:
+        videos = f"{self.written} videos written, {self.kept} existed"
+        summary = f"recipes of {self.recipes} clips written" if self.recipes else videos
+        return f"{summary}, {len(self.failed)} failed, {len(self.quarantined)} are quarantined"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,33 +99,24 @@ class Export:
     """The layout in which another program reads a corpus.
 
     Attributes:
-        name: the format's name on the command line, which is also the name of its file.
+        name: the format's name on the command line.
         summary: a few words for menus.
+        takes: the kinds of corpus that it accepts: "videos" (a manifest of videos, sources or mixes), "captions",
+            "pairs", "splits".
         refuses: the inputs that raise an error, for menus.
-        videos: writes the clips of a manifest of videos or sources; None where the format has no videos. Raises
-            `ManifestError` or `OutputError` for a problem of the whole manifest; a clip that cannot be read is reported
-            as failed.
-        captions: writes a manifest of texts and returns the number of files; None where the format has no captions.
-        pairs: writes a manifest of videos and captions that are both perturbed; None where the format has no place for
-            them. Errors as of `videos`.
-        splits: writes a split for composed retrieval, given the manifest of its queries, and returns the files; None
-            where the format has no such splits.
+        module: where its functions are: `write_videos(request)` and `write_pairs(request)` return an `Exported`, and
+            raise `ManifestError` or `OutputError` for a problem of the whole manifest; `write_captions(request)`
+            returns the number of lists of captions, `write_splits(request)` the files of a split for composed
+            retrieval, given the manifest of its queries.
         needs_models: whether it needs the libraries that `sh envs/install.sh models` installs.
     """
 
     name: str
     summary: str
+    takes: tuple[str, ...]
     refuses: str
-    videos: Callable[[Request], Exported] | None = None
-    captions: Callable[[Request], int] | None = None
-    pairs: Callable[[Request], Exported] | None = None
-    splits: Callable[[Request], list[Path]] | None = None
+    module: str
     needs_models: bool = False
-
-    @property
-    def takes(self) -> tuple[str, ...]:
-        """The kinds of corpus that the format accepts: "videos", "captions", "pairs", "splits"."""
-        return tuple(kind for kind in ("videos", "captions", "pairs", "splits") if getattr(self, kind) is not None)
 
     def describe(self) -> str:
         """A sentence for menus."""
@@ -60,15 +128,62 @@ class Export:
             instead = ": export videos.parquet and captions.parquet" if {"videos", "captions"} <= {*self.takes} else ""
             refused = f"pairs of both{instead}" if kind == "pairs" else kind
             raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not {refused}")
-        return getattr(self, kind)(request)
+        return getattr(import_module(self.module), f"write_{kind}")(request)
+
+
+_OWN = (
+    Export(
+        name="croissant",
+        summary="the layout hub with a Croissant description",
+        takes=("videos", "captions", "pairs"),
+        refuses="what hub refuses",
+        module="perturbations.exports.croissant",
+    ),
+    Export(
+        name="hub",
+        summary="a Hugging Face dataset repository",
+        takes=("videos", "captions", "pairs"),
+        refuses="frames without video, more than 100,000 files, two complete rows of one item and scenario",
+        module="perturbations.exports.hub",
+    ),
+    Export(
+        name="mteb",
+        summary="retrieval tasks for mteb",
+        takes=("videos", "captions", "pairs", "splits"),
+        refuses="frames without video; clips without captions, but with --clean",
+        module="perturbations.exports.mteb",
+    ),
+    Export(
+        name="recipe",
+        summary="rows and hashes without pixels, for `perturb regenerate`",
+        takes=("videos",),
+        refuses="sources and mixes (those beside the videos are written with them)",
+        module="perturbations.exports.recipe",
+    ),
+    Export(
+        name="vtr_tta",
+        summary="X-Pool's and HAT-VTR's released loaders",
+        takes=("videos", "captions"),
+        refuses="two complete rows of one id, another number of stored frames, a split's video without a caption",
+        module="perturbations.exports.vtr_tta",
+        needs_models=True,
+    ),
+    Export(
+        name="webdataset",
+        summary="tar shards for webdataset",
+        takes=("videos", "captions", "pairs"),
+        refuses="frames without video, two complete rows of one item and scenario",
+        module="perturbations.exports.webdataset",
+    ),
+)
 
 
 @cache
 def exports() -> dict[str, Export]:
     """Every format by its name."""
-    return {
-        export.name: export for export in shelf.things("perturbations.exports", "EXPORT", Export, ("writing",)).values()
-    }
+    of_features = (import_module(path).EXPORT for path in features.on_shelf("perturbations.exports").values())
+    of_others = (entry.load() for entry in entry_points(group="perturbations.exports"))
+    return {export.name: export for export in sorted((*_OWN, *of_features, *of_others), key=lambda export: export.name)}
 
 
 def get(name: str) -> Export:

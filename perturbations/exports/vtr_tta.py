@@ -6,29 +6,37 @@ The page about exports in the documentation describes it.
 
 from __future__ import annotations
 
+import csv
 import io
 import json
-import math
+import unicodedata
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import partial
+from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from perturbations.base import storage
+from perturbations.api.functions import open_clip
+from perturbations.base import jsontext, storage
 from perturbations.base.errors import ConfigError, ManifestError
-from perturbations.exports.registry import Export
-from perturbations.exports.writing.filenames import check_folders, files_in, scenario
-from perturbations.exports.writing.requests import Exported, Request
+from perturbations.base.progress import Tick, logged
+from perturbations.engine import supervise
+from perturbations.exports import corpus, folder, videos
+from perturbations.exports.corpus import Clip, Corpus
+from perturbations.exports.registry import Exported, Request
+from perturbations.manifest import files
+from perturbations.manifest.companions import numbered
+from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, ClipRow, CompleteSource, TextRow
+from perturbations.media.clip import uniform_indices
 
-if TYPE_CHECKING:
-    from perturbations.exports.writing.stored_clips import ListedRow, UsableRow
-    from perturbations.verify.findings import Finding
+NAMES = "names.csv"
+"""A file next to the files of a scenario: it lists the ids that could not be used as file names."""
 
 _NAMES = {"mlvp/gaussian_noise": "gaussian", "mlvp/impulse_noise": "impulse"}
 """The perturbations that have another name in this format."""
 
-_OVERHEAD = 2**20  # bytes of a file besides its frames
+_LONGEST_NAME = 230  # bytes; file systems allow 255, and the temporary name needs some
 _NOT_LOADED = {"1012_Unbreakable_00.05.16.065-00.05.21.941"}
 """Clips of LSMDC's list that the loaders skip."""
 
@@ -38,66 +46,108 @@ def write_videos(request: Request) -> Exported:
 
     A file holds `video_id` and `video`: float32, num_frames x 3 x size x size, resized, cropped and normalized like
     X-Pool's test transform. Frames are sampled like X-Pool's. Existing files that are complete and fit their row are
-    kept. A clip that cannot be read, or makes no progress for `stall_limit_s` seconds, becomes a finding; the others
+    kept. A clip that cannot be read, or makes no progress for `stall_limit_s` seconds, is a failure; the others
     continue.
 
     Raises `ManifestError` for another kind of manifest, for two complete rows of one id and scenario, and for another
-    number of stored frames than requested.
+    number of stored frames than requested, and `OutputError` for a folder that the workflow fills.
     """
-    from perturbations.exports.writing import stored_clips
+    exported = corpus.read(request, kinds=(VIDEOS, SOURCES), any_tier=True)
+    _check_frames(request, exported)
+    folder.check_tree(request.output, request.manifest)
+    item_ids: dict[str, set[str]] = {}
+    for row in exported.rows:
+        item_ids.setdefault(scenario(row), set()).add(row.item_id)
+    written, kept, failed = 0, 0, []
+    for _, clips in exported.scenarios():
+        name = scenario(clips[0].row)
+        places = files_in(request.output / name, item_ids[name])
 
-    def name_of(row: ListedRow) -> str:
-        return scenario(row, _NAMES)
+        def work(clip: Clip, tick: Tick, places: Mapping[str, Path] = places) -> bool:
+            return _write(places[clip.row.item_id], clip, request.num_frames, request.size)
 
-    clips = stored_clips.ClipsByScenario()
-    clips.add(request.manifest, stored_clips.read(request.manifest), name_of)
-    _check_frames(request, clips.storages)
-    item_ids = {name: {row.item_id for row in rows} for name, rows in clips.scenarios.items()}
-    for row in clips.incomplete:
-        item_ids.setdefault(name_of(row), set()).add(row.item_id)
-    check_folders(request.output, item_ids, clips.folders if clips.storages else ())
-    written = 0
-    failed: list[Finding] = []
-    for name, members in item_ids.items():
-        write = partial(_write_row, files=_files(members, request.output / name), request=request)
-        rows = clips.scenarios.get(name, ())
-        number, problems = stored_clips.write_each(request.manifest, rows, write, stall_limit_s=request.stall_limit_s)
-        written += number
-        failed += problems
-    kept = sum(map(len, clips.scenarios.values())) - written - len(failed)
-    return Exported(written, kept, tuple(failed), stored_clips.incomplete_findings(request.manifest, clips.incomplete))
+        outcomes = supervise.run(
+            work, clips, stall_limit_s=request.stall_limit_s, name=lambda clip: repr(clip.row.item_id)
+        )
+        for outcome in logged(outcomes, len(clips), "videos exported"):
+            written += outcome.result is True
+            kept += outcome.result is False
+            if outcome.error is not None:
+                failed.append(corpus.left_out(outcome.task.row, outcome.error))
+    return Exported(written, kept, tuple(failed), exported.left_out)
 
 
-def _check_frames(request: Request, storages: Iterable[str]) -> None:
+def scenario(row: corpus.ListedRow | TextRow) -> str:
+    """`<perturbation>_<severity>`, or `clean`: the name of a row's folder, or of its file of captions."""
+    if not isinstance(row, ClipRow | TextRow):
+        return "clean"
+    name = _NAMES.get(f"{row.suite}/{row.perturbation}", row.perturbation or "")
+    return f"{storage.file_stem(name)}_{row.severity}"
+
+
+def _check_frames(request: Request, exported: Corpus) -> None:
     """Raise `ManifestError` where clips are stored as another number of frames than is requested."""
-    stored = {name for name in storages if name.startswith("frames/")}
+    stored = {name for name in exported.storages if name.startswith("frames/")}
     if other := stored - {f"frames/{request.num_frames}"}:
         raise ManifestError(
             f"{request.manifest} stores {', '.join(sorted(other))} only, not {request.num_frames} frames"
         )
 
 
-def _files(item_ids: Iterable[str], folder: Path) -> dict[str, Path]:
-    """The file per id of a scenario, with the name that the loader looks for."""
-    looked_for = {item_id: item_id.replace("/", "_").replace("\\", "_") for item_id in item_ids}
-    return files_in(folder, looked_for, ".pt")
+def files_in(place: Path, item_ids: Iterable[str]) -> dict[str, Path]:
+    """The file per id in a folder, with the name that the loader looks for.
+
+    Names that no file can have, and names that belong to two ids, are replaced by a hash: the loader must not find
+    another id's content. Writes a table of the ids whose file has another name, and deletes leftovers of interrupted
+    writes.
+    """
+    looked_for = {item_id: item_id.replace("/", "_").replace("\\", "_") for item_id in sorted(item_ids)}
+    shared = Counter(map(_folded, looked_for.values()))
+    found, lines = {}, []
+    for item_id, name in looked_for.items():
+        is_usable = shared[_folded(name)] == 1 and _is_file_name(name)
+        stem = name if is_usable else "~" + storage.sha256_of(item_id.encode())[:32]
+        found[item_id] = place / f"{stem}.pt"
+        if stem != item_id:
+            cells = map(folder.for_spreadsheets, (item_id, f"{stem}.pt"))
+            lines.append([*cells, "yes" if is_usable else "no"])
+    if lines:
+        folder.write_csv(place / NAMES, [["video_id", "file", "found_by_loader"], *lines])
+    else:
+        (place / NAMES).unlink(missing_ok=True)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for file in list(place.iterdir()):
+            if storage.is_leftover(file) and file.suffix == ".pt":
+                file.unlink(missing_ok=True)
+    return found
 
 
-def _write_row(row: UsableRow, *, files: Mapping[str, Path], request: Request) -> bool:
-    return _write(files[row.item_id], row, request.num_frames, request.size)
+def _is_file_name(name: str) -> bool:
+    """Whether a file can have this name plus a suffix, and no other file of an export uses it."""
+    usable = "\0" not in name and 0 < len(name.encode()) <= _LONGEST_NAME
+    return usable and not name.startswith("~") and not storage.is_leftover(Path(name))
 
 
-def _write(file: Path, row: UsableRow, num_frames: int, size: int) -> bool:
+def _folded(name: str) -> str:
+    """The same text for names that some file system takes for one: of other case, or with other codes of accents."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def _write(file: Path, clip: Clip, num_frames: int, size: int) -> bool:
     """Write one file; False when it exists already."""
     import torch
 
-    from perturbations.exports.writing import stored_clips
     from perturbations.tta import frames
 
+    row = clip.row
     identity = {"video_id": row.item_id, "frames_sha256": row.frames_sha256 or ""}
     if _holds(file, identity, (num_frames, 3, size, size)):
         return False
-    video = frames.transformed(stored_clips.sampled(row, num_frames), size).contiguous()
+    tier = "" if isinstance(row, CompleteSource) else row.storage.partition("/")[0]
+    if tier in ("video", "frames"):
+        videos.check_stored(row)
+    sampled = open_clip(row) if tier == "frames" else open_clip(row, uniform_indices(num_frames, row.frame_count))
+    video = frames.transformed(sampled, size).contiguous()
     # Not saved to a path directly, because torch would write the path into the file.
     content = io.BytesIO()
     torch.save({"video": video, **identity}, content)
@@ -110,12 +160,8 @@ def _holds(file: Path, identity: Mapping[str, str], shape: tuple[int, ...]) -> b
     """Whether a file of an earlier run is complete and belongs to this row."""
     import torch
 
-    if file.is_symlink() or not file.is_file() or file.stat().st_size > 4 * math.prod(shape) + _OVERHEAD:
-        return False  # a larger file is never unpacked
     try:
         with zipfile.ZipFile(file) as archive:  # torch does not verify the checksums
-            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-                return False
             if archive.testzip() is not None:
                 return False
         content = torch.load(file, map_location="cpu", weights_only=True)
@@ -134,13 +180,18 @@ def write_captions(request: Request) -> int:
     Raises `ManifestError` for another kind of manifest, or when a video of the split has no caption, and `ConfigError`
     without the split's file.
     """
-    from perturbations.exports.writing import caption_texts
-
     if request.order is None:
         raise ConfigError("--order: give the test split's file; captions are written in its order")
-    wanted = [item_id for item_id in caption_texts.split_order(request.order) if item_id not in _NOT_LOADED]
+    kind = files.kind_of(request.manifest)
+    if kind != TEXTS:
+        raise ManifestError(f"{request.manifest} is a manifest of {kind.name}; captions are exported from texts")
+    folder.check_tree(request.output, request.manifest)
+    wanted = [item_id for item_id in split_order(request.order) if item_id not in _NOT_LOADED]
     written = 0
-    for name, texts in caption_texts.first_captions(request.manifest, _NAMES):
+    for name, rows in groupby(files.read_rows(request.manifest, TEXTS), scenario):
+        texts: dict[str, str] = {}
+        for row in sorted(rows, key=lambda row: numbered(row.caption_id)):
+            texts.setdefault(row.item_id, row.text if row.accepted else row.source_text)
         if missing := [item_id for item_id in wanted if item_id not in texts]:
             raise ManifestError(
                 f"{len(missing)} of the {len(wanted)} videos of {request.order} have no caption {name} in "
@@ -153,11 +204,25 @@ def write_captions(request: Request) -> int:
     return written
 
 
-EXPORT = Export(
-    name="vtr_tta",
-    summary="X-Pool's and HAT-VTR's released loaders",
-    refuses="two complete rows of one id, another number of stored frames, a split's video without a caption",
-    videos=write_videos,
-    captions=write_captions,
-    needs_models=True,
-)
+def split_order(path: Path) -> list[str]:
+    """The ids of a test split, as its file lists them.
+
+    Formats: a CSV file with a column `video_id` (MSR-VTT), JSON lines with `clip_id` (ActivityNet), tab-separated lines
+    whose first column is the id (LSMDC), or one id per line (MSVD). Raises `ManifestError` for another file.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            if path.suffix == ".jsonl":
+                ids = [str(jsontext.mapping(line)["clip_id"]) for line in file if line.strip()]
+            else:
+                text = file.read()
+                first = text.partition("\n")[0].strip()
+                if "\t" not in first and ("," in first or first == "video_id"):
+                    ids = [row["video_id"] for row in csv.DictReader(io.StringIO(text, newline=""))]
+                else:
+                    ids = [line.partition("\t")[0].strip() for line in text.split("\n") if line.strip()]
+    except (OSError, ValueError, csv.Error, KeyError, TypeError) as error:
+        raise ManifestError(f"{path} does not list the videos of a test split: {error}") from error
+    if not ids:
+        raise ManifestError(f"{path} lists no video")
+    return ids

@@ -13,7 +13,7 @@ from typing import Any
 
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, short
-from perturbations.exports.writing import output_folder, sums
+from perturbations.exports import folder, sums
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -108,10 +108,10 @@ def published(folder_of: Path, root: str = "") -> RecipeExport:
 
     Raises `ManifestError` for another folder, another root, and a table that was lost or changed.
     """
-    if output_folder.form_of(folder_of) != FORMAT:
+    if folder.form_of(folder_of) != FORMAT:
         raise ManifestError(f"{folder_of} is no export in the format {FORMAT}")
     _check_listed(folder_of, root)
-    data = folder_of / output_folder.DATA
+    data = folder_of / folder.DATA
     videos = sorted(data.glob(f"*/{layout.name(VIDEOS.name)}"))
     if len(videos) != 1:
         raise ManifestError(f"{folder_of} has {len(videos)} manifests of videos, not one")
@@ -132,7 +132,7 @@ def _check_listed(folder_of: Path, root: str) -> None:
     hashes = sums.read(listing)
     if root and sums.root(hashes) != root:
         raise ManifestError(f"{listing} is not the published list: its root is {sums.root(hashes)}, not {root}")
-    there = {path.relative_to(folder_of).as_posix() for path in layout.manifests_below(folder_of / output_folder.DATA)}
+    there = {path.relative_to(folder_of).as_posix() for path in layout.manifests_below(folder_of / folder.DATA)}
     for name in sorted({*hashes, *there}):
         path = folder_of / name
         if name not in there:

@@ -1,22 +1,39 @@
-"""What an exported dataset is, for its card and its Croissant description: what its manifest knows, and its terms."""
+"""The card of an exported dataset: README.md, whose front matter the Hugging Face Hub and its libraries read.
+
+What it says is what the manifest knows of the corpus, and the terms that only its publisher knows.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from perturbations import __version__
 from perturbations.base import shown, storage
 from perturbations.datasets import registry as datasets
-from perturbations.exports.writing import export_layout, export_rows
-from perturbations.exports.writing.export_rows import ExportedCorpus, ExportedTexts
-from perturbations.exports.writing.requests import Request
+from perturbations.engine.corpus_card import TAGS, TASKS
+from perturbations.exports import names
+from perturbations.exports.corpus import Corpus
+from perturbations.exports.registry import Request
+from perturbations.manifest import layout
 from perturbations.suites import registry as suites
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 """The Hugging Face Hub's classes of size: the first number that is not reached, and the class."""
+
+
+_SPLIT = "test"
+_LONGEST = 1_000_000  # bytes of a corpus's own card
+_LICENSES = re.compile(
+    r"(cc0-1\.0|cc-by(-nc)?(-sa|-nd)?-[1-4]\.[05]|apache-2\.0|mit|bsd(-[23]-clause)?|odbl|odc-by|pddl|cdla-[a-z-]+-[12]"
+    r"\.0|a?gpl-3\.0|lgpl-(2\.1|3\.0)|mpl-2\.0|unlicense|other|unknown)"
+)
+"""Names of licences on the Hub (https://huggingface.co/docs/hub/repositories-licenses); another one is `other`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,37 +157,34 @@ _IMPACT = (
 )
 
 
-def of(
-    exported: ExportedCorpus | ExportedTexts,
+def publication(
+    exported: Corpus,
     request: Request,
     records: str,
     rows: int,
-    left_out: Sequence[object] | int,
+    left_out: int,
     *,
     clips: int,
     has_videos: bool = True,
 ) -> Publication:
     """What an export is; the numbers are as of a `Publication`."""
     adapter = datasets.adapters().get(exported.dataset)
-    has_pictures = exported.listed.has_pictures
     reference = f" ({adapter.reference})" if adapter and adapter.reference else ""
     return Publication(
         request=request,
-        title=export_rows.title(exported, pictures=has_pictures),
+        title=exported.title,
         origin=f"{adapter.title}{reference}" if adapter else f"the dataset {exported.dataset}",
         synthetic=adapter is not None and adapter.synthetic is not None,
         published=bool(reference),
-        makers=tuple(
-            _maker(name) for name in export_rows.identity(exported)[-1].split(",") if name != export_layout.CLEAN
-        ),
-        comparability=_sentence(exported.about),
+        makers=tuple(_maker(name) for name in exported.identity[-1].split(",") if name != names.CLEAN),
+        comparability=str(exported.about.get("comparability") or ""),
         has_videos=has_videos,
-        has_pictures=has_pictures,
+        has_pictures=exported.has_pictures,
         records=records,
         rows=rows,
         clips=clips,
-        left_out=left_out if isinstance(left_out, int) else len(left_out),
-        rejected=exported.rejected if isinstance(exported, ExportedTexts) else 0,
+        left_out=left_out,
+        rejected=exported.rejected,
         root=storage.sha256(request.manifest),
     )
 
@@ -184,5 +198,92 @@ def _maker(name: str) -> str:
     return f"{suite.title}, after {suite.reference}" if suite else f"the suite {name}"
 
 
-def _sentence(described: Mapping[str, Any]) -> str:
-    return str(described.get("comparability") or "")
+@dataclass(frozen=True)
+class Config:
+    """A part of a dataset that can be loaded by its name: the patterns of its files.
+
+    `features` are those of `datasets`, as YAML has them; None lets the library read them from the files.
+    """
+
+    name: str
+    patterns: tuple[str, ...]
+    features: Sequence[Mapping[str, Any]] | None = None
+    is_default: bool = False
+    """Whether it is loaded where no name is given; one called `default` is without it."""
+
+
+def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[str]) -> None:
+    """Write `README.md`: the configurations, the paragraphs, and the body of the corpus's own card where it has one."""
+    front: dict[str, Any] = {
+        "pretty_name": about.title,
+        **_license(about.request.terms.license),
+        **({"language": [about.language]} if about.language else {}),
+        "size_categories": [about.size],
+        "task_categories": list(TASKS),
+        "tags": [about.in_words(tag) for tag in TAGS],
+        **_gate(about),
+        "configs": [
+            {
+                "config_name": config.name,
+                **({"default": True} if config.is_default else {}),
+                "data_files": [{"split": _SPLIT, "path": list(config.patterns)}],
+            }
+            for config in configs
+        ],
+    }
+    if described := [config for config in configs if config.features]:
+        front["dataset_info"] = [
+            {"config_name": config.name, "features": [dict(feature) for feature in config.features or ()]}
+            for config in described
+        ]
+    counted = f"{about.counted}; {about.lost}: `left_out.csv` has the reasons." if about.lost else f"{about.counted}."
+    terms = about.request.terms
+    cited = ["", "## Citation", "", "```", *shown.lines(terms.citation).splitlines(), "```"] if terms.citation else []
+    of_clips = about.in_words("The licence of the clips is that of the dataset that they were made from")
+    licensed = f"Licence: {shown.name(terms.license)}. " if terms.license else ""
+    lines = [
+        "---",
+        yaml.safe_dump(front, sort_keys=False, allow_unicode=False, width=120).rstrip(),
+        "---",
+        "",
+        f"# {shown.name(about.title)}",
+        "",
+        *(line for paragraph in paragraphs for line in (about.in_words(paragraph), "")),
+        f"{counted} Exported by perturbations {__version__}. {licensed}"
+        f"{of_clips}, {shown.name(about.origin)}; check it before you publish them.",
+        f"The root of what was exported, the SHA-256 of `{about.manifest.name}`, is `{about.root}`.",
+        *cited,
+        *_body(about.manifest.with_name(layout.name("card"))),
+    ]
+    storage.write_text_if_changed(about.request.output / layout.name("card"), "\n".join(lines) + "\n")
+
+
+def _license(name: str) -> dict[str, str]:
+    """The license as the Hub's front matter has it: one of its names, or `other` with a name and a link."""
+    if not name:
+        return {"license": "unknown"}
+    if _LICENSES.fullmatch(name.lower()):
+        return {"license": name.lower()}
+    link = {"license_link": name} if name.startswith(("https://", "http://")) else {}
+    words = "-".join(re.findall(r"[a-z0-9.]+", name.lower().partition("://")[-1 if link else 0]))
+    return {"license": "other", "license_name": words or "other", **link}
+
+
+def _gate(about: Publication) -> dict[str, str]:
+    """What readers must agree to, where the owner of a repository turns gated access on."""
+    if not about.is_gated:
+        return {}
+    begin, end = map(about.in_words, ("The clips are derived from", "only for those who may use that dataset's clips."))
+    return {"extra_gated_prompt": f"{begin} {about.origin}. They are {end}"}
+
+
+def _body(path: Path) -> list[str]:
+    """A corpus's own card, less its front matter."""
+    try:
+        text = path.read_text(encoding="utf-8") if path.stat().st_size <= _LONGEST else ""
+    except (OSError, ValueError):
+        return []
+    if not text.startswith("---\n") or "\n---\n" not in text:
+        return []
+    body = "\n" + shown.lines(text.split("\n---\n", 1)[1].strip())
+    return ["", "## The corpus", body.replace("\n# ", "\n### ")]

@@ -1,4 +1,4 @@
-"""The names and the limits of layouts for other programs.
+"""The names of exported clips and scenarios, and how many files a layout may have.
 
 Names hold letters, digits, `_` and `-` only: a dot would end the key of a WebDataset sample, and `*` or `[` would be a
 pattern in the card of a dataset.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from perturbations.base import storage
 from perturbations.base.errors import OutputError
@@ -74,37 +74,24 @@ def named(*parts: str) -> str:
     return "_".join(part if _is_plain(part) else _hashed(part) for part in parts)
 
 
-def check_counts(clips: Mapping[str, int], others: int) -> None:
-    """Raise `OutputError` where a folder of one file per clip would hold more files than a repository may.
-
-    `clips` is the number of clips per scenario, `others` that of other files.
-    """
-    total = sum(clips.values()) + len(clips) + others
-    if total > FILES_PER_REPOSITORY:
+def check_files(count: int) -> None:
+    """Raise `OutputError` where a layout of one file per clip would have more files than a repository may."""
+    if count > FILES_PER_REPOSITORY:
         raise OutputError(
-            f"the layout would have {total:,} files, and a Hugging Face repository holds {FILES_PER_REPOSITORY:,} at "
+            f"the layout would have {count:,} files, and a Hugging Face repository holds {FILES_PER_REPOSITORY:,} at "
             "most: take --format webdataset, which packs them into shards, or export a part of the perturbations"
         )
 
 
-def check_shards(sizes: Iterable[int | None], shard_bytes: int) -> None:
-    """Raise `OutputError` where shards are so small that a folder would hold more of them than it may.
-
-    `sizes` are those of the videos, in bytes; None where it is not known before the video is encoded.
-    """
-    shards = sum(size or 0 for size in sizes) // shard_bytes
-    if shards > FILES_PER_FOLDER:
+def check_shards(size: int, shard_bytes: int) -> None:
+    """Raise `OutputError` where shards of videos of `size` bytes are so small that a folder would hold too many."""
+    if (shards := size // shard_bytes) > FILES_PER_FOLDER:
         raise OutputError(
             f"the layout would have about {shards:,} shards in one folder, which holds {FILES_PER_FOLDER:,} at most: "
             "give a larger --shard-size"
         )
 
 
-def folder_of(place: int, count: int) -> str:
+def subfolder(place: int, count: int) -> str:
     """The subfolder of the clip at a place of its scenario: none where one folder can hold them all."""
     return "" if count <= FILES_PER_FOLDER else f"{place // FILES_PER_FOLDER:04d}/"
-
-
-def words(text: str) -> list[str]:
-    """The words of a title, of ASCII letters and digits."""
-    return re.findall(r"[A-Za-z0-9]+", text)

@@ -19,7 +19,7 @@ from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
 from perturbations.engine import clip_rows, render_clip, shards, supervise
 from perturbations.engine.source import source_of
-from perturbations.exports.writing import recipe_tables
+from perturbations.exports import recipe_tables
 from perturbations.manifest import files, layout, locations, row_groups
 from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, RowKind, VideoRow
 from perturbations.media import sound

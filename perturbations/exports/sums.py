@@ -28,7 +28,13 @@ def read(path: Path) -> dict[str, str]:
 
 def text(hashes: Mapping[str, str]) -> str:
     """A list: one line per file, in the order of their paths. `hashes` are by paths, as `read` gives them."""
-    return "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes))
+    return "".join(_line(name, hashes[name]) for name in sorted(hashes))
+
+
+def _line(name: str, digest: str) -> str:
+    """A line as `sha256sum` writes it: names with a backslash or a new line are escaped."""
+    escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return f"{digest}  {name}\n" if escaped == name else f"\\{digest}  {escaped}\n"
 
 
 def root(hashes: Mapping[str, str]) -> str:

@@ -1,1 +1,0 @@
-"""What the export formats share: files, columns, cards, and records."""
