@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -42,7 +43,7 @@ def write_videos(request: Request) -> Exported:
     place = layout.manifest_at(request.manifest)
     if place is not None and "/" in place.fields["dataset"]:
         raise ManifestError(f"{request.manifest} is of whole videos: export the manifest of the clips cut from them")
-    exported = corpus.read(request, kinds=(VIDEOS,), any_tier=True)
+    exported = corpus.read(replace(request, clean=False), kinds=(VIDEOS,), any_tier=True)
     root = locations.root_of(request.manifest, files.read_metadata(request.manifest))
     texts = {row.recipe for row in exported.rows if isinstance(row, ClipRow) and row.recipe}
     recipes = [parse(text) for text in texts]

@@ -14,6 +14,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def write_videos(request: Request) -> Exported:
     Raises `ManifestError` for another kind of manifest, for two complete rows of one id and scenario, and for another
     number of stored frames than requested, and `OutputError` for a folder that the workflow fills.
     """
-    exported = corpus.read(request, kinds=(VIDEOS, SOURCES), any_tier=True)
+    exported = corpus.read(replace(request, clean=False), kinds=(VIDEOS, SOURCES), any_tier=True)
     _check_frames(request, exported)
     folder.check_tree(request.output, request.manifest)
     item_ids: dict[str, set[str]] = {}
