@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import subprocess
 import sys
@@ -177,14 +176,15 @@ def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_
     (table,) = [table for caption, table in page.tables.items() if caption.startswith("R@1: ")]
     assert [mark for line in table for text, mark in line if line[0][0] == "random" and mark] == []
     for metric, column in (("R@1", "recall_at_1"), ("R@2", "recall_at_2"), ("R@3", "recall_at_3")):
-        (file,) = (tmp_path / "out/report.tables").glob(f"{metric}_*.csv")
-        lines = list(csv.DictReader(file.open()))
-        assert {"clean from", "clean to"} <= {*lines[0]}
-        assert sum(bool(own["clean from"]) for own in lines) > len(galleries)
-        for own in lines:
-            if own["clean from"]:
-                assert float(own["clean from"]) <= float(own["clean"]) <= float(own["clean to"])
-        assert max(float(own["clean"]) for own in lines if own["clean"]) == pytest.approx(
+        (cells,) = [
+            [cell for cell in cells if cell["column"] == "clean"]
+            for caption, cells in page.cells.items()
+            if caption.startswith(f"{metric}: ")
+        ]
+        spans = [(float(cell["low"]), float(cell["value"]), float(cell["high"])) for cell in cells if cell["low"]]
+        assert len(spans) > len(galleries)
+        assert all(low <= value <= high for low, value, high in spans)
+        assert max(float(cell["value"]) for cell in cells if cell["value"]) == pytest.approx(
             results[column].max(), abs=0.05
         )
 

@@ -97,7 +97,7 @@ def test_results_without_adapting_and_the_report_run_nothing_again(evaluated: Pr
     jobs = evaluated.snakemake("report").stderr
     assert "evaluate" not in jobs, jobs
     page = (evaluated.root / "manifests/report.html").read_text()
-    for shown in ("mm_robustness at severity 5: R@1", "mlvp, mixed types per batch: R@1", "20% perturbed"):
+    for shown in ("mm_robustness, severity 5", "mlvp, mixed types per batch", "20% perturbed"):
         assert shown in page
 
 

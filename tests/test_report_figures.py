@@ -8,7 +8,6 @@ import xml.etree.ElementTree
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from synthetic_results import B16, B32, FOG, MLVP, of_model, page_of, result
 
@@ -19,8 +18,8 @@ from perturbations.evaluation.page import page_tables, parts
 def test_csv_names_are_no_formulas() -> None:
     table = page_tables.PageTable("t", parts.named([(("", "r1"), {"value": ["-1.5"]})], ["=1+1"], "method"))
     head, cell = page_tables.as_csv([table]).splitlines()
-    assert head == "table,row_group,row,column_group,column,value,std,change,low,high,mark"
-    assert cell == "t,,'=1+1,,r1,-1.5,,,,,"
+    assert head == "table,row,column_group,column,value,std,change,low,high,mark"
+    assert cell == "t,'=1+1,,r1,-1.5,,,,,"
 
 
 def test_tables_of_papers_are_there_as_markdown_and_latex() -> None:
@@ -31,8 +30,7 @@ def test_tables_of_papers_are_there_as_markdown_and_latex() -> None:
         ),
         (("a|b", "50 %"), {"value": ["2"], "mark": ["second"]}),
     ]
-    data = pd.concat({"m&m": parts.named(columns, ["TCR"], "method")}, names=[""]).droplevel(1)
-    table = page_tables.PageTable("50 % of {R@1}", data, ".1f", "N 100.")
+    table = page_tables.PageTable("50 % of {R@1}", parts.named(columns, ["m&m TCR"], "method"), ".1f", "N 100.")
     assert page_tables.as_markdown(table) == (
         "50 % of {R@1}\n\n|method|a\\|b x\\_1|a\\|b 50 %|\n|---|---:|---:|\n|m\\&m TCR|**1.0 ± 0.2**|*2*|\n\nN 100.\n"
     )

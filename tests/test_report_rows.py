@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html.parser
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,9 @@ from synthetic_results import (
 )
 
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.page import parts
+from perturbations.evaluation.page import intervals, page, parts
+from perturbations.evaluation.page.intervals import Scores, mean_of
+from perturbations.evaluation.page.robustness import score_of
 from perturbations.evaluation.rows import ResultRow, backend_cell
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval import gamma_a, gamma_r, mmi
@@ -53,10 +54,10 @@ def test_two_models_never_mix(tmp_path: Path) -> None:
         ["xpool-b32-qgs_cross, none", "70.0", "60.0"],
     ]
     assert [text for line in table for text, mark in line if mark == "strong"] == ["70.0", "60.0"]
-    assert f"demo, mlvp, {V2T}: R@1 by perturbation." in content.text
-    for name in ("clip4clip-b32-qs", "clip4clip-b16-qs", "xpool-b32-qgs_cross"):
-        for what in ("milliseconds per query", "hubness of the k-occurrence"):
-            assert [title for title in content.tables if f"{name}, " in title and what in title]
+    assert f"demo, {V2T}, mlvp: R@1 against severity, 0 is clean." in content.text
+    for what in ("milliseconds per query", "hubness of the k-occurrence"):
+        (own,) = (own for title, own in content.tables.items() if what in title)
+        assert [line[0] for line in own[1:]] == [line[0] for line in table[2:]]
     # Nobody evaluated with their ranks.
     assert "No intervals for clip4clip-b16-qs, clip4clip-b32-qs, xpool-b32-qgs_cross: no ranks.parquet" in content.text
     assert "≈: best" not in content.text
@@ -99,7 +100,9 @@ def test_the_mean_is_of_all_perturbations(tmp_path: Path) -> None:
     values = {name: text for (name, _), (text, _) in zip(names, line, strict=True)}
     assert values.pop("method") == "none"
     entries = registry.perturbations("mlvp", "video")
-    assert values == {"clean": "90.0", "mean": "5.5"} | {entry.name: f"{at}.0" for at, entry in enumerate(entries)}
+    assert values == {"clean": "90.0", "mean": "5.5", "loss": "84.5"} | {
+        entry.name: f"{at}.0" for at, entry in enumerate(entries)
+    }
 
 
 def test_what_changes_nothing_is_one_sentence(tmp_path: Path) -> None:
@@ -133,61 +136,39 @@ def test_what_cannot_be_compared_is_said_first(backend: dict[str, str], says: st
         assert text.index(says) < text.index("<table")
 
 
-def test_a_method_that_moves_nothing_is_said_with_its_rate(tmp_path: Path) -> None:
-    rows = of_model(B32, {"none": 40.0, "tcr": 43.5, "sar": 40.0}, parameters='{"lr": 3e-05}')
-    text = page_of(tmp_path, rows).text
-    assert "The best of 2 methods is TCR: +3.5 points." in text
-    assert "No R@k changes at all by SAR (learning rate 3e-05)" in text
-
-
 def test_sections_that_do_not_apply_are_absent(tmp_path: Path) -> None:
     rows = [result("none", 40.0, **dict.fromkeys(TIMES)), result("none", 30.0, **FOG, **dict.fromkeys(TIMES))]
-    assert page_of(tmp_path, rows).headings == ["Results", "R@1 in figures", "Hubness", "How it was made"]
+    assert page_of(tmp_path, rows).headings == ["Results", "R@1 against severity", "Hubness", "How it was made"]
     assert page_of(tmp_path).headings == []
 
 
-def test_robustness_is_against_the_methods_own_clean_result_in_the_same_gallery(tmp_path: Path) -> None:
-    """Only of suites whose paper defines it: none of MLVP."""
-    jumble = synthetic.perturbed(registry.get("msrvtt_p/jumble"), 1) | {"side": "gallery", "direction": "t2v"}
-    rows = [
-        result(method, 50.0, recall_at_5=clean - lost, **{"direction": "t2v", **about})
-        for method, clean in (("none", 80.0), ("hatvtr", 90.0))
-        for lost, about in ((0, {}), (20, jumble), (50, jumble | {"severity": 5}))
-    ]
-    content = page_of(tmp_path, [*rows, result("none", 40.0), result("none", 30.0, **FOG)])
-    where = "demo, msrvtt_p, text-to-video (t2v), gallery perturbed"
-    for name, scored in (("absolute robustness", gamma_a), ("relative robustness", gamma_r)):
-        for line, clean in zip(content.tables[f"{where}: {name} of R@5"][2:], (80, 90), strict=True):
-            cells = [scored(clean, clean - lost) for lost in (20, 50)]
-            assert line[1][0] == f"{np.mean(cells):.2f} ± {np.std(cells, ddof=1):.2f}"
-    assert not [caption for caption in content.tables if "robustness" in caption and "mlvp" in caption]
-    smaller = [replace(row, gallery=99) if row.severity == 5 else row for row in rows]
-    table = page_of(tmp_path, smaller).tables[f"{where}: relative robustness of R@5"]
-    assert [line[1][0] for line in table[2:]] == ["", ""]
-
-
-def test_robustness_is_of_the_papers_metric_and_of_the_same_queries(tmp_path: Path) -> None:
-    """R@5 and gamma for MSRVTT-P, RSUM of both directions and MMI for Qiu et al.; NaN where the queries are others."""
+def test_robustness_is_against_the_methods_own_clean_result_of_the_same_queries_and_gallery(tmp_path: Path) -> None:
     jumble = synthetic.perturbed(registry.get("msrvtt_p/jumble"), 1) | {"side": "gallery", "direction": "t2v"}
     noise = synthetic.perturbed(registry.get("mm_robustness/gaussian_noise"), 1)
     rows = [
-        *(result("none", 50.0, direction=direction) for direction in ("v2t", "t2v")),
-        result("none", 30.0, **jumble, recall_at_5=40.0, clean_recall_at_5=80.0, queries=90),
+        *(result("none", 50.0, recall_at_5=80.0, direction=direction) for direction in ("v2t", "t2v")),
+        result("none", 30.0, recall_at_5=60.0, **jumble),
+        result("none", 30.0, recall_at_5=40.0, clean_recall_at_5=50.0, queries=90, **jumble | {"severity": 5}),
         result("none", 10.0, **noise, rsum=150.0),
         result("none", 10.0, **noise | {"direction": "t2v", "side": "gallery"}, rsum=90.0),
-        result("none", 10.0, **noise | {"perturbation": "shot_noise"}, queries=90),
     ]
-    content = page_of(tmp_path, rows)
-    tables = content.tables
-    gamma = tables["demo, msrvtt_p, text-to-video (t2v), gallery perturbed: relative robustness of R@5"]
-    assert gamma[2][1][0] == "0.50"
-    both = "demo, mm_robustness, both directions, videos perturbed: MMI of RSUM of both directions"
-    assert both in tables
-    # Clean R@1, 5 and 10 are 50, 100, 100 in each direction.
-    assert tables[both][2][1][0] == f"{mmi(500, 240):.2f}"
-    assert not any("absolute" in caption and "mm_robustness" in caption for caption in tables)
-    assert "As MSRVTT-P, Sec. 4.3 defines it." in content.text
-    assert "N 90, missing 0, gallery 100." in content.text
+
+    def scores(results: list[ResultRow]) -> dict[str, Scores]:
+        frame = page._read([written(tmp_path, results)])
+        return {direction: models[0] for own in intervals.of(frame, {}) for direction, models in own.items()}
+
+    captions = scores(rows)["t2v"]
+    own = mean_of(captions.every("msrvtt_p", "gallery"))
+    for name, scored in (("gamma_a", gamma_a), ("gamma_r", gamma_r)):
+        cells = [float(scored(80, 60)), float(scored(50, 40))]
+        mean, deviation = score_of(name, "recall_at_5", "none", [(captions, own)])
+        assert (float(mean[0]), deviation) == pytest.approx((np.mean(cells), np.std(cells, ddof=1)))
+    smaller = scores([replace(row, gallery=99) if row.severity == 5 else row for row in rows])["t2v"]
+    assert np.isnan(score_of("gamma_r", "recall_at_5", "none", [(smaller, own)])[0][0])
+    # RSUM of both directions: clean R@1, 5 and 10 are 50, 80, 100 in each.
+    both = [(scores(rows)[name], side) for name, side in (("v2t", "query"), ("t2v", "gallery"))]
+    members = [(own, mean_of(own.every("mm_robustness", side))) for own, side in both]
+    assert float(score_of("mmi", "rsum", "none", members)[0][0]) == pytest.approx(float(mmi(460, 240)))
 
 
 def test_nothing_was_evaluated(tmp_path: Path) -> None:
@@ -279,16 +260,19 @@ def test_models_that_were_asked_other_scenarios_are_not_compared(tmp_path: Path)
     assert note in content.text
 
 
-def test_every_choice_shows_something(tmp_path: Path) -> None:
-    """A dataset without a suite shows its unperturbed queries, one without a direction says so."""
-    rows = [
-        *of_model(B32, {"none": 40.0}, dataset="whole"),
-        result("none", 30.0, dataset="plain"),
-        result("none", 20.0, dataset="captions", direction="t2v"),
-    ]
+def test_a_dataset_without_a_suite_shows_its_unperturbed_queries(tmp_path: Path) -> None:
+    rows = [*of_model(B32, {"none": 40.0}, dataset="whole"), result("none", 20.0, dataset="plain", direction="t2v")]
+    tables = page_of(tmp_path, rows).tables
+    leaderboards = [caption for caption in tables if caption.startswith("R@1: ")]
+    assert leaderboards == ["R@1: plain, text-to-video (t2v), unperturbed queries", MLVP.replace("demo", "whole")]
+
+
+def test_mixed_videos_have_a_table_of_their_own(tmp_path: Path) -> None:
+    mixed = FOG | {"mix": "mixed_types", "severity": None, "perturbation": "mixed"}
+    rows = [result("none", 40.0), *(result("none", 30.0 - 20 * share, share=share, **mixed) for share in (0.25, 0.5))]
     content = page_of(tmp_path, rows)
-    assert f"R@1: plain, {V2T}, mlvp, unperturbed queries" in content.tables
-    assert "R@1: captions, text-to-video (t2v), unperturbed queries" in content.tables
-    assert content.text.count("This dataset was not evaluated in this direction.") == 1
-    shown = set(re.findall(r"\b(d\dq\d)\b", content.text.partition("<section")[2]))
-    assert shown == {f"d{dataset}q{queries}" for dataset in range(3) for queries in range(2)}
+    table = content.tables[f"R@1: demo, {V2T}, mlvp, mixed types"]
+    assert [[text for text, _ in line][1:] for line in table[1:]] == [
+        ["clean", "25% perturbed", "50% perturbed"],
+        ["40.0", "25.0", "20.0"],
+    ]

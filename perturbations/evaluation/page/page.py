@@ -14,26 +14,16 @@ import pandas as pd
 
 from perturbations.base import shown, storage, templates
 from perturbations.evaluation.layout import tables_of
-from perturbations.evaluation.page import (
-    in_words,
-    overview,
-    page_sections,
-    published_section,
-    robustness_tables,
-    severity_plots,
-)
+from perturbations.evaluation.page import curves, facts, leaderboard, page_sections, published_section
 from perturbations.evaluation.page import intervals as estimates
-from perturbations.evaluation.page.page_tables import FORMS, as_csv
+from perturbations.evaluation.page.page_tables import FORMS, PageTable, as_csv
 from perturbations.evaluation.page.parts import (
-    Group,
+    Figure,
     PagePart,
     Section,
-    figures_in,
-    metrics_of,
+    leaves,
     model_names,
-    order,
-    tables_in,
-    views_of,
+    retrievals_of,
     with_own_files,
 )
 from perturbations.evaluation.page.ranks import read as read_ranks
@@ -43,6 +33,7 @@ from perturbations.evaluation.rows import RESULTS, ResultRow, ScenarioKey, backe
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.models import registry as models_shelf
+from perturbations.tta.methods import registry as methods
 
 CSV_NAME = "tables.csv"
 """The file of every number of the page."""
@@ -62,29 +53,23 @@ def write(
     results would mix models, or when ranks and results are of different runs.
     """
     frame = _read(results)
-    page_views = views_of(frame)
-    summaries: list[PagePart] = []
-    recall: list[PagePart] = []
+    boards: list[PagePart] = []
     severity: list[PagePart] = []
-    robustness: list[PagePart] = []
     published: list[PagePart] = []
     # Dataset by dataset, as the resamples of all need too much memory.
     for of_directions in estimates.of(frame, read_ranks(ranks)):
-        for models in of_directions.values():
-            summaries += in_words.of_direction(models, page_views)
-            recall += [*overview.tables(models, page_views), *overview.recall(models, page_views)]
-            severity += severity_plots.of_methods(models, page_views)
-        robustness += robustness_tables.tables(of_directions, page_views)
+        rows = pd.concat([scores.rows for models in of_directions.values() for scores in models])
+        for retrieval in retrievals_of(rows):
+            models = of_directions[retrieval.direction]
+            boards += [*facts.of_retrieval(models, retrieval), *leaderboard.of_retrieval(models, retrieval)]
+            severity += curves.of_models(models, retrieval)
         published += published_section.of_dataset(of_directions)
-    if page_views.empty:
-        recall.append(Group(["This dataset was not evaluated in this direction."], views=page_views.empty))
     sections = [
-        Section("results", "Results", recall and [*summaries, *recall]),
-        Section("severity", "R@1 in figures", severity),
-        Section("robustness", "Robustness scores", robustness if any(tables_in(robustness)) else []),
+        Section("results", "Results", boards),
+        Section("severity", "R@1 against severity", severity),
         Section("published", "Published values", published and [published_section.READ, *published]),
-        page_sections.hubs(frame, page_views),
-        page_sections.costs(frame, page_views),
+        page_sections.hubs(frame),
+        page_sections.costs(frame),
         page_sections.corpora(statistics, quarantine, results, page_sections.read_as_clean(frame)),
         page_sections.provenance(frame, results),
     ]
@@ -100,8 +85,6 @@ def write(
         summary=_summary(frame),
         banner=_banner(frame),
         sections=sections,
-        views=page_views,
-        metrics=metrics_of(frame),
         folder=quote(folder.name),
         csv=f"{quote(folder.name)}/{CSV_NAME}",
     )
@@ -111,10 +94,10 @@ def write(
 
 def _write_files(folder: Path, sections: Sequence[Section]) -> None:
     """Write all tables as one CSV, main tables in their forms, and the curves; remove files of an earlier page."""
-    parts = [part for section in sections for part in section.parts]
-    tables = [*tables_in(parts)]
+    parts = [*leaves(part for section in sections for part in section.parts)]
+    tables = [part for part in parts if isinstance(part, PageTable)]
     texts = {folder / CSV_NAME: as_csv(tables)}
-    texts |= {folder / figure.file: figure.svg for figure in figures_in(parts)}
+    texts |= {folder / part.file: part.svg for part in parts if isinstance(part, Figure)}
     texts |= {folder / name: FORMS[name.rpartition(".")[2]][1](table) for table in tables for _, name in table.files}
     for ending in (*FORMS, "csv", "svg"):
         for stale in set(folder.glob(f"*.{ending}")) - texts.keys():
@@ -130,8 +113,12 @@ def _read(paths: Sequence[Path]) -> pd.DataFrame:
     frame = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
     applied = [setting_of(row.method, row.label) for row in rows]
     frame = frame.assign(model_name=frame["model_key"].map(model_names(frame["model_key"])), applied=applied)
-    return frame.sort_values(["dataset", "model_name", "method", "seed"], key=order, kind="stable").reset_index(
-        drop=True
+    by_place = {"method": methods.place_of}  # the order of the papers' tables
+    return frame.sort_values(
+        ["dataset", "model_name", "method", "seed"],
+        key=lambda column: column.map(by_place[column.name]) if column.name in by_place else column,
+        kind="stable",
+        ignore_index=True,
     )
 
 

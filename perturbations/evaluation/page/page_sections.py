@@ -9,22 +9,18 @@ from pathlib import Path
 import pandas as pd
 
 from perturbations.evaluation.page.intervals import marks
-from perturbations.evaluation.page.overview import NEAR_ZERO
+from perturbations.evaluation.page.leaderboard import NEAR_ZERO
 from perturbations.evaluation.page.page_tables import PageTable
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
-    SIDES,
-    Group,
+    ColumnParts,
     PagePart,
-    RetrievalChoice,
     Section,
-    Views,
     groups,
     method_label,
     named,
     needs_all_queries,
-    of_models,
-    plain,
+    retrievals_of,
     titled,
 )
 from perturbations.evaluation.rows import ResultRow
@@ -33,79 +29,74 @@ from perturbations.manifest.columns import columns_of
 from perturbations.manifest.skipped import of_manifest, sentences
 from perturbations.tta.methods import registry as methods
 
-_OF_HUBS = "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals."
+_COSTS = {
+    **dict.fromkeys([*(f"{part}_ms_p50" for part in ("encode", "adapt", "rerank", "total")), "total_ms_p95"], ".2f"),
+    "peak_memory_mib": ",.0f",
+}
+_COUNTS = dict.fromkeys(("updates", "empty", "non_finite"), ".0f")
 
 
-def hubs(frame: pd.DataFrame, views: Views) -> Section:
-    """The measures of hubness of each method."""
-    parts: list[PagePart] = []
-    for retrieval in views.retrievals:
-        for dataset in views.datasets:
-            rows = _of(frame, dataset, retrieval)
+def hubs(frame: pd.DataFrame) -> Section:
+    """The mean of each measure of hubness over the scenarios of a retrieval, per model and method."""
+    hubness = {column.name: ".3f" for column in columns_of(ResultRow) if column.name.startswith("hub_")}
+    tables: list[PagePart] = []
+    for (dataset,), of_dataset in groups(frame, "dataset"):
+        for retrieval in retrievals_of(of_dataset):
+            rows = retrieval.of(of_dataset)
             if rows["hub_skewness"].notna().any():  # it is not of given features
-                means = [_means(own, model, dataset, retrieval) for model, own in of_models(rows)]
-                parts.append(Group(means, views=views.of(dataset, *retrieval)))
-    return Section("hubness", "Hubness", parts and [_OF_HUBS, *parts])
+                what = "mean over perturbed scenarios" if retrieval.suite else "clean queries"
+                caption = f"{retrieval.title(dataset)}: hubness of the k-occurrence, k = 15, {what}"
+                means = rows.groupby(_BY, sort=False)[[*hubness]].mean()
+                compared = means.assign(**{name: means[name].abs() for name in NEAR_ZERO})
+                outside = [needs_all_queries(str(method)) for _, method in means.index]
+                compared.loc[outside] = float("nan")
+                tables.append(_of_methods(caption, means, compared, hubness))
+    text = "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals."
+    return Section("hubness", "Hubness", tables and [text, *tables])
 
 
-def _of(frame: pd.DataFrame, dataset: str, retrieval: RetrievalChoice) -> pd.DataFrame:
-    """The perturbed rows of a retrieval; the clean ones where nothing is perturbed."""
-    kept = (frame["dataset"] == dataset) & (frame["direction"] == retrieval.direction)
-    kept &= frame["side"] == retrieval.side
-    return frame[kept & (frame["suite"] == retrieval.suite)] if retrieval.suite else frame[kept]
-
-
-def _means(rows: pd.DataFrame, model: str, dataset: str, retrieval: RetrievalChoice) -> PageTable:
-    """Every measure of hubness per method: the mean over a retrieval's scenarios and seeds."""
-    hubness = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
-    means = rows.groupby("applied", sort=False)[hubness].mean()
-    compared = means[[not needs_all_queries(str(name)) for name in means.index]].reindex(means.index)
-    compared = compared.assign(**{name: compared[name].abs() for name in NEAR_ZERO})
-    where = titled(dataset, model, DIRECTIONS[retrieval.direction], SIDES.get(retrieval.side, ""), retrieval.suite)
-    what = "mean over perturbed scenarios" if retrieval.suite else "clean queries"
-    caption = f"{where}: hubness of the k-occurrence, k = 15, {what}"
-    return _by_method(caption, means, compared, dict.fromkeys(hubness, ".3f"))
-
-
-def _by_method(caption: str, values: pd.DataFrame, compared: pd.DataFrame, forms: Mapping[str, str]) -> PageTable:
-    """A table of methods; of the columns of `compared`, where NaN stands for who does not compete, the least is marked.
-
-    `forms` are those of the columns.
-    """
-    marked = {
-        _heading(name): marks(compared[name].to_numpy()[:, None], forms[name].strip(","), lower=True)
-        for name in map(str, compared)
-    }
-    data = plain(values.rename(columns=_heading), map(method_label, values.index), "method", marked)
-    return PageTable(caption, data, {_heading(name): form for name, form in forms.items()})
-
-
-def _heading(name: str) -> str:
-    return name.removeprefix("hub_").replace("_", " ")
-
-
-def costs(frame: pd.DataFrame, views: Views) -> Section:
-    """Milliseconds, memory and steps of each method."""
-    times = [*(f"{part}_ms_p50" for part in ("encode", "adapt", "rerank", "total")), "total_ms_p95"]
-    forms = {**dict.fromkeys(times, ".2f"), "peak_memory_mib": ",.0f"}
-    counts = dict.fromkeys(("updates", "empty", "non_finite"), ".0f")
-    parts: list[PagePart] = []
+def costs(frame: pd.DataFrame) -> Section:
+    """Milliseconds, memory and steps of each model and method."""
+    tables: list[PagePart] = []
     # The queries of a perturbed gallery were encoded before, so that their time is not known; so are given features.
     known = frame[(frame["side"] != "gallery") & frame["total_ms_p50"].notna()]
-    for (dataset, direction), of_dataset in groups(known, "dataset", "direction"):
-        for model, group in of_models(of_dataset):
-            medians = group.groupby("applied", sort=False)[[*forms, *counts]].median()
-            adapted = medians.drop(methods.baseline().name, errors="ignore").reindex(medians.index)
-            title = f"{titled(dataset, model, DIRECTIONS[direction])}: milliseconds per query, medians over scenarios"
-            table = _by_method(title, medians, adapted[[*forms]], forms | counts)
-            parts.append(Group([table], views=views.of(dataset, direction)))
+    for (dataset, direction), rows in groups(known, "dataset", "direction"):
+        medians = rows.groupby(_BY, sort=False)[[*_COSTS, *_COUNTS]].median()
+        compared = medians[[*_COSTS]].copy()
+        compared.loc[[method == methods.baseline().name for _, method in medians.index]] = float("nan")
+        title = f"{titled(dataset, DIRECTIONS[direction])}: milliseconds per query, medians over scenarios"
+        tables.append(_of_methods(title, medians, compared, _COSTS | _COUNTS))
     text = (
         "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
         "Steps: done (updates), skipped because no query passed the method's filter (empty), "
         "skipped because of NaN or infinite values (non finite). Marked is the least cost of a method that is not "
         f"{methods.baseline().title}."
     )
-    return Section("cost", "Cost", parts and [text, *parts])
+    return Section("cost", "Cost", tables and [text, *tables])
+
+
+_BY = ["model_name", "applied"]
+
+
+def _of_methods(caption: str, values: pd.DataFrame, compared: pd.DataFrame, forms: Mapping[str, str]) -> PageTable:
+    """A table of rows of models and methods, in forms by column.
+
+    Of the columns of `compared`, where NaN stands for who does not compete, the least is marked.
+    """
+    several = values.index.get_level_values(0).nunique() > 1
+    names = [titled(str(model) if several else "", method_label(str(method))) for model, method in values.index]
+    columns: list[tuple[tuple[str, str], ColumnParts]] = []
+    for name in map(str, values):
+        parts: dict[str, Sequence[object]] = {"value": list(values[name])}
+        if name in compared:
+            parts["mark"] = marks(compared[name].to_numpy()[:, None], forms[name].strip(","), lower=True)
+        columns.append((("", _heading(name)), parts))
+    headed = {_heading(name): form for name, form in forms.items()}
+    return PageTable(caption, named(columns, names, "model, method" if several else "method"), headed)
+
+
+def _heading(name: str) -> str:
+    return name.removeprefix("hub_").replace("_", " ")
 
 
 def corpora(

@@ -41,7 +41,6 @@ class _Heading(NamedTuple):
     span: int
     first: bool
     """Whether a group of columns begins with it."""
-    average: bool
 
 
 def number(value: float, form: str) -> str:
@@ -57,14 +56,16 @@ class PageTable:
     Attributes:
         caption: its title.
         data: its values: numbers or text. Columns are named by a group, a name and a part: "value", "std", "change" (to
-            the baseline), "low" and "high" (of an interval) and "mark"; rows by a group and a name. Groups may be "".
+            the baseline), "low" and "high" (of an interval) and "mark". Groups may be "".
         form: how numbers are written, as `format` takes it; of each name of a column where they differ.
         note: how to read it.
         stacked: whether the parts of a cell may stand below each other, to fit a small screen.
         left: whether it holds words and not numbers.
-        brief: the columns whose changes and intervals the page shows, where it does not show all; the CSV has all.
+        brief: the columns whose deviations, changes and intervals the page shows, where it does not show all; the CSV
+            has all.
         forms: as which files it is there, of `FORMS`, beside its rows in the CSV of all tables.
         name: of its files, without an ending; "": by its caption.
+        on_page: whether the page shows it; the CSV has it in any case.
     """
 
     caption: str
@@ -76,6 +77,7 @@ class PageTable:
     brief: Sequence[str] = ()
     forms: Sequence[str] = ()
     name: str = ""
+    on_page: bool = True
     kind: str = "table"
 
     @property
@@ -83,30 +85,30 @@ class PageTable:
         """The rows of headings: of groups, if there are any, and of columns."""
         groups = [(group, len(list(own))) for group, own in groupby(self.columns, lambda name: name[0])]
         if any(group for group, _ in groups):
-            yield [_Heading(group, span, place > 0 or group != "", False) for place, (group, span) in enumerate(groups)]
+            yield [_Heading(group, span, place > 0 or group != "") for place, (group, span) in enumerate(groups)]
         before = ""
         headings = []
         for group, name in self.columns:
-            headings.append(_Heading(name, 1, group != before, name in ("all", "average")))
+            headings.append(_Heading(name, 1, group != before))
             before = group
         yield headings
 
     @property
-    def body(self) -> Iterator[tuple[str, str, list[_Cell]]]:
-        """Of each row: its group where one begins, its name, and its cells."""
-        before = ""
-        for (group, name), cells in self.rows():
-            shown_cells = [
-                cell if not self.brief or column in self.brief else cell._replace(change="", low="", high="")
-                for (_, column), cell in zip(self.columns, cells, strict=True)
-            ]
-            yield (group if group != before else "", name, shown_cells)
-            before = group
+    def body(self) -> Iterator[tuple[str, list[_Cell]]]:
+        """The name of each row, and its cells as the page shows them."""
+        for name, cells in self.rows():
+            yield (
+                name,
+                [
+                    cell if not self.brief or column in self.brief else _Cell(cell.value, mark=cell.mark)
+                    for (_, column), cell in zip(self.columns, cells, strict=True)
+                ],
+            )
 
     @property
     def corner(self) -> str:
         """What the names of its rows are."""
-        return str(self.data.index.names[1])
+        return str(self.data.index.name)
 
     @cached_property
     def columns(self) -> list[tuple[str, str]]:
@@ -120,8 +122,8 @@ class PageTable:
         name = self.name or file_name(self.caption)
         return [(title, f"{name}.{ending}") for ending, (title, _) in FORMS.items() if ending in self.forms]
 
-    def rows(self) -> Iterator[tuple[tuple[str, str], list[_Cell]]]:
-        """The group and the name of each row, and its cells."""
+    def rows(self) -> Iterator[tuple[str, list[_Cell]]]:
+        """The name of each row, and its cells."""
         columns: list[Any] = self.data.columns.to_list()
         texts = [
             [self._text(value, name, part) for value in self.data.iloc[:, place]]
@@ -132,7 +134,7 @@ class PageTable:
             for (*_, part), column in zip(columns, texts, strict=True):
                 cells += [{}] if part == "value" else []
                 cells[-1][part] = column[place]
-            yield row_name, [_Cell(**cell) for cell in cells]
+            yield str(row_name), [_Cell(**cell) for cell in cells]
 
     def _text(self, value: Any, name: str, part: str) -> str:
         if isinstance(value, str):
@@ -149,7 +151,7 @@ def file_name(caption: str) -> str:
     return name if is_short else f"{name[: _LONGEST - 9]}_{digest(caption)[:8]}"
 
 
-_CSV = ("table", "row_group", "row", "column_group", "column", "value", "std", "change", "low", "high", "mark")
+_CSV = ("table", "row", "column_group", "column", "value", "std", "change", "low", "high", "mark")
 
 
 def as_csv(tables: Iterable[PageTable]) -> str:
@@ -163,7 +165,7 @@ def as_csv(tables: Iterable[PageTable]) -> str:
     for table in tables:
         for row_name, cells in table.rows():
             for column, cell in zip(table.columns, cells, strict=True):
-                names = map(_plain, (table.caption, *row_name, *column))
+                names = map(_plain, (table.caption, row_name, *column))
                 parts = map(_plain, (cell.value, cell.std, cell.change, cell.low, cell.high))
                 writer.writerow([*names, *parts, cell.mark])
     return buffer.getvalue()
@@ -178,9 +180,9 @@ def _written(table: PageTable, escape: Callable[[str], str], marks: Mapping[str,
     """The headings and the rows: values with their deviations, without intervals, so that a table fits a page."""
     headings = [" ".join(filter(None, column)) for column in table.columns]
     lines = [[escape(table.corner), *map(escape, headings)]]
-    for (group, name), cells in table.rows():
+    for name, cells in table.body:
         values = [marks.get(cell.mark, "{}").format(escape(cell.spread)) for cell in cells]
-        lines.append([escape(" ".join(filter(None, (group, name)))), *values])
+        lines.append([escape(name), *values])
     return lines
 
 

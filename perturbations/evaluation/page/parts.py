@@ -1,4 +1,4 @@
-"""The parts of the report that the template draws, sections of tables, figures and text, and what a reader chooses."""
+"""The parts of the page that the template draws: sections of tables, figures and text, and the names in them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+from urllib.parse import quote
 
 import pandas as pd
 
-from perturbations.evaluation.page import figures
 from perturbations.evaluation.page.page_tables import PageTable, file_name
 from perturbations.evaluation.rows import backends_of
 from perturbations.models import registry as models
@@ -22,9 +22,10 @@ DIRECTIONS = {
     "t2v": "text-to-video (t2v)",
     "composed": "clip and instruction to clip",
 }
+SIDES = {"query": "queries perturbed", "gallery": "gallery perturbed", "both": "both perturbed"}
+_SIDES = (*SIDES, "none")
 _HASH = re.compile("-[0-9a-f]{8}(?=@|$)")
 """That of a configured model's key, before a composed gallery's name; a name that a user gives has none."""
-SIDES = {"query": "queries perturbed", "gallery": "gallery perturbed", "both": "both perturbed"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Figure:
     @property
     def source(self) -> str:
         """The address of its data."""
-        return figures.address(self.svg)
+        return "data:image/svg+xml," + quote(self.svg, safe=" /:=,;'()!@$*+?{}[]|~")
 
     @property
     def file(self) -> str:
@@ -49,24 +50,15 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Parts that are drawn together.
+class Folded:
+    """Parts that are seen when their title is chosen."""
 
-    Attributes:
-        parts: what is drawn.
-        title: what must be chosen to see them; "" where they are not folded.
-        views: the choices of the page under which they are shown; none where they always are.
-        metric: the metric of which they are, if they are of one.
-    """
-
+    title: str
     parts: Sequence[PagePart]
-    title: str = ""
-    views: Sequence[str] = ()
-    metric: str = ""
-    kind: str = "group"
+    kind: str = "folded"
 
 
-PagePart = PageTable | Figure | Group | str
+PagePart = PageTable | Figure | Folded | str
 
 
 @dataclass(frozen=True)
@@ -78,20 +70,11 @@ class Section:
     parts: Sequence[PagePart] = field(default_factory=list)
 
 
-def tables_in(parts: Iterable[PagePart]) -> Iterator[PageTable]:
-    """The tables among parts, also within groups."""
-    return (part for part in _leaves(parts) if isinstance(part, PageTable))
-
-
-def figures_in(parts: Iterable[PagePart]) -> Iterator[Figure]:
-    """The figures among parts, also within groups."""
-    return (part for part in _leaves(parts) if isinstance(part, Figure))
-
-
-def _leaves(parts: Iterable[PagePart]) -> Iterator[PageTable | Figure | str]:
+def leaves(parts: Iterable[PagePart]) -> Iterator[PageTable | Figure | str]:
+    """The tables, figures and texts among parts, also folded ones."""
     for part in parts:
-        if isinstance(part, Group):
-            yield from _leaves(part.parts)
+        if isinstance(part, Folded):
+            yield from leaves(part.parts)
         else:
             yield part
 
@@ -99,7 +82,7 @@ def _leaves(parts: Iterable[PagePart]) -> Iterator[PageTable | Figure | str]:
 def with_own_files(parts: Iterable[PagePart], taken: set[str]) -> Iterator[PagePart]:
     """The parts, the files of each with a name that no part before it has; `taken` holds and gets these names."""
     for part in parts:
-        if isinstance(part, Group):
+        if isinstance(part, Folded):
             yield replace(part, parts=[*with_own_files(part.parts, taken)])
         elif isinstance(part, PageTable | Figure):
             own = file_name(part.caption)
@@ -109,6 +92,36 @@ def with_own_files(parts: Iterable[PagePart], taken: set[str]) -> Iterator[PageP
             yield replace(part, name=name)
         else:
             yield part
+
+
+class RetrievalChoice(NamedTuple):
+    """What a leaderboard is of; side "none" and suite "" where nothing is perturbed."""
+
+    direction: str
+    side: str
+    suite: str
+
+    def title(self, dataset: str) -> str:
+        """The words of a caption."""
+        return titled(dataset, DIRECTIONS[self.direction], SIDES.get(self.side, ""), self.suite)
+
+    def of(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Its perturbed rows; the clean ones where nothing is perturbed."""
+        names = ["direction", "side", *(["suite"] if self.suite else [])]
+        return rows[(rows[names] == list(self)[: len(names)]).all(axis=1)]
+
+
+def retrievals_of(rows: pd.DataFrame) -> list[RetrievalChoice]:
+    """The retrievals of a dataset: videos before captions as queries, perturbed queries before a perturbed gallery."""
+    known = {RetrievalChoice(*own) for own in rows[["direction", "side", "suite"]].itertuples(index=False, name=None)}
+    perturbed = {own for own in known if own.suite != "clean"}
+    # A direction's unperturbed queries are in the table of each of its suites.
+    bare = {own.direction for own in known} - {own.direction for own in perturbed}
+    perturbed |= {RetrievalChoice(direction, "none", "") for direction in bare}
+    return sorted(perturbed, key=lambda own: ([*DIRECTIONS].index(own.direction), _SIDES.index(own.side), own.suite))
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
 
 
 def declared_by(suite: str) -> Sequence[registry.Perturbation]:
@@ -140,13 +153,6 @@ def model_names(keys: Iterable[str]) -> dict[str, str]:
     return {key: name if names.count(name) == 1 else key for key, name in bare.items()}
 
 
-def of_models(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The rows of each model, with its name; a frame of one model needs no name: it is empty."""
-    keys = sorted(set(frame["model_name"]))
-    for key in keys:
-        yield key if len(keys) > 1 else "", frame[frame["model_name"] == key]
-
-
 def method_label(name: str) -> str:
     """What tables call a method, or one setting of it; with a dagger where it needs all queries at once."""
     method, _, setting = name.partition(":")
@@ -175,11 +181,6 @@ def titled(*words: str) -> str:
     return ", ".join(word for word in words if word)
 
 
-def order(column: pd.Series) -> pd.Series:
-    """A sort key: methods in the order of the papers' tables, other columns by their values."""
-    return column.map(methods.place_of) if column.name == "method" else column
-
-
 ColumnParts = Mapping[str, Sequence[object]]
 """The parts of a column of a table, by name: those of `PageTable.data`."""
 
@@ -189,115 +190,4 @@ def named(columns: Sequence[tuple[tuple[str, str], ColumnParts]], names: Iterabl
     values = [list(own) for _, parts in columns for own in parts.values()]
     frame = pd.DataFrame(dict(enumerate(values)), dtype=object)
     frame.columns = pd.MultiIndex.from_tuples([(*name, part) for name, parts in columns for part in parts])
-    return frame.set_axis(pd.MultiIndex.from_tuples([("", name) for name in names], names=["", corner]))
-
-
-def plain(
-    frame: pd.DataFrame, names: Iterable[str], corner: str, marks: Mapping[str, Sequence[str]] | None = None
-) -> pd.DataFrame:
-    """The frame of a table with one line per row of a frame; `marks` holds the marks of some columns."""
-    columns: list[tuple[tuple[str, str], ColumnParts]] = []
-    for name in map(str, frame):
-        marked = {"mark": marks[name]} if marks and name in marks else {}
-        columns.append((("", name), {"value": list(frame[name]), **marked}))
-    return named(columns, names, corner)
-
-
-# --- what can be chosen -----------------------------------------------------------------------------------------------
-
-METRICS = {
-    "recall_at_1": "R@1",
-    "recall_at_5": "R@5",
-    "recall_at_10": "R@10",
-    "rsum": "RSUM",
-    "median_rank": "MdR",
-    "hub_skewness": "Hubness",
-}
-"""The metrics of the first table, and how the switch names them."""
-_OF_SMALL_GALLERIES = {"recall_at_2": "R@2", "recall_at_3": "R@3"}
-
-
-def metrics_of(rows: pd.DataFrame) -> dict[str, str]:
-    """`METRICS`, with R@2 and R@3 where results have them: those of composed retrieval, whose galleries are small."""
-    known = {name: title for name, title in _OF_SMALL_GALLERIES.items() if rows[name].notna().any()}
-    return {"recall_at_1": METRICS["recall_at_1"], **known, **METRICS}
-
-
-_DIRECTIONS = ("v2t", "t2v", "composed")
-_SIDES = ("query", "gallery", "both", "none")
-
-
-class RetrievalChoice(NamedTuple):
-    """A retrieval that can be chosen; side "none" and suite "" where nothing is perturbed."""
-
-    direction: str
-    side: str
-    suite: str
-
-    @property
-    def name(self) -> str:
-        """For the switch: "v2t, query: mlvp"."""
-        return f"{self.direction}, {self.side}: {self.suite}" if self.suite else f"{self.direction}, clean"
-
-
-@dataclass(frozen=True)
-class Views:
-    """The choices, each with the part of a class by which the page's style finds what is shown.
-
-    `there` are pairs of a dataset and a direction that have results.
-    """
-
-    datasets: Sequence[str]
-    retrievals: Sequence[RetrievalChoice]
-    there: frozenset[tuple[str, str]]
-
-    @property
-    def dataset_choices(self) -> list[tuple[str, str]]:
-        """The class and the name of each dataset."""
-        return [(f"d{place}", name) for place, name in enumerate(self.datasets)]
-
-    @property
-    def retrieval_choices(self) -> list[tuple[str, str]]:
-        """The class and the name of each retrieval."""
-        return [(f"q{place}", retrieval.name) for place, retrieval in enumerate(self.retrievals)]
-
-    def of(self, dataset: str, direction: str = "", side: str = "", suite: str = "") -> list[str]:
-        """The views of a dataset that show its direction, side and suite; "" stands for any."""
-        own = self.datasets.index(dataset)
-        wanted = (direction, side, suite)
-        return [
-            f"d{own}q{place}"
-            for place, retrieval in enumerate(self.retrievals)
-            if all(name in ("", own) for name, own in zip(wanted, retrieval, strict=True))
-        ]
-
-    @property
-    def empty(self) -> list[str]:
-        """The views of a dataset and a direction without results."""
-        return [
-            f"d{at}q{place}"
-            for at, dataset in enumerate(self.datasets)
-            for place, retrieval in enumerate(self.retrievals)
-            if (dataset, retrieval.direction) not in self.there
-        ]
-
-
-def views_of(frame: pd.DataFrame) -> Views:
-    """The views of results: videos before captions as queries, perturbed queries before a perturbed gallery."""
-    perturbed = frame[frame["suite"] != "clean"]
-    columns = ["dataset", "direction", "side", "suite"]
-    suites = {(row[0], RetrievalChoice(*row[1:])) for row in perturbed[columns].itertuples(index=False, name=None)}
-    there = set(frame[["dataset", "direction"]].itertuples(index=False, name=None))
-    with_suites = {(dataset, retrieval.direction) for dataset, retrieval in suites}
-    retrievals = {retrieval for _, retrieval in suites}
-    # A direction's unperturbed queries are in the table of each of its suites.
-    known = {retrieval.direction for retrieval in retrievals}
-    retrievals |= {
-        RetrievalChoice(direction, "none", "") for _, direction in there - with_suites if direction not in known
-    }
-    ordered = sorted(retrievals, key=lambda own: (_DIRECTIONS.index(own.direction), _SIDES.index(own.side), own.suite))
-    datasets = sorted(set(frame["dataset"]))
-    if ordered:  # what is chosen at first has results
-        first = ordered[0]
-        datasets.sort(key=lambda name: ((name, first) not in suites, (name, first.direction) not in there))
-    return Views(datasets, ordered, frozenset(there))
+    return frame.set_axis(pd.Index(list(names), name=corner))

@@ -24,9 +24,10 @@ from perturbations.evaluation.page.intervals import (
     mean_of,
     spans_of,
 )
+from perturbations.evaluation.page.leaderboard import METRICS
 from perturbations.evaluation.page.page_tables import PageTable, number
-from perturbations.evaluation.page.parts import METRICS, SIDES, Group, PagePart, method_label, named, titled
-from perturbations.evaluation.page.robustness_tables import FORMULAS, Compared, score_of
+from perturbations.evaluation.page.parts import SIDES, Folded, PagePart, method_label, named, titled
+from perturbations.evaluation.page.robustness import FORMULAS, score_of
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
 from perturbations.evaluation.stated import (
@@ -44,7 +45,14 @@ _PRINTED = {"mmi": 100}
 """What papers print as a multiple of a score."""
 _MEANS = {"mean_recall": ("rsum", 1 / 3)}
 """What papers print as a multiple of a column of results."""
-_NAMES = {**METRICS, **{name: known[0] for name, known in FORMULAS.items()}, "mmi": "MMI (%)", "mean_recall": "mean R"}
+_NAMES = {
+    **METRICS,
+    **{name: title for name, (title, _) in FORMULAS.items()},
+    "median_rank": "MdR",
+    "hub_skewness": "Hubness",
+    "mmi": "MMI (%)",
+    "mean_recall": "mean R",
+}
 _SPREAD = "_sd"
 READ = (
     "Published: the paper's number. Ours: with its 95 % interval over queries; difference: ours less the published "
@@ -91,7 +99,7 @@ def of_dataset(of_directions: Mapping[str, Sequence[Scores]]) -> Iterator[PagePa
         elif reasons:
             yield f"Not comparable with the published values, because {'; '.join(reasons)}."
         yield from tables[:1]
-        yield from (Group([table], table.caption) for table in tables[1:])
+        yield from (Folded(table.caption, [table]) for table in tables[1:])
         if not tables:
             needs = ": a mean needs all of its scenarios" if is_sound else ""
             yield f"No published number is of what was run here{needs}."
@@ -181,8 +189,7 @@ def _estimate(cell: Published, members: Sequence[tuple[Scores, ScenarioMean]]) -
     """Our number, and where ranks are known the same in each resample; of a deviation the number alone."""
     method, score = members[0][0].methods[0], cell.metric.removesuffix(_SPREAD)
     if score in FORMULAS:
-        scenarios = [(scores, {"": [scenario for scenario, _ in column]}) for scores, column in members]
-        estimate, deviation = score_of(Compared(scenarios, "", cell.of, (), ""), score, [""], method)
+        estimate, deviation = score_of(score, cell.of, method, members)
         return np.array([deviation]) if cell.metric.endswith(_SPREAD) else _PRINTED.get(score, 1) * estimate
     metric, factor = _MEANS.get(cell.metric, (cell.metric, 1))
     total: Estimate = sum((scores.estimate(metric, method, column) for scores, column in members), np.zeros(()))

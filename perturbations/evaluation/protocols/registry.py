@@ -54,19 +54,13 @@ class PaperProtocols:
         paper: its name in published tables.
         title: for menus and pages.
         suite: the suite that it introduced, or None.
-        metric: the column of results that its robustness scores are of; "rsum" is of both directions.
-        scores: its robustness scores: of "gamma_a", "gamma_r", "mmi".
-        source: section of the paper that defines these scores of this metric.
         not_read: its tables of results whose numbers are not among the published cells, and why.
     """
 
     paper: str
     title: str
-    metric: str
     protocols: tuple[EvaluationProtocol, ...]
     suite: str | None = None
-    scores: tuple[str, ...] = ()
-    source: str = ""
     not_read: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -99,11 +93,6 @@ def protocol(name: str) -> EvaluationProtocol:
         near = did_you_mean(name, known)
         raise ConfigError(f"protocol {short(name)} is unknown{near}; `perturb list protocols` lists all")
     return known[name]
-
-
-def of_suite(suite: str) -> PaperProtocols | None:
-    """The paper that introduced a suite; None where no paper's scores are known for it."""
-    return next((entry for entry in papers().values() if entry.suite == suite), None)
 
 
 def applied(raw: Any) -> Any:
