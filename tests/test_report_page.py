@@ -168,7 +168,7 @@ def test_what_was_found_is_said_first_in_words(few: Page, large: Page, tmp_path:
     assert sentences(page_of(tmp_path, single)) == [
         f"demo, {V2T}, mlvp: N = 100 queries, gallery of 100.",
         "clip4clip-b32-qs: R@1 40.0 % clean, 34.5 % under mlvp (severity 5), a loss of 5.5 points (most under fog: "
-        "10.0; least under snow: 1.0). The best of 2 methods is TCR (+3.5 points).",
+        "10.0; least under snow: 1.0).",
     ]
     first, of_model_ = sentences(few)
     assert first.endswith(
