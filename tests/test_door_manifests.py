@@ -308,6 +308,16 @@ def test_no_path_leaves_the_corpus(path: str, corpus: Corpus, tmp_path: Path) ->
     assert outside.read_bytes() == b"mine"
 
 
+def test_nothing_is_deleted_behind_a_link_of_the_corpus(corpus: Corpus, tmp_path: Path) -> None:
+    assert corpus.file is not None
+    outside = tmp_path / "outside"
+    corpus.file.parent.rename(outside)
+    corpus.file.parent.symlink_to(outside)
+    (outside / corpus.file.name).write_bytes(b"mine")
+    assert main(["verify", str(corpus.path), "--delete"]) == 1
+    assert (outside / corpus.file.name).read_bytes() == b"mine"
+
+
 @pytest.mark.parametrize("name", ["../../elsewhere", "/etc", "a/b", "a\\b", "."])
 def test_a_donors_corpus_is_a_name(name: str, tmp_path: Path) -> None:
     guided = recipe.make(

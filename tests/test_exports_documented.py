@@ -76,7 +76,6 @@ def test_the_page_s_commands_and_examples_work(
     for name in ("corpora", "clean"):
         (tmp_path / name).symlink_to(small / name)
     shutil.copytree(small / "manifests/data", tmp_path / "manifests/msrvtt")
-    monkeypatch.setenv("PERTURB_LINKED", str(small))
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text(encoding="utf-8").partition("## Publish")[0]
     commands = [line for line in text.splitlines() if line.startswith("perturb export ")]
@@ -102,7 +101,6 @@ def test_the_page_s_table_for_vlmevalkit_has_untouched_clips_beside_each_kind_of
 ) -> None:
     """The kit compares each `tamper_type` of a task with its rows `original`, and knows the answers Yes and No only."""
     shutil.copytree(small / "manifests/data", tmp_path / "manifests/msrvtt")
-    monkeypatch.setenv("PERTURB_LINKED", str(small))
     videos = [row for row in files.read_rows(small / "manifests/data/mlvp/videos.parquet", VIDEOS) if row.path]
     tampered = [replace(videos[0], suite="tampering", perturbation=name, severity=1) for name in ("mask", "drop")]
     target = tmp_path / "manifests/msrvtt/tampering/videos.parquet"

@@ -203,20 +203,6 @@ def test_results_must_have_a_folder_that_can_be_written(project: Project, monkey
     is_refused("not writable")
 
 
-def test_a_link_to_a_larger_disk_must_be_named(
-    project: Project, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise every clip would be made before the first job that reads one refuses it."""
-    disk = tmp_path_factory.mktemp("larger disk")
-    (project.root / "corpora").symlink_to(disk)
-    planned = wanted_of(project, "mlvp_tiny")
-    (error,) = preflight.check(*planned).errors
-    assert str(disk) in error
-    assert "PERTURB_LINKED" in error
-    monkeypatch.setenv("PERTURB_LINKED", str(disk))
-    assert preflight.check(*planned).errors == []
-
-
 def test_what_is_stored_follows_the_tier_the_frames_and_the_clips(project: Project) -> None:
     _, wanted = wanted_of(project, "mlvp_tiny")
 

@@ -97,19 +97,11 @@ def _flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-def _link_out(path: Path) -> None:
-    """The same bytes, behind a link that leads out of the folder."""
-    elsewhere = Path("..", "elsewhere.mp4").resolve()
-    path.rename(elsewhere)
-    path.symlink_to(elsewhere)
-
-
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (Path.unlink, "the file is missing"),
     "empty": (lambda path: path.write_bytes(b""), "has 0 bytes"),
     "truncated": (lambda path: os.truncate(path, 100), "has 100 bytes"),
     "changed": (_flip, "has another content"),
-    "behind a link": (_link_out, "symbolic link"),
 }
 
 

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
-
-from perturbations.base import storage
-
-LONGEST_LINE = 64 * 2**20
-"""Bytes. A row of a million ranks has 10 MB."""
 
 
 def parse(text: str | bytes, object_pairs_hook: Callable[[list[tuple[str, Any]]], object] | None = None) -> object:
@@ -28,10 +22,3 @@ def mapping(text: str | bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("no object")
     return value
-
-
-def lines(path: Path) -> Iterator[str]:
-    """The lines of a journal; a line that is too long comes in parts. Raises `FileNotFoundError`."""
-    with storage.opened(path, "rb") as file:
-        while line := file.readline(LONGEST_LINE):
-            yield line.decode(errors="replace").removesuffix("\n")

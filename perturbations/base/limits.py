@@ -11,7 +11,6 @@ import json
 import warnings
 from dataclasses import asdict, dataclass, fields
 
-from perturbations.base import jsontext
 from perturbations.base.errors import ConfigError, MediaError
 
 _MIB = 1 << 20
@@ -62,8 +61,8 @@ def text(limits: Limits) -> str:
 def parse(document: str) -> Limits:
     """Limits from JSON; a limit that is not in it has its default. Raises `ConfigError` naming the key."""
     try:
-        values = jsontext.mapping(document)
-    except ValueError:
+        values = {**json.loads(document)}
+    except (ValueError, TypeError):
         raise ConfigError(f"limits: a JSON object such as {text(DEFAULT)}, not {document[:100]!r}") from None
     known = [field.name for field in fields(Limits)]
     for name, value in values.items():

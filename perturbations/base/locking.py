@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from perturbations.base import layout, storage
@@ -24,10 +24,8 @@ def one_job(journal: Path) -> Iterator[None]:
     path = layout.lock_of(journal)
     with storage.output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):
-            if path.lstat().st_nlink > 1:  # of a tree that was copied by hard links
-                path.unlink()
-    with storage.opened(path, "ab") as file:
+        file = path.open("ab")
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -7,17 +7,15 @@ import hashlib
 import os
 import re
 import shutil
-import stat
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
 from urllib.parse import quote
 
-from perturbations.base import confinement, tars
+from perturbations.base import tars
 from perturbations.base.errors import OutputError
 
 # Errors of the place that is written to, not of the data.
@@ -133,10 +131,8 @@ def is_picture(path: Path | str) -> bool:
 def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path` (same extension) and rename it to `path` when the block ends well.
 
-    After an error or an interruption `path` is as it was. Raises `OutputError` when the system refuses to write, or
-    where a folder is a link out of the working directory.
+    After an error or an interruption `path` is as it was. Raises `OutputError` when the system refuses to write.
     """
-    confinement.check_written(path)
     temporary = temporary_path(path)
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -145,37 +141,6 @@ def atomic_path(path: Path) -> Iterator[Path]:
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-
-
-def opened(path: Path, mode: str, **options: Any) -> IO[Any]:
-    """Open a file that runs keep and change in place: not through a link, and no pipe. `options` are those of `open`.
-
-    A file that has a second name is not written: it may be anything.
-    Raises `OutputError` when it is no plain file or the system refuses to write, `OSError` when it cannot be read.
-    """
-    if mode.startswith("r"):
-        return _plain_file(path, mode, options)
-    confinement.check_written(path)
-    with output_errors(path):
-        return _plain_file(path, mode, options)
-
-
-def _plain_file(path: Path, mode: str, options: Mapping[str, Any]) -> IO[Any]:
-    try:
-        return open(path, mode, opener=_descriptor, **options)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a pipe that nobody reads
-            raise OutputError(f"{path} is a link or no plain file, which no run makes: delete it") from None
-        raise
-
-
-def _descriptor(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or (flags & os.O_ACCMODE and status.st_nlink > 1):
-        os.close(descriptor)
-        raise OSError(errno.ELOOP, "no plain file")
-    return descriptor
 
 
 def temporary_path(path: Path) -> Path:
@@ -189,7 +154,6 @@ def remove_leftovers(paths: Iterable[Path]) -> None:
     for path in paths:
         names[path.parent].add((path.stem, path.suffix))
     for folder, own in names.items():
-        confinement.check_written(folder / "any")
         try:
             entries = list(os.scandir(folder))
         except (FileNotFoundError, NotADirectoryError):

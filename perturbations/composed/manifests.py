@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from perturbations.base import jsontext
 from perturbations.base.errors import ManifestError
 from perturbations.composed import labels
 from perturbations.composed.audit import audit, compared
 from perturbations.composed.gallery_sets import NAMES as NAMED
 from perturbations.composed.gallery_sets import ComposedGallery, gallery, is_global, ranges, rows_of, summary_of
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split, distinct, stored
+from perturbations.composed.modifications import ComposedQuery, PoolClip, Split, distinct, stored
 from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, ComposedQueryRow, GalleryRow
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import QRELS, QrelRow
@@ -151,7 +150,7 @@ def read(folder: Path) -> tuple[Split, str]:
     pool = tuple(replace(row, dataset="", row=0, distractors=None, certain=None) for row in pool_rows)
     if not pool or not queries:
         raise ManifestError(f"{folder} holds no query: the captions allow none")
-    blocks = {row.clip_id: _ranges(row.distractors, len(pool)) for row in pool_rows if row.distractors is not None}
+    blocks = {row.clip_id: rows_of(json.loads(row.distractors)) for row in pool_rows if row.distractors is not None}
     certain = frozenset(row.clip_id for row in pool_rows if row.certain)
     split = Split(pool, queries, blocks, certain)
     own = _official(sets.read_part(folder / layout.name("composed_galleries"), GALLERIES), queries)
@@ -159,34 +158,13 @@ def read(folder: Path) -> tuple[Split, str]:
 
 
 def _query(row: ComposedQueryRow) -> ComposedQuery:
-    try:
-        targets = jsontext.parse(row.targets)
-    except ValueError:
-        targets = None
-    if not isinstance(targets, list) or not targets or not all(isinstance(name, str) for name in targets):
-        raise ManifestError(f"the query {row.query_id!r} has no list of targets")
     return ComposedQuery(
         clip=row.clip_id,
-        targets=tuple(map(str, targets)),
+        targets=tuple(json.loads(row.targets)),
         kind=row.change,
         kind_source=row.change_source,
         **{name: getattr(row, name) for name in _SHARED},
     )
-
-
-def _ranges(text: str, size: int) -> Rows:
-    """The rows of ranges in a pool of that size. Raises `ManifestError` for anything else."""
-    try:
-        value = jsontext.parse(text)
-    except ValueError:
-        value = None
-    pairs = []
-    for pair in value if isinstance(value, list) else [value]:
-        first, end = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)
-        if type(first) is not int or type(end) is not int or not 0 <= first < end <= size:
-            raise ManifestError(f"distractors are ranges of the pool's {size} rows, not {text[:80]!r}")
-        pairs.append((first, end))
-    return rows_of(pairs)
 
 
 def _official(rows: Sequence[GalleryRow], queries: Sequence[ComposedQuery]) -> dict[str, list[Sequence[int]]]:

@@ -18,8 +18,7 @@ from typing import Generic, TypeVar
 
 from pydantic import ConfigDict, ValidationError
 
-from perturbations.base import jsontext, storage
-from perturbations.base.errors import OutputError
+from perturbations.base import storage
 from perturbations.base.records import DIGEST_LENGTH, Record, digest
 from perturbations.guides.analyses import Analysed
 from perturbations.manifest import layout
@@ -83,7 +82,7 @@ class Journal(Generic[_Finished]):
         for journal in layout.journals_in(path.parent):
             if not storage.is_leftover(journal):  # another shard's, which is being written
                 self._finished.update(self._whole_lines(journal, recipe_ids))
-        held = [*jsontext.lines(path)] if path.is_file() else []
+        held = _lines(path) if path.is_file() else []
         others = [line for line in held if _LINE.fullmatch(line) and line[:DIGEST_LENGTH] not in recipe_ids]
         if len(others) == len(held):  # all are others' where the recipe is another one
             others = []
@@ -106,7 +105,7 @@ class Journal(Generic[_Finished]):
 
     def add(self, recipe_id: str, finished: _Finished) -> None:
         """Keep a finished item."""
-        with storage.output_errors(self._path), storage.opened(self._path, "ab+", buffering=0) as file:
+        with storage.output_errors(self._path), self._path.open("ab+", buffering=0) as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))
             torn = file.read(1) not in (b"", b"\n")  # by a worker that was killed while it wrote
@@ -114,7 +113,7 @@ class Journal(Generic[_Finished]):
 
     def _whole_lines(self, path: Path, recipe_ids: Collection[str]) -> Iterator[tuple[str, _Finished]]:
         others = 0
-        for line in jsontext.lines(path):
+        for line in _lines(path):
             if line[:DIGEST_LENGTH] not in recipe_ids:
                 continue  # of another shard: not parsed
             match = _LINE.fullmatch(line)
@@ -123,7 +122,7 @@ class Journal(Generic[_Finished]):
                 continue
             try:
                 yield match[1], self._record.model_validate_json(match[3])
-            except (ValidationError, RecursionError):
+            except ValidationError:
                 _log.warning("a line of %s is damaged: its item is made again", path)
         if others:
             _log.warning("%d lines of %s are of another version or cut short: their items are made again", others, path)
@@ -135,9 +134,14 @@ def count(path: Path) -> int:
     An item that was made twice counts once. What was measured is not parsed: a run may have a million lines.
     """
     finished: set[str] = set()
-    with suppress(OSError, OutputError):
-        finished.update(match[1] for match in map(_LINE.fullmatch, jsontext.lines(path)) if match)
+    with suppress(OSError):
+        finished.update(match[1] for match in map(_LINE.fullmatch, _lines(path)) if match)
     return len(finished)
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a journal; of one that another job writes, the last may be cut short."""
+    return path.read_text("utf-8", errors="replace").removesuffix("\n").split("\n")
 
 
 def _line(recipe_id: str, finished: Measured | Analysed) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, ValidationError, model_validator
 
 from perturbations import retrieval
-from perturbations.base import jsontext, storage
+from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.records import Record
 from perturbations.engine import guided
@@ -67,10 +67,10 @@ def other_journals(journal: Path) -> list[Path]:
 def runs_of(journal: Path) -> dict[str, FinishedRun]:
     """The finished runs of a journal that another job may be writing."""
     done = {}
-    for line in jsontext.lines(journal):
+    for line in journal.read_text("utf-8", errors="replace").split("\n"):
         try:
             run = FinishedRun.model_validate_json(line)
-        except (ValidationError, RecursionError):
+        except ValidationError:
             continue  # the process was killed while it wrote this line
         done[run.key] = run
     return done
@@ -78,7 +78,7 @@ def runs_of(journal: Path) -> dict[str, FinishedRun]:
 
 def append(journal: Path, run: FinishedRun) -> None:
     """Keep a finished run."""
-    with storage.output_errors(journal), storage.opened(journal, "a", encoding="utf-8") as file:
+    with storage.output_errors(journal), journal.open("a", encoding="utf-8") as file:
         file.write(run.model_dump_json() + "\n")
 
 

@@ -1,8 +1,8 @@
 """Where the files of a manifest's rows are. A manifest may come from a stranger: its paths are data. Standard library.
 
 A stored file's `path` is relative to the corpus' root, the folder that holds `manifests/` and `corpora/`, and never
-leaves it: not by `..`, not by a symbolic link. A source's path comes from the configuration and may be anywhere; the
-file is only read, and only used when its content has the row's hash.
+leaves it. A source's path comes from the configuration and may be anywhere; the file is only read, and only used when
+its content has the row's hash.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from perturbations.base import jsontext
-from perturbations.base.confinement import LINKED_VARIABLE, outside
 from perturbations.base.errors import ManifestError
 from perturbations.base.layout import MANIFESTS, WORK
 from perturbations.base.records import canonical
@@ -53,21 +52,11 @@ def lying(path: Path) -> Path:
 
 
 def confined(root: Path, relative: str) -> Path:
-    """A file below `root`. Raises `ManifestError` for a path that leaves it, by itself or by a symbolic link."""
+    """A file below `root`. Raises `ManifestError` for a path that leaves it."""
     plain = PurePosixPath(relative)
     if plain.is_absolute() or ".." in plain.parts or "\0" in relative or not plain.parts:
         raise ManifestError(f"the path {relative[:200]!r} leaves the corpus' folder {root}")
-    path = root / plain
-    try:
-        target = outside(root, path)
-    except (OSError, RuntimeError) as error:
-        raise ManifestError(f"the path {relative[:200]!r} leads nowhere: {error}") from None
-    if target is not None:
-        raise ManifestError(
-            f"the path {relative[:200]!r} leaves the corpus' folder {root} by a symbolic link, to {target}; where "
-            f"that is your own doing, name the folder in {LINKED_VARIABLE}"
-        )
-    return path
+    return root / plain
 
 
 def _stored(path: str, root: Path) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 from json.encoder import encode_basestring_ascii
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar
 
-from perturbations.base import jsontext, storage
+from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import layout
 
@@ -88,20 +88,12 @@ def write_captions(path: Path, captions: Iterable[tuple[str, str, str]]) -> None
 
 
 def read(path: Path, line: type[_Line]) -> list[_Line]:
-    """The lines of a list file. Raises `ManifestError` for a file that planning did not write."""
+    """The lines of a list file. Raises `ManifestError` where there is none."""
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         raise ManifestError(f"no such list file: {path}; run snakemake again, which writes it") from None
-    records = []
-    for number, text in enumerate(lines, start=1):
-        try:
-            records.append(_line(line, jsontext.parse(text)))
-        except (ValueError, TypeError) as error:
-            raise ManifestError(
-                f"{path}, line {number}, lists no item: run snakemake again, which writes it again ({str(error)[:200]})"
-            ) from None
-    return records
+    return [line(**json.loads(text)) for text in lines]
 
 
 def shards(folder: Path) -> list[str]:
@@ -122,33 +114,11 @@ def read_folder(folder: Path, line: type[_Line]) -> dict[str, list[_Line]]:
     return {shard: read(folder / layout.name("shard_list", shard=shard), line) for shard in shards(folder)}
 
 
-def _line(line: type[_Line], value: object) -> _Line:
-    types = _TYPES[line]
-    if not isinstance(value, dict) or set(value) != set(types):
-        raise ValueError(f"a line is no object of {', '.join(types)}")
-    for name, held in value.items():
-        if not isinstance(held, types[name]) or (isinstance(held, bool) and bool not in types[name]):
-            raise ValueError(f"{name} cannot be {str(held)[:60]!r}")
-    values = {name: float(held) if type(held) is int and float in types[name] else held for name, held in value.items()}
-    make: Callable[..., _Line] = line
-    return make(**values)
-
-
-def _accepted(hint: type) -> tuple[type, ...]:
-    """The types that a JSON value may have for a field of this type: an integer is accepted as a float."""
-    types = get_args(hint) or (hint,)
-    return (*types, int) if float in types else tuple(types)
-
-
-_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
-    line: {field.name: _accepted(get_type_hints(line)[field.name]) for field in fields(line)}
-    for line in (ListedClip, ListedCaption, RejectedItem)
-}
-
-
 _FORMS = {
-    line: ("{" + ",".join(f'"{name}":%s' for name in sorted(types)) + "}\n", attrgetter(*sorted(types)))
-    for line, types in _TYPES.items()
+    line: ("{" + ",".join(f'"{name}":%s' for name in names) + "}\n", attrgetter(*names))
+    for line, names in (
+        (line, sorted(field.name for field in fields(line))) for line in (ListedClip, ListedCaption, RejectedItem)
+    )
 }
 
 
@@ -164,10 +134,9 @@ def write_recipes(path: Path, recipes: Recipes) -> None:
 
 
 def read_recipes(path: Path) -> Recipes:
-    """What `write_recipes` wrote. Raises `ManifestError` for anything else."""
+    """What `write_recipes` wrote. Raises `ManifestError` where there is none."""
     try:
-        pairs = [jsontext.parse(line) for line in path.read_bytes().splitlines()]
-        recipes = {str(pair[0]): str(pair[1]) for pair in pairs if isinstance(pair, list)}
-    except (OSError, ValueError, TypeError, IndexError) as error:
+        text = path.read_text("utf-8")
+    except OSError as error:
         raise ManifestError(f"{path} holds no recipes: {error}; snakemake writes it again when it plans") from None
-    return recipes
+    return dict(json.loads(line) for line in text.splitlines())

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perturbations.base import shown
-from perturbations.base.confinement import LINKED_VARIABLE
 from perturbations.base.errors import ConfigError, ManifestError, cut
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.engine import clip_files
-from perturbations.manifest import layout, locations
+from perturbations.manifest import layout
 from perturbations.plan import costs, listed, sharding, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.preflight import readiness
@@ -158,18 +157,13 @@ def stored_bytes(config: configuration.Config, videos: Counter[str], usable: _Cl
 
 def _compare_disk(size: float | None, stored: str, report: Report) -> None:
     folder = Path(layout.CORPORA)
-    try:
-        locations.confined(Path(), str(folder))
-    except ManifestError as error:  # otherwise reported only when all clips are made, by the first job that reads them
-        report.errors.append(f"disk: {error}")
     place = folder if folder.exists() else Path()
     free = shutil.disk_usage(place).free
     line = f"disk: {stored}{shown.size(free)} free in {cut(str(place.resolve()))}"
     report.lines.append(line)
     if size is not None and free < _SURELY * size:
         ways = (
-            f"free some, make `corpora` a link to a larger disk and name its folder in {LINKED_VARIABLE}, or take "
-            "another `storage` (a profile, frames, recipe)"
+            "free some, make `corpora` a link to a larger disk, or take another `storage` (a profile, frames, recipe)"
         )
         report.errors.append(f"{line}: {ways}")
     elif size is not None and free < size:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from pathlib import Path
 
-from perturbations.base import confinement, storage, tars
+from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, cut
 from perturbations.base.records import DIGEST_LENGTH
 from perturbations.manifest import layout, locations, stored_columns
@@ -51,9 +51,14 @@ def delete(checked: Checked) -> list[Path]:
 def _stored_file(root: Path, path: str) -> Path:
     """The place of a clip's file, which may be a link. Raises `ManifestError` for one that no job writes."""
     folder, _, name = path.rpartition("/")
-    if folder.partition("/")[0] not in (layout.CORPORA, layout.WORK) or name in ("", ".", ".."):
+    top = folder.partition("/")[0]
+    if top not in (layout.CORPORA, layout.WORK) or name in ("", ".", ".."):
         raise ManifestError(f"nothing is deleted: no job writes {cut(path)}")
-    return locations.confined(root, folder) / name
+    place = locations.confined(root, folder)
+    # The top folder may be a link of the user to another disk; a link below it came with the corpus.
+    if not place.resolve().is_relative_to((root / top).resolve()):
+        raise ManifestError(f"nothing is deleted: {cut(path)} lies behind a symbolic link")
+    return place / name
 
 
 def _parts_and_markers(row: MadeRow, dataset: str) -> tuple[str, str]:
@@ -100,7 +105,6 @@ def _delete(path: Path) -> bool:
     """Delete a file or a link, never what a link leads to; returns whether it was there. Raises `OutputError`."""
     if not (path.is_file() or path.is_symlink()):
         return False
-    confinement.check_written(path)
     with storage.output_errors(path):
         path.unlink()
     return True
