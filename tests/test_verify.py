@@ -120,7 +120,7 @@ def test_what_is_wrong_with_files_is_found_deleted_and_made_again(
 ) -> None:
     before = contents()
     wrong: dict[str, str] = {}
-    for row, (damage, problem) in zip(clips(item=0) + clips(item=1)[:1], DAMAGE.values(), strict=True):
+    for row, (damage, problem) in zip(clips(item=0), DAMAGE.values(), strict=True):
         assert row.path is not None
         damage(Path(row.path))
         wrong[row.path] = problem
@@ -149,7 +149,6 @@ def test_what_is_wrong_with_files_is_found_deleted_and_made_again(
     assert {name for name in before if not Path(name).exists() and not name.endswith(".json")} == {*wrong}
     assert all(Path(name).read_bytes() == data for name, data in before.items() if Path(name).exists())
     assert all(Path(name).exists() for name in foreign)
-    assert Path("..", "elsewhere.mp4").is_file()
     held = inodes()
     make(corpus)
     assert written_since(held) == {*wrong}
