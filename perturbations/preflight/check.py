@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perturbations.base import shown
-from perturbations.base.errors import ConfigError, ManifestError, cut
+from perturbations.base.errors import ConfigError, cut
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.engine import clip_files
