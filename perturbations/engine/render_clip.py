@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
@@ -78,10 +77,10 @@ class _Work:
         self._target = target
         self._tick = tick
         self._num_frames = self.planned.num_frames
-        self._audio: str | None = None if with_sound else sound.UNWANTED
-        if not self.planned.keeps_sound:
-            self._audio = sound.TIMES
-        self._has_sound = isinstance(recipe.storage, StoredVideo) and recipe.storage.profile not in storage.PICTURES
+        self._with_sound = with_sound and self.planned.keeps_sound
+        self._audio: str | None = None
+        if isinstance(recipe.storage, StoredVideo) and recipe.storage.profile not in storage.PICTURES:
+            self._audio = sound.UNWANTED if self.planned.keeps_sound else sound.TIMES
         self._distortion = _Distortion(self.planned)
 
     def rendered_and_seen(self, only: Collection[int] | None = None) -> Iterator[Frame]:
@@ -133,15 +132,8 @@ class _Work:
 
     def _add_sound(self, path: Path) -> None:
         """Copy the source's sound into a stored video, where the recipe asks for it."""
-        if self._audio is not None or not self._has_sound:
-            return
-        both = storage.temporary_path(self._target)
-        try:
-            self._audio = sound.add(path, self._source.clip, both)
-            if not self._audio.startswith(sound.NONE):
-                os.replace(both, path)
-        finally:
-            both.unlink(missing_ok=True)
+        if self._audio is not None and self._with_sound:
+            self._audio = sound.add(path, self._source.clip, storage.temporary_path(self._target))
 
     def make_frames(self, num_frames: int) -> Measured:
         stack = self._sampled(num_frames)
@@ -190,7 +182,7 @@ class _Work:
                 "duration_s": None if planned.is_aligned else planned.full_length / self._source.fps,
                 **size,
                 "stored_frames": stored_frames,
-                "audio": self._audio if self._has_sound else None,
+                "audio": self._audio,
                 **self._distortion.columns,
                 **described,
             }

@@ -170,7 +170,7 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[VideoRow, bool]:
     target = locations.confined(root, row.path) if row.path else root
     if row.path and target.is_file() and storage.sha256(target) == row.sha256:
         return row, False
-    wanted = sound.is_wanted([row.audio or sound.UNWANTED])
+    wanted = row.audio not in (None, sound.UNWANTED)
     measured = render_clip.produce(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
     if measured.frames_sha256 != row.frames_sha256:
         raise MediaError("its frames are not the published ones: perturb verify tells what may differ")
