@@ -242,6 +242,21 @@ def test_memory_changes_no_frame(
         assert_rendered(wanted, source, expected, {3, 50, 199})
 
 
+@settings(max_examples=20)
+@given(plan=st.lists(st.integers(-30, 199), min_size=1, max_size=30), held=st.integers(1, 9))
+def test_a_plan_may_mix_two_clips_in_any_order(long_clip: Path, plan: list[int], held: int) -> None:
+    source = source_of(clips.source_row(long_clip))
+    images = clips.images(long_clip)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_orders, "_HELD_BYTES", held * source.height * source.width * 3)
+        for only in (None, set(range(0, len(plan), 2))):
+            frames = list(frame_orders.arranged(plan, source, lambda: source.clip, only, lambda: None))
+            assert [frame.position for frame in frames] == sorted(only or range(len(plan)))
+            for frame in frames:
+                position = plan[frame.position]
+                assert np.array_equal(frame.image, images[max(position, ~position)])
+
+
 def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(clips.source_row(long_clip))
     wanted = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, seed=1, storage=tiers.Unstored())
@@ -268,9 +283,10 @@ def test_few_frames_of_a_short_clip_take_no_copy(
     monkeypatch.setattr(frame_orders, "scratch_file", lambda *arguments: pytest.fail("the clip was copied"))
     only = {0, len(expected) // 3, len(expected) - 1}
     assert_rendered(wanted, short, expected, only)
+    scattered = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, seed=1, storage=tiers.Unstored())
     with pytest.raises(pytest.fail.Exception):  # far from the start of a long one, a copy is cheaper
         monkeypatch.setattr(frame_orders, "_HELD_BYTES", 1)
-        list(rendering.planned_clip(wanted, source_of(clips.source_row(long_clip))).frames())
+        list(rendering.planned_clip(scattered, source_of(clips.source_row(long_clip))).frames())
 
 
 def test_clips_of_one_video_share_what_was_made_of_it(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import cv2
@@ -45,42 +44,55 @@ def arranged(
     A position i >= 0 is frame i of the perturbed video; i < 0 is frame ~i of the `other` clip, resized
     as by `fitted`.
     """
-    planned = list(enumerate(plan))
-    wanted = [(place, position) for place, position in planned if only is None or place in only]
-    own = [position for _, position in wanted if position >= 0]
     whole = source.whole
-    if len(own) < len(wanted) or _ascends(own):
-        for run in _runs(wanted):
-            yield from _played(run, whole, other, tick, antialiased)
-        return
-    windows = list(_windows(wanted, source))
-    if sum(_decoded(_own(window)) for window in windows) > max(whole.num_frames, _MOST_DECODED * len(set(own))):
+    wanted = [(place, position) for place, position in enumerate(plan) if only is None or place in only]
+    windows = list(_windows(wanted, max(1, _HELD_BYTES // (source.height * source.width * 3))))
+    own = [sorted({position for _, position in window if position >= 0}) for window, _ in windows]
+    most_decoded = max(whole.num_frames, _MOST_DECODED * len(set().union(*own)))
+    if all(position >= 0 for _, position in wanted) and sum(map(_decoded, own)) > most_decoded:
         yield from _from_scratch(wanted, whole, tick)
         return
-    for window in windows:
-        held = {frame.position: frame.image for frame in frames_at(whole, _own(window), tick)}
+    for (window, late), positions in zip(windows, own, strict=True):
+        theirs = {~position for _, position in window if position < 0}
+        frames = {
+            True: frames_at(whole, positions, tick) if positions else iter(()),
+            False: ticking(decoding.decode(other(), only=theirs), tick) if theirs else iter(()),
+        }
+        last: dict[bool, int] = {}
+        images: dict[int, Image] = {}
         for place, position in window:
-            yield Frame(held[position].copy(), place, place)
-        held.clear()  # before the next window is read
+            is_own = position >= 0
+            while position not in images:
+                if is_own in last and last[is_own] not in late:
+                    del images[last[is_own]]
+                frame = next(frames[is_own])
+                last[is_own] = frame.position if is_own else ~frame.position
+                image = frame.image if is_own else fitted(frame.image, whole.size, antialiased=antialiased)
+                images[last[is_own]] = image
+            yield Frame(images[position].copy(), place, place)
+        images.clear()  # before the next window is read
 
 
-def _played(
-    run: Sequence[tuple[int, int]], source: Source, other: Callable[[], MediaClip], tick: Tick, antialiased: bool
-) -> Iterator[Frame]:
-    from_other = run[0][1] < 0
-    positions = [~position if from_other else position for _, position in run]
-    if from_other:
-        frames = ticking(decoding.decode(other(), only=set(positions)), tick)
-    else:
-        frames = frames_at(source, sorted(set(positions)), tick)
-    current = next(frames)
-    for (place, _), position in zip(run, positions, strict=True):
-        while current.position < position:
-            current = next(frames)
-        image = current.image.copy()
-        if from_other:
-            image = fitted(current.image, source.size, antialiased=antialiased)
-        yield Frame(image, place, place)
+def _windows(wanted: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[list[tuple[int, int]], set[int]]]:
+    """Split a plan into windows that one pass over each clip yields, each with the positions to hold for it.
+
+    These are at most `most`: of the frames that are due after a later frame of the same clip.
+    """
+    window: list[tuple[int, int]] = []
+    late: set[int] = set()
+    latest: dict[bool, int] = {}
+    for place, position in wanted:
+        in_clip = max(position, ~position)
+        is_late = in_clip < latest.get(position >= 0, 0)
+        if is_late and position not in late and len(late) == most:
+            yield window, late
+            window, late, latest, is_late = [], set(), {}, False
+        if is_late:
+            late.add(position)
+        latest[position >= 0] = max(in_clip, latest.get(position >= 0, 0))
+        window.append((place, position))
+    if window:
+        yield window, late
 
 
 def fitted(image: Image, size: tuple[int, int], *, antialiased: bool = True) -> Image:
@@ -94,25 +106,6 @@ def fitted(image: Image, size: tuple[int, int], *, antialiased: bool = True) -> 
     smaller = antialiased and (size[0] < width or size[1] < height)
     resized = cv2.resize(image, size, interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
     return np.asarray(resized, np.uint8)
-
-
-def _own(window: Iterable[tuple[int, int]]) -> list[int]:
-    return sorted({position for _, position in window})
-
-
-def _windows(wanted: Sequence[tuple[int, int]], source: Source) -> Iterator[list[tuple[int, int]]]:
-    """Split a plan into windows whose distinct frames fit in memory."""
-    most = max(1, _HELD_BYTES // (source.height * source.width * 3))
-    window: list[tuple[int, int]] = []
-    held: set[int] = set()
-    for place, position in wanted:
-        if len(held) == most and position not in held:
-            yield window
-            window, held = [], set()
-        window.append((place, position))
-        held.add(position)
-    if window:
-        yield window
 
 
 def _stretches(positions: Sequence[int]) -> Iterator[list[int]]:
@@ -159,23 +152,3 @@ def _from_scratch(wanted: Sequence[tuple[int, int]], source: Source, tick: Tick)
         for (place, _), image in zip(wanted, images, strict=True):
             tick()
             yield Frame(image, place, place)
-
-
-def _ascends(positions: Sequence[int]) -> bool:
-    return all(first <= second for first, second in pairwise(positions))
-
-
-def _runs(wanted: Iterable[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
-    """Split (place, position) pairs into runs that one pass over one clip yields in order."""
-    run: list[tuple[int, int]] = []
-    for place, position in wanted:
-        last = run[-1][1] if run else position
-        same_clip = (last >= 0) == (position >= 0)
-        # The donor's positions are complements, so they decrease while its frames advance.
-        forward = position >= last if position >= 0 else position <= last
-        if run and not (same_clip and forward):
-            yield run
-            run = []
-        run.append((place, position))
-    if run:
-        yield run
