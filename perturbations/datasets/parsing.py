@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _LONGEST_S = 10_000_000.0
 _MOST_JSON_BYTES = 1024**3
 _MOST_FIELD = 64 * 1024**2
-_MOST_ROWS = 10_000_000
 _LEAST_TABLE_BYTES, _MOST_EXPANSION = 256 * 1024**2, 64
 """What the columns of any Parquet table may hold, and how often its size."""
 _MOST_PROBLEMS = 1_000
@@ -278,8 +277,6 @@ def _check_size(
     import pyarrow as pa
 
     about = file.metadata
-    if about.num_rows > _MOST_ROWS:
-        raise AnnotationError(f"{path} has {about.num_rows:,} rows, more than {_MOST_ROWS:,}")
     for name in required:
         kind = file.schema_arrow.field(name).type
         is_list = name in lists and (pa.types.is_list(kind) or pa.types.is_large_list(kind))

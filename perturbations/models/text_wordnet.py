@@ -34,21 +34,15 @@ _ENDINGS = {
 
 
 class WordNet:
-    """Look-up in the sorted dictionary files, which stay on disk.
-
-    Raises `BackendError` when they are missing or damaged.
-    """
+    """Look-up in the sorted dictionary files, which stay on disk. Raises `BackendError` when they are missing."""
 
     def __init__(self, folder: Path) -> None:
         if reason := _missing_wordnet(folder):
             raise BackendError(reason)
         self._folder = folder
-        try:
-            self._index = {name: _Sorted(folder / f"index.{name}") for name in _FILES.values()}
-            self._data = {name: _mapped(folder / f"data.{name}") for name in _FILES.values()}
-            self._exceptions = {name: dict(_exceptions(folder / f"{name}.exc")) for name in _FILES.values()}
-        except (OSError, ValueError) as error:
-            raise _damaged(folder, error) from error
+        self._index = {name: _Sorted(folder / f"index.{name}") for name in _FILES.values()}
+        self._data = {name: _mapped(folder / f"data.{name}") for name in _FILES.values()}
+        self._exceptions = {name: dict(_exceptions(folder / f"{name}.exc")) for name in _FILES.values()}
         self.synonyms = cache(self._synonyms)
 
     def _synonyms(self, word: str, tag: str | None) -> tuple[str, ...]:
@@ -78,13 +72,10 @@ class WordNet:
     def _used(self) -> dict[str, set[str]]:
         kinds = {"1": "noun", "2": "verb", "3": "adj", "4": "adv", "5": "adj"}
         used: dict[str, set[str]] = {}
-        try:
-            for line in (self._folder / "cntlist.rev").read_text(encoding="utf-8").splitlines():
-                lemma, _, sense = line.split(" ")[0].partition("%")
-                if lemma.isascii() and lemma.isalpha() and lemma.islower() and len(lemma) > 2:
-                    used.setdefault(kinds[sense[0]], set()).add(lemma)
-        except (OSError, ValueError, LookupError) as error:
-            raise _damaged(self._folder, error) from error
+        for line in (self._folder / "cntlist.rev").read_text(encoding="utf-8").splitlines():
+            lemma, _, sense = line.split(" ")[0].partition("%")
+            if lemma.isascii() and lemma.isalpha() and lemma.islower() and len(lemma) > 2:
+                used.setdefault(kinds[sense[0]], set()).add(lemma)
         return used
 
     def _bases(self, word: str, name: str) -> list[str]:
@@ -97,27 +88,14 @@ class WordNet:
         if line is None:
             return []
         fields = line.split()
-        try:
-            return [int(offset) for offset in fields[6 + int(fields[3]) :]]
-        except (ValueError, LookupError) as error:
-            raise _damaged(self._folder, error) from error
+        return [int(offset) for offset in fields[6 + int(fields[3]) :]]
 
     def _lemmas(self, offset: int, name: str) -> list[str]:
         data = self._data[name]
-        try:
-            fields = data[offset : data.find(b"\n", offset)].decode("utf-8").split(" ")
-            count = int(fields[3], 16)
-            # "galore(ip)": a syntactic marker
-            return [fields[4 + 2 * at].partition("(")[0].lower() for at in range(count)]
-        except (ValueError, LookupError) as error:
-            raise _damaged(self._folder, error) from error
-
-
-def _damaged(folder: Path, error: Exception) -> BackendError:
-    return BackendError(
-        f"the files in {folder} are not WordNet 3.0's, or are damaged ({error}); install `wordnet-base`, or name "
-        "another folder in PERTURB_WORDNET"
-    )
+        fields = data[offset : data.find(b"\n", offset)].decode("utf-8").split(" ")
+        count = int(fields[3], 16)
+        # "galore(ip)": a syntactic marker
+        return [fields[4 + 2 * at].partition("(")[0].lower() for at in range(count)]
 
 
 class _Sorted:
