@@ -25,7 +25,7 @@ from perturbations.base.layout import INDEX, lock_of
 from perturbations.cli.main import main
 from perturbations.config import sections as config
 from perturbations.engine import render_clip, shards
-from perturbations.guides.analyses import AnalysisRecipe
+from perturbations.guides.guide import AnalysisRecipe
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
 from perturbations.plan import caption_recipes, listed, recipe, tiers

@@ -120,13 +120,13 @@ def make_everything(folder: Path, suite: str) -> None:
     corpus = targets.corpus(parsed, suite, "d", lambda name: paths.plan(parsed, name)).files
     paths.video_recipes(parsed, "d", suite)
     analyses = [
-        part for name in guides.analyses() for part in paths.of_shards("analysis_part", "d", shards, analysis=name)
+        part for name in guides.ANALYSES for part in paths.of_shards("analysis_part", "d", shards, analysis=name)
     ]
     stages = [
         paths.of_shards("source_part", "d", shards),
         ["manifests/d/sources.parquet"],
         analyses,
-        [f"manifests/d/{name}.parquet" for name in guides.analyses()],
+        [f"manifests/d/{name}.parquet" for name in guides.ANALYSES],
         paths.video_parts(parsed, "d", suite, shards),
         [f"manifests/d/{suite}/{name}" for name in ("videos.parquet", "quarantine.parquet", "README.md")],
         [name for name in corpus if not Path(name).exists()],

@@ -16,7 +16,7 @@ import numpy as np
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.engine import shards, supervise
-from perturbations.guides.registry import Known
+from perturbations.guides.guide import Known
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
 from perturbations.media import decoding, encoding, probing, program
 from perturbations.media.clip import Frame, Image, MediaClip, Timing

@@ -47,10 +47,20 @@ SUITE = Suite(
     perturbations=(PAPER.video("put_out", "light", PUT_OUT, table("share", 0.5, 1.0), "one channel goes out"),),
 )
 '''
+REGISTRY = (shelves.ROOT / "perturbations/guides/registry.py").read_text(encoding="utf-8")
+for line, with_another in (  # as the page says
+    ("from perturbations.guides.clock", "from perturbations.guides.brightest import BrightestGuide, Brightness\n{}"),
+    ("    ClockGuide\n", "    BrightestGuide\n    | ClockGuide\n"),
+    ('    "embedding": VideoEmbedding', '    "brightness": Brightness,\n{}'),
+):
+    assert line in REGISTRY
+    REGISTRY = REGISTRY.replace(line, with_another.format(line))
+
 FILES = {
     "perturbations/suites/novel.py": shelves.example("add-a-suite"),
     "perturbations/suites/lamp.py": LAMP,
     "perturbations/guides/brightest.py": shelves.example("add-a-guide"),
+    "perturbations/guides/registry.py": REGISTRY,
     "perturbations/datasets/lines.py": shelves.example("add-a-dataset"),
     "perturbations/tta/methods/centred.py": shelves.example("add-a-method"),
     "perturbations/evaluation/backbones/groupvit.py": shelves.example("add-a-backbone"),

@@ -28,6 +28,7 @@ import pytest
 from test_bit_exactness import clip
 
 from perturbations.api import functions as api
+from perturbations.base import rng
 from perturbations.base.errors import BackendError, ToolError
 from perturbations.captions import pipeline
 from perturbations.config import file as config_file
@@ -35,8 +36,7 @@ from perturbations.datasets.listing import Item, Listing
 from perturbations.engine import rendering, shards
 from perturbations.guides import frost
 from perturbations.guides import registry as guides
-from perturbations.guides.analyses import AnalysisRecipe, GuideSettings
-from perturbations.guides.registry import FactsRequest, Known
+from perturbations.guides.guide import AnalysisRecipe, GuideSettings, Known
 from perturbations.manifest import machine
 from perturbations.plan import paths
 from perturbations.plan.listed import ListedCaption
@@ -103,16 +103,18 @@ def versioned() -> dict[str, Versioned]:
         for entry in registry.perturbations(kind=kind)
         for form in entry.forms()
     }
-    for guide in guides.guides().values():
-        module = importlib.import_module(guide.recipe.__module__)
-        where = f"{module.__name__.replace('.', '/')}.py"
-        for analysis in guide.analyses:
-            version = paths.analysis_recipe(CONFIG, analysis.name).version
-            result = None if analysis.after else partial(result_of_analysis, analysis.name)
-            entries[analysis.name] = Versioned(version, where, result)
-        if (own := guide.recipe.model_fields.get("version")) is not None:
-            entries[f"{guide.name} guide"] = Versioned(own.default, where, OF_GUIDES[guide.name])
+    for name, analysis in guides.ANALYSES.items():
+        version = paths.analysis_recipe(CONFIG, name).version
+        result = None if analysis.after else partial(result_of_analysis, name)
+        entries[name] = Versioned(version, file_of(analysis), result)
+    for name, guide in guides.GUIDES.items():
+        if (own := guide.model_fields.get("version")) is not None:
+            entries[f"{name} guide"] = Versioned(own.default, file_of(guide), OF_GUIDES[name])
     return {**entries, **of_composed()}
+
+
+def file_of(kind: type) -> str:
+    return f"{kind.__module__.replace('.', '/')}.py"
 
 
 def of_form(form: Perturbation) -> Versioned:
@@ -204,10 +206,11 @@ def frost_photographs() -> bytes:
         for number in range(6):
             cv2.imwrite(f"{folder}/{number}.png", np.full((4, 5, 3), (number, 40, 80), np.uint8))
         for variant in ("released", "paper"):
-            recipe = frost.settle(GuideSettings(roles={"frost": frost.Frost(images=Path(folder))}, variant=variant))
-            request = partial(FactsRequest, guide=recipe, key="mm_robustness/frost", parameters={}, known=Known())
+            settings = GuideSettings(roles={"frost": frost.Frost(images=Path(folder))}, variant=variant)
+            recipe = frost.FrostGuide.settle(settings)
             for item in ("a", "b", "c", "d"):
-                facts = frost.find(request(seed=3, dataset="d", item_id=item))
+                draw = rng.generator(3, "d", item, "mm_robustness/frost").random()
+                facts = recipe.find(item, Known(), seed=3, draw=draw, parameters={})
                 photograph = frost.photograph(facts.frost, facts.files.image)
                 assert photograph is not None
                 results.append(f"{Path(facts.files.image or '').name} {facts.size} {photograph.tolist()}")

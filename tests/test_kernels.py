@@ -15,7 +15,6 @@ from scipy import ndimage
 
 from perturbations.base import rng
 from perturbations.guides import style
-from perturbations.guides.registry import ClipShape
 from perturbations.suites import registry
 from perturbations.suites.code import resolve
 from perturbations.suites.registry import Perturbation
@@ -53,10 +52,9 @@ def boxes_of(num_frames: int, height: int, width: int) -> np.ndarray:
 GUIDES: dict[str, Callable[[int, int, int], Any]] = {
     "motion": motion_of,
     "main_object": boxes_of,
-    "style": lambda num_frames, height, width: style.make(
+    "style": lambda *_: style.painter(
         style.StyleGuide(version=1, backend="offline", files=style.StyleFiles()),
         style.StyleFacts(style="mosaic", files=style.StyleFactFiles()),
-        ClipShape(num_frames=num_frames, height=height, width=width, fps=25, times=list),
     ),
     "frost": lambda *_: None,
     "clock": lambda num_frames, *_: np.arange(num_frames) / 25,

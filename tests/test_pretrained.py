@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from perturbations.config import sections as config
 from perturbations.engine import shards
 from perturbations.engine.journal import Analysed
 from perturbations.guides import registry as guides
-from perturbations.guides.registry import Known
+from perturbations.guides.guide import Known
 from perturbations.guides.style import StyleGuide
 from perturbations.manifest.kinds import CompleteSource
 from perturbations.plan import recipe, tiers
@@ -149,13 +148,12 @@ def test_a_batch_that_fails_is_tried_clip_by_clip(
     backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
-    def fails_together(recipe: Any, batch: Any, work: Any) -> list[Analysed]:
+    def fails_together(recipe: Any, batch: Any, **_: Any) -> list[Analysed]:
         if len(batch) > 1:
             raise RuntimeError("out of memory")
         return [Analysed(result="{}", backend="{}")]
 
-    broken = replace(guides.analysis("main_object"), run=fails_together)
-    monkeypatch.setattr(shards, "analysis", lambda name: broken)
+    monkeypatch.setattr(guides.analysis("main_object"), "run", fails_together)
     rows = clips.analysed(analysis_of(backends, "mlvp/main_object_occlusion"), sources, tmp_path)
     assert sorted(row.item_id for row in rows) == ["a", "b", "c"]
     assert {row.status for row in rows} == {"complete"}

@@ -12,9 +12,9 @@ from looping import each
 from test_kernels import GUIDES, SIZES, assert_close, bound, drawn, each_severity, perturbed, scene
 from test_suite_kernels import frames_of
 
+from perturbations.base import rng
 from perturbations.guides import frost as frost_guide
-from perturbations.guides.analyses import GuideSettings
-from perturbations.guides.registry import FactsRequest, Known
+from perturbations.guides.guide import GuideSettings, Known
 from perturbations.suites import registry
 from perturbations.suites.code import resolve
 from perturbations.suites.registry import Perturbation
@@ -125,22 +125,15 @@ def test_the_frost_of_the_released_code_is_one_of_five_photographs(tmp_path: Pat
     for number in range(1, 7):
         cv2.imwrite(str(tmp_path / f"frost{number}.png"), np.full((4, 6 + number, 3), number, np.uint8))
     recipes = {
-        variant: frost_guide.settle(GuideSettings(roles={"frost": frost_guide.Frost(images=tmp_path)}, variant=variant))
+        variant: frost_guide.FrostGuide.settle(
+            GuideSettings(roles={"frost": frost_guide.Frost(images=tmp_path)}, variant=variant)
+        )
         for variant in ("paper", "released")
     }
 
     def facts(variant: str, item: str) -> frost_guide.FrostFacts:
-        return frost_guide.find(
-            FactsRequest(
-                guide=recipes[variant],
-                key="mm_robustness/frost",
-                seed=0,
-                dataset="any",
-                item_id=item,
-                parameters={},
-                known=Known(),
-            )
-        )
+        draw = rng.generator(0, "any", item, "mm_robustness/frost").random()
+        return recipes[variant].find(item, Known(), seed=0, draw=draw, parameters={})
 
     drawn_sizes = {facts("released", str(item)).size for item in range(60)}
     assert drawn_sizes == {(6 + number, 4) for number in range(1, 6)}

@@ -78,13 +78,13 @@ def test_a_job_on_videos_loads_no_reader_of_pictures() -> None:
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_a_recipe_without_a_guide_loads_its_suite_alone() -> None:
+def test_a_recipe_loads_its_suite_alone() -> None:
     code = """
 import sys
 from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 recipe.parse(recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=tiers.Unstored()).text)
-known = ("perturbations.suites.mlvp", "perturbations.suites.tampering", "perturbations.guides.motion")
+known = ("perturbations.suites.mlvp", "perturbations.suites.tampering")
 print(*sys.modules.keys() & {*known})
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -22,6 +22,7 @@ from perturbations.captions.pipeline import PerturbedText, perturb_captions
 from perturbations.engine import guided, rendering
 from perturbations.engine.frame_orders import fitted
 from perturbations.engine.source import Source, source_of
+from perturbations.guides.donor import DonorFacts
 from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.kinds import (
     COMPLETE,
@@ -116,7 +117,7 @@ def perturb(
         raise ValueError(f"{recipe.key} takes a segment of another clip: {text}")
     facts = guided.facts_now(recipe, clip, others)
     planned = rendering.planned_clip(recipe, replace(clip, facts=facts))
-    chosen = facts.other_item() if facts else None
+    chosen = facts.donor.item_id if isinstance(facts, DonorFacts) else None
     other = next((donor.images for donor in others if donor.item_id == chosen), frames)
     fit = partial(fitted, size=clip.size, antialiased=recipe.antialiases_donors)
 

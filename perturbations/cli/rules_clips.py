@@ -64,7 +64,7 @@ def videos(
 
     `output` is the part of the manifest and, before it, where clips are stored, their marker in the folder of clips.
     """
-    from perturbations.guides.registry import Known
+    from perturbations.guides.guide import Known
     from perturbations.plan import clip_markers
     from perturbations.plan.recipe import parse
 

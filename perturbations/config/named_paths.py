@@ -68,4 +68,4 @@ def _used_roles(config: Config) -> set[str]:
         for entry in registry.perturbations(suite, "video")
         if wanted.perturbations == "all" or entry.name in wanted.perturbations
     }
-    return {role.name for guide in guides.guides().values() if guide.name in used for role in guide.roles}
+    return {role for kind in used if kind and (role := guides.get(kind).role)}

@@ -208,7 +208,7 @@ def of_backends(config: Config) -> list[Problem]:
     return problems
 
 
-_ROLES_BY_BACKEND = {role.name for role in guides.roles() if len(role.backends) > 1}
+_ROLES_BY_BACKEND = {"embedding", "main_object", "style"}
 _SETTINGS = {adapter.settings.__name__ for adapter in datasets.adapters().values()} | {Dataset.__name__}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     Field,
@@ -24,8 +24,11 @@ from perturbations.base.settings import MOST_ITEMS, AnySeverity, Device, KeySeve
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
-from perturbations.guides import registry as guides
-from perturbations.guides.analyses import GuideSettings
+from perturbations.guides.donor import OfflineEmbedding, PretrainedEmbedding
+from perturbations.guides.frost import Frost
+from perturbations.guides.guide import GuideSettings
+from perturbations.guides.main_object import OfflineMainObject, PretrainedMainObject
+from perturbations.guides.style import OfflineStyle, PretrainedStyle
 from perturbations.manifest import layout
 from perturbations.suites import registry
 
@@ -47,7 +50,9 @@ class CaptionBackend(Strict):
     )
 
 
-class _Backends(Strict):
+class Backends(Strict):
+    """The models. Results of `offline` backends are not comparable with published numbers."""
+
     device: Device = Field("cpu", description="where pretrained models run: cpu, cuda, cuda:1, mps")
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="the precision they run in")
     batch_clips: Whole = Field(
@@ -58,10 +63,20 @@ class _Backends(Strict):
         "and with them a near tie, may then depend on which clips share a batch",
     )
     captions: CaptionBackend = Field(default_factory=CaptionBackend, description="the models of text perturbations")
+    embedding: Annotated[OfflineEmbedding | PretrainedEmbedding, Field(discriminator="backend")] = Field(
+        default_factory=OfflineEmbedding, description="finds similar clips, for event_insertion"
+    )
+    frost: Frost = Field(default_factory=Frost, description="the ice of mm_robustness/frost")
+    main_object: Annotated[OfflineMainObject | PretrainedMainObject, Field(discriminator="backend")] = Field(
+        default_factory=OfflineMainObject, description="finds the object that main_object_occlusion covers"
+    )
+    style: Annotated[OfflineStyle | PretrainedStyle, Field(discriminator="backend")] = Field(
+        default_factory=OfflineStyle, description="paints for style_transfer"
+    )
 
     def roles(self) -> dict[str, Strict]:
-        """The settings of each role that a guide brings."""
-        return {role.name: getattr(self, role.name) for role in guides.roles()}
+        """The settings of the models that guides use, by role."""
+        return {name: getattr(self, name) for name in ("embedding", "frost", "main_object", "style")}
 
     def guide_settings(
         self, *, variant: str = "released", sampled: int | None = None, donors: str = ""
@@ -76,27 +91,6 @@ class _Backends(Strict):
             sampled=sampled,
             donors=donors,
         )
-
-
-def _role_fields() -> dict[str, tuple[object, object]]:
-    """The keys that guides bring: whose settings they are, as pydantic takes fields."""
-    fields: dict[str, tuple[object, object]] = {}
-    for role in guides.roles():
-        several = len(role.backends) > 1
-        settings = Annotated[Union[role.backends], Field(discriminator="backend")] if several else role.backends[0]  # noqa: UP007
-        fields[role.name] = (settings, Field(default_factory=role.backends[0], description=role.summary))
-    return fields
-
-
-if TYPE_CHECKING:
-    Backends = _Backends
-else:
-    Backends = create_model(
-        "Backends",
-        __base__=_Backends,
-        __doc__="The models. Results of `offline` backends are not comparable with published numbers.",
-        **_role_fields(),
-    )
 
 
 class Captions(Strict):

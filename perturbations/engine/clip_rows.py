@@ -9,8 +9,8 @@ from perturbations.base.records import canonical
 from perturbations.engine import guided
 from perturbations.engine.journal import Measured
 from perturbations.engine.source import Cut
-from perturbations.guides.analyses import Analysed, AnalysisRecipe
-from perturbations.guides.registry import Facts, Known
+from perturbations.guides.donor import DonorFacts
+from perturbations.guides.guide import Analysed, AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import (
     COMPLETE,
     MISSING,
@@ -85,10 +85,10 @@ def video_with_facts(
         variant=recipe.variant,
         draw=recipe.draw,
         params=canonical(recipe.params),
-        backend=guided.models_of(recipe, known, source.item_id),
+        backend=recipe.guide.models(known.rows.get(source.item_id)) if recipe.guide else "{}",
         guide=guide,
-        donor_id=facts.other_item() if facts else None,
-        donor_similarity=facts.other_similarity() if facts else None,
+        donor_id=facts.donor.item_id if isinstance(facts, DonorFacts) else None,
+        donor_similarity=facts.similarity if isinstance(facts, DonorFacts) else None,
         seed=recipe.seed,
         recipe=recipe.text,
         recipe_id=recipe_id(recipe, source, guide, place),

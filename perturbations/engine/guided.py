@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
+from perturbations.base import rng
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import parse_record
-from perturbations.guides import registry
-from perturbations.guides.analyses import Analysed, AnalysisRecipe, Work
-from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Known
+from perturbations.guides.donor import DonorFacts
+from perturbations.guides.guide import Analysed, AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource
 from perturbations.media.clip import MediaClip
-from perturbations.media.footage import CleanClip, times_of
+from perturbations.media.footage import CleanClip
 from perturbations.plan.recipe import VideoRecipe
 
 
@@ -25,16 +25,9 @@ def facts_of(recipe: VideoRecipe, clip: CleanClip | CompleteSource, known: Known
     """
     if recipe.guide is None:
         return None
-    request = FactsRequest(
-        guide=recipe.guide,
-        key=recipe.key,
-        seed=recipe.seed,
-        dataset=clip.dataset,
-        item_id=clip.item_id,
-        parameters=recipe.params,
-        known=known,
-    )
-    return registry.get(recipe.guide.kind).find(request)
+    # Without the severity, so that all severities share the draw.
+    draw = float(rng.generator(recipe.seed, clip.dataset, clip.item_id, recipe.key).random())
+    return recipe.guide.find(clip.item_id, known, seed=recipe.seed, draw=draw, parameters=recipe.params)
 
 
 def facts_now(
@@ -50,21 +43,19 @@ def facts_now(
     """
     if recipe.guide is None:
         return None
-    guide = registry.get(recipe.guide.kind)
-    if guide.on_the_fly:
-        return guide.facts()
-    analysis = recipe.guide.needed_analysis()
-    if analysis is None:
+    if recipe.guide.on_the_fly:
+        return Facts()
+    if recipe.analysis is None:
         return facts_of(recipe, clip, Known())
     row_of = analysed or analysed_now
-    row = row_of(analysis, clip)
-    donors = [row_of(analysis, other) for other in others] if recipe.guide.donors() else []
+    row = row_of(recipe.analysis, clip)
+    donors = [row_of(recipe.analysis, other) for other in others] if recipe.donors else []
     return facts_of(recipe, clip, Known({row.item_id: row}, donors))
 
 
 def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
     """The row of a clip that is analysed now, in memory. Raises `MediaError`."""
-    (result,) = registry.analysis(recipe.analysis).run(recipe, [clip], Work(files=[None]))
+    (result,) = recipe.run([clip], files=[None], before={})
     if not isinstance(result, Analysed):
         raise result
     start_s, end_s = clip.span
@@ -100,8 +91,7 @@ def parse_facts(recipe: VideoRecipe, text: str | None) -> Facts | None:
         raise ManifestError(
             f"the row does not say what {recipe.key} must know of the clip: its column 'guide' is empty"
         )
-    kind = recipe.guide.kind
-    return parse_record(registry.get(kind).facts, text, f"the facts of the guide '{kind}'")
+    return parse_record(recipe.guide.facts, text, f"the facts of the guide '{recipe.guide.kind}'")
 
 
 def arguments(recipe: VideoRecipe, facts: Facts | None, clip: CleanClip, kept: Path | None) -> tuple[object, ...]:
@@ -109,35 +99,13 @@ def arguments(recipe: VideoRecipe, facts: Facts | None, clip: CleanClip, kept: P
     if recipe.guide is None:
         return ()
     assert facts is not None
-    shape = ClipShape(
-        num_frames=clip.num_frames,
-        height=clip.height,
-        width=clip.width,
-        fps=clip.fps,
-        times=partial(times_of, clip),
-        kept=kept,
-    )
-    return (registry.get(recipe.guide.kind).make(recipe.guide, facts, shape),)
+    return (recipe.guide.argument(facts, clip, kept),)
 
 
-def keeps_times(recipe: VideoRecipe) -> bool:
-    """Whether a temporal kernel is given the clip's times, and so changes none of them."""
-    return recipe.guide is not None and registry.get(recipe.guide.kind).keeps_times
-
-
-def other_clip(recipe: VideoRecipe, facts: Facts | None) -> MediaClip:
-    """The other clip that a recipe takes frames from. Raises `MediaError` when its file is missing or changed."""
-    other = registry.get(recipe.guide.kind).other if recipe.guide else None
-    assert other is not None, f"the plan of {recipe.key} names frames of another clip, and its guide has none"
-    assert facts is not None
-    return other(facts)
-
-
-def models_of(recipe: VideoRecipe, known: Known, item_id: str) -> str:
-    """The model of each role, for the row's column `backend`: JSON."""
-    if recipe.guide is None:
-        return "{}"
-    return registry.get(recipe.guide.kind).models(recipe.guide, known.rows.get(item_id))
+def other_clip(facts: Facts | None) -> MediaClip:
+    """The other clip that frames are taken from. Raises `MediaError` when its file is missing or changed."""
+    assert isinstance(facts, DonorFacts), "the plan names frames of another clip, and the guide has none"
+    return facts.clip()
 
 
 def backends_of(backend: str | None) -> dict[str, str]:

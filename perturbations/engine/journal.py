@@ -20,7 +20,7 @@ from pydantic import ConfigDict, ValidationError
 
 from perturbations.base import storage
 from perturbations.base.records import DIGEST_LENGTH, Record, digest
-from perturbations.guides.analyses import Analysed
+from perturbations.guides.guide import Analysed
 from perturbations.manifest import layout
 
 _log = logging.getLogger("perturbations")

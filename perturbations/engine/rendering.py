@@ -9,6 +9,7 @@ from itertools import islice
 import cv2
 import numpy as np
 
+from perturbations.analysis.motion import Follower
 from perturbations.base.arrays import SAMPLED, Image
 from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.engine import guided
@@ -16,7 +17,6 @@ from perturbations.engine.codec_clips import at_clean_times, codec_clip
 from perturbations.engine.frame_orders import arranged, frames_at
 from perturbations.engine.planned import PlannedClip, Realizations, Seen, check_length
 from perturbations.engine.source import Source
-from perturbations.guides.registry import Watching
 from perturbations.media.clip import Frame
 from perturbations.plan.recipe import VideoRecipe
 from perturbations.plan.tiers import StoredFrames
@@ -114,21 +114,21 @@ class _PixelClip(PlannedClip):
 
 @dataclass(frozen=True, kw_only=True)
 class _GuidedClip(_PixelClip):
-    """As `_PixelClip`, by a kernel that has a guide. A watching guide sees each frame before the kernel does."""
+    """As `_PixelClip`, by a kernel that has a guide. One that follows motion sees each frame before the kernel does."""
 
     def changed(
         self, clean: Callable[[Collection[int] | None], Iterator[Frame]], only: Collection[int] | None = None
     ) -> Iterator[tuple[Frame, Image]]:
         (guide,) = guided.arguments(self.recipe, self.source.facts, self.source, self.source.kept)
-        if not isinstance(guide, Watching):
+        if not isinstance(guide, Follower):
             return self._applied(clean(only), guide)
         assert self.order is None, f"the guide of {self.recipe.key} sees every frame, so none may be lost"
         return self._applied(_shown(clean(guide.needed(only)), guide, only), guide)
 
 
-def _shown(frames: Iterable[Frame], watching: Watching, only: Collection[int] | None) -> Iterator[Frame]:
+def _shown(frames: Iterable[Frame], follower: Follower, only: Collection[int] | None) -> Iterator[Frame]:
     for frame in frames:
-        watching.show(frame.image, frame.position)
+        follower.show(frame.image, frame.position)
         if only is None or frame.position in only:
             yield frame
 
@@ -159,7 +159,7 @@ def _temporal_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
         num_frames=len(order),
         full_length=len(full),
         order=order,
-        is_aligned=guided.keeps_times(recipe),
+        is_aligned=recipe.guide is not None and recipe.guide.keeps_times,
         keeps_sound=False,
     )
 
@@ -180,9 +180,7 @@ class _TemporalClip(PlannedClip):
         assert self.order is not None
         recipe, source = self.recipe, self.source
         smooth = recipe.antialiases_donors
-        frames = arranged(
-            self.order, source, lambda: guided.other_clip(recipe, source.facts), only, tick, antialiased=smooth
-        )
+        frames = arranged(self.order, source, lambda: guided.other_clip(source.facts), only, tick, antialiased=smooth)
         return at_clean_times(frames, source) if self.is_aligned else frames
 
 

@@ -15,8 +15,7 @@ from perturbations.base.progress import Tick, log_kept, no_tick, ticking
 from perturbations.engine import clip_rows, guided, packing, render_clip, supervise
 from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, Source, source_of
-from perturbations.guides.analyses import Analysed, AnalysisRecipe, Work
-from perturbations.guides.registry import Known, analysis
+from perturbations.guides.guide import Analysed, AnalysisRecipe, Known
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, QuarantineStage, SourceRow, VideoRow
 from perturbations.media import decoding, probing, program, sound
@@ -223,8 +222,7 @@ def run_analysis(
     `folder` takes the files that an analysis keeps besides its rows. `before` holds the rows, by item, of the analysis
     that this one builds on.
     """
-    declared = analysis(recipe.analysis)
-    suffix = declared.extension
+    suffix = recipe.extension
     expected = []
     targets: list[Path] = []
     for source in sources:
@@ -238,7 +236,7 @@ def run_analysis(
     def work(task: Sequence[AnalysisRow], tick: Tick) -> list[Analysed | str]:
         clips = [source_of(by_item[row.item_id]) for row in task]
         kept = [root / row.path if row.path else None for row in task]
-        results = declared.run(recipe, clips, Work(files=kept, before=before or {}, tick=tick))
+        results = recipe.run(clips, files=kept, before=before or {}, tick=tick)
         return [str(result) if isinstance(result, MediaError) else result for result in results]
 
     together = recipe.clips_at_once

@@ -17,7 +17,7 @@ from perturbations.base import limits, storage
 from perturbations.base.errors import MediaError
 from perturbations.base.records import Record, parse_record
 from perturbations.engine import guided
-from perturbations.guides.registry import Facts
+from perturbations.guides.guide import Facts
 from perturbations.manifest.kinds import CompleteSource, SourceRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, Timing, plain_rate

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from perturbations.guides.registry import ClipShape, Facts, Guide, GuideRecipe
+from perturbations.guides.guide import Facts, GuideRecipe
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from perturbations.media.footage import CleanClip
 
-class _ClockGuide(GuideRecipe):
+
+class ClockGuide(GuideRecipe):
     """The kernel gets the times of the clip's frames."""
+
+    summary: ClassVar = "the times of the clip's frames"
+    keeps_times: ClassVar = True
 
     kind: Literal["clock"] = "clock"
 
+    def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> npt.NDArray[np.float64]:
+        """The time of each frame, in seconds, ascending; evenly spaced where a clip has no file."""
+        import numpy as np
 
-def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.float64]:
-    """The time of each frame, in seconds, ascending; evenly spaced where a clip has no file."""
-    import numpy as np
+        from perturbations.media.footage import times_of
 
-    return np.asarray(shape.times(), np.float64)
-
-
-GUIDE = Guide(
-    name="clock",
-    summary="the times of the clip's frames",
-    recipe=_ClockGuide,
-    settle=lambda settings: _ClockGuide(),
-    make=_make,
-    keeps_times=True,
-)
+        return np.asarray(times_of(clip), np.float64)

@@ -6,40 +6,37 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.base.progress import ticking_on
+from perturbations.base.progress import Tick, no_tick, ticking_on
 from perturbations.base.records import Record, canonical, digest
 from perturbations.base.settings import Strict
-from perturbations.guides.analyses import (
+from perturbations.guides.guide import (
     Analysed,
-    Analysis,
-    AnalysisRecipe,
+    Facts,
+    GuideRecipe,
     GuideSettings,
+    Known,
     ModelAnalysis,
     ModelsOfRole,
-    Results,
-    Role,
-    Work,
 )
 from perturbations.guides.main_object import ObjectAnalysis, parse_result
-from perturbations.guides.main_object import settle_analysis as settle_objects
-from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe, Known
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from perturbations.base.arrays import Image
     from perturbations.media.clip import MediaClip
     from perturbations.media.footage import CleanClip
     from perturbations.models import clip_model as clip_model
 
-# --- configuration and recipe ----------------------------------------------------------------------------------------
+# --- configuration ---------------------------------------------------------------------------------------------------
 
 
 class OfflineEmbedding(Strict):
@@ -63,108 +60,130 @@ class _EmbeddingModel(ModelsOfRole):
     clip_revision: str | None = None
 
 
+# --- the analyses ----------------------------------------------------------------------------------------------------
+
+
 class _Embedding(ModelAnalysis):
+    """Vectors of clips, which are compared."""
+
+    memory_mb: ClassVar = 4000
+
     model: _EmbeddingModel
 
+    @classmethod
+    def settle(cls, settings: GuideSettings) -> Self:
+        """The recipe with the configuration's model."""
+        return cls.model_validate({"model": _EmbeddingModel.model_validate(settings.model("embedding"))})
 
-class VideoEmbedding(_Embedding):
-    """A clip's vector, from its frames."""
+
+class _FrameEmbedding(_Embedding):
+    def run(
+        self,
+        clips: Sequence[CleanClip],
+        *,
+        files: Sequence[Path | None],
+        before: Mapping[str, AnalysisRow],
+        tick: Tick = no_tick,
+    ) -> list[Analysed | MediaError]:
+        """A vector per clip, from 12 uniformly sampled frames."""
+        from perturbations.analysis import descriptor
+        from perturbations.base.arrays import SAMPLED, uniform_indices
+        from perturbations.media import footage
+
+        footages = footage.of_each(clips, lambda num_frames, fps: uniform_indices(SAMPLED, num_frames), tick)
+        sampled = [
+            [seen.frames[place] for place in uniform_indices(SAMPLED, seen.num_frames)]
+            for seen in footages
+            if not isinstance(seen, MediaError)
+        ]
+        identity: Mapping[str, object] = {"backend": "offline", "descriptor": "colours and their places"}
+        with ticking_on(tick):
+            if self.is_offline:
+                vectors = iter([descriptor.describe(frames) for frames in sampled])
+            else:
+                model = _clip_model(self.model.text)
+                identity = {"backend": "pretrained", **model.identity}
+                vectors = iter(self._embedded(model, sampled) if sampled else ())
+        backend = canonical({"embedding": {**identity, "query": "video"}})
+        return [
+            seen if isinstance(seen, MediaError) else Analysed(vector=tuple(next(vectors).tolist()), backend=backend)
+            for seen in footages
+        ]
+
+    def _embedded(self, model: clip_model.ClipModel, clips: list[list[Image]]) -> npt.NDArray[np.float32]:
+        raise NotImplementedError
+
+
+class VideoEmbedding(_FrameEmbedding):
+    """A clip's vector of length 1, from its frames."""
 
     analysis: Literal["embedding"] = "embedding"
     version: int = 3
 
+    def _embedded(self, model: clip_model.ClipModel, clips: list[list[Image]]) -> npt.NDArray[np.float32]:
+        return model.embed_videos(clips)
 
-class _VideoFeatures(_Embedding):
-    """The mean of a clip's frames' features, whose lengths count."""
+
+class VideoFeatures(_FrameEmbedding):
+    """The mean of a clip's frames' features, whose lengths count: captions are compared with it."""
 
     analysis: Literal["features"] = "features"
     version: int = 2
 
+    def _embedded(self, model: clip_model.ClipModel, clips: list[list[Image]]) -> npt.NDArray[np.float32]:
+        return model.mean_features(clips)
 
-class _CaptionEmbedding(_Embedding):
+
+class CaptionEmbedding(_Embedding):
     """The features of the caption that the search for a clip's main object generated; their length counts."""
+
+    after: ClassVar = "main_object"
 
     analysis: Literal["caption_embedding"] = "caption_embedding"
     version: int = 2
     captions: ObjectAnalysis
 
+    @classmethod
+    def settle(cls, settings: GuideSettings) -> CaptionEmbedding:
+        """The recipe with the configuration's model and search for main objects."""
+        model = _EmbeddingModel.model_validate(settings.model("embedding"))
+        return cls(model=model, captions=ObjectAnalysis.settle(settings))
 
-CorpusName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
-
-
-class _DonorGuide(GuideRecipe):
-    """The kernel takes frames of the nearest clip of a corpus.
-
-    Attributes:
-        corpus: the dataset that is searched.
-        analysis: of the query.
-        similarity: "product": the dot product of features whose lengths count; None: the cosine.
-        resize: "bilinear": donors' frames are interpolated only; None: averaged where they are made smaller.
-    """
-
-    kind: Literal["donor"] = "donor"
-    corpus: CorpusName
-    analysis: VideoEmbedding | _CaptionEmbedding
-    similarity: Literal["product"] | None = None
-    resize: Literal["bilinear"] | None = None
-
-    def donors(self) -> tuple[str, str]:
-        """Donors are compared by the vectors of their frames."""
-        return self.corpus, "features" if self.similarity == "product" else "embedding"
-
-    def differences(self, dataset: str) -> Iterator[str]:
-        """The authors' donors are clips of the training split (App. A.1)."""
-        if self.corpus in ("", dataset):
-            yield "donors are clips of the evaluated dataset, and the authors' are of the training split"
-
-    def antialiases(self) -> bool:
-        """Not where MLVP's code is followed."""
-        return self.resize is None
+    def run(
+        self,
+        clips: Sequence[CleanClip],
+        *,
+        files: Sequence[Path | None],
+        before: Mapping[str, AnalysisRow],
+        tick: Tick = no_tick,
+    ) -> list[Analysed | MediaError]:
+        """The features of each clip's generated caption, for the search of donors (the released event insertion)."""
+        rows = [before[clip.item_id] for clip in clips]
+        complete = [row for row in rows if row.status == COMPLETE]
+        with ticking_on(tick):
+            model = _clip_model(self.model.text)
+            sentences = [parse_result(row.result or "").caption or "" for row in complete]
+            vectors = iter(model.text_features(sentences) if complete else ())
+        about = {"embedding": {"backend": "pretrained", **model.identity, "query": "caption"}}
+        return [
+            Analysed(
+                vector=tuple(next(vectors).tolist()), backend=canonical({**json.loads(row.backend or "{}"), **about})
+            )
+            if row.status == COMPLETE
+            else MediaError(f"its main object was not found, so it has no caption: {row.error}")
+            for row in rows
+        ]
 
 
-def settle_embedding(settings: GuideSettings) -> VideoEmbedding:
-    """The recipe for embedding clips."""
-    return VideoEmbedding(model=_model(settings))
+# A job loads its model once.
+@lru_cache(maxsize=1)
+def _clip_model(settings: str) -> clip_model.ClipModel:
+    from perturbations.models import clip_model
 
-
-def _settle_features(settings: GuideSettings) -> _VideoFeatures:
-    """The recipe for the features of clips, which captions are compared with."""
-    return _VideoFeatures(model=_model(settings))
-
-
-def _settle_caption_embedding(settings: GuideSettings) -> _CaptionEmbedding:
-    """The recipe for embedding the captions of the search for main objects."""
-    return _CaptionEmbedding(model=_model(settings), captions=settle_objects(settings))
-
-
-def _model(settings: GuideSettings) -> _EmbeddingModel:
-    return _EmbeddingModel.model_validate(settings.model("embedding"))
-
-
-def _settle(settings: GuideSettings) -> _DonorGuide:
-    """The recipe for the nearest clip.
-
-    The variant `released` compares the generated caption's features with the frames', lengths included; `paper`, and
-    the offline backend, whose vectors are all of length 1, compare frames by the cosine.
-    """
-    by_caption = settings.variant == "released" and settings.backend("embedding") == "pretrained"
-    return _DonorGuide(
-        corpus=settings.donors,
-        analysis=_settle_caption_embedding(settings) if by_caption else settle_embedding(settings),
-        similarity="product" if by_caption else None,
-        resize="bilinear" if settings.variant == "released" else None,
+    model = _EmbeddingModel.model_validate_json(settings)
+    return clip_model.load(
+        model.clip or "", revision=model.clip_revision, device=model.device or "cpu", dtype=model.dtype or "float32"
     )
-
-
-def _problems(settings: GuideSettings) -> list[str]:
-    """The variant `released` embeds a captioner's sentence, which the offline search for objects does not have."""
-    by_caption = settings.variant == "released" and settings.backend("embedding") == "pretrained"
-    if not by_caption or settings.backend("main_object") == "pretrained":
-        return []
-    return [
-        "backends.main_object.backend: event_insertion as released embeds the captioner's sentence, and `offline` "
-        "has none: make it pretrained like backends.embedding, or choose the variant paper"
-    ]
 
 
 # --- facts -----------------------------------------------------------------------------------------------------------
@@ -189,38 +208,23 @@ class _DonorFiles(Record):
 
 
 class DonorFacts(Facts):
-    """The donor of a clip, and how similar it is; None where it was drawn."""
+    """The donor of a clip, and how similar it is; None where it was drawn.
+
+    The similarity is the cosine of the two clips' vectors, or their dot product: the guide's recipe says which.
+    """
 
     donor: _Donor
     similarity: float | None = None
     files: _DonorFiles
 
-    def other_item(self) -> str:
-        """The donor's item."""
-        return self.donor.item_id
+    def clip(self) -> MediaClip:
+        """The clip that a segment is taken from. Raises `MediaError` when its file is missing or changed."""
+        from perturbations.media.clip import MediaClip
 
-    def other_similarity(self) -> float | None:
-        """The cosine of the two clips' vectors, or their dot product: the guide's recipe says which."""
-        return self.similarity
-
-
-def _find(request: FactsRequest) -> DonorFacts:
-    """The nearest clip of the corpus, without the clip itself and clips of the same file or the same frames."""
-    import numpy as np
-
-    from perturbations.analysis import neighbours
-
-    query = request.analysed_row()
-    assert isinstance(request.guide, _DonorGuide)
-    number = request.parameters["donors"]
-    assert isinstance(number, int)
-    donors, vectors = _corpus(request.known, request.seed, number)
-    same = np.array([is_the_same(row, query) for row in donors], bool)
-    search = neighbours.largest_product if request.guide.similarity == "product" else neighbours.nearest
-    nearest = search(query.vector or (), vectors, same) if len(donors) else None
-    if nearest is None:
-        raise MediaError(f"no other clip in the corpus `{request.guide.corpus}` to insert a segment of")
-    return facts_of(donors[nearest.position], round(nearest.similarity, 6))
+        donor, path = self.donor, Path(self.files.donor)
+        if not path.is_file() or storage.sha256(path) != donor.sha256:
+            raise MediaError(f"the donor {donor.item_id!r} is missing or changed: {path}")
+        return MediaClip(path, donor.start_s, donor.end_s)
 
 
 def facts_of(row: AnalysisRow, similarity: float | None = None) -> DonorFacts:
@@ -237,24 +241,6 @@ def facts_of(row: AnalysisRow, similarity: float | None = None) -> DonorFacts:
     return DonorFacts(donor=donor, similarity=similarity, files=_DonorFiles(donor=row.source_path))
 
 
-def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], npt.NDArray[np.float64]]:
-    """`number` donors and their vectors, chosen by a hash.
-
-    A donor added to or removed from the corpus changes at most one of the others.
-    """
-    import numpy as np
-
-    from perturbations.analysis import neighbours
-
-    if (seed, number) not in known.kept:
-        by_item = {row.item_id: row for row in known.donors}
-        dataset = known.donors[0].dataset if known.donors else ""
-        chosen = neighbours.subset(by_item, number, lambda item_id: digest([seed, dataset, item_id]))
-        rows = [by_item[item_id] for item_id in chosen]
-        known.kept[seed, number] = rows, np.array([row.vector for row in rows], np.float64)
-    return known.kept[seed, number]
-
-
 def is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
     """Whether two rows are of one clip, of one file, or of equal frames."""
     return (
@@ -264,111 +250,106 @@ def is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
     )
 
 
-def clip_of(facts: Facts) -> MediaClip:
-    """The clip that a segment is taken from. Raises `MediaError` when its file is missing or changed."""
-    from perturbations.media.clip import MediaClip
+# --- guide -----------------------------------------------------------------------------------------------------------
 
-    assert isinstance(facts, DonorFacts)
-    donor, path = facts.donor, Path(facts.files.donor)
-    if not path.is_file() or storage.sha256(path) != donor.sha256:
-        raise MediaError(f"the donor {donor.item_id!r} is missing or changed: {path}")
-    return MediaClip(path, donor.start_s, donor.end_s)
+CorpusName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
 
 
-def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> tuple[int, float]:
-    """The number of the donor's frames, and how many of them pass per frame of the clip."""
-    assert isinstance(facts, DonorFacts)
-    return facts.donor.frame_count, facts.donor.fps / shape.fps
+class DonorGuide(GuideRecipe):
+    """The kernel takes frames of the nearest clip of a corpus.
+
+    Attributes:
+        corpus: the dataset that is searched.
+        analysis: of the query.
+        similarity: "product": the dot product of features whose lengths count; None: the cosine.
+        resize: "bilinear": donors' frames are interpolated only, as by MLVP's code; None: averaged where they are made
+            smaller.
+    """
+
+    summary: ClassVar = "another clip, the most similar one: `backends.embedding`, `offline` or `pretrained`"
+    facts: ClassVar = DonorFacts
+    role: ClassVar = "embedding"
+
+    kind: Literal["donor"] = "donor"
+    corpus: CorpusName
+    analysis: VideoEmbedding | CaptionEmbedding
+    similarity: Literal["product"] | None = None
+    resize: Literal["bilinear"] | None = None
+
+    @classmethod
+    def settle(cls, settings: GuideSettings) -> DonorGuide:
+        """The recipe for the nearest clip.
+
+        The variant `released` compares the generated caption's features with the frames', lengths included; `paper`,
+        and the offline backend, whose vectors are all of length 1, compare frames by the cosine.
+        """
+        by_caption = _is_by_caption(settings)
+        return cls(
+            corpus=settings.donors,
+            analysis=(CaptionEmbedding if by_caption else VideoEmbedding).settle(settings),
+            similarity="product" if by_caption else None,
+            resize="bilinear" if settings.variant == "released" else None,
+        )
+
+    @classmethod
+    def problems(cls, settings: GuideSettings) -> list[str]:
+        """The variant `released` embeds a captioner's sentence, which the offline search for objects does not have."""
+        if not _is_by_caption(settings) or settings.backend("main_object") == "pretrained":
+            return []
+        return [
+            "backends.main_object.backend: event_insertion as released embeds the captioner's sentence, and `offline` "
+            "has none: make it pretrained like backends.embedding, or choose the variant paper"
+        ]
+
+    def find(
+        self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]
+    ) -> DonorFacts:
+        """The nearest clip of the corpus, without the clip itself and clips of the same file or the same frames."""
+        import numpy as np
+
+        from perturbations.analysis import neighbours
+
+        query, number = known.row(item_id), parameters["donors"]
+        assert isinstance(number, int)
+        donors, vectors = _corpus(known, seed, number)
+        same = np.array([is_the_same(row, query) for row in donors], bool)
+        search = neighbours.largest_product if self.similarity == "product" else neighbours.nearest
+        nearest = search(query.vector or (), vectors, same) if len(donors) else None
+        if nearest is None:
+            raise MediaError(f"no other clip in the corpus `{self.corpus}` to insert a segment of")
+        return facts_of(donors[nearest.position], round(nearest.similarity, 6))
+
+    def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> tuple[int, float]:
+        """The number of the donor's frames, and how many of them pass per frame of the clip."""
+        assert isinstance(facts, DonorFacts)
+        return facts.donor.frame_count, facts.donor.fps / clip.fps
+
+    def donors(self) -> tuple[str, str]:
+        """Donors are compared by the vectors of their frames."""
+        return self.corpus, "features" if self.similarity == "product" else "embedding"
+
+    def differences(self, dataset: str) -> Iterator[str]:
+        """The authors' donors are clips of the training split (App. A.1)."""
+        if self.corpus in ("", dataset):
+            yield "donors are clips of the evaluated dataset, and the authors' are of the training split"
 
 
-# --- the analyses ----------------------------------------------------------------------------------------------------
+def _is_by_caption(settings: GuideSettings) -> bool:
+    return settings.variant == "released" and settings.backend("embedding") == "pretrained"
 
 
-def _run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
-    """A vector per clip, from 12 uniformly sampled frames: of length 1, or the mean of features of any length."""
-    from perturbations.analysis import descriptor
-    from perturbations.base.arrays import SAMPLED, uniform_indices
-    from perturbations.media import footage
+@lru_cache(maxsize=1)  # once per shard
+def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], npt.NDArray[np.float64]]:
+    """`number` donors and their vectors, chosen by a hash.
 
-    assert isinstance(recipe, VideoEmbedding | _VideoFeatures)
-    footages = footage.of_each(clips, lambda num_frames, fps: uniform_indices(SAMPLED, num_frames), work.tick)
-    sampled = [
-        [seen.frames[place] for place in uniform_indices(SAMPLED, seen.num_frames)]
-        for seen in footages
-        if not isinstance(seen, MediaError)
-    ]
-    identity: Mapping[str, object] = {"backend": "offline", "descriptor": "colours and their places"}
-    with ticking_on(work.tick):
-        if recipe.is_offline:
-            vectors = iter([descriptor.describe(frames) for frames in sampled])
-        else:
-            model = _clip_model(recipe.model.text)
-            identity = {"backend": "pretrained", **model.identity}
-            embed = model.mean_features if isinstance(recipe, _VideoFeatures) else model.embed_videos
-            vectors = iter(embed(sampled) if sampled else ())
-    backend = canonical({"embedding": {**identity, "query": "video"}})
-    return [
-        seen if isinstance(seen, MediaError) else Analysed(vector=tuple(next(vectors).tolist()), backend=backend)
-        for seen in footages
-    ]
+    A donor added to or removed from the corpus changes at most one of the others.
+    """
+    import numpy as np
 
+    from perturbations.analysis import neighbours
 
-def _run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
-    """The features of each clip's generated caption, for the search of donors (the released event insertion)."""
-    assert isinstance(recipe, _CaptionEmbedding)
-    rows = [work.before[clip.item_id] for clip in clips]
-    complete = [row for row in rows if row.status == COMPLETE]
-    with ticking_on(work.tick):
-        model = _clip_model(recipe.model.text)
-        sentences = [parse_result(row.result or "").caption or "" for row in complete]
-        vectors = iter(model.text_features(sentences) if complete else ())
-    about = {"embedding": {"backend": "pretrained", **model.identity, "query": "caption"}}
-    return [
-        Analysed(vector=tuple(next(vectors).tolist()), backend=canonical({**json.loads(row.backend or "{}"), **about}))
-        if row.status == COMPLETE
-        else MediaError(f"its main object was not found, so it has no caption: {row.error}")
-        for row in rows
-    ]
-
-
-# A job loads its model once.
-@lru_cache(maxsize=1)
-def _clip_model(settings: str) -> clip_model.ClipModel:
-    from perturbations.models import clip_model
-
-    model = _EmbeddingModel.model_validate_json(settings)
-    return clip_model.load(
-        model.clip or "", revision=model.clip_revision, device=model.device or "cpu", dtype=model.dtype or "float32"
-    )
-
-
-GUIDE = Guide(
-    name="donor",
-    summary="another clip, the most similar one: `backends.embedding`, `offline` or `pretrained`",
-    recipe=_DonorGuide,
-    facts=DonorFacts,
-    settle=_settle,
-    find=_find,
-    make=_make,
-    analyses=(
-        Analysis(name="embedding", recipe=VideoEmbedding, settle=settle_embedding, run=_run_embedding, memory_mb=4000),
-        Analysis(name="features", recipe=_VideoFeatures, settle=_settle_features, run=_run_embedding, memory_mb=4000),
-        Analysis(
-            name="caption_embedding",
-            recipe=_CaptionEmbedding,
-            settle=_settle_caption_embedding,
-            run=_run_caption_embedding,
-            after="main_object",
-            memory_mb=4000,
-        ),
-    ),
-    roles=(
-        Role(
-            name="embedding",
-            summary="finds similar clips, for event_insertion",
-            backends=(OfflineEmbedding, PretrainedEmbedding),
-        ),
-    ),
-    problems=_problems,
-    other=clip_of,
-)
+    by_item = {row.item_id: row for row in known.donors}
+    dataset = known.donors[0].dataset if known.donors else ""
+    chosen = neighbours.subset(by_item, number, lambda item_id: digest([seed, dataset, item_id]))
+    rows = [by_item[item_id] for item_id in chosen]
+    return rows, np.array([row.vector for row in rows], np.float64)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from perturbations.guides.registry import ClipShape, Facts, Guide, GuideRecipe
+from perturbations.guides.guide import Facts, GuideRecipe
+
+if TYPE_CHECKING:
+    from perturbations.media.footage import CleanClip
 
 
-class _FrameRateGuide(GuideRecipe):
+class FrameRateGuide(GuideRecipe):
     """The kernel gets the clip's frame rate."""
+
+    summary: ClassVar = "the clip's frame rate"
 
     kind: Literal["frame_rate"] = "frame_rate"
 
-
-def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> float:
-    """The clip's frames per second."""
-    return shape.fps
-
-
-GUIDE = Guide(
-    name="frame_rate",
-    summary="the clip's frame rate",
-    recipe=_FrameRateGuide,
-    settle=lambda settings: _FrameRateGuide(),
-    make=_make,
-)
+    def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> float:
+        """The clip's frames per second."""
+        return clip.fps

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from perturbations.base import storage
 from perturbations.base.records import Record, canonical
 from perturbations.base.settings import Strict
-from perturbations.guides.analyses import GuideSettings, Role
-from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe
+from perturbations.guides.guide import Facts, GuideRecipe, GuideSettings, Known
 from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.base.arrays import Image
+    from perturbations.media.footage import CleanClip
 
 _FIRST = 5
 """The photographs, in the order of their names, that MM-Robustness' code chooses from."""
@@ -32,22 +33,6 @@ class _FrostFiles(Record):
     """The folder of photographs of frost; None: the kernel draws the ice."""
 
     images: str | None = None
-
-
-class FrostGuide(GuideRecipe):
-    """The kernel is given a photograph of frost, or nothing.
-
-    `choice` is "first_five" where MM-Robustness' code chooses: of its six photographs, it never takes the last.
-    """
-
-    kind: Literal["frost"] = "frost"
-    version: int = 1
-    choice: Literal["first_five"] | None = None
-    files: _FrostFiles
-
-    def chooses_files(self) -> bool:
-        """Whether a photograph is chosen from a folder."""
-        return self.files.images is not None
 
 
 class _FrostFactFiles(Record):
@@ -67,36 +52,55 @@ class FrostFacts(Facts):
     files: _FrostFactFiles
 
 
-def settle(settings: GuideSettings) -> FrostGuide:
-    """The photographs that the configuration names."""
-    model = settings.roles["frost"].model_dump(mode="json")
-    choice: Literal["first_five"] | None = "first_five" if settings.variant == "released" else None
-    return FrostGuide(choice=choice, files=_FrostFiles.model_validate(model))
+class FrostGuide(GuideRecipe):
+    """The kernel is given a photograph of frost, or nothing.
 
-
-def find(request: FactsRequest) -> FrostFacts:
-    """The photograph of a clip, drawn once per clip; none where the kernel draws the ice itself.
-
-    Raises `MediaError` when the photograph cannot be read, where its size is a fact.
+    `choice` is "first_five" where MM-Robustness' code chooses: of its six photographs, it never takes the last.
     """
-    assert isinstance(request.guide, FrostGuide)
-    folder = request.guide.files.images
-    if folder is None:
-        return FrostFacts(files=_FrostFactFiles())
-    from perturbations.media import images
 
-    as_released = request.guide.choice is not None
-    path = request.choice(images.listed("frost", Path(folder))[: _FIRST if as_released else None])
-    sha256 = storage.sha256(path)
-    picture = photograph(sha256, str(path)) if as_released else None
-    size = None if picture is None else (picture.shape[1], picture.shape[0])
-    return FrostFacts(frost=sha256, size=size, files=_FrostFactFiles(image=str(path)))
+    summary: ClassVar = "the ice: photographs of `backends.frost`, or synthetic"
+    facts: ClassVar = FrostFacts
+    role: ClassVar = "frost"
 
+    kind: Literal["frost"] = "frost"
+    version: int = 1
+    choice: Literal["first_five"] | None = None
+    files: _FrostFiles
 
-def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> Image | None:
-    """The photograph, RGB uint8. Raises `MediaError` when it is missing or changed."""
-    assert isinstance(facts, FrostFacts)
-    return photograph(facts.frost, facts.files.image)
+    @classmethod
+    def settle(cls, settings: GuideSettings) -> FrostGuide:
+        """The photographs that the configuration names."""
+        model = settings.roles["frost"].model_dump(mode="json")
+        choice: Literal["first_five"] | None = "first_five" if settings.variant == "released" else None
+        return cls(choice=choice, files=_FrostFiles.model_validate(model))
+
+    def find(
+        self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]
+    ) -> FrostFacts:
+        """The photograph of a clip, drawn once per clip; none where the kernel draws the ice itself.
+
+        Raises `MediaError` when the photograph cannot be read, where its size is a fact.
+        """
+        if self.files.images is None:
+            return FrostFacts(files=_FrostFactFiles())
+        from perturbations.media import images
+
+        as_released = self.choice is not None
+        paths = images.listed("frost", Path(self.files.images))[: _FIRST if as_released else None]
+        path = paths[int(draw * len(paths))]
+        sha256 = storage.sha256(path)
+        picture = photograph(sha256, str(path)) if as_released else None
+        size = None if picture is None else (picture.shape[1], picture.shape[0])
+        return FrostFacts(frost=sha256, size=size, files=_FrostFactFiles(image=str(path)))
+
+    def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> Image | None:
+        """The photograph, RGB uint8. Raises `MediaError` when it is missing or changed."""
+        assert isinstance(facts, FrostFacts)
+        return photograph(facts.frost, facts.files.image)
+
+    def models(self, row: AnalysisRow | None) -> str:
+        """Photographs, or the kernel, which draws offline."""
+        return canonical({"frost": {"backend": "offline" if self.files.images is None else "photographs"}})
 
 
 @lru_cache(maxsize=4)
@@ -105,21 +109,3 @@ def photograph(sha256: str | None, path: str | None) -> Image | None:
     from perturbations.media import images
 
     return None if sha256 is None or path is None else images.checked("frost", sha256, path)
-
-
-def _models(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
-    """Photographs, or the kernel, which draws offline."""
-    return canonical({"frost": {"backend": "photographs" if recipe.chooses_files() else "offline"}})
-
-
-GUIDE = Guide(
-    name="frost",
-    summary="the ice: photographs of `backends.frost`, or synthetic",
-    recipe=FrostGuide,
-    facts=FrostFacts,
-    settle=settle,
-    find=find,
-    make=_make,
-    models=_models,
-    roles=(Role(name="frost", summary="the ice of mm_robustness/frost", backends=(Frost,)),),
-)

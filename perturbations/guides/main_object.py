@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
 from perturbations.base.errors import MediaError
-from perturbations.base.progress import ticking_on
+from perturbations.base.progress import Tick, no_tick, ticking_on
 from perturbations.base.records import Record, canonical, parse_record
 from perturbations.base.settings import ModelName, Strict
-from perturbations.guides.analyses import (
+from perturbations.guides.guide import (
     Analysed,
-    Analysis,
-    AnalysisRecipe,
+    Facts,
+    GuideRecipe,
     GuideSettings,
+    Known,
     ModelAnalysis,
     ModelsOfRole,
-    Results,
-    Role,
-    Work,
 )
-from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe
+from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
 _CAPTIONED_FRAMES = 16
 
-# --- configuration and recipe ----------------------------------------------------------------------------------------
+# --- configuration ---------------------------------------------------------------------------------------------------
 
 
 class OfflineMainObject(Strict):
@@ -81,32 +79,6 @@ class ObjectModel(ModelsOfRole):
     owlv2_revision: str | None = None
     yolo_world: str | None = None
     yolo_world_revision: str | None = None
-
-
-class ObjectAnalysis(ModelAnalysis):
-    """The search for main objects."""
-
-    analysis: Literal["main_object"] = "main_object"
-    version: int = 4
-    model: ObjectModel
-
-
-class _MainObjectGuide(GuideRecipe):
-    """The kernel gets the boxes of the main object."""
-
-    kind: Literal["main_object"] = "main_object"
-    analysis: ObjectAnalysis
-
-
-def settle_analysis(settings: GuideSettings) -> ObjectAnalysis:
-    """The recipe for finding the main object."""
-    model = ObjectModel.model_validate(settings.model("main_object"))
-    return ObjectAnalysis(model=model)
-
-
-def _settle(settings: GuideSettings) -> _MainObjectGuide:
-    """The recipe for the main object, from the configuration."""
-    return _MainObjectGuide(analysis=settle_analysis(settings))
 
 
 # --- result and facts ------------------------------------------------------------------------------------------------
@@ -164,39 +136,79 @@ def parse_result(text: str) -> MainObjects:
     return parse_record(MainObjects, text, "the result of a main-object analysis")
 
 
-def _find(request: FactsRequest) -> _MainObjectFacts:
-    """The part of the analysis that the frames depend on, and what each box rests on."""
-    objects = parse_result(request.analysed_row().result or "")
-    return _MainObjectFacts(
-        positions=objects.positions, boxes=objects.boxes, tracks=objects.tracks, sources=objects.sources
-    )
+# --- recipes ---------------------------------------------------------------------------------------------------------
 
 
-def _make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.float64]:
-    """The main object's box in every frame, num_frames x 4, NaN in a frame without one."""
-    from perturbations.analysis import tracking
+class ObjectAnalysis(ModelAnalysis):
+    """The search for main objects."""
 
-    assert isinstance(facts, _MainObjectFacts)
-    return tracking.interpolate(facts.positions, facts.boxes, facts.tracks, shape.num_frames)
+    memory_mb: ClassVar = 24_000
+    seconds: ClassVar = 0.06
+
+    analysis: Literal["main_object"] = "main_object"
+    version: int = 4
+    model: ObjectModel
+
+    @classmethod
+    def settle(cls, settings: GuideSettings) -> ObjectAnalysis:
+        """The recipe for finding the main object."""
+        return cls(model=ObjectModel.model_validate(settings.model("main_object")))
+
+    def run(
+        self,
+        clips: Sequence[CleanClip],
+        *,
+        files: Sequence[Path | None],
+        before: Mapping[str, AnalysisRow],
+        tick: Tick = no_tick,
+    ) -> list[Analysed | MediaError]:
+        """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
+        from perturbations.analysis import saliency
+        from perturbations.media import footage
+
+        if self.is_offline:
+            # The offline detector needs many frames, but small ones.
+            footages = footage.of_each(clips, _around_sampled, tick, saliency.shrunk)
+        else:
+            footages = footage.of_each(clips, _sampled_and_each_second, tick)
+        with ticking_on(tick):
+            results = iter(_results(self.model, [seen for seen in footages if not isinstance(seen, MediaError)]))
+        return [seen if isinstance(seen, MediaError) else next(results) for seen in footages]
 
 
-# --- the analysis ----------------------------------------------------------------------------------------------------
+class MainObjectGuide(GuideRecipe):
+    """The kernel gets the boxes of the main object."""
+
+    summary: ClassVar = "the clip's main object: `backends.main_object`, `offline` or `pretrained`"
+    facts: ClassVar = _MainObjectFacts
+    role: ClassVar = "main_object"
+
+    kind: Literal["main_object"] = "main_object"
+    analysis: ObjectAnalysis
+
+    @classmethod
+    def settle(cls, settings: GuideSettings) -> MainObjectGuide:
+        """The recipe for the main object, from the configuration."""
+        return cls(analysis=ObjectAnalysis.settle(settings))
+
+    def find(
+        self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]
+    ) -> _MainObjectFacts:
+        """The part of the analysis that the frames depend on, and what each box rests on."""
+        objects = parse_result(known.row(item_id).result or "")
+        return _MainObjectFacts(
+            positions=objects.positions, boxes=objects.boxes, tracks=objects.tracks, sources=objects.sources
+        )
+
+    def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> npt.NDArray[np.float64]:
+        """The main object's box in every frame, num_frames x 4, NaN in a frame without one."""
+        from perturbations.analysis import tracking
+
+        assert isinstance(facts, _MainObjectFacts)
+        return tracking.interpolate(facts.positions, facts.boxes, facts.tracks, clip.num_frames)
 
 
-def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
-    """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
-    from perturbations.analysis import saliency
-    from perturbations.media import footage
-
-    assert isinstance(recipe, ObjectAnalysis)
-    if recipe.is_offline:
-        # The offline detector needs many frames, but small ones.
-        footages = footage.of_each(clips, _around_sampled, work.tick, saliency.shrunk)
-    else:
-        footages = footage.of_each(clips, _sampled_and_each_second, work.tick)
-    with ticking_on(work.tick):
-        results = iter(_results(recipe.model, [seen for seen in footages if not isinstance(seen, MediaError)]))
-    return [seen if isinstance(seen, MediaError) else next(results) for seen in footages]
+# --- the search ------------------------------------------------------------------------------------------------------
 
 
 def _results(model: ObjectModel, clips: Sequence[Footage]) -> list[Analysed]:
@@ -326,27 +338,3 @@ def _object_models(settings: str) -> _ObjectModels:
         )
         roles["detector"] = detector.identity
     return _ObjectModels(words, finds_nouns, detector, roles)
-
-
-GUIDE = Guide(
-    name="main_object",
-    summary="the clip's main object: `backends.main_object`, `offline` or `pretrained`",
-    recipe=_MainObjectGuide,
-    facts=_MainObjectFacts,
-    settle=_settle,
-    find=_find,
-    make=_make,
-    pictured="main_object",
-    analyses=(
-        Analysis(
-            name="main_object", recipe=ObjectAnalysis, settle=settle_analysis, run=run, memory_mb=24_000, seconds=0.06
-        ),
-    ),
-    roles=(
-        Role(
-            name="main_object",
-            summary="finds the object that main_object_occlusion covers",
-            backends=(OfflineMainObject, PretrainedMainObject),
-        ),
-    ),
-)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from perturbations.base import storage
 from perturbations.base.records import Record, canonical
 from perturbations.base.settings import Strict
-from perturbations.guides.analyses import GuideSettings, Role
-from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe
+from perturbations.guides.guide import Facts, GuideRecipe, GuideSettings, Known
 from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.base.arrays import Image
+    from perturbations.media.footage import CleanClip
     from perturbations.models import adain
     from perturbations.video.style import Painter
 
 
-# --- configuration and recipe ----------------------------------------------------------------------------------------
+# --- configuration ---------------------------------------------------------------------------------------------------
 
 
 class OfflineStyle(Strict):
@@ -51,43 +51,6 @@ class StyleFiles(Record):
     decoder: str | None = None
 
 
-class StyleGuide(GuideRecipe):
-    """The kernel paints in a style."""
-
-    kind: Literal["style"] = "style"
-    version: int = 1
-    backend: Literal["offline", "pretrained"]
-    encoder_sha256: str | None = None
-    decoder_sha256: str | None = None
-    device: str | None = None
-    dtype: str | None = None
-    files: StyleFiles
-
-    def is_offline(self) -> bool:
-        """Whether the package itself paints."""
-        return self.backend == "offline"
-
-    def differences(self, dataset: str) -> Iterator[str]:
-        """The authors' styles are paintings; of an offline painter its stand-in is said anyway."""
-        if self.files.images is None and not self.is_offline():
-            yield "styles are drawn by the package, and the authors' are paintings"
-
-    def chooses_files(self) -> bool:
-        """Whether a style's image is chosen from a folder."""
-        return self.files.images is not None
-
-
-def _settle(settings: GuideSettings) -> StyleGuide:
-    """The recipe for the painter and its weights, from the configuration."""
-    model = settings.roles["style"].model_dump(mode="json")
-    files = {name: model.pop(name) for name in ("images", "encoder", "decoder") if name in model}
-    where = {"device": settings.device, "dtype": settings.dtype} if model["backend"] == "pretrained" else {}
-    return StyleGuide.model_validate({**model, **where, "files": files})
-
-
-# --- facts -----------------------------------------------------------------------------------------------------------
-
-
 class StyleFactFiles(Record):
     """The files of a clip's style image (None where the package draws it) and of the networks."""
 
@@ -103,35 +66,82 @@ class StyleFacts(Facts):
     files: StyleFactFiles
 
 
-def _find(request: FactsRequest) -> StyleFacts:
-    """The style of a clip: drawn once per clip, the same for all severities."""
-    from perturbations.media import images
-    from perturbations.video import procedural_styles
+# --- guide -----------------------------------------------------------------------------------------------------------
 
-    assert isinstance(request.guide, StyleGuide)
-    where = request.guide.files
-    image: str | None = None
-    if where.images is None:
-        name = request.choice(procedural_styles.names())
-    else:
-        path = request.choice(images.listed("style", Path(where.images)))
-        name, image = storage.sha256(path), str(path)
-    return StyleFacts(style=name, files=StyleFactFiles(image=image, encoder=where.encoder, decoder=where.decoder))
+
+class StyleGuide(GuideRecipe):
+    """The kernel paints in a style."""
+
+    summary: ClassVar = "the picture in whose style a clip is painted: `backends.style`, `offline` or `pretrained`"
+    facts: ClassVar = StyleFacts
+    role: ClassVar = "style"
+
+    kind: Literal["style"] = "style"
+    version: int = 1
+    backend: Literal["offline", "pretrained"]
+    encoder_sha256: str | None = None
+    decoder_sha256: str | None = None
+    device: str | None = None
+    dtype: str | None = None
+    files: StyleFiles
+
+    @classmethod
+    def settle(cls, settings: GuideSettings) -> StyleGuide:
+        """The recipe for the painter and its weights, from the configuration."""
+        model = settings.roles["style"].model_dump(mode="json")
+        files = {name: model.pop(name) for name in ("images", "encoder", "decoder") if name in model}
+        where = {"device": settings.device, "dtype": settings.dtype} if model["backend"] == "pretrained" else {}
+        return cls.model_validate({**model, **where, "files": files})
+
+    def find(
+        self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]
+    ) -> StyleFacts:
+        """The style of a clip: drawn once per clip, the same for all severities."""
+        from perturbations.media import images
+        from perturbations.video import procedural_styles
+
+        image: str | None = None
+        if self.files.images is None:
+            names = procedural_styles.names()
+            name = names[int(draw * len(names))]
+        else:
+            paths = images.listed("style", Path(self.files.images))
+            path = paths[int(draw * len(paths))]
+            name, image = storage.sha256(path), str(path)
+        files = StyleFactFiles(image=image, encoder=self.files.encoder, decoder=self.files.decoder)
+        return StyleFacts(style=name, files=files)
+
+    def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> Painter:
+        """The painter of a clip's style."""
+        assert isinstance(facts, StyleFacts)
+        return painter(self, facts)
+
+    def models(self, row: AnalysisRow | None) -> str:
+        """The painter and its weights."""
+        return canonical({"style": self.model_dump(mode="json", exclude_none=True, exclude={"kind", "files"})})
+
+    def differences(self, dataset: str) -> Iterator[str]:
+        """The authors' styles are paintings; of an offline painter its stand-in is said anyway."""
+        if self.files.images is None and not self.is_offline:
+            yield "styles are drawn by the package, and the authors' are paintings"
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the package itself paints."""
+        return self.backend == "offline"
 
 
 # --- painters --------------------------------------------------------------------------------------------------------
 
 
-def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> Painter:
+def painter(guide: StyleGuide, facts: StyleFacts) -> Painter:
     """The painter of a clip's style.
 
     Raises `MediaError` for a style image that is missing or changed, `ConfigError` for weights that are missing.
     """
-    assert isinstance(recipe, StyleGuide)
-    assert isinstance(facts, StyleFacts)
-    if recipe.backend == "offline":
+    if guide.is_offline:
         return _offline_painter(facts.style, facts.files.image)
-    return _pretrained_painter(facts.style, facts.files.image, recipe.text, facts.files.text)
+    return _pretrained_painter(facts.style, facts.files.image, guide.text, facts.files.text)
 
 
 # The severities of a clip, and clips of one style, share a painter.
@@ -152,7 +162,7 @@ def _pretrained_painter(name: str, image: str | None, guide: str, files: str) ->
     networks = _networks(guide, where.encoder or "", where.decoder or "")
     picture = _style_image(name, image)
 
-    def painter(*, released: bool) -> Painter:
+    def painter_of(*, released: bool) -> Painter:
         statistics = cache(lambda: networks.style(picture, own_size=released))
 
         def batch(frames: Image, alpha: float) -> Image:
@@ -162,10 +172,10 @@ def _pretrained_painter(name: str, image: str | None, guide: str, files: str) ->
             frame=lambda frame, alpha: batch(frame[None], alpha)[0],
             batch=batch,
             batch_size=networks.batch_size,
-            as_released=None if released else cache(lambda: painter(released=True)),
+            as_released=None if released else cache(lambda: painter_of(released=True)),
         )
 
-    return painter(released=False)
+    return painter_of(released=False)
 
 
 def _style_image(name: str, path: str | None) -> Image:
@@ -188,21 +198,3 @@ def _networks(guide: str, encoder: str, decoder: str) -> adain.Adain:
         device=settings.device or "cpu",
         dtype=settings.dtype or "float32",
     )
-
-
-def _models(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
-    """The painter and its weights."""
-    return canonical({"style": recipe.model_dump(mode="json", exclude_none=True, exclude={"kind", "files"})})
-
-
-GUIDE = Guide(
-    name="style",
-    summary="the picture in whose style a clip is painted: `backends.style`, `offline` or `pretrained`",
-    recipe=StyleGuide,
-    facts=StyleFacts,
-    settle=_settle,
-    find=_find,
-    make=make,
-    models=_models,
-    roles=(Role(name="style", summary="paints for style_transfer", backends=(OfflineStyle, PretrainedStyle)),),
-)

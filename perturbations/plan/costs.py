@@ -19,7 +19,7 @@ from perturbations.base.errors import ConfigError, MediaError
 from perturbations.base.storage import is_picture, sha256_of
 from perturbations.config import sections as configuration
 from perturbations.guides import registry as guides
-from perturbations.guides.analyses import AnalysisRecipe
+from perturbations.guides.guide import AnalysisRecipe
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 

@@ -16,7 +16,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.config import named_paths
 from perturbations.config import sections as configuration
 from perturbations.guides import registry as guides
-from perturbations.guides.analyses import OFFLINE_MB, AnalysisRecipe
+from perturbations.guides.guide import OFFLINE_MB, AnalysisRecipe
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import caption_recipes, costs, listed, recipe, sharding, tiers
@@ -163,7 +163,7 @@ def video_recipes(config: configuration.Config, collection: str, suite: str) -> 
 
 
 def _is_offline(wanted: recipe.VideoRecipe) -> bool:
-    return wanted.guide is None or wanted.guide.is_offline()
+    return wanted.guide is None or wanted.guide.is_offline
 
 
 def video_memory_mb(wanted: recipe.VideoRecipe, clips: Workload) -> int:
@@ -183,7 +183,7 @@ def video_gpus(config: configuration.Config, wanted: recipe.VideoRecipe) -> int:
 
 # --- analyses --------------------------------------------------------------------------------------------------------
 
-ANALYSES = tuple(guides.analyses())
+ANALYSES = tuple(guides.ANALYSES)
 """The names of all analyses."""
 
 
@@ -213,9 +213,8 @@ def analysis_minutes(config: configuration.Config, analysis: str, clips: Workloa
 def main_objects(config: configuration.Config, suite: str, dataset: str) -> list[str]:
     """The manifests of a suite's guides that people inspect: the main objects."""
     entries = [registry.get(f"{suite}/{name}") for name, _ in recipe.scenarios(config, suite)]
-    pictured = {guides.get(entry.guide).pictured for entry in entries if entry.guide}
-    names = sorted(name for name in pictured if name)
-    return [layout.at("analyses", dataset=dataset, analysis=name) for name in names]
+    shown = any(entry.guide == "main_object" for entry in entries)
+    return [layout.at("analyses", dataset=dataset, analysis="main_object")] if shown else []
 
 
 def analysis_gpus(config: configuration.Config, analysis: str) -> int:

@@ -17,7 +17,7 @@ from pydantic import Field
 from perturbations.base.errors import ConfigError, ManifestError, UnknownPerturbationError
 from perturbations.base.records import Record, canonical, digest, parse_record
 from perturbations.guides import registry as guides
-from perturbations.guides.analyses import AnalysisRecipe
+from perturbations.guides.guide import AnalysisRecipe
 from perturbations.guides.registry import AnyGuideRecipe
 from perturbations.manifest.kinds import ClipRow, CompleteSource, TextRow
 from perturbations.plan.tiers import Storage, StoredFrames, StoredVideo, storage_of, stored_video
@@ -83,7 +83,8 @@ class VideoRecipe(_PerturbationRecipe):
     @property
     def analysis(self) -> AnalysisRecipe | None:
         """The analysis that a guided recipe needs of its clip."""
-        return self.guide.needed_analysis() if self.guide else None
+        needed: AnalysisRecipe | None = getattr(self.guide, "analysis", None)
+        return needed
 
     @property
     def donors(self) -> tuple[str, str] | None:
@@ -93,7 +94,7 @@ class VideoRecipe(_PerturbationRecipe):
     @property
     def antialiases_donors(self) -> bool:
         """Whether another clip's frames are averaged where they are made smaller."""
-        return self.guide is None or self.guide.antialiases()
+        return getattr(self.guide, "resize", None) is None
 
 
 class TextRecipe(_PerturbationRecipe):
@@ -162,7 +163,8 @@ def _declared(recipe: VideoRecipe | TextRecipe, kind: registry.Medium) -> regist
 
 def _kernel_version(recipe: VideoRecipe | TextRecipe) -> str:
     """Which other version of its perturbation a recipe is of, in words; "" where it is today's."""
-    return guides.version_difference(recipe.key, recipe.version, registry.get(recipe.key, recipe.variant).version)
+    now = registry.get(recipe.key, recipe.variant).version
+    return "" if recipe.version == now else f"made by {recipe.key} version {recipe.version}, this is {now}"
 
 
 _RecipeT = TypeVar("_RecipeT", VideoRecipe, TextRecipe)

@@ -48,9 +48,8 @@ def problems(config: configuration.Config, work: Work, *, local: bool) -> list[s
 def _used_roles(config: configuration.Config, work: Work) -> dict[str, Strict]:
     """The models of the guides that wanted clips use."""
     kinds = {registry.get(f"{suite}/{name}").guide for _, suite, name, _ in work.clips}
-    used = {role.name for guide in guides.guides().values() if guide.name in kinds for role in guide.roles}
-    settings = config.backends.roles()
-    return {name: settings[name] for name in sorted(used)}
+    used = {guides.get(kind).role for kind in kinds if kind}
+    return {name: role for name, role in config.backends.roles().items() if name in used}
 
 
 def _of_images(role: str, settings: Strict) -> Iterator[str]:

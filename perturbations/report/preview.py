@@ -19,7 +19,7 @@ from perturbations.base.names import composed
 from perturbations.engine import guided, rendering
 from perturbations.engine.source import Source, source_of
 from perturbations.guides import registry as guides
-from perturbations.guides.analyses import AnalysisRecipe
+from perturbations.guides.guide import AnalysisRecipe
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, AnalysisRow, CompleteSource, VideoRow
 from perturbations.media import decoding
