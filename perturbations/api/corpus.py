@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -16,7 +16,7 @@ from perturbations.api.clips import CLEAN, Clip
 from perturbations.base.errors import ManifestError, did_you_mean, short
 from perturbations.base.readers import Reader
 from perturbations.manifest import files, layout, locations, parquet, stored_columns
-from perturbations.manifest.companions import companion, texts_of
+from perturbations.manifest.companions import companion, companion_path, texts_of
 from perturbations.manifest.kinds import (
     CAPTIONS,
     COMPLETE,
@@ -29,7 +29,7 @@ from perturbations.manifest.kinds import (
     MultimodalRow,
     SourceRow,
 )
-from perturbations.manifest.row_groups import StoredRows
+from perturbations.manifest.row_groups import StoredRows, stored
 from perturbations.suites import registry
 
 if TYPE_CHECKING:
@@ -60,17 +60,11 @@ class Corpus(Sequence[Clip]):
             names = ", ".join(known.name for known in _KINDS)
             raise ManifestError(f"{self.path} is a manifest of {kind.name}, and a corpus is one of {names}")
         root = locations.root_of(self.path, files.read_metadata(self.path))
-        rows = files.read_rows(self.path, kind)
-        locate = partial(locations.located, root=root)
-        self._rows: Sequence[ClipRow | CompleteSource]
-        self.incomplete: tuple[ClipRow | SourceRow, ...]
-        if isinstance(rows, StoredRows):
-            usable, others = self._usable_places()
-            self._rows, self.incomplete = rows.mapped(locate).taken(usable), tuple(rows.mapped(locate).taken(others))
-            return
-        located = [locate(row) for row in rows]
-        self.incomplete = tuple(row for row in located if row.status != COMPLETE)
-        self._rows = tuple(row for row in located if _is_usable(row))
+        rows: StoredRows[Any] = stored(files.read_rows(self.path, kind)).mapped(partial(locations.located, root=root))
+        usable, others = self._usable_places()
+        self._rows: StoredRows[ClipRow | CompleteSource] = rows.taken(usable)
+        self._places = usable
+        self.incomplete: tuple[ClipRow | SourceRow, ...] = tuple(rows.taken(others))
 
     @overload
     def __getitem__(self, place: int) -> Clip: ...
@@ -78,7 +72,9 @@ class Corpus(Sequence[Clip]):
     def __getitem__(self, place: slice) -> Corpus: ...
     def __getitem__(self, place: int | slice) -> Clip | Corpus:
         """The clip at a place, or a corpus of the clips of a slice."""
-        return self._of(self._rows[place]) if isinstance(place, slice) else self._clip(self._rows[place])
+        if isinstance(place, slice):
+            return self._of(range(*place.indices(len(self))))
+        return self._clip(self._rows[place])
 
     def __len__(self) -> int:
         """The number of clips."""
@@ -104,7 +100,7 @@ class Corpus(Sequence[Clip]):
     @property
     def text_perturbations(self) -> list[str]:
         """The names of the perturbations of its pairs' captions, sorted; none where it has no pairs."""
-        return sorted({row.text_perturbation for row in self._rows if isinstance(row, MultimodalRow)})
+        return sorted(self._values("text_perturbation") - {CLEAN})
 
     @property
     def items(self) -> list[str]:
@@ -137,24 +133,24 @@ class Corpus(Sequence[Clip]):
             if name.endswith("perturbation"):
                 own = self.perturbations if name == "perturbation" else self.text_perturbations
                 _check_names(members, own)
-        if isinstance(self._rows, StoredRows) and self._columns.keys() >= wanted.keys():
-            return self._of(self._rows.taken(self._places(wanted)))
-        return self.filter(lambda clip: all(_value(clip, name) in members for name, members in wanted.items()))
+        chosen = np.ones(len(self), bool)
+        for name, members in wanted.items():
+            own_values, codes = self._coded(name)
+            chosen &= np.array([value in members for value in own_values])[codes]
+        return self._of(np.nonzero(chosen)[0])
 
     def filter(self, wanted: Callable[[Clip], bool]) -> Corpus:
         """The clips for which `wanted` is true."""
-        numbers = [number for number, clip in enumerate(self) if wanted(clip)]
-        if isinstance(self._rows, StoredRows):
-            return self._of(self._rows.taken(numbers))
-        return self._of([self._rows[number] for number in numbers])
+        return self._of([number for number, clip in enumerate(self) if wanted(clip)])
 
     @property
     def clean(self) -> Corpus:
         """The clean clips of its items. Raises `ManifestError` without the dataset's `sources.parquet`."""
-        if not self._sources:
+        path = companion_path(self.path, SOURCES)
+        if path is None:
             name = layout.name(SOURCES.name)
             raise ManifestError(f"no {name} beside or above {self.path}, which would list the clean clips")
-        return self._of([self._sources[item] for item in self.items if item in self._sources])
+        return Corpus(path).where(item=self.items)
 
     @property
     def pairs(self) -> Corpus:
@@ -196,19 +192,20 @@ class Corpus(Sequence[Clip]):
 
     @cached_property
     def _sources(self) -> dict[str, CompleteSource]:
-        rows = self._rows if files.kind_of(self.path) == SOURCES else companion(self.path, SOURCES)
-        return {row.item_id: row for row in rows if isinstance(row, CompleteSource)}
+        return {row.item_id: row for row in companion(self.path, SOURCES) if isinstance(row, CompleteSource)}
 
     def _clip(self, row: ClipRow | CompleteSource) -> Clip:
         source_text = self._caption_of_id.get(row.caption_id) if isinstance(row, MultimodalRow) else None
         return Clip(row, self._captions.get(row.item_id, ()), self._sources.get(row.item_id), source_text)
 
-    def _of(self, rows: Sequence[ClipRow | CompleteSource]) -> Corpus:
+    def _of(self, numbers: Sequence[int] | NDArray[np.int64]) -> Corpus:
+        """The clips of these numbers."""
         part = object.__new__(Corpus)
-        part.__dict__.update(self.__dict__, _rows=rows if isinstance(rows, StoredRows) else tuple(rows))
+        chosen = np.asarray(numbers, np.int64)
+        part.__dict__.update(self.__dict__, _rows=self._rows.taken(chosen), _places=self._places[chosen])
         return part
 
-    # --- manifests of millions of rows, of which only some columns are in memory ---
+    # --- columns, which are in memory: there may be millions of rows ---
 
     def _usable_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of the usable rows in the file, and of those that are not complete."""
@@ -227,35 +224,20 @@ class Corpus(Sequence[Clip]):
 
     def _values(self, name: str) -> set[Any]:
         """The different values of the clips by which they are chosen."""
-        if not isinstance(self._rows, StoredRows) or name not in self._columns:
-            return {_value(clip, name) for clip in self}
         values, codes = self._coded(name)
         return {values[code] for code in np.unique(codes)}
 
-    def _places(self, wanted: Mapping[str, frozenset[Any]]) -> NDArray[np.int64]:
-        """The numbers of the clips whose columns have these values."""
-        chosen = np.ones(len(self), bool)
-        for name, members in wanted.items():
-            values, codes = self._coded(name)
-            chosen &= np.array([value in members for value in values])[codes]
-        return np.nonzero(chosen)[0]
-
     def _coded(self, name: str) -> tuple[list[Any], NDArray[np.int64]]:
-        """The values of a column, and the place in these of each clip's value."""
+        """The values of a column, and the place in these of each clip's value; clean clips have values of their own."""
+        clean = 0 if name == "severity" else CLEAN
+        if name not in self._columns:
+            return [clean], np.zeros(len(self), np.int64)
         column = self._columns[name]
-        values = [*column.dictionary.to_pylist(), CLEAN]
-        codes = np.asarray(pc.fill_null(column.indices, len(values) - 1))
-        places = self._rows.places if isinstance(self._rows, StoredRows) else None
-        return values, codes if places is None else codes[places]
+        values = [*column.dictionary.to_pylist(), clean]
+        return values, np.asarray(pc.fill_null(column.indices, len(values) - 1))[self._places]
 
 
 _CHOSEN_BY = ("perturbation", "severity", "item_id", "text_perturbation")
-
-
-def _value(clip: Clip, name: str) -> object:
-    """What clips are chosen by: clean ones by the perturbation `clean` and the severity 0."""
-    own = {"perturbation": clip.perturbation, "severity": clip.severity}
-    return own[name] if name in own else getattr(clip.row, name, None)
 
 
 def _manifest_of(path: Path) -> Path:
@@ -265,10 +247,6 @@ def _manifest_of(path: Path) -> Path:
         if (path / layout.name(name)).is_file():
             return path / layout.name(name)
     raise ManifestError(f"{path} holds neither {layout.name(VIDEOS.name)} nor {layout.name(SOURCES.name)}")
-
-
-def _is_usable(row: ClipRow | SourceRow) -> bool:
-    return row.status == COMPLETE and (not isinstance(row, MultimodalRow) or row.accepted)
 
 
 def _check_types(name: str, values: Iterable[object]) -> None:

@@ -15,21 +15,26 @@ _LEVELS = 3
 """In how many folders they are looked for: manifests/DATASET/whole/SUITE/videos.parquet."""
 
 
+def companion_path(path: Path, kind: RowKind[Any]) -> Path | None:
+    """A dataset's own manifest (`sources.parquet`, `captions.parquet`), beside another or above; None without one."""
+    folder = locations.lying(path).absolute().parent
+    manifests = (place / layout.name(kind.name) for place in (folder, *folder.parents)[:_LEVELS])
+    return next((path for path in manifests if path.is_file() and files.kind_of(path) == kind), None)
+
+
 def companion(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
-    """The rows of a dataset's own manifest (`sources.parquet`, `captions.parquet`), beside another or above; or none.
+    """The rows of the `companion_path`, or none.
 
     The paths of clips are absolute. Raises `ManifestError` where the manifest is damaged.
     """
-    folder = locations.lying(path).absolute().parent
-    for place in (folder, *folder.parents)[:_LEVELS]:
-        manifest = place / layout.name(kind.name)
-        if manifest.is_file() and files.kind_of(manifest) == kind:
-            rows = files.read_rows(manifest, kind)
-            if kind != SOURCES:
-                return rows
-            root = locations.root_of(manifest, files.read_metadata(manifest))
-            return [locations.located(row, root) for row in rows]
-    return []
+    manifest = companion_path(path, kind)
+    if manifest is None:
+        return []
+    rows = files.read_rows(manifest, kind)
+    if kind != SOURCES:
+        return rows
+    root = locations.root_of(manifest, files.read_metadata(manifest))
+    return [locations.located(row, root) for row in rows]
 
 
 def texts_of(captions: Iterable[CaptionRow]) -> dict[str, tuple[str, ...]]:
