@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -60,10 +60,9 @@ class Transform:
     def __call__(self, video: Any, item_id: str | int | None = None) -> Any:
         """The perturbed video, of the same type, layout and device; of a dict, a copy with the perturbed video.
 
-        `video` is a tensor or array, a list of frames (H x W x 3 arrays, or images of Pillow), or a dict with one of
-        these and its id. Its values are uint8, or floats that are whole numbers from 0 to 255, as PyTorchVideo has
-        them. Some perturbations change the number of frames, or their size. Raises `ValueError` for another type, shape
-        or value, or without an id; `MediaError` as `perturb` does.
+        `video` is a tensor, an array, or a dict with one of these and its id. Its values are uint8, or floats that are
+        whole numbers from 0 to 255, as PyTorchVideo has them. Some perturbations change the number of frames, or their
+        size. Raises `ValueError` for another type, shape or value, or without an id; `MediaError` as `perturb` does.
         """
         if isinstance(video, Mapping):
             needed = (self.video_key, self.id_key) if item_id is None else (self.video_key,)
@@ -74,31 +73,16 @@ class Transform:
         item = _id(item_id)
         if isinstance(video, np.ndarray):
             return self._perturbed(video, item, self.layout or "THWC")
-        if isinstance(video, Sequence) and not isinstance(video, str | bytes):
-            return self._perturbed_list(video, item)
         torch = sys.modules.get("torch")  # the caller has it where the video is a tensor
         if torch is None or not isinstance(video, torch.Tensor):
-            hint = ": of one picture, give a list of it" if hasattr(video, "__array_interface__") else ""
-            text = f"a video is a tensor, an array, a list of frames or a dict, not {type(video).__name__}{hint}"
-            raise ValueError(text)
+            kind = type(video).__name__
+            raise ValueError(f"a video is a tensor, an array or a dict, not {kind}: of frames, give np.stack(frames)")
         try:
             array = video.detach().cpu().numpy()
         except TypeError as error:  # NumPy has no such numbers
             raise ValueError(f"a video must be uint8, not {video.dtype}") from error
         frames = self._perturbed(array, item, self.layout or "TCHW")
         return torch.from_numpy(frames).to(video.device).as_subclass(type(video))
-
-    def _perturbed_list(self, images: Sequence[Any], item_id: str) -> list[Any]:
-        """A list of frames, of the class that the first one has."""
-        arrays = [np.asarray(image) for image in images]
-        if len({(array.shape, array.dtype) for array in arrays}) != 1:
-            raise ValueError("a list of frames must hold frames of one size, H x W x 3 each")
-        perturbed = list(self._perturbed(np.stack(arrays), item_id, "THWC"))
-        if isinstance(images[0], np.ndarray):
-            return perturbed
-        from PIL import Image  # the caller has it
-
-        return [Image.fromarray(frame) for frame in perturbed]
 
     def _perturbed(self, video: np.ndarray[Any, Any], item_id: str, layout: str) -> np.ndarray[Any, Any]:
         channels = layout.index("C")
