@@ -132,12 +132,8 @@ def sizes(clips: Iterable[tuple[str, int]]) -> dict[str, int]:
             files[path] = size
         else:
             ends[member[0]] = max(ends.get(member[0], 0), member[1] + padded(size))
-    return files | {tar: total(end) for tar, end in ends.items()}
-
-
-def total(end: int) -> int:
-    """The bytes of a tar whose last member ends at `end`: two empty blocks follow, up to a whole record."""
-    return -(-(end + 2 * BLOCK) // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
+    record = tarfile.RECORDSIZE  # two empty blocks end a tar, up to a whole record
+    return files | {tar: -(-(end + 2 * BLOCK) // record) * record for tar, end in ends.items()}
 
 
 def from_folder(path: str) -> str:

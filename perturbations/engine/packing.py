@@ -5,13 +5,10 @@ The bytes of a tar follow from its clips alone: members are sorted, and have no 
 
 from __future__ import annotations
 
-import shutil
 import tarfile
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
 from perturbations.base import storage, tars
 from perturbations.manifest.kinds import VideoRow
@@ -50,29 +47,14 @@ def pack(tar: Path, files: Mapping[str, Path]) -> None:
     """Move files into a tar, under their members' names; without files there is none. Raises `OutputError`."""
     if not files:
         return
-    with storage.atomic_path(tar) as temporary, temporary.open("wb") as out:
+    with storage.atomic_path(tar) as temporary, tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as out:
         for name, path in sorted(files.items()):
-            _add(out, name, path)
-        _end(out)
+            member = tarfile.TarInfo(name)
+            member.size = path.stat().st_size
+            with path.open("rb") as file:
+                out.addfile(member, file)
     for path in files.values():
-        with suppress(FileNotFoundError):
-            path.unlink()
-
-
-def _add(out: IO[bytes], name: str, path: Path) -> None:
-    member = tarfile.TarInfo(name)
-    member.size = path.stat().st_size
-    out.write(member.tobuf(tarfile.USTAR_FORMAT))
-    with path.open("rb") as file:
-        shutil.copyfileobj(file, out, 1 << 20)
-    out.write(bytes(tars.padded(member.size) - member.size))
-
-
-def _end(out: IO[bytes]) -> None:
-    """Zeros, up to a whole record, as the end of a tar."""
-    end = out.tell()
-    out.write(bytes(tars.total(end) - end))
-    out.truncate()
+        path.unlink(missing_ok=True)
 
 
 def in_tar(rows: Iterable[VideoRow], tar: Path, suffix: str) -> list[VideoRow]:
