@@ -145,7 +145,7 @@ def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[
     [
         ({"suites": ["msrvtt_p"]}, "evaluation.suites: 'msrvtt_p' is not among `suites`"),
         ({"methods": ["qbnorm"]}, "evaluation.querybank: the method `qbnorm` needs a bank"),
-        ({"bank": "train"}, "evaluation.querybank: 'train' is not among `datasets`"),
+        ({"querybank": "train"}, "evaluation.querybank: 'train' is not among `datasets`"),
         ({"gallerybank": "train"}, "evaluation.gallerybank: 'train' is not among `datasets`"),
         ({"model": "xpool"}, "evaluation.checkpoint: `xpool` needs the weights"),
         ({"revision": "abc"}, "evaluation.pretrained"),

@@ -128,7 +128,7 @@ def test_the_time_follows_from_queries_frames_methods_and_scenarios() -> None:
     """Against the measured seconds per query: 1.03 without adapting, 6.03 by TCR, of 12 frames."""
 
     def minutes(job: Any = V2T, group: str = ADAPTED, plan: DatasetPlan = THOUSAND, **evaluated: Any) -> int:
-        given = wanted(**{"methods": ["tcr"], "bank": "demo", "num_frames": 12, **evaluated})
+        given = wanted(**{"methods": ["tcr"], "querybank": "demo", "num_frames": 12, **evaluated})
         return evaluation_sizes.job_minutes(given, "demo", job, group, plan)
 
     assert minutes(group=AS_IT_IS) > 1030 / 60

@@ -41,7 +41,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Project:
         evaluation={
             "pretrained": str(model),
             "methods": ["tcr", "qbnorm"],
-            "bank": "tiny",
+            "querybank": "tiny",
             "severities": [1, 5],
             "mixes": ["mixed_types"],
             "num_frames": 3,
@@ -95,7 +95,7 @@ def test_results_without_adapting_and_the_report_run_nothing_again(evaluated: Pr
     results = read_manifest(folder_of(evaluated, "manifests/tiny/evaluation") / "results.parquet")
     assert set(results["method"]) == {"none"}
     jobs = evaluated.snakemake("report").stderr
-    assert "evaluate" not in jobs, jobs
+    assert "rule evaluate" not in jobs, jobs
     page = (evaluated.root / "manifests/report.html").read_text()
     for shown in ("mm_robustness, severity 5", "mlvp, mixed types per batch", "20% perturbed"):
         assert shown in page
