@@ -224,4 +224,6 @@ def test_mixes_point_at_videos_that_are_there(finished: Project) -> None:
     assert all(len(open_clip(row)) == FRAMES for _, row in clean.iterrows())
     by_share = {share: set(rows["item_id"]) for share, rows in perturbed.groupby("share")}
     assert by_share[0.2] <= by_share[0.4] <= by_share[0.6] <= by_share[0.8]
-    assert types.attrs["comparability"].startswith("not comparable")
+    verdict = videos_of(finished).attrs["comparability"]
+    assert verdict.startswith("not comparable")
+    assert types.attrs["comparability"] == severities.attrs["comparability"] == verdict

@@ -83,15 +83,13 @@ def videos_manifest(
 
 def mixes(*, videos: Path, sources: Path, severities: Path, types: Path) -> None:
     """Write the mixed manifests: views of a videos manifest."""
-    from perturbations.engine.comparability import comparability
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import MIXES, SOURCES, VIDEOS
     from perturbations.plan.mixes import mixed_severity, mixed_types
 
     rows, clips = sets.read_part(videos, VIDEOS), sets.read_part(sources, SOURCES)
     described = files.read_metadata(videos)
-    about = {name: described[name] for name in ("dataset", "suite", sets.SET)}
-    about["comparability"] = comparability(rows, adapter=str(described.get("adapter", "")))
+    about = {name: described[name] for name in ("dataset", "suite", sets.SET, "comparability")}
     files.write(severities, MIXES, mixed_severity(rows), {**provenance(severities), **about})
     files.write(types, MIXES, mixed_types(rows, clips), {**provenance(types), **about})
 
