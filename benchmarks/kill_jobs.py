@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from perturbations.base.layout import INDEX, lock_of
 from perturbations.cli.main import main
 from perturbations.config import sections as config
 from perturbations.engine import render_clip, shards
+from perturbations.guides import registry as guides
 from perturbations.guides.guide import AnalysisRecipe
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
@@ -176,23 +177,22 @@ def note(word: str) -> None:
 
 def noted(job: Job, run: int) -> int:
     """A job's run, by number, which writes down each item that it begins."""
-    produce, analysis = render_clip.produce, shards.analysis
+    produce = render_clip.produce
 
     def begun(job_recipe: recipe.VideoRecipe, source: Any, *rest: Any, **named: Any) -> Any:
         note(f"item {run} {source.item_id}")
         return produce(job_recipe, source, *rest, **named)
 
-    def telling(name: str) -> Any:
-        known = analysis(name)
-
-        def look(recipe: Any, clips: Any, work: Any) -> Any:
+    def telling(analyse: Callable[..., Any]) -> Callable[..., Any]:
+        def look(analysis: AnalysisRecipe, clips: Any, *rest: Any, **named: Any) -> Any:
             note(f"item {run} {clips[0].item_id}")
-            return known.run(recipe, clips, work)
+            return analyse(analysis, clips, *rest, **named)
 
-        return replace(known, run=look)
+        return look
 
     shards.render_clip.produce = begun  # type: ignore[assignment]
-    shards.analysis = telling  # type: ignore[assignment]
+    for kind in guides.ANALYSES.values():
+        kind.run = telling(kind.run)  # type: ignore[method-assign]
     return main(job.command)
 
 
