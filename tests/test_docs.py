@@ -39,6 +39,9 @@ snakemake_parser = cache(get_argument_parser)
 
 def has_words(words: list[str]) -> None:
     """The words after `perturb`: its commands and their options; arguments may be missing."""
+    if words[:1] == ["rule"]:
+        assert set(words[1:2]) <= {rule for known in rules.JOBS.values() for rule in known}, words
+        return
     group: argparse.ArgumentParser = parser()
     for word in words:
         choices = [action.choices for action in group._actions if action.choices and not action.option_strings]
@@ -274,7 +277,7 @@ def test_the_menu_leads_to_examples_of_both_pages(site: Path) -> None:
     pages = {name: (site / "examples" / f"{name}.html").read_text(encoding="utf-8") for name in ("corpus", "report")}
     assert all(f'href="examples/{name}.html"' in menu for name in pages)
     assert pages["corpus"].count('<article class="card"') == 7
-    assert "finds the right item first for 96.4 %" in pages["report"]
+    assert "R@1 96.4 % clean, 67.4 % under mlvp" in pages["report"]
     tables = re.findall(r'href="(report\.tables/[^"]+)"', pages["report"])
     assert tables
     assert all((site / "examples" / unquote(name)).is_file() for name in tables)
