@@ -157,7 +157,7 @@ def evaluated(corpus: Corpus, model: Path, direction: str) -> tuple[list[ResultR
     items = encoded["captions" if direction == "v2t" else "clips"]
     few = Gallery(items.direction, items.features[:5].roll(1, -1))
     given = runner.EvaluationJob(settings, loaded, corpus.clean, encoded, bank, few)
-    rows, ranks, _ = runner.evaluate(given, corpus.rows, corpus.folder / f"{direction}.jsonl")
+    rows, ranks = runner.evaluate(given, corpus.rows, corpus.folder / f"{direction}.jsonl")
     return rows, ranks
 
 
