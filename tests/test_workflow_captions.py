@@ -170,6 +170,7 @@ def test_one_job_makes_all_parts_and_only_lost_ones_again(project: Project) -> N
     lost.unlink()
     damaged.write_bytes(damaged.read_bytes()[:-9])
     (project.root / "manifests/tiny/msrvtt_p/captions.parquet").unlink()
+    assert "Run snakemake again: it regenerates them" in project.refusal("text_msrvtt_p_tiny")
     again = folders(project.rerun("text_msrvtt_p_tiny"))
     assert again == {f"tiny/msrvtt_p/captions/{name}/1" for name in OFFLINE[:2]}
     assert f"{len(OFFLINE) - 2} of {len(OFFLINE)} were finished before and are kept" in log.read_text()

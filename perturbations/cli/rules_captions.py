@@ -92,10 +92,12 @@ def texts_manifest(
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS, TextRow, TextStatisticsRow
     from perturbations.manifest.skipped import columns, parse
+    from perturbations.plan import clip_markers
     from perturbations.plan.listed import RejectedItem, read, read_recipes
 
     unusable = len(read(rejected, RejectedItem))
     parts = work / suite / "captions"
+    clip_markers.drop_untrue_texts(parts)  # what is missing stops the merge below; the next run makes it again
     rows, listed = merging.texts(dataset, work / "captions", parts, recipes, unusable)
     left_out, wanted = parse(canonical(skipped)), read_recipes(recipes)
     tally, counted = TextTally(), list[TextStatisticsRow]()

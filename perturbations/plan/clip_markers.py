@@ -26,6 +26,15 @@ def write_texts(path: Path, parts: Iterable[Path]) -> None:
     storage.write_text(path, json.dumps(sizes, sort_keys=True) + "\n")
 
 
+def drop_untrue_texts(folder: Path) -> None:
+    """Delete the markers of captions in a folder of which a part is missing or has another size."""
+    for marker in folder.glob("*.json"):
+        sizes = json.loads(marker.read_text(encoding="utf-8"))
+        parts = [(folder / name, size) for name, size in sizes.items()]
+        if not all(part.is_file() and part.stat().st_size == size for part, size in parts):
+            marker.unlink()
+
+
 def is_marker(path: Path) -> bool:
     """Whether a file below `corpora/` is a marker of a shard."""
     tree = layout.in_tree(path, layout.CORPORA)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from perturbations.base import features
 from perturbations.base.errors import ConfigError
+from perturbations.base.layout import TOP
 from perturbations.config import named_paths
 from perturbations.config import sections as configuration
 from perturbations.guides import registry as guides
@@ -57,6 +58,13 @@ def without_braces(what: str, path: Path) -> str:
     if set("{}") & set(str(path)):
         raise ConfigError(f"{what}: rename {path}; Snakemake takes the braces for wildcards")
     return str(path)
+
+
+def check_folders(root: Path) -> None:
+    """Raise `ConfigError` where a file is in the way of results: Snakemake would end with a traceback."""
+    for name in TOP:
+        if (root / name).exists() and not (root / name).is_dir():
+            raise ConfigError(f"cannot write {root / name}: it is a file, and no folder")
 
 
 def shell_prefix(python: Path) -> str:
