@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perturbations.base import checkpoints, limits
+from perturbations.base import checkpoints
 from perturbations.base.errors import ConfigError, ManifestError, first_line
 from perturbations.cli.main import main
 from perturbations.exports import vtr_tta
@@ -96,8 +96,6 @@ def test_captions_are_ordered_by_their_numbers_however_long() -> None:
 
 
 def test_what_is_nested_too_deep_is_one_message(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="limits: a JSON object such as"):
-        limits.parse(DEEP)
     (tmp_path / "test.jsonl").write_text(f'{{"clip_id": {DEEP}', encoding="utf-8")
     with pytest.raises(ManifestError, match="does not list the videos of a test split"):
         vtr_tta.split_order(tmp_path / "test.jsonl")

@@ -91,7 +91,7 @@ ROWS: list[dict[str, Any]] = [
     {"item_id": "b", "caption": None},
     {"item_id": "c", "caption": NAN},
     {"item_id": "d", "caption": 3},
-    {"item_id": "e", "caption": ["x"]},
+    {"item_id": "e", "caption": {"x": 1}},
     {"item_id": "", "caption": "no id"},
     {"item_id": "", "caption": "no id either"},
     {"item_id": "f", "caption": "x" * 100_001},
@@ -117,7 +117,7 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
         ("b", "the caption 'b#0' is empty, null or NaN"),
         ("c", "the caption 'c#0' is empty, null or NaN"),
         ("d", "'caption' must be text, not a int"),
-        ("e", "'caption' must be text, not a list"),
+        ("e", "'caption' must be text, not a dict"),
         ("f", "a caption has 100,001 characters, more than 100,000"),
     ]
     # A clip whose captions cannot be used is perturbed all the same; no id is there twice.
