@@ -128,10 +128,10 @@ def test_an_adaptation_counts_its_runs(project: Config) -> None:
         sides = f"{scenarios} scenarios (1 clean, {scenarios - 1} query)"
         runs = f"{sides} x {methods} methods = {scenarios * methods * 2:,} runs"
         work = request(settings, f"{name}_tiny")
-        assert work == targets.TargetWork(
-            [f"manifests/tiny/{kind}/{KEY}/results.parquet", f"manifests/tiny/{kind}/{KEY}/ranks.parquet"],
-            (f"{kind} on tiny: {runs}",),
-        )
+        assert work.files == [f"manifests/tiny/{kind}/{KEY}/{file}.parquet" for file in ("results", "ranks")]
+        assert work.sizes == (f"{kind} on tiny: {runs}",)
+        assert {suite for _, suite, _, _ in work.clips} == {"mlvp"}
+        assert work.rules == ("evaluate",)
 
 
 def test_a_broken_dataset_is_an_error_of_its_own_targets_only(project: Config) -> None:
