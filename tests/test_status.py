@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -297,7 +296,7 @@ def test_a_line_per_minute_says_how_far_a_run_is(
 ) -> None:
     seconds = iter([0, 1, 30, 70, 70, 90])
     monkeypatch.setattr(run_lines.time, "monotonic", lambda: next(seconds))
-    lines = run_lines.RunLines(sys.stderr)
+    lines = run_lines.RunLines()
     lines.emit(logging.makeLogRecord({"event": "run_info", "stats": {"first": 20, "all": 1, "total": 21}}))
     for jobs in ([1, 2], [3], [4]):
         lines.emit(logging.makeLogRecord({"event": "job_started", "jobs": jobs}))
@@ -338,7 +337,7 @@ def test_the_reason_of_a_job_on_a_cluster_is_its_error_or_what_slurm_says(
 ) -> None:
     (tmp_path / "a.log").write_text(log)
     job = {"rule_name": "videos", "log": [str(tmp_path / "a.log")], "rule_msg": message}
-    run_lines.RunLines(sys.stderr).emit(logging.makeLogRecord({"event": "job_error", **job}))
+    run_lines.RunLines().emit(logging.makeLogRecord({"event": "job_error", **job}))
     line = capsys.readouterr().err
     assert line.startswith("a job of videos failed: ")
     assert line.endswith(f"{reason} ({tmp_path}/a.log)\n")

@@ -46,7 +46,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             ["sh", "-euc", command], cwd=project, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        outputs[command] = done.stdout
+        outputs[command] = done.stdout + done.stderr
         if "mkdir" in command:  # "Copy three short videos"
             for name in ("one", "two", "three"):
                 size = (640, 272) if name == "one" else (clips.WIDTH, clips.HEIGHT)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import TextIO
 
 from perturbations.base import progress, shown
 
@@ -28,19 +27,14 @@ def add_to(logger: logging.Logger) -> None:
         return
     for handler in logger.handlers:
         handler.addFilter(lambda record: not record.getMessage().startswith(_PER_JOB))
-    streams = [handler.stream for handler in logger.handlers if isinstance(handler, logging.StreamHandler)]
-    logger.addHandler(RunLines(streams[0] if streams else sys.stderr))
+    logger.addHandler(RunLines())
 
 
 class RunLines(logging.Handler):
-    """Prints the jobs of a run or a dry run once, a line per minute, and a line per failed job.
+    """Prints the jobs of a run or a dry run once, a line per minute, and a line per failed job."""
 
-    `stream` is Snakemake's own, which for a dry run is the standard output.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._stream = stream
         self._jobs = ""
         self._begun = self._total = 0
         self._last_s = time.monotonic()
@@ -66,7 +60,7 @@ class RunLines(logging.Handler):
 
     def _print(self, line: str) -> None:
         self._last_s = time.monotonic()
-        print(line, file=self._stream, flush=True)
+        print(line, file=sys.stderr, flush=True)
 
 
 def _reason(logs: Sequence[str], message: str) -> str:
