@@ -114,9 +114,9 @@ def write_captions(request: Request) -> int:
     for scenario, rows in texts.captions_by_scenario():
         samples = []
         for row in rows:
-            told = columns.as_json(columns.CAPTION, columns.of_caption(row))
+            described = columns.as_json(columns.CAPTION, columns.of_caption(row))
             samples.append(
-                Sample(f"{scenario}-{keys[row.caption_id]}", (("json", _json(told)), ("txt", _utf8(row.text))))
+                Sample(f"{scenario}-{keys[row.caption_id]}", (("json", _json(described)), ("txt", _utf8(row.text))))
             )
         shards += _write_shards(request.output, scenario, samples, request.shard_bytes)
         count += len(samples)
