@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from perturbations.api.arrays import list_perturbations, perturb, perturb_text
     from perturbations.api.corpus import Corpus
-    from perturbations.api.functions import list_perturbations, open_clip, perturb, perturb_text
+    from perturbations.api.opening import open_clip
     from perturbations.api.transform import Transform
     from perturbations.base.project import snakefile
     from perturbations.manifest.dataframes import read_captions, read_manifest
@@ -33,10 +34,10 @@ __all__ = [
 _HOMES = {
     "Corpus": "api.corpus",
     "Transform": "api.transform",
-    "list_perturbations": "api.functions",
-    "open_clip": "api.functions",
-    "perturb": "api.functions",
-    "perturb_text": "api.functions",
+    "list_perturbations": "api.arrays",
+    "open_clip": "api.opening",
+    "perturb": "api.arrays",
+    "perturb_text": "api.arrays",
     "read_captions": "manifest.dataframes",
     "read_manifest": "manifest.dataframes",
     "snakefile": "base.project",

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from perturbations.analysis import descriptor, motion
-from perturbations.api import functions as api
+from perturbations.api import arrays as api
 from perturbations.manifest import machine
 from perturbations.suites import registry
 

@@ -27,7 +27,7 @@ import numpy as np
 import pytest
 from test_bit_exactness import clip
 
-from perturbations.api import functions as api
+from perturbations.api import arrays as api
 from perturbations.base import rng
 from perturbations.base.errors import BackendError, ToolError
 from perturbations.captions import pipeline

@@ -20,7 +20,8 @@ import yaml
 from export_readers import Searcher, export, exported_module, known_scores
 from PIL import Image
 
-from perturbations.api.functions import open_clip, perturb
+from perturbations.api.arrays import perturb
+from perturbations.api.opening import open_clip
 from perturbations.base import limits, shown
 from perturbations.base.errors import ConfigError, MediaError
 from perturbations.base.storage import PICTURES

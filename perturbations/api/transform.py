@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from perturbations.api.functions import checked_id, checked_seed, perturb
+from perturbations.api.arrays import checked_id, checked_seed, perturb
 from perturbations.plan.recipe import entry_of, make
 from perturbations.plan.tiers import Unstored
 

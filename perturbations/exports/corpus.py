@@ -11,7 +11,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perturbations.api.functions import typed_row
+from perturbations.api.opening import typed_row
 from perturbations.base import shown, storage, tars
 from perturbations.base.errors import ManifestError, UnknownPerturbationError, short
 from perturbations.exports import names

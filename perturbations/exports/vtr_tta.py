@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from perturbations.api.functions import open_clip
+from perturbations.api.opening import open_clip
 from perturbations.base import jsontext, storage
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.base.progress import Tick, logged

@@ -11,7 +11,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations.api import functions as api
+from perturbations.api.opening import open_clip
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
@@ -215,7 +215,7 @@ def _tiled(images: Sequence[Image]) -> Image:
 def several(row: VideoRow) -> Image:
     """Six frames of a perturbed clip, tiled. The row's paths are absolute. Raises `MediaError`."""
     held = row.stored_frames or row.frame_count
-    return _tiled(list(api.open_clip(row, uniform_indices(_ROWS * _COLUMNS, held))))
+    return _tiled(list(open_clip(row, uniform_indices(_ROWS * _COLUMNS, held))))
 
 
 def several_clean(row: VideoRow) -> Image:
@@ -232,7 +232,7 @@ def source_clip(row: VideoRow) -> MediaClip:
 def middle(row: VideoRow) -> Image:
     """The middle frame of a perturbed clip. The row's paths are absolute. Raises `MediaError`."""
     held = row.stored_frames or row.frame_count
-    image: Image = api.open_clip(row, [held // 2])[0]
+    image: Image = open_clip(row, [held // 2])[0]
     return image
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations.api import functions as api
+from perturbations.api.opening import open_clip
 from perturbations.base.arrays import Image, uniform_indices
 from perturbations.base.errors import ManifestError, MediaError, UnknownPerturbationError
 from perturbations.base.storage import Profile, is_picture
@@ -137,7 +137,7 @@ def _frames(row: VideoRow, *, whole: bool) -> list[Image]:
     held = row.stored_frames or row.frame_count
     places = _places(held, row.fps, whole=whole or row.stored_frames is not None)
     distinct = sorted(set(places))
-    images = dict(zip(distinct, api.open_clip(row, distinct), strict=True))
+    images = dict(zip(distinct, open_clip(row, distinct), strict=True))
     return [images[place] for place in places]
 
 
