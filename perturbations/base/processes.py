@@ -12,14 +12,13 @@ import mmap
 import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
 """Signals that a program causes itself."""
 
+_REQUESTS = {signal.SIGINT, signal.SIGTERM}
 _PASSING = {errno.EAGAIN, errno.EPIPE, errno.ECONNRESET, errno.ECHILD}
 _ACCELERATOR = ("CUDA", "cuDNN", "CUBLAS", "HIP ")
 _REFUSALS = ("can't allocate memory", "out of memory", "can't start new thread")
@@ -77,30 +76,21 @@ def memory_is_left() -> bool:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Handle an interrupt or a request to end that arrives in this block when the block has ended.
+    """Let an interrupt or a request to end that arrives in this block wait for the block's end.
 
     For a fork: Python runs functions of libraries right after it and ignores what they raise, so that a Ctrl-C at that
-    moment would be lost. Signals without a handler in Python are not held: they end the process as always.
+    moment would be lost. A child that is forked in the block has them held too, until it calls `release_signals`.
     """
-    arrived: list[int] = []
-
-    def hold(number: int, frame: FrameType | None) -> None:
-        arrived.append(number)
-
-    handlers = {}
-    if threading.current_thread() is threading.main_thread():  # no other thread runs handlers, or may set them
-        for number in (signal.SIGINT, signal.SIGTERM):
-            handler = signal.getsignal(number)
-            if callable(handler):
-                handlers[number] = handler
-                signal.signal(number, hold)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _REQUESTS)
     try:
         yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for arrival in arrived:
-            signal.raise_signal(arrival)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def release_signals() -> None:
+    """Let signals through that `signals_held` holds, in a child that was forked meanwhile."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _REQUESTS)
 
 
 def end_with(parent: int) -> None:

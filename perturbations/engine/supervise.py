@@ -12,19 +12,18 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-import pickle
 import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from perturbations.base import processes
 from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
@@ -34,6 +33,11 @@ _log = logging.getLogger("perturbations")
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
+_Reply = tuple[str, Any]
+"""A kind, and what belongs to it: of "result" the result, of "stop" (the run's error) the error, of others a reason.
+
+"data" is the item's own error. After the kinds in `_TRIES` a new child tries again.
+"""
 
 _TRIES = {"killed": 3, "crash": 3, "hang": 2}
 """How often an item is tried in total when its worker is killed, crashes, or hangs."""
@@ -41,26 +45,6 @@ _TRIES = {"killed": 3, "crash": 3, "hang": 2}
 _POLL_S = 0.25
 _COUNTED_S = 1.0
 _LAST_S = 2.0
-
-
-@dataclass(frozen=True)
-class _Reply(Generic[_Result]):
-    """What a child, or its death, reports about an item.
-
-    `result`, `data` (an error of the item: the reason) and `stop` (an error of the run) are final. After the others, a
-    new child tries again.
-    """
-
-    kind: Literal["result", "data", "stop", "killed", "crash", "hang"]
-    result: _Result | None = None
-    reason: str = ""
-    error: PerturbationError | None = None
-
-
-class _Counter(Protocol):
-    """A number in memory that the parent and the child share."""
-
-    value: int
 
 
 @dataclass(frozen=True)
@@ -90,94 +74,110 @@ def run(
     failures: Counter[str] = Counter()
     position = 0
     while position < len(tasks):
-        with closing(_replies(work, tasks, position, stall_limit_s)) as replies:
-            for reply in replies:
-                task, kind, reason = tasks[position], reply.kind, reply.reason
-                if reply.error is not None:
-                    raise reply.error
+        with _worker(work, tasks[position:]) as worker:
+            for task in tasks[position:]:
+                kind, content = _next_reply(*worker, stall_limit_s)
+                if kind == "stop":
+                    raise content
                 if kind in _TRIES:
                     failures[kind] += 1
                     if failures[kind] < _TRIES[kind]:
-                        _log.warning("%s: %s; trying again", name(task), reason)
+                        _log.warning("%s: %s; trying again", name(task), content)
                         break
-                    reason = f"{reason}, {failures[kind]} times"
+                    content = f"{content}, {failures[kind]} times"
                     if kind == "killed":
-                        raise ToolError(_stopped(name(task), reason))
+                        raise ToolError(_NO_FAULT_OF_THE_ITEM.format(name(task), content))
                 failures.clear()
                 position += 1
-                yield TaskOutcome(task, reply.result, None) if kind == "result" else TaskOutcome(task, None, reason)
+                yield TaskOutcome(task, content, None) if kind == "result" else TaskOutcome(task, None, content)
+                if kind in _TRIES:
+                    break
+            else:
+                worker[0].join(_LAST_S)  # it has nothing left to do, but a library's thread may keep it alive
 
 
-def _stopped(task: str, reason: str) -> str:
-    return (
-        f"{task}: {reason}. The item is not the cause: nothing is quarantined, finished items are kept. Give the job "
-        "more memory, or find out what kills its processes (a scheduler's limit, the kernel's log); then run again"
-    )
+_NO_FAULT_OF_THE_ITEM = (
+    "{}: {}. The item is not the cause: nothing is quarantined, finished items are kept. Give the job more memory, or "
+    "find out what kills its processes (a scheduler's limit, the kernel's log); then run again"
+)
 
 
-def _replies(
-    work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], start: int, stall_limit_s: float
-) -> Generator[_Reply[_Result], None, None]:
-    """One child's reply to each task from `start` on, until the first task that a new child must try again."""
+@contextmanager
+def _worker(
+    work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task]
+) -> Iterator[tuple[ForkProcess, Connection, Any]]:
+    """A child that works on the tasks, the connection on which it replies, and the count of its signs of life."""
+    context = multiprocessing.get_context("fork")
     with ExitStack() as ends:
         with processes.signals_held():  # an interrupt between a child's start and the note to end it would leave it
-            child, receiver, alive = _start(work, tasks, start)
+            try:
+                receiver, sender = context.Pipe(duplex=False)
+                alive = context.RawValue("Q", 0)
+                child = context.Process(target=_serve, args=(work, tasks, sender, alive, os.getpid()), daemon=False)
+                child.start()
+            except OSError as error:
+                raise ToolError(
+                    f"no worker process can be started: {error.strerror}. Finished items are kept"
+                ) from error
             ends.callback(receiver.close)
-            ends.callback(_end_all, child)
-        for _ in tasks[start:]:
-            reply: _Reply[_Result] = _next_reply(receiver, child, alive, stall_limit_s)
-            yield reply
-            if reply.kind in _TRIES:
-                return
-        child.join(_LAST_S)  # it has nothing left to do, but a library's thread may keep it alive
+            ends.callback(_end, child)
+            sender.close()
+        yield child, receiver, alive
 
 
-def _start(
-    work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], start: int
-) -> tuple[ForkProcess, Connection, _Counter]:
-    context = multiprocessing.get_context("fork")
-    try:
-        receiver, sender = context.Pipe(duplex=False)
-        alive = context.RawValue("Q", 0)
-        child = context.Process(target=_serve, args=(work, tasks, start, sender, alive, os.getpid()), daemon=False)
-        child.start()
-    except OSError as error:
-        raise ToolError(f"no worker process can be started: {error.strerror}. Finished items are kept") from error
-    sender.close()
-    return child, receiver, alive
+def _end(child: ForkProcess) -> None:
+    """Kill a child, and the processes that it started."""
+    assert child.pid is not None
+    if child.is_alive():
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.join()
 
 
-def _next_reply(receiver: Connection, child: ForkProcess, alive: _Counter, stall_limit_s: float) -> _Reply[_Result]:
+def _next_reply(child: ForkProcess, receiver: Connection, alive: Any, stall_limit_s: float) -> _Reply:
     silent_s, seen = 0.0, alive.value
     while silent_s < stall_limit_s:
         before = time.monotonic()
         if receiver.poll(_POLL_S):
             try:
-                reply: _Reply[_Result] = pickle.loads(receiver.recv_bytes())
+                reply: _Reply = receiver.recv()
                 return reply
             except (EOFError, OSError):  # nothing, or half a message
-                _end(child, _LAST_S)
+                child.join(_LAST_S)
+                _end(child)
                 return _death(child.exitcode)
         if not child.is_alive() and not receiver.poll(0):  # its own children may keep the pipe open
             return _death(child.exitcode)
         # Time during which this process was stopped, or the machine slept, does not count as silence.
         silent_s = silent_s + min(time.monotonic() - before, _COUNTED_S) if alive.value == seen else 0.0
         seen = alive.value
-    _end(child)
-    return _Reply("hang", reason=f"no progress for {stall_limit_s:g} s")
+    return "hang", f"no progress for {stall_limit_s:g} s"
+
+
+def _death(exit_code: int | None) -> _Reply:
+    if exit_code is None:  # the parent was started with SIGCHLD ignored
+        return "killed", "its worker process vanished"
+    if exit_code >= 0:
+        return "crash", f"its worker process ended with exit status {exit_code}"
+    name = processes.signal_name(-exit_code)
+    if -exit_code in processes.CRASHES:
+        return "crash", f"its decoder crashes: {name}"
+    hint = ", perhaps because memory ran out" if name == "SIGKILL" else ""
+    return "killed", f"its worker process was killed by {name}{hint}"
+
+
+# --- in the child -----------------------------------------------------------------------------------------------------
 
 
 def _serve(
-    work: Callable[[_Task, Tick], _Result],
-    tasks: Sequence[_Task],
-    start: int,
-    sender: Connection,
-    alive: _Counter,
-    parent: int,
+    work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], sender: Connection, alive: Any, parent: int
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handlers are not the child's
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, the exit status of ffmpeg would be lost
+    processes.release_signals()
     os.setpgid(0, 0)  # so that its ffmpeg can be killed with it
     processes.end_with(parent)
     processes.keep_memory()
@@ -185,80 +185,34 @@ def _serve(
     def tick() -> None:
         alive.value += 1
 
-    for task in tasks[start:]:
+    for task in tasks:
         tick()
-        kind, data = _packed(_reply(work, task, tick))
+        try:
+            reply: _Reply = "result", work(task, tick)
+            data = ForkingPickler.dumps(reply)  # whole before its first byte is sent
+        except Exception as error:
+            reply = _failure(error)
+            data = ForkingPickler.dumps(reply)
         try:
             sender.send_bytes(data)
         except OSError:  # the parent has ended
             os._exit(1)
-        if kind in _TRIES or kind == "stop":
+        if reply[0] in _TRIES or reply[0] == "stop":
             return
 
 
-def _reply(work: Callable[[_Task, Tick], _Result], task: _Task, tick: Tick) -> _Reply[_Result]:
-    try:
-        return _Reply("result", work(task, tick))
-    except Exception as error:
-        if isinstance(error, ToolError):
-            return _Reply("killed", reason=str(error))
-        if reason := processes.tool_failure(error):
-            return _Reply("killed", reason=reason)
-        if isinstance(error, CrashError):
-            return _Reply("crash", reason=str(error))
-        if isinstance(error, MediaError):
-            return _Reply("data", reason=str(error))
-        if isinstance(error, PerturbationError):
-            return _Reply("stop", error=error)
-        if isinstance(error, OSError):
-            return _Reply("stop", error=OutputError(f"the system refused: {error}"))
-        return _Reply("data", reason=_unforeseen(error))
-
-
-def _packed(reply: _Reply[_Result]) -> tuple[str, bytes]:
-    """A reply's kind and its bytes. All bytes are ready before the first is sent."""
-    try:
-        return reply.kind, bytes(ForkingPickler.dumps(reply))
-    except MemoryError:
-        reply = _Reply("killed", reason="memory ran out")
-    except Exception as error:
-        reply = _Reply("data", reason=_unforeseen(error))
-    return reply.kind, pickle.dumps(reply)
-
-
-def _unforeseen(error: Exception) -> str:
+def _failure(error: Exception) -> _Reply:
+    if isinstance(error, ToolError):
+        return "killed", str(error)
+    if reason := processes.tool_failure(error):
+        return "killed", reason
+    if isinstance(error, MediaError):
+        return "crash" if isinstance(error, CrashError) else "data", str(error)
+    if isinstance(error, PerturbationError):
+        return "stop", error
+    if isinstance(error, OSError):
+        return "stop", OutputError(f"the system refused: {error}")
     where = traceback.extract_tb(error.__traceback__)[-1]
     # Of libav's errors, only the kind: their words name temporary files, and a row's reason must not differ by run.
     words = " ".join((getattr(error, "strerror", None) or str(error)).split())
-    return f"unforeseen {type(error).__name__}: {words} (at {Path(where.filename).name}:{where.lineno})"
-
-
-def _end(child: ForkProcess, patience_s: float = 0.0) -> None:
-    """Kill a child that has not ended within `patience_s` seconds, and all its processes."""
-    if patience_s:
-        child.join(patience_s)
-    if child.is_alive() and child.pid is not None:
-        for kill in (os.killpg, os.kill):
-            with suppress(ProcessLookupError):
-                kill(child.pid, signal.SIGKILL)
-    child.join()
-
-
-def _end_all(child: ForkProcess) -> None:
-    """Kill a child, and the processes that it left when it crashed."""
-    _end(child)
-    if child.pid is not None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
-
-
-def _death(exit_code: int | None) -> _Reply[_Result]:
-    if exit_code is None:
-        return _Reply("killed", reason="its worker process vanished")
-    if exit_code >= 0:
-        return _Reply("crash", reason=f"its worker process ended with exit status {exit_code}")
-    name = processes.signal_name(-exit_code)
-    if -exit_code in processes.CRASHES:
-        return _Reply("crash", reason=f"its decoder crashes: {name}")
-    hint = ", perhaps because memory ran out" if name == "SIGKILL" else ""
-    return _Reply("killed", reason=f"its worker process was killed by {name}{hint}")
+    return "data", f"unforeseen {type(error).__name__}: {words} (at {Path(where.filename).name}:{where.lineno})"
