@@ -1,7 +1,8 @@
 """Perturbed benchmark corpora for video-text retrieval: exact, seeded, regenerable.
 
-The public names are `list_perturbations`, `perturb`, `perturb_text`, `read_manifest`, `read_captions`, `open_clip`,
-`Corpus`, `Transform` and `snakefile`. The command is `perturb`.
+`corrupt` perturbs a picture or a clip, `perturb_text` a caption; `names`, `severities` and `parameters` tell what there
+is. `perturb` and `Transform` are for loops over clips in memory; `Corpus`, `open_clip`, `read_manifest` and
+`read_captions` read what the workflow made. The command is `perturb`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from perturbations.api.arrays import list_perturbations, perturb, perturb_text
     from perturbations.api.corpus import Corpus
+    from perturbations.api.corrupt import corrupt, names, parameters, severities
     from perturbations.api.opening import open_clip
     from perturbations.api.transform import Transform
     from perturbations.base.project import snakefile
@@ -22,24 +24,32 @@ __all__ = [
     "Corpus",
     "Transform",
     "__version__",
+    "corrupt",
     "list_perturbations",
+    "names",
     "open_clip",
+    "parameters",
     "perturb",
     "perturb_text",
     "read_captions",
     "read_manifest",
+    "severities",
     "snakefile",
 ]
 
 _HOMES = {
     "Corpus": "api.corpus",
     "Transform": "api.transform",
+    "corrupt": "api.corrupt",
     "list_perturbations": "api.arrays",
+    "names": "api.corrupt",
     "open_clip": "api.opening",
+    "parameters": "api.corrupt",
     "perturb": "api.arrays",
     "perturb_text": "api.arrays",
     "read_captions": "manifest.dataframes",
     "read_manifest": "manifest.dataframes",
+    "severities": "api.corrupt",
     "snakefile": "base.project",
 }
 

@@ -194,6 +194,8 @@ def test_all_tiers_hold_the_same_frames(key: str, clip: tuple[Path, np.ndarray],
         clean, key, severity, seed=0, item_id="it", dataset="data", fps=25, donors=[donor_frames()]
     )
     assert np.array_equal(exact, in_memory)
+    of_file = perturbations.corrupt(path, key, severity, item_id="it", dataset="data", donors=[donor_frames()])
+    assert np.array_equal(exact, of_file)
 
 
 SHAPED = [form for entry in ENTRIES for form in entry.forms() if form.shape is not None]

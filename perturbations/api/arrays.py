@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,7 +17,7 @@ import numpy as np
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import SEEDS
-from perturbations.base.errors import short
+from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
 from perturbations.captions.pipeline import PerturbedText, perturb_captions
 from perturbations.engine import guided, rendering
 from perturbations.engine.frame_orders import fitted
@@ -57,7 +58,7 @@ def perturb(
 
     Args:
         frames: the clip, T x H x W x 3, RGB, uint8. It is not modified.
-        name: `suite/name`, e.g. "mlvp/fog".
+        name: `suite/name`, e.g. "mlvp/fog", or the name alone, as of `corrupt`.
         severity: 1 to 5; 0 gives a copy of the clip.
         seed: the first part of the realization's key; the same key gives the same frames, as in a corpus before they
             are stored, and as in one of a lossless profile.
@@ -85,7 +86,7 @@ def perturb(
     """
     _check_clip(frames)
     _check_rate(fps)
-    entry = entry_of("video", name, variant)
+    entry = declaration(name, "video", variant)
     severity, seed, item_id = _plain_int(severity), checked_seed(seed), checked_id(item_id)
     _check_text(dataset, "dataset")
     if type(severity) is int and severity == 0:
@@ -158,8 +159,8 @@ def perturb_text(
     name: str,
     severity: int = 1,
     *,
-    seed: int,
-    item_id: str | int,
+    seed: int = 0,
+    item_id: str | int = "",
     dataset: str = "",
     variant: str | None = None,
     backend: str | None = None,
@@ -168,7 +169,7 @@ def perturb_text(
 
     Args:
         text: the caption; any string. One that is empty or only white space stays as it is, as every kernel leaves it.
-        name: `suite/name`, e.g. "msrvtt_p/gender_swap".
+        name: `suite/name`, e.g. "msrvtt_p/gender_swap", or the name alone, as of `corrupt`.
         severity: 1 up to the highest of the perturbation; 0 gives the caption itself.
         seed: the first part of the generator's key; the same key gives the same text, as in a corpus.
         item_id: the second part of the key, the caption's id; a number is its digits.
@@ -189,13 +190,32 @@ def perturb_text(
     """
     if not isinstance(text, str):
         raise TypeError(f"a caption must be a str, not {type(text).__name__}: {short(text)}")
-    entry = entry_of("text", name, variant)
+    entry = declaration(name, "text", variant)
     severity, seed, item_id = _plain_int(severity), checked_seed(seed), checked_id(item_id)
     _check_text(dataset, "dataset")
     caption = ListedCaption(caption_id=item_id, item_id=item_id, text=text)
     return next(
         perturb_captions([caption], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
     )
+
+
+def declaration(name: str, kind: registry.Medium | None, variant: str | None) -> registry.Perturbation:
+    """The declaration of `suite/name`; of a name alone, that of the first suite that has it, with a warning.
+
+    The warning is shown at the caller of the public function that calls this. Raises `UnknownPerturbationError`.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a perturbation is named by a text, not {type(name).__name__}: {short(name)}")
+    if "/" in name:
+        return registry.get(name, variant) if kind is None else entry_of(kind, name, variant)
+    keys = [entry.key for entry in registry.perturbations(None, kind) if entry.name == name]
+    if not keys:
+        known = {entry.name for entry in registry.perturbations(None, kind)}
+        raise UnknownPerturbationError(f"no perturbation {short(name)}{did_you_mean(name, known)}")
+    if len(keys) > 1:
+        text = f"several suites have {name}: {', '.join(keys)}. Name the one that you mean; this is {keys[0]}"
+        warnings.warn(text, stacklevel=3)
+    return registry.get(keys[0], variant)
 
 
 def _plain_int(value: int) -> int:
@@ -233,6 +253,10 @@ def _check_clip(frames: object, name: str = "frames") -> None:
         hint = ""
         if frames.ndim == 3 and frames.shape[2] == 3:
             hint = ": of one picture, give frames[None]"
+        elif frames.ndim == 2 or frames.shape[-1] == 1:
+            hint = ": of grey, give numpy.stack([grey] * 3, axis=-1)"
+        elif frames.shape[-1] == 4:
+            hint = ": without the alpha channel, frames[..., :3]"
         elif frames.ndim == 4 and 3 in frames.shape[:2] and frames.shape[3] != 3:
             order = "0, 2, 3, 1" if frames.shape[1] == 3 else "1, 2, 3, 0"
             hint = f": with the channels before the pixels, give frames.transpose({order})"

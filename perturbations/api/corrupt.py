@@ -1,0 +1,181 @@
+"""One call for a picture or a clip: `corrupt`, and what can be asked of a perturbation by its name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perturbations.api.arrays import Frames, checked_id, checked_seed, declaration, perturb
+from perturbations.base.errors import BackendError, MediaError
+from perturbations.plan.recipe import make
+from perturbations.plan.tiers import Unstored
+from perturbations.suites import registry
+from perturbations.suites.code import ParameterValue
+
+
+def corrupt(
+    clip: Any,
+    name: str,
+    severity: int = 1,
+    *,
+    seed: int = 0,
+    item_id: str | int = "",
+    dataset: str = "",
+    fps: float | None = None,
+    variant: str | None = None,
+    donors: Sequence[Frames] = (),
+) -> Any:
+    """Perturb a picture or a clip.
+
+    `corrupt(photograph, "fog", severity=3)` gives one picture, `corrupt(frames, "mlvp/fog", severity=3)` a clip.
+
+    Args:
+        clip: a picture, H x W x 3, or a clip, T x H x W x 3, RGB, uint8; a picture of Pillow, of any mode, which
+            becomes RGB; or the path of a picture or a video. It is not modified.
+        name: `suite/name`, or the name alone. A name that several suites have is that of the first of them, and a
+            warning lists them: mlvp, mm_robustness, msrvtt_p, tampering, transmission.
+        severity: 1 to 5; 0 gives a copy.
+        seed, dataset, item_id: the key of what is drawn: the same key gives the same pixels, and those of a corpus of
+            this seed, dataset and item before they are stored. Give each picture of a set its own `item_id`, or all get
+            the same noise.
+        fps: frames per second, for perturbations of time and bitrate; None: the file's own, 25 of an array.
+        variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
+        donors: the clips that event insertion may take a segment from, each T x H x W x 3.
+
+    Returns:
+        A picture for a picture, a clip for a clip: uint8 arrays; of Pillow's picture, one of Pillow. Perturbations of
+        time may change T, so a batch of clips, or of their frames, need not stay a batch; each of a batch of clips is
+        perturbed by its own call, with its own `item_id`. H and W change with `msrvtt_p/translate` and
+        `mm_robustness/pixelate` as `released`.
+
+    Raises:
+        UnknownPerturbationError: no such name, severity or variant.
+        MediaError: the file cannot be read, the perturbation leaves no frame, or it needs several frames.
+        BackendError: the library that reads the file is not installed.
+        TypeError, ValueError: as `perturb`.
+    """
+    entry = declaration(name, "video", variant)
+    if isinstance(clip, str | PathLike):
+        path = Path(clip)
+        if not _is_picture(path):
+            return _of_video(path, entry, severity, seed, item_id, fps, dataset, donors)
+        clip = _picture_of(path)
+    is_pillow = _is_pillow(clip)
+    frames = np.asarray(clip.convert("RGB")) if is_pillow else clip
+    is_picture = isinstance(frames, np.ndarray) and frames.ndim == 3 and frames.shape[2] == 3
+    if is_picture and (entry.moves_frames or entry.several_frames):
+        raise MediaError(f"{entry.key} changes the order of frames or shows motion: it needs a clip, not a picture")
+    perturbed = perturb(
+        frames[None] if is_picture else frames,
+        entry.key,
+        severity,
+        seed=seed,
+        item_id=item_id,
+        fps=25.0 if fps is None else fps,
+        dataset=dataset,
+        variant=variant,
+        donors=donors,
+    )
+    if not is_picture:
+        return perturbed
+    return sys.modules["PIL.Image"].fromarray(perturbed[0]) if is_pillow else perturbed[0]
+
+
+def names(suite: str | None = None, kind: registry.Medium = "video") -> list[str]:
+    """The names `suite/name` of the perturbations of pictures and clips, or with `kind="text"` of captions.
+
+    Raises `UnknownPerturbationError` when there is no such suite.
+    """
+    return [entry.key for entry in registry.perturbations(suite, kind)]
+
+
+def severities(name: str, variant: str | None = None) -> tuple[int, ...]:
+    """The severities of a perturbation, 1 first. Raises `UnknownPerturbationError`."""
+    return declaration(name, None, variant).severities
+
+
+def parameters(name: str, severity: int, variant: str | None = None) -> dict[str, ParameterValue]:
+    """The published numbers of a perturbation at a severity, by their names. Raises `UnknownPerturbationError`."""
+    return declaration(name, None, variant).parameters(severity)
+
+
+def _of_video(
+    path: Path,
+    entry: registry.Perturbation,
+    severity: int,
+    seed: int,
+    item_id: str | int,
+    fps: float | None,
+    dataset: str,
+    donors: Sequence[Frames],
+) -> Frames:
+    # Not at the top: who perturbs arrays alone needs no library that reads videos.
+    from perturbations.engine import rendering
+    from perturbations.engine.source import Source
+    from perturbations.media import decoding, probing
+    from perturbations.media.clip import MediaClip, Timing, plain_rate
+
+    try:
+        info = probing.probe(path)
+        frames = np.stack([frame.image for frame in decoding.decode(MediaClip(path))])
+        if not entry.encodes or not severity:
+            rate = float(info.frame_rate) if fps is None else fps
+            return perturb(
+                frames,
+                entry.key,
+                severity,
+                seed=seed,
+                item_id=item_id,
+                fps=rate,
+                dataset=dataset,
+                variant=entry.variant,
+                donors=donors,
+            )
+        # An encoder may depend on the file itself: on its bitrate, its stream, its frames' times.
+        timing = Timing(info.time_base, plain_rate(info.frame_rate))
+        source = Source(
+            dataset,
+            checked_id(item_id),
+            MediaClip(path),
+            probing.sha256(path),
+            len(frames),
+            info.width,
+            info.height,
+            timing,
+            info.sample_aspect,
+        )
+        recipe = make(entry, severity, seed=checked_seed(seed), storage=Unstored())
+        return np.stack([frame.image for frame in rendering.planned_clip(recipe, source).frames()])
+    except MediaError as error:
+        raise error if str(path) in str(error) else type(error)(f"{path}: {error}") from error
+
+
+def _is_pillow(clip: object) -> bool:
+    pillow = sys.modules.get("PIL.Image")  # the caller has it where the picture is one of Pillow
+    return pillow is not None and isinstance(clip, pillow.Image)
+
+
+def _is_picture(path: Path) -> bool:
+    """Whether a file begins as JPEG, PNG or WebP. Raises `MediaError` where there is no file."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(12)
+    except OSError as error:
+        raise MediaError(f"{path}: {error.strerror}") from error
+    return head.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n")) or (head[:4] == b"RIFF" and head[8:] == b"WEBP")
+
+
+def _picture_of(path: Path) -> Frames:
+    from perturbations.media import stills
+
+    try:
+        return stills.read(path)
+    except ModuleNotFoundError as error:
+        raise BackendError("to read a picture's file, Pillow is needed: pip install pillow") from error
+    except MediaError as error:
+        raise MediaError(f"{path}: {error}") from error
