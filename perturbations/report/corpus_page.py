@@ -1,80 +1,93 @@
 """The page of a corpus: one HTML file of clips that play, counts, failures, sizes and measured distortion.
 
 It is identical for identical manifests and files, and loads nothing: a sample of the clips plays from small previews
-inside the page. It links to what lies beside it, and opens the videos themselves when it is asked to.
+inside the page. It links to what lies beside it, and to the stored videos.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from perturbations.base import shown, storage, tars, templates
 from perturbations.base.errors import ManifestError
 from perturbations.engine.corpus_card import mean_psnr
-from perturbations.engine.tally import ScenarioTally, Tally, Value, stand_ins
-from perturbations.manifest import files, layout, locations, sets
-from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, ClipRow, VideoRow
+from perturbations.engine.guided import offline_roles
+from perturbations.manifest import files, layout, locations, sets, stored_columns
+from perturbations.manifest.companions import companion, texts_of
+from perturbations.manifest.kinds import CAPTIONS, COMPLETE, QUARANTINE, VIDEOS, VideoRow
 from perturbations.report import pages, previews
 from perturbations.suites import registry
 
 _MOST_REASONS = 100
+_MOST_CAPTIONS = 5
+_COLUMNS = (
+    *("dataset", "item_id", "suite", "perturbation", "severity", "level", "status", "variant", "seed", "storage"),
+    *("backend", "bytes", "frame_count", "source_frame_count", "psnr_db", "ssim", "storage_psnr_db", "source_path"),
+)
 
 
 def write(path: Path, output: Path) -> None:
-    """Write the page of a `videos` manifest, with the quarantine beside it.
+    """Write the page of a `videos` manifest, with the quarantine beside it and the dataset's captions above it.
 
     A clip whose file is missing or damaged has no preview, but the reason. Raises `ManifestError`.
     """
-    rows, about = files.read_rows(path, VIDEOS), files.read_metadata(path)
+    about, rows = files.read_metadata(path), files.read_rows(path, VIDEOS)
+    frame = stored_columns.read_columns(path, *_COLUMNS).to_pandas()
+    complete = frame[frame["status"] == COMPLETE]
     root = locations.root_of(path, about)
     quarantine = path.with_name(layout.name(QUARANTINE.name))
-    failed = files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else []
-    complete: Counter[str] = Counter()
-    videos = Tally({name: measure.value for name, measure in _MEASURES.items()})
-    for row in videos.over(rows):
-        complete[row.item_id] += row.status == COMPLETE
-    names = _in_order(videos)
-    items = previews.chosen(+complete, sum(scenario.complete > 0 for scenario in videos.scenarios.values()))
-    members = [row for row in rows if row.item_id in items and row.status == COMPLETE]
-    first = next((row for row in rows if row.status == COMPLETE), None)
-    reasons = pages.reasons(failed)
-    strips = _previews(items, members, names, root)
+    reasons = pages.reasons(files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else [])
+    is_still = len(frame) > 0 and storage.is_picture(frame["source_path"].iloc[0])
+    names = _in_order(frame)
+    shown_items = {
+        item: [_located(rows[int(place)], root) for place in np.flatnonzero(complete_of(frame, item))]
+        for item in previews.chosen(complete["item_id"].value_counts().to_dict())
+    }
+    items = previews.of_items(shown_items, names, root)
+    captions = texts_of(row for row in companion(path, CAPTIONS) if row.item_id in items)
+    first = next((row for members in shown_items.values() for row in members), None)
     text = templates.rendered(
         "perturbations.report",
         "corpus.html.j2",
-        title=_title(videos, about),
-        totals=_totals(path, videos),
-        items=[(item, _cards(item, own, members, root, output)) for item, own in strips.items()],
-        categories=_categories(videos, names),
-        severities=_severities(videos),
+        title=_title(about, frame),
+        totals=[(shown.in_words_of(name, pictures=is_still), value) for name, value in _totals(path, frame)],
+        items=[
+            (item, own.clean, captions.get(item, ())[:_MOST_CAPTIONS], list(_cards(own, root, output)))
+            for item, own in items.items()
+        ],
+        categories=_categories(frame, names),
+        severities=sorted(set(complete["severity"].tolist())),
         shape=(4, 3) if first is None else (first.width, first.height),
-        sample=_sample(strips, videos),
-        facts=_facts(path, videos, about),
-        words=videos.in_words,
-        is_still=videos.has_pictures,
-        perturbed=[_line(name, videos.of(name)) for name in names],
-        tables=[table for value in _MEASURES if (table := _table(videos, names, value))["rows"]],
+        number_of_items=complete["item_id"].nunique(),
+        is_still=is_still,
+        words=lambda text: shown.in_words_of(text, pictures=is_still),
+        loading=_loading(path, root, complete),
+        facts=[shown.in_words_of(fact, pictures=is_still) for fact in _facts(path, frame, about)],
+        perturbed=[_line(name, frame[frame["perturbation"] == name]) for name in names],
+        tables=[table for measure in _MEASURES if (table := _table(complete, names, measure))["rows"]],
         reasons=reasons[:_MOST_REASONS],
         number_of_reasons=len(reasons),
-        links=_links(path, quarantine, output, about),
+        links=_links(path, quarantine, output, root),
     )
     storage.write_text(output, text)
 
 
-def _severities(videos: Tally) -> list[int]:
-    """The severities of complete clips, sorted."""
-    return sorted({severity for (_, severity), scenario in videos.scenarios.items() if scenario.complete})
+def complete_of(frame: pd.DataFrame, item: str) -> pd.Series:
+    """Which rows are the complete ones of an item."""
+    return (frame["item_id"] == item) & (frame["status"] == COMPLETE)
 
 
-def _links(path: Path, quarantine: Path, output: Path, about: Mapping[str, object]) -> list[tuple[str, str]]:
+def _links(path: Path, quarantine: Path, output: Path, root: Path) -> list[tuple[str, str]]:
     """The page of all pages, and the files beside the manifest, which the same run makes."""
     there = {
-        "all corpora and results": locations.root_of(path, about) / layout.at("index"),
+        "all corpora and results": root / layout.at("index"),
         "card (Markdown)": path.with_name(layout.name("card")),
         "contact sheet": path.with_name(layout.name("preview")),
         "rows (Parquet)": path,
@@ -83,199 +96,185 @@ def _links(path: Path, quarantine: Path, output: Path, about: Mapping[str, objec
     return [(name, pages.href(target, output)) for name, target in there.items()]
 
 
-def _in_order(videos: Tally) -> list[str]:
-    """The perturbations of the rows, in their suite's order; then those of somebody else's shelf, by name."""
-    present = videos.perturbations
-    suites = sorted({row.suite for row in videos.distinct.values()} & registry.suites().keys())
+def _in_order(frame: pd.DataFrame) -> list[str]:
+    """The perturbations of the rows, in their suite's order; then those that are not installed here, by name."""
+    present = set(frame["perturbation"])
+    suites = sorted(set(frame["suite"]) & registry.suites().keys())
     order = [entry.name for suite in suites for entry in registry.perturbations(suite, "video")]
     known = [name for name in dict.fromkeys(order) if name in present]
     return known + sorted(present.difference(known))
 
 
-def _title(videos: Tally, about: Mapping[str, object]) -> str:
-    suite = str(about.get("suite") or (videos.first.suite if videos.first else ""))
+def _named(about: Mapping[str, object], frame: pd.DataFrame, name: str) -> str:
+    """The suite or the dataset of a corpus."""
+    return str(about.get(name) or (frame[name].iloc[0] if len(frame) else ""))
+
+
+def _title(about: Mapping[str, object], frame: pd.DataFrame) -> str:
+    suite = _named(about, frame, "suite")
     title = registry.suite(suite).title if suite in registry.suites() else suite
-    return f"{title} on {about.get('dataset') or (videos.first.dataset if videos.first else 'no dataset')}"
+    return f"{title} on {_named(about, frame, 'dataset') or 'no dataset'}"
 
 
-def _facts(path: Path, videos: Tally, about: Mapping[str, object]) -> list[str]:
+def _loading(path: Path, root: Path, complete: pd.DataFrame) -> list[str]:
+    """How a program reads the corpus, from the folder that its paths start from."""
+    if complete.empty:
+        return []
+    place = Path(os.path.relpath(os.path.abspath(path), os.path.abspath(root)))
+    first = complete.iloc[-1]
+    return [
+        "from perturbations import Corpus",
+        f"clips = Corpus({str(place)!r}).where(perturbation={first['perturbation']!r}, severity={first['severity']})",
+        "frames = clips[0].frames()  # frames x height x width x 3, RGB, uint8; clips[0].captions: its captions",
+    ]
+
+
+def _totals(path: Path, frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """The numbers that the page opens on."""
+    clips, videos = _listed_numbers(path, frame)
+    size = frame["bytes"].sum()
+    return [
+        ("clip" if clips == 1 else "clips", f"{clips:,}"),
+        ("perturbations", f"{frame['perturbation'].nunique():,}"),
+        ("severities", f"{frame['severity'].nunique():,}"),
+        ("videos complete", f"{(frame['status'] == COMPLETE).sum():,} of {videos:,}"),
+        *([("size", shown.size(int(size)))] if size else []),
+    ]
+
+
+def _listed_numbers(path: Path, frame: pd.DataFrame) -> tuple[int, int]:
+    """The numbers of clips and of videos that were asked for; a clip that no rows are of failed before."""
     listed = sets.read_listed(path)
-    suite = str(about.get("suite") or (videos.first.suite if videos.first else ""))
-    facts = [f"After {registry.suite(suite).reference}."] if suite in registry.suites() else []
-    facts += [f"{listed.sentence(videos.in_words('clips'))}."] if listed else []
-    if videos.first is not None:
-        rows = videos.distinct.values()
-        variants = ", ".join(sorted({str(row.variant) for row in rows}))
-        severities = ", ".join(map(str, videos.severities))
-        stored = ", ".join(sorted({row.storage for row in rows}))
-        # As the card counts: a clip that failed before it was perturbed has no row here.
-        wanted = listed.listed * listed.scenarios if listed else videos.rows
-        facts.append(
-            f"{videos.number_complete:,} of {wanted:,} {videos.in_words('videos')} complete, "
-            f"{shown.size(videos.bytes)} in all; severities {severities}."
+    if listed is None:
+        return frame["item_id"].nunique(), len(frame)
+    return listed.listed, listed.listed * listed.scenarios
+
+
+def _facts(path: Path, frame: pd.DataFrame, about: Mapping[str, object]) -> Iterator[str]:
+    listed, suite = sets.read_listed(path), _named(about, frame, "suite")
+    if suite in registry.suites():
+        yield f"After {registry.suite(suite).reference}."
+    if listed:
+        yield f"{listed.sentence('clips')}."
+    if len(frame):
+        variants, stored, seeds = (
+            ", ".join(sorted(map(str, set(frame[name].dropna())))) for name in ("variant", "storage", "seed")
         )
-        facts.append(f"Variant {variants}; seed {videos.first.seed}; storage {stored}{_loss(videos)}.")
+        yield f"Variant {variants}; seed {seeds}; storage {stored}{_loss(frame['storage_psnr_db'])}."
     else:
-        facts.append("No clip could be perturbed.")
+        yield "No clip could be perturbed."
     if lost := sets.losses_sentence(about):
-        facts.append(f"{lost[0].upper()}{videos.in_words(lost[1:])}.")
+        yield f"{lost[0].upper()}{lost[1:]}."
     if comparability := about.get("comparability"):
-        facts.append(f"Results are {comparability}.")
-    facts.append(
+        yield f"Results are {comparability}."
+    yield (
         f"Made by perturbations {about.get('package_version', 'of an unknown version')}, "
         f"configuration {about.get('config_digest', 'unknown')}."
     )
-    return facts
+    yield "The licence of the clips is that of the dataset that they were made from."
+    yield f"Root, the SHA-256 of the manifest, which has the hash of every file: {storage.sha256(path)}."
 
 
-def _loss(videos: Tally) -> str:
-    values = [value for losses in videos.losses.values() for value in (min(losses), max(losses))]
-    return f", at {min(values):.1f} to {max(values):.1f} dB from the intended frames" if values else ""
+def _loss(losses: pd.Series) -> str:
+    finite = losses[np.isfinite(losses.astype(float))]
+    return f", at {finite.min():.1f} to {finite.max():.1f} dB from the intended frames" if len(finite) else ""
 
 
-def _line(name: str, scenarios: Mapping[int, ScenarioTally]) -> dict[str, object]:
+def _line(name: str, rows: pd.DataFrame) -> dict[str, object]:
     """A perturbation's line: its clips at all severities together."""
-    members = scenarios.values()
+    complete = rows[rows["status"] == COMPLETE]
     return {
         "name": name,
-        "level": next(iter(members)).level,
-        "complete": sum(scenario.complete for scenario in members),
-        "quarantined": sum(scenario.others for scenario in members),
-        "size": shown.size(sum(scenario.bytes for scenario in members)),
-        "stand_ins": ", ".join(stand_ins(members)),
+        "category": rows["level"].iloc[0],
+        "complete": len(complete),
+        "quarantined": len(rows) - len(complete),
+        "size": shown.size(int(complete["bytes"].sum())),
+        "stand_ins": ", ".join(
+            sorted({role for own in set(complete["backend"].dropna()) for role in offline_roles(own)})
+        ),
     }
+
+
+def _categories(frame: pd.DataFrame, names: Sequence[str]) -> dict[str, list[str]]:
+    """The perturbations by category, in their suite's order."""
+    of_name = frame.drop_duplicates("perturbation").set_index("perturbation")["level"]
+    categories: dict[str, list[str]] = {}
+    for name in names:
+        categories.setdefault(str(of_name[name]), []).append(name)
+    return categories
 
 
 # --- what was measured ------------------------------------------------------------------------------------------------
 
-
-class _Measure(NamedTuple):
-    """A number of clips, and its table; `share`, from 0 to 1, is how strongly a clip is perturbed."""
-
-    title: str
-    note: str
-    value: Value
-    text: Callable[[float], str]
-    share: Callable[[float], float] | None = None
-
-
-def _length(row: ClipRow) -> float | None:
-    return 100 * row.frame_count / row.source_frame_count if row.source_frame_count else None
-
-
 _MEASURES = {
-    "psnr": _Measure(
+    "psnr_db": (
         "PSNR against the clean clip, dB",
         "Higher is closer to the clean clip. Means over the clips that changed. ∞: no clip did; -: frames of "
         "another size, which cannot be compared.",
-        lambda row: row.psnr_db,
-        lambda value: "∞" if value == math.inf else f"{value:.1f}",
-        lambda value: (40 - value) / 32,
     ),
-    "ssim": _Measure(
-        "SSIM against the clean clip",
-        "Higher is closer to the clean clip; 1 is the same. Means over clips.",
-        lambda row: row.ssim,
-        lambda value: f"{value:.3f}",
-        lambda value: 1 - value,
-    ),
-    "kB": _Measure(
-        "Size of the stored file, kB",
-        "Means over clips.",
-        lambda row: None if row.bytes is None else row.bytes / 1000,
-        lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.1f}",
-    ),
-    "length": _Measure(
-        "Length, % of the clean clip",
-        "Frames, in percent of the source's; means over clips.",
-        _length,
-        lambda value: f"{value:.0f}",
-    ),
+    "ssim": ("SSIM against the clean clip", "Higher is closer to the clean clip; 1 is the same. Means over clips."),
+    "kB": ("Size of the stored file, kB", "Means over clips."),
+    "length": ("Length, % of the clean clip", "Frames, in percent of the source's; means over clips."),
 }
+"""The title of each table, and how to read it."""
 
 
-def _has_other_length(scenarios: Mapping[int, ScenarioTally]) -> bool:
-    """Whether a clip has another number of frames than its source."""
-    return any(length != 100 for scenario in scenarios.values() for length in scenario.values["length"])
+def _table(complete: pd.DataFrame, names: Sequence[str], measure: str) -> dict[str, object]:
+    """A measure by perturbation and severity; no rows where nothing was measured."""
+    title, note = _MEASURES[measure]
+    length = 100 * complete["frame_count"] / complete["source_frame_count"]
+    frame = complete.assign(kB=complete["bytes"] / 1000, length=length)
+    if measure == "length":
+        frame = frame[frame["perturbation"].isin(frame["perturbation"][length != 100])]
+    cells = frame.groupby(["perturbation", "severity"])[measure]
+    means = (cells.agg(lambda own: _mean_psnr(own.tolist())) if measure == "psnr_db" else cells.mean()).unstack()
+    rows = [
+        (name, [_cell(measure, float(value)) for value in means.loc[name].tolist()])
+        for name in names
+        if name in means.index
+    ]
+    if means.isna().all(axis=None):
+        rows = []
+    return {"title": title, "note": note, "severities": [*means.columns], "rows": rows}
 
 
-def _table(videos: Tally, names: Sequence[str], value: str) -> dict[str, object]:
-    """A table of one of `_MEASURES` by perturbation and severity; it has no rows where nothing was measured."""
-    measure, severities = _MEASURES[value], _severities(videos)
-    mean = mean_psnr if value == "psnr" else _mean
-    lines = []
-    for name in names:
-        scenarios = videos.of(name)
-        if value != "length" or _has_other_length(scenarios):
-            cells = [scenarios[severity].values[value] if severity in scenarios else () for severity in severities]
-            lines.append((name, [mean(values) for values in cells]))
-    if all(number is None for _, means in lines for number in means):
-        lines = []
-    return {
-        "title": videos.in_words(measure.title),
-        "note": videos.in_words(measure.note),
-        "severities": severities,
-        "rows": [(name, [_cell(number, measure) for number in means]) for name, means in lines],
-    }
+def _mean_psnr(values: Sequence[float]) -> float:
+    mean = mean_psnr(values)
+    return math.nan if mean is None else mean
 
 
-def _cell(number: float | None, measure: _Measure) -> tuple[str, float | None]:
-    if number is None:
+def _cell(measure: str, value: float) -> tuple[str, int | None]:
+    """The text of a cell, and how strongly it is coloured, in percent."""
+    if math.isnan(value):
         return "-", None
-    return measure.text(number), None if measure.share is None else min(1.0, max(0.0, measure.share(number)))
+    if measure == "psnr_db":
+        return "∞" if value == math.inf else f"{value:.1f}", _shade((40 - value) / 32)
+    if measure == "ssim":
+        return f"{value:.3f}", _shade(1 - value)
+    return (f"{value:.0f}" if measure == "length" else f"{value:,.0f}" if value >= 10 else f"{value:.1f}"), None
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    measured = [value for value in values if value is not None and not math.isnan(value)]
-    return math.fsum(measured) / len(measured) if measured else None
+def _shade(share: float) -> int:
+    return round(60 * min(1.0, max(0.0, share)))
 
 
 # --- clips that play --------------------------------------------------------------------------------------------------
 
 
-def _previews(
-    items: Sequence[str], rows: Sequence[VideoRow], names: Sequence[str], root: Path
-) -> dict[str, list[previews.Strip]]:
-    """The previews of each shown clip, by its id; `rows` are the complete ones of these."""
-    of_item = {item: [_located(row, root) for row in rows if row.item_id == item] for item in items}
-    return previews.of_items(of_item, names, root)
-
-
-def _cards(
-    item: str, strips: Sequence[previews.Strip], rows: Sequence[VideoRow], root: Path, output: Path
-) -> list[dict[str, object]]:
-    """What the page shows of a clip: per perturbation its previews, what was measured, and the videos themselves.
-
-    `shares` is the place of the first card with the same clean preview, which is in the page once.
-    """
-    own = {(row.perturbation, row.severity): row for row in rows if row.item_id == item}
-    firsts: dict[previews.Preview, int] = {}
-    cards = []
-    for place, strip in enumerate(strips):
-        first = firsts.setdefault(strip.clean, place)
-        of_strip = [own[strip.perturbation, part.severity] for part in strip.perturbed]
-        source = Path(os.path.normpath(root / of_strip[0].source_path))
-        whole = of_strip[0].start_s is None and of_strip[0].end_s is None
-        perturbed = [
+def _cards(own: previews.ItemPreviews, root: Path, output: Path) -> Iterator[dict[str, Any]]:
+    """What the grid shows of each perturbation of an item."""
+    for name, pairs in own.perturbed.items():
+        of_severities = [
             {
-                **vars(part),
+                "severity": row.severity,
+                "preview": preview,
                 "measured": _numbers(row),
                 "href": pages.href(root / row.path, output) if row.path and _plays(row) else "",
             }
-            for part, row in zip(strip.perturbed, of_strip, strict=True)
+            for row, preview in pairs
         ]
-        cards.append(
-            {
-                "perturbation": strip.perturbation,
-                "category": of_strip[0].level,
-                "clean": strip.clean,
-                "shares": None if first == place or not strip.clean.video else first,
-                # A page does not say where other folders are.
-                "clean_href": pages.href(source, output) if whole and source.is_relative_to(root) else "",
-                "perturbed": perturbed,
-            }
-        )
-    return cards
+        whole = any(previews.moves_frames(row) for row, _ in pairs)
+        yield {"name": name, "category": pairs[0][0].level, "whole": whole, "severities": of_severities}
 
 
 def _plays(row: VideoRow) -> bool:
@@ -291,40 +290,6 @@ def _numbers(row: VideoRow) -> list[str]:
     if row.ssim is not None and not math.isnan(row.ssim):
         known.append(f"SSIM {row.ssim:.2f}")
     return known
-
-
-def _categories(videos: Tally, names: Sequence[str]) -> dict[str, list[str]]:
-    """The perturbations by category, in their suite's order."""
-    categories: dict[str, list[str]] = {}
-    for name in names:
-        level = next(iter(videos.of(name).values())).level
-        categories.setdefault(str(level), []).append(name)
-    return categories
-
-
-def _sample(strips: Mapping[str, object], videos: Tally) -> str:
-    counted = f"Shown: {len(strips)} of {len(+videos.complete):,} {videos.in_words('clips')}, by small previews"
-    if videos.has_pictures:
-        return f"{counted}. A click on a perturbed one opens the stored file."
-    return (
-        f"{counted} of two seconds: the clip's beginning, or frames of all of it where time is perturbed or frames are "
-        "stored. Enlarge opens the stored file."
-    )
-
-
-def _totals(path: Path, videos: Tally) -> list[tuple[str, str]]:
-    """The numbers that the page opens on."""
-    listed = sets.read_listed(path)
-    clips = listed.listed if listed else len(videos.items)
-    # As the card counts: a clip that failed before it was perturbed has no row here.
-    wanted = listed.listed * listed.scenarios if listed else videos.rows
-    return [
-        (videos.in_words("clip" if clips == 1 else "clips"), f"{clips:,}"),
-        ("perturbations", f"{len(videos.perturbations):,}"),
-        ("severities", f"{len(videos.severities):,}"),
-        (videos.in_words("videos complete"), f"{videos.number_complete:,} of {wanted:,}"),
-        *([("size", shown.size(videos.bytes))] if videos.bytes else []),
-    ]
 
 
 def _located(row: VideoRow, root: Path) -> VideoRow:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def corpus_page(*, videos: Path, page: Path) -> None:
-    """Write the page of a corpus; quarantine.parquet lies beside the manifest of videos."""
+    """Write the page of a corpus; quarantine.parquet lies beside the manifest, the captions above it."""
     from perturbations.report import corpus_page
 
     corpus_page.write(videos, page)

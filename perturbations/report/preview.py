@@ -26,7 +26,7 @@ from perturbations.media import decoding
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
 from perturbations.media.footage import CleanClip
 from perturbations.plan import recipe, tiers
-from perturbations.report.sheet import contact_sheet, empty_sheet, write_picture
+from perturbations.report.sheet import contact_sheet, write_picture
 from perturbations.suites import registry
 
 
@@ -132,7 +132,7 @@ _LOOKAHEAD = 64
 """Frames after a frame that an encoder's choice for it may depend on: x264 looks 40 ahead, and its threads a few."""
 
 
-def _places(num_frames: int, latest: int | None, *, temporal: bool) -> list[int]:
+def _places(num_frames: int, latest: int | None = None, *, temporal: bool) -> list[int]:
     """The frames that are shown of a clip."""
     if temporal:
         return uniform_indices(_ROWS * _COLUMNS, num_frames)
@@ -151,7 +151,7 @@ def _begun(source: Source, place: int) -> Source:
 def _shown(frames: Iterable[Frame], places: Sequence[int]) -> Image:
     """The frames at these places: one as it is, several tiled."""
     images = {frame.position: frame.image for frame in frames}
-    return images[places[0]] if len(places) == 1 else _tiled([images[place] for place in places])
+    return _in_one([images[place] for place in places])
 
 
 def from_manifest(
@@ -176,9 +176,9 @@ def from_manifest(
 
     first = next(filter(is_shown, rows), None)
     if first is None and item is None and all(row.status != COMPLETE for row in rows):
-        write_picture(
-            empty_sheet(f"{about.get('suite', 'the corpus')} on {about.get('dataset', 'no dataset')}"), output
-        )
+        of = f"{about.get('suite', 'the corpus')} on {about.get('dataset', 'no dataset')}"
+        title = f"{of}: no picture, because every clip is quarantined or missing"
+        write_picture(contact_sheet([], [], title=title), output)
         return
     if first is None:
         raise ManifestError(f"{path} has no complete row{'' if item is None else f' of {item!r}'} to draw")
@@ -187,41 +187,17 @@ def from_manifest(
     for row in chosen:
         by_name[row.perturbation][row.severity] = row
     shown = sorted({row.severity for row in chosen})
-    in_order = [entry.name for entry in registry.perturbations(first.suite)]
-    clean = clean_middle(chosen[0])
+    clean = functools.cache(lambda temporal: _clean(chosen[0], temporal=temporal))
     lines = []
-    for name in sorted(by_name, key=in_order.index):
+    for name in [entry.name for entry in registry.perturbations(first.suite) if entry.name in by_name]:
         temporal = registry.get(f"{first.suite}/{name}").moves_frames
-        of_row = several if temporal else middle
-        images = [of_row(by_name[name][severity]) if severity in by_name[name] else None for severity in shown]
-        lines.append((name, [several_clean(chosen[0]) if temporal else clean, *images]))
+        images = [
+            _perturbed(by_name[name][severity], temporal=temporal) if severity in by_name[name] else None
+            for severity in shown
+        ]
+        lines.append((name, [clean(temporal), *images]))
     columns = ["clean", *(f"severity {severity}" for severity in shown)]
     write_picture(contact_sheet(lines, columns, title=f"{first.dataset}: {first.item_id}"), output)
-
-
-# One frame cannot show a change of time: a temporal perturbation is shown by six frames, in order, row by row.
-_ROWS, _COLUMNS = 2, 3
-
-
-def _tiled(images: Sequence[Image]) -> Image:
-    """Six frames as one image with a frame's aspect ratio."""
-    height, width = images[0].shape[:2]
-    size = max(1, width // _COLUMNS), max(1, height // _COLUMNS)
-    small = [cv2.resize(image, size, interpolation=cv2.INTER_AREA) for image in images]
-    rows = [np.hstack(small[start : start + _COLUMNS]) for start in range(0, _ROWS * _COLUMNS, _COLUMNS)]
-    return np.asarray(np.vstack(rows), np.uint8)
-
-
-def several(row: VideoRow) -> Image:
-    """Six frames of a perturbed clip, tiled. The row's paths are absolute. Raises `MediaError`."""
-    held = row.stored_frames or row.frame_count
-    return _tiled(list(open_clip(row, uniform_indices(_ROWS * _COLUMNS, held))))
-
-
-def several_clean(row: VideoRow) -> Image:
-    """Six frames of the clean clip of a row, tiled. Raises `MediaError`."""
-    places = uniform_indices(_ROWS * _COLUMNS, row.source_frame_count)
-    return _shown(decoding.decode(source_clip(row), only=set(places)), places)
 
 
 def source_clip(row: VideoRow) -> MediaClip:
@@ -229,18 +205,33 @@ def source_clip(row: VideoRow) -> MediaClip:
     return MediaClip(Path(row.source_path), row.start_s, row.end_s)
 
 
-def middle(row: VideoRow) -> Image:
-    """The middle frame of a perturbed clip. The row's paths are absolute. Raises `MediaError`."""
-    held = row.stored_frames or row.frame_count
-    image: Image = open_clip(row, [held // 2])[0]
-    return image
+def _perturbed(row: VideoRow, *, temporal: bool) -> Image:
+    """The frames that are shown of a perturbed clip, whose paths are absolute. Raises `MediaError`."""
+    places = _places(row.stored_frames or row.frame_count, temporal=temporal)
+    images = dict(zip(places, open_clip(row, places), strict=True))
+    return _in_one([images[place] for place in places])
 
 
-def clean_middle(row: VideoRow) -> Image:
-    """The clean clip's frame at the position that `middle` shows. Raises `MediaError`."""
+def _clean(row: VideoRow, *, temporal: bool) -> Image:
+    """The clean clip's frames at the places that `_perturbed` shows. Raises `MediaError`."""
     stored = recipe.parse(row.recipe).storage
-    position = row.source_frame_count // 2
-    if isinstance(stored, tiers.StoredFrames):
+    places = _places(row.source_frame_count, temporal=temporal)
+    if isinstance(stored, tiers.StoredFrames) and not temporal:
         sampled = uniform_indices(stored.num_frames, row.source_frame_count)
-        position = sampled[len(sampled) // 2]
-    return next(iter(decoding.decode(source_clip(row), only={position}))).image
+        places = [sampled[len(sampled) // 2]]
+    return _shown(decoding.decode(source_clip(row), only=set(places)), places)
+
+
+# One frame cannot show a change of time: a temporal perturbation is shown by six frames, in order, row by row.
+_ROWS, _COLUMNS = 2, 3
+
+
+def _in_one(images: Sequence[Image]) -> Image:
+    """A frame as it is; six as one image with a frame's aspect ratio."""
+    if len(images) == 1:
+        return images[0]
+    height, width = images[0].shape[:2]
+    size = max(1, width // _COLUMNS), max(1, height // _COLUMNS)
+    small = [cv2.resize(image, size, interpolation=cv2.INTER_AREA) for image in images]
+    rows = [np.hstack(small[start : start + _COLUMNS]) for start in range(0, _ROWS * _COLUMNS, _COLUMNS)]
+    return np.asarray(np.vstack(rows), np.uint8)

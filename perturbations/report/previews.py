@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ _PROFILE = Profile(
 _TIMING = Timing(Fraction(1, _RATE), Fraction(_RATE))
 _QUALITY = 40  # of stills
 _ITEMS = 3
-_MOST_BYTES = 4_000_000  # of the previews on a page, as text
+_MOST_BYTES = 4_000_000  # of the previews on a page, as text; those of the first item are there in any case
 
 
 @dataclass(frozen=True)
@@ -41,81 +41,71 @@ class Preview:
     """A clip that plays, or why there is none; addresses are of data inside the page.
 
     Attributes:
-        severity: 0 of the clean clip.
         video: an MP4 (H.264, 4:2:0), or "", as of a picture.
         still: a WebP of its middle frame, or "".
         note: why there is no picture.
     """
 
-    severity: int
     video: str = ""
     still: str = ""
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Strip:
-    """A clip under one perturbation: the clean preview, and one per severity."""
+@dataclass
+class ItemPreviews:
+    """An item's previews.
 
-    perturbation: str
-    clean: Preview
-    perturbed: tuple[Preview, ...]
-
-
-def chosen(complete: Mapping[str, int], scenarios: int) -> list[str]:
-    """Up to three items to show, evenly spread: of those with every scenario, or of all where none has.
-
-    `complete` are the numbers of their complete rows.
+    Attributes:
+        clean: the clean clip: its beginning (False), and all of it (True), as far as perturbed ones are beside it.
+        perturbed: those of each perturbation in order, each with its row, by severity.
     """
-    candidates = sorted(item_id for item_id, count in complete.items() if count >= scenarios) or sorted(complete)
+
+    clean: dict[bool, Preview] = field(default_factory=dict)
+    perturbed: dict[str, list[tuple[VideoRow, Preview]]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """How much they take on a page, in characters."""
+        shown = [*self.clean.values(), *(one for pairs in self.perturbed.values() for _, one in pairs)]
+        return sum(len(one.video) + len(one.still) for one in shown)
+
+
+def chosen(complete: Mapping[str, int]) -> list[str]:
+    """Up to three items to show, evenly spread over those with the most complete rows, whose numbers are given."""
+    most = max(complete.values(), default=0)
+    candidates = sorted(item_id for item_id, count in complete.items() if count == most)
     return list(dict.fromkeys(candidates[place * len(candidates) // _ITEMS] for place in range(_ITEMS) if candidates))
 
 
-def of_items(items: Mapping[str, Sequence[VideoRow]], names: Sequence[str], root: Path) -> dict[str, list[Strip]]:
-    """The strips of each item, of as many as have room on a page; of the first one perhaps its highest severities.
+def of_items(items: Mapping[str, Sequence[VideoRow]], names: Sequence[str], root: Path) -> dict[str, ItemPreviews]:
+    """The previews of each item, of as many as have room on a page.
 
     `items` are complete rows with absolute paths, `names` the perturbations in order. `root` is left out where a reason
     names a file below it, so that a page does not say where it was made.
     """
-    held: dict[str, list[Strip]] = {}
-    room = _MOST_BYTES
+    held: dict[str, ItemPreviews] = {}
     for item_id, rows in items.items():
-        strips = _strips(rows, names, root)
-        while not held and size(strips) > room and any(len(strip.perturbed) > 1 for strip in strips):
-            strips = [
-                replace(strip, perturbed=strip.perturbed[-max(1, len(strip.perturbed) // 2) :]) for strip in strips
-            ]
-        room -= size(strips)
-        if held and room < 0:
+        own = _of_item(rows, names, root)
+        if held and own.size + sum(other.size for other in held.values()) > _MOST_BYTES:
             break
-        held[item_id] = strips
+        held[item_id] = own
     return held
 
 
-def size(strips: Sequence[Strip]) -> int:
-    """How much the previews take on a page, in characters."""
-    shown = {part for strip in strips for part in (strip.clean, *strip.perturbed)}
-    return sum(len(part.video) + len(part.still) for part in shown)
+def _of_item(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> ItemPreviews:
+    own = ItemPreviews()
+    for name in names:
+        members = sorted((row for row in rows if row.perturbation == name), key=lambda row: row.severity)
+        whole = any(map(moves_frames, members))
+        if members and whole not in own.clean:
+            own.clean[whole] = _preview(members[0], root, partial(_clean_frames, whole=whole))
+        if members:
+            frames = partial(_frames, whole=whole)
+            own.perturbed[name] = [(row, _preview(row, root, frames)) for row in members]
+    return own
 
 
-def _strips(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> list[Strip]:
-    by_name: dict[str, list[VideoRow]] = {name: [] for name in names}
-    for row in sorted(rows, key=lambda row: row.severity):
-        by_name.setdefault(row.perturbation, []).append(row)
-    clean: dict[bool, Preview] = {}
-    strips = []
-    for name, members in by_name.items():
-        if not members:
-            continue
-        whole = any(_moves_frames(row) for row in members)
-        if whole not in clean:
-            clean[whole] = _preview(0, members[0], root, partial(_clean_frames, whole=whole))
-        perturbed = [_preview(row.severity, row, root, partial(_frames, whole=whole)) for row in members]
-        strips.append(Strip(name, clean[whole], tuple(perturbed)))
-    return strips
-
-
-def _moves_frames(row: VideoRow) -> bool:
+def moves_frames(row: VideoRow) -> bool:
     """Whether the frames of a clip are not where its clean clip has them, so that all of the clip is shown."""
     try:
         moved = registry.get(f"{row.suite}/{row.perturbation}").moves_frames
@@ -154,16 +144,16 @@ def _clean_frames(row: VideoRow, *, whole: bool) -> list[Image]:
     return [images[place] for place in places]
 
 
-def _preview(severity: int, row: VideoRow, root: Path, frames: Callable[[VideoRow], list[Image]]) -> Preview:
+def _preview(row: VideoRow, root: Path, frames: Callable[[VideoRow], list[Image]]) -> Preview:
     """A preview; where a file is missing or damaged, the reason. A page of the others is still of use."""
     try:
         images = [_small(image) for image in frames(row)]
     except (MediaError, ManifestError, IndexError) as error:
-        return Preview(severity, note=" ".join(str(error).replace(f"{root}/", "").split())[:120])
+        return Preview(note=" ".join(str(error).replace(f"{root}/", "").split())[:120])
     video = "" if is_picture(row.source_path) else _address("video/mp4", _played(images))
     middle = cv2.cvtColor(images[len(images) // 2], cv2.COLOR_RGB2BGR)
     still = cv2.imencode(".webp", middle, [cv2.IMWRITE_WEBP_QUALITY, _QUALITY])[1]
-    return Preview(severity, video, _address("image/webp", still.tobytes()))
+    return Preview(video, _address("image/webp", still.tobytes()))
 
 
 def _played(images: Sequence[Image]) -> bytes:

@@ -26,6 +26,7 @@ rule corpus_page:
         videos="manifests/{dataset}/{suite}/videos.parquet",
         clips=JOBS.clip_markers,
         quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
+        captions="manifests/{dataset}/captions.parquet",
     output:
         report(
             "manifests/{dataset}/{suite}/corpus.html",
