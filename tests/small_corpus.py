@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def make(root: Path) -> Path:
     about = {"root": "../..", "dataset": "data", sets.SET: sets.of_sources(sources).columns()}
     files.write(dataset / "sources.parquet", SOURCES, sources, about)
     files.write(dataset / "captions.parquet", CAPTIONS, clean_captions(), about)
-    listed = sets.of_corpus(sources, videos, len(SCENARIOS)).columns()
+    complete = Counter(row.item_id for row in videos if row.status == "complete")
+    listed = sets.of_counts(sources, complete, len(SCENARIOS)).columns()
     about = {"root": "../../..", "dataset": "data", "suite": "mlvp", sets.SET: listed}
     files.write(suite / "videos.parquet", VIDEOS, videos, about)
     mixed = {"mixed_types": mixes.mixed_types(videos, sources), "mixed_severity": mixes.mixed_severity(videos)}

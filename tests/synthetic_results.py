@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from perturbations.base import rng
 from perturbations.evaluation.page import page
 from perturbations.evaluation.rows import RANKS, RESULTS, ResultRow, backend_cell
-from perturbations.manifest import files, parquet, schemas
+from perturbations.manifest import files, parquet
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval import summary_of_ranks
 from perturbations.suites import registry
@@ -105,7 +105,7 @@ def write(
 
 def _write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> None:
     """Write the ranks of runs, whose queries are called q0, q1, ..., by columns: millions of rows."""
-    schema = schemas.schema_of(RANKS)
+    schema = parquet.schema_of(RANKS)
     lengths = [len(rank) for _, rank in runs]
     columns: dict[str, pa.Array] = {}
     for field in schema:

@@ -22,7 +22,7 @@ from small_corpus import ITEMS
 from perturbations import open_clip, read_manifest, retrieval
 from perturbations.base import jsontext, storage
 from perturbations.exports.registry import Terms
-from perturbations.manifest import files, schemas
+from perturbations.manifest import files, parquet
 from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, MultimodalRow, QuarantineRow
 
 PLACES = {
@@ -108,7 +108,7 @@ def test_an_empty_quarantine_is_opened_with_its_types(datasets: ModuleType, tmp_
     assert both["item_id"][:] == ["a"]
     assert both.features["severity"].dtype == "int64"  # though no row has one
     for path in (empty, full):
-        assert list(pd.read_parquet(path).columns) == schemas.schema_of(QUARANTINE).names
+        assert list(pd.read_parquet(path).columns) == parquet.schema_of(QUARANTINE).names
     assert read_manifest(empty).empty
 
 

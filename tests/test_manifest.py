@@ -19,12 +19,13 @@ from looping import each
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.rows import RANKS, RankRow
-from perturbations.manifest import files, parquet, schemas
+from perturbations.manifest import files, parquet
 from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.kinds import (
     ANALYSES,
     CAPTIONS,
     COMPLETE,
+    FILES,
     KINDS,
     MISSING,
     MIXES,
@@ -91,7 +92,7 @@ def filled(row: type[Any], **columns: Any) -> Any:
 
 
 def names_of(kind: RowKind[Any]) -> list[str]:
-    names: list[str] = schemas.schema_of(kind).names
+    names: list[str] = parquet.schema_of(kind).names
     return names
 
 
@@ -189,15 +190,21 @@ def test_every_column_is_explained() -> None:
             assert f"`{name}`" in explained, (kind.name, name)
 
 
+def test_every_manifest_is_explained() -> None:
+    page = (Path(__file__).parents[1] / "manifests/README.md").read_text(encoding="utf-8")
+    names = {Path(path).name for path in FILES.values()} - {"{analysis}.parquet"}
+    assert not [name for name in names if name not in page and f"`{Path(name).stem}`" not in page]
+
+
 def test_schemas_are_those_of_the_types() -> None:
-    assert schemas.schema_of(QRELS) == pa.schema(
+    assert parquet.schema_of(QRELS) == pa.schema(
         [("query_id", pa.string()), ("corpus_id", pa.string()), ("score", pa.int64())]
     )
-    assert schemas.schema_of(ANALYSES).field("vector").type == pa.list_(pa.float32())
-    assert schemas.schema_of(SOURCES).field("status").type == pa.string()
-    assert schemas.schema_of(VIDEOS).field("psnr_db").type == pa.float64()
+    assert parquet.schema_of(ANALYSES).field("vector").type == pa.list_(pa.float32())
+    assert parquet.schema_of(SOURCES).field("status").type == pa.string()
+    assert parquet.schema_of(VIDEOS).field("psnr_db").type == pa.float64()
     assert TEXTS.row.__annotations__["accepted"] == "bool"
-    assert schemas.schema_of(TEXTS).field("accepted").type == pa.bool_()
+    assert parquet.schema_of(TEXTS).field("accepted").type == pa.bool_()
     for kind in KINDS.values():
         assert names_of(kind) == [column.name for column in columns_of(kind.row)]
         assert set(names_of(kind)) == set(asdict(filled(kind.row)))

@@ -70,7 +70,7 @@ def write_journal(root: Path, severity: int, shard: str, items: int) -> Path:
 
 def write_log(root: Path, written: Path, *lines: str) -> None:
     """The log of a job that makes a part."""
-    path = place(root, "log", job=layout.job_of(written.relative_to(root)))
+    path = place(root, "log", job=written.relative_to(root / layout.WORK).with_suffix("").as_posix())
     path.write_text("".join(f"{line}\n" for line in lines))
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perturbations.api.clips import CLEAN, Clip
 from perturbations.base.errors import ManifestError, did_you_mean, short
 from perturbations.base.readers import Reader
-from perturbations.manifest import files, layout, locations, parquet, stored_columns
+from perturbations.manifest import files, layout, locations
 from perturbations.manifest.companions import companion, companion_path, texts_of
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -29,7 +29,7 @@ from perturbations.manifest.kinds import (
     MultimodalRow,
     SourceRow,
 )
-from perturbations.manifest.row_groups import StoredRows, stored
+from perturbations.manifest.rows import StoredRows, stored
 from perturbations.suites import registry
 
 if TYPE_CHECKING:
@@ -209,8 +209,8 @@ class Corpus(Sequence[Clip]):
 
     def _usable_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of the usable rows in the file, and of those that are not complete."""
-        names = parquet.columns_in(self.path)
-        table = stored_columns.read_columns(self.path, *(name for name in ("status", "accepted") if name in names))
+        names = files.columns_in(self.path)
+        table = files.read_columns(self.path, *(name for name in ("status", "accepted") if name in names))
         complete = np.asarray(pc.equal(table["status"], COMPLETE))
         accepted = np.asarray(table["accepted"]) if "accepted" in table.column_names else True
         return np.nonzero(complete & accepted)[0], np.nonzero(~complete)[0]
@@ -218,8 +218,8 @@ class Corpus(Sequence[Clip]):
     @cached_property
     def _columns(self) -> dict[str, pa.Array]:
         """The columns by which clips are chosen, of all rows of the file; texts that repeat take memory once."""
-        there = [name for name in _CHOSEN_BY if name in parquet.columns_in(self.path)]
-        table = stored_columns.read_columns(self.path, *there)
+        there = [name for name in _CHOSEN_BY if name in files.columns_in(self.path)]
+        table = files.read_columns(self.path, *there)
         return {name: table[name].combine_chunks().dictionary_encode() for name in there}
 
     def _values(self, name: str) -> set[Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from perturbations.base import layout, storage
+from perturbations.base import storage
 
 _log = logging.getLogger("perturbations")
 
@@ -21,7 +21,7 @@ def one_job(journal: Path) -> Iterator[None]:
     journal: it ends with the processes that hold it, however they end. Where a file system has no locks, the job goes
     on with a warning: two jobs then write the same files, each whole. Raises `OutputError`.
     """
-    path = layout.lock_of(journal)
+    path = journal.with_suffix(".lock")
     with storage.output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("ab")

@@ -17,7 +17,7 @@ from nltk.translate.bleu_score import corpus_bleu
 from nltk.translate.meteor_score import single_meteor_score
 
 from perturbations.base.errors import BackendError
-from perturbations.manifest.row_groups import stored
+from perturbations.manifest.rows import stored
 from perturbations.models import registry as models
 
 _Pairs = Sequence[tuple[str, str]]

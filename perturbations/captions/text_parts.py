@@ -10,7 +10,7 @@ from perturbations.base.errors import BackendError, ManifestError, ToolError
 from perturbations.base.progress import log_kept
 from perturbations.captions import caption_rows
 from perturbations.captions.similarities import Similarities
-from perturbations.manifest import files, stored_columns
+from perturbations.manifest import files
 from perturbations.manifest.kinds import TEXTS
 from perturbations.models import registry as models
 from perturbations.plan.caption_recipes import text_id
@@ -65,7 +65,7 @@ def _is_finished(path: Path, dataset: str, captions: Sequence[ListedCaption], re
     if not path.is_file():
         return False
     try:
-        columns = stored_columns.read_columns(path, *_KEY).to_pydict()
+        columns = files.read_columns(path, *_KEY).to_pydict()
     except ManifestError:
         return False
     present = zip(*(columns[name] for name in _KEY), strict=True)

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.base import layout, shown
+from perturbations.base import shown
 from perturbations.base.errors import ManifestError
 from perturbations.cli.arguments import Commands, add_command, add_json, add_stall_limit, positive
+from perturbations.manifest import layout
 
 if TYPE_CHECKING:
     from perturbations.verify.checking import Checked

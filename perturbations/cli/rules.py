@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from perturbations.base.layout import TOP
+from perturbations.manifest.layout import TOP
 
 JOBS = {
     "perturbations.cli.rules_clips": ("sources", "analyses", "videos"),

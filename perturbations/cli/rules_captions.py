@@ -14,7 +14,6 @@ def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels
     """Write the captions and qrels manifests."""
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import CAPTIONS, QRELS, SOURCES, CaptionRow
-    from perturbations.manifest.kinds.qrels import of_captions
     from perturbations.plan.listed import ListedCaption, read
 
     rows = [
@@ -24,7 +23,7 @@ def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels
     clips = sets.read_part(sources, SOURCES)
     about = {"dataset": dataset, sets.SET: sets.of_sources(clips).columns()}
     files.write(captions, CAPTIONS, rows, {**provenance(captions), **about})
-    files.write(qrels, QRELS, of_captions(rows, clips), {**provenance(qrels), **about})
+    files.write(qrels, QRELS, sets.qrels(rows, clips), {**provenance(qrels), **about})
 
 
 def rejected_captions(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from perturbations.composed.layout import FOLDER
 from perturbations.composed.modifications import PoolClip
 from perturbations.evaluation.rows import RANKS, RESULTS
-from perturbations.manifest.kind import ManifestFile, RowKind
+from perturbations.manifest.kind import RowKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,29 +42,23 @@ class GalleryRow:
     included: bool
 
 
-_COMPOSED_POOL_FILE = ManifestFile(path=f"{FOLDER}/pool.parquet")
-POOL = RowKind("pool", PoolClip, ("row",), files={"composed_pool": _COMPOSED_POOL_FILE})
-_COMPOSED_QUERIES_FILE = ManifestFile(path=f"{FOLDER}/queries.parquet")
+POOL = RowKind("pool", PoolClip, ("row",), files={"composed_pool": f"{FOLDER}/pool.parquet"})
 COMPOSED_QUERIES = RowKind(
-    "composed_queries", ComposedQueryRow, ("query_id",), files={"composed_queries": _COMPOSED_QUERIES_FILE}
+    "composed_queries", ComposedQueryRow, ("query_id",), files={"composed_queries": f"{FOLDER}/queries.parquet"}
 )
-_COMPOSED_GALLERIES_FILE = ManifestFile(path=f"{FOLDER}/galleries.parquet")
 GALLERIES = RowKind(
     "galleries",
     GalleryRow,
     ("gallery", "query_id", "first_row"),
-    files={"composed_galleries": _COMPOSED_GALLERIES_FILE},
+    files={"composed_galleries": f"{FOLDER}/galleries.parquet"},
 )
-_COMPOSED_QRELS_FILE = ManifestFile(path=f"{FOLDER}/qrels.parquet")
-_COMPOSED_RESULTS_FILE = ManifestFile(path=f"{FOLDER}/results.parquet")
-_RESULTS = replace(RESULTS, files={"composed_results": _COMPOSED_RESULTS_FILE})
-_COMPOSED_RANKS_FILE = ManifestFile(path=f"{FOLDER}/ranks.parquet")
-_RANKS = replace(RANKS, files={"composed_ranks": _COMPOSED_RANKS_FILE})
+_RESULTS = replace(RESULTS, files={"composed_results": f"{FOLDER}/results.parquet"})
+_RANKS = replace(RANKS, files={"composed_ranks": f"{FOLDER}/ranks.parquet"})
 
 
 def kinds() -> Iterable[RowKind[Any]]:
     """The kinds of this package's manifests, and further manifests of others' kinds."""
-    from perturbations.manifest.kinds.qrels import KIND as QRELS  # the shelf, which asks features for their kinds
+    from perturbations.manifest.kinds import QRELS  # which asks features for their kinds
 
-    answers = replace(QRELS, files={"composed_qrels": _COMPOSED_QRELS_FILE})
+    answers = replace(QRELS, files={"composed_qrels": f"{FOLDER}/qrels.parquet"})
     return POOL, COMPOSED_QUERIES, GALLERIES, answers, _RESULTS, _RANKS

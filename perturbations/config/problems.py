@@ -69,7 +69,7 @@ def of_datasets(config: Config) -> list[Problem]:
     """Names that are taken, and paths that an adapter needs or does not take."""
     problems = []
     for name, dataset in config.datasets.items():
-        if name in layout.reserved():
+        if name in layout.RESERVED:
             text = "the name is taken by a folder of the workflow; choose another"
             problems.append(Problem(("datasets", name), text))
         adapter = datasets.get(dataset.adapter)

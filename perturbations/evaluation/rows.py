@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from perturbations.manifest.kind import ManifestFile, RowKind
+from perturbations.manifest.kind import RowKind
 
 _Side = Literal["none", "query", "gallery", "both"]
 """What is perturbed: nothing (clean results), the queries, the gallery, or both."""
@@ -170,8 +170,7 @@ _SCENARIO_KEY = (
     *("direction", "side", "suite", "mix", "share", "perturbation", "severity", "text_perturbation", "text_severity"),
     *("gallery_name", "model", "method", "parameters", "seed"),
 )
-_RESULTS_FILE = ManifestFile(path="manifests/{dataset}/{kind}/{model}/results.parquet")
-RESULTS = RowKind("results", ResultRow, _SCENARIO_KEY, files={"results": _RESULTS_FILE})
-_RANKS_FILE = ManifestFile(path="manifests/{dataset}/{kind}/{model}/ranks.parquet")
-RANKS = RowKind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"), files={"ranks": _RANKS_FILE})
+_FOLDER = "manifests/{dataset}/{kind}/{model}"
+RESULTS = RowKind("results", ResultRow, _SCENARIO_KEY, files={"results": f"{_FOLDER}/results.parquet"})
+RANKS = RowKind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"), files={"ranks": f"{_FOLDER}/ranks.parquet"})
 KINDS = (RESULTS, RANKS)

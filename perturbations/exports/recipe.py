@@ -40,8 +40,7 @@ def write_videos(request: Request) -> Exported:
     kind = files.kind_of(request.manifest)
     if kind != VIDEOS:
         raise ManifestError(f"{request.manifest} is a manifest of {kind.name}; recipes are exported from videos")
-    place = layout.manifest_at(request.manifest)
-    if place is not None and "/" in place.fields["dataset"]:
+    if "/" in str(files.read_metadata(request.manifest).get("dataset")):
         raise ManifestError(f"{request.manifest} is of whole videos: export the manifest of the clips cut from them")
     exported = corpus.read(replace(request, clean=False), kinds=(VIDEOS,), any_tier=True)
     root = locations.root_of(request.manifest, files.read_metadata(request.manifest))

@@ -18,6 +18,7 @@ from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
     ANALYSES,
     FILES,
+    PUBLISHED,
     SOURCE_STORAGE,
     SOURCES,
     VIDEOS,
@@ -60,10 +61,10 @@ def near(videos: Path, root: Path, donors: Iterable[tuple[str, str]]) -> dict[st
     Raises `ManifestError` for a manifest that was changed after it was written.
     """
     top = videos.parents[1]
-    names = [name for name, file in FILES.items() if file.exported]
-    paths = [layout.beside(videos, VIDEOS.name, name) for name in (*names, f"{layout.WHOLE}/{SOURCES.name}")]
-    analyses = ((path, layout.manifest_at(path)) for path in top.glob(layout.in_dataset(ANALYSES.name, analysis="*")))
-    paths += sorted(path for path, place in analyses if place is not None and place.kind == ANALYSES.name)
+    paths = [layout.beside(videos, VIDEOS.name, name) for name in (*PUBLISHED, f"{layout.WHOLE}/{SOURCES.name}")]
+    others = {layout.name(name) for name in FILES if name != ANALYSES.name}
+    analyses = top.glob(layout.in_dataset(ANALYSES.name, analysis="*"))
+    paths += sorted(path for path in analyses if path.name not in others)
     named = {path.relative_to(top).as_posix(): path for path in paths}
     for dataset, analysis in donors:
         path = root / layout.at(ANALYSES.name, dataset=dataset, analysis=analysis)
@@ -119,7 +120,7 @@ def published(folder_of: Path, root: str = "") -> RecipeExport:
     about = files.read_metadata(videos[0])
     dataset = str(about.get("dataset"))
     place = layout.place_of(layout.at(VIDEOS.name, dataset=dataset, suite=suite))
-    if place is None or place.kind != VIDEOS.name or about.get("suite") != suite:
+    if place is None or place[0] != VIDEOS.name or about.get("suite") != suite:
         raise ManifestError(f"{videos[0]} names no dataset and suite that can be folders: {short(dataset)}, {suite}")
     names = [path.relative_to(data).as_posix() for path in layout.manifests_below(data)]
     tables = {_place(data / name, dataset, name): _read(data / name) for name in names}
@@ -145,7 +146,7 @@ def _place(path: Path, dataset: str, name: str) -> str:
     """Where a table's manifest lies below `manifests`. Raises `ManifestError` where no run writes one."""
     below = name.removeprefix(f"{_DONORS}/") if name.startswith(f"{_DONORS}/") else f"{dataset}/{name}"
     place = layout.place_of(f"{layout.MANIFESTS}/{below}")
-    if place is None or place.kind not in FILES:
+    if place is None or place[0] not in FILES:
         raise ManifestError(f"{path} is no table of an export of recipes")
     return below
 

@@ -20,8 +20,9 @@ from perturbations.base.progress import Tick, logged
 from perturbations.engine import clip_rows, render_clip, shards, supervise
 from perturbations.engine.source import source_of
 from perturbations.exports import recipe_tables
-from perturbations.manifest import files, layout, locations, row_groups
+from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, RowKind, VideoRow
+from perturbations.manifest.rows import stored
 from perturbations.media import sound
 from perturbations.plan.recipe import parse
 from perturbations.verify import checking
@@ -65,10 +66,10 @@ def regenerate(
     _log_absent(published, export)
     manifests = {name: locations.confined(output, f"{layout.MANIFESTS}/{name}") for name in export.tables}
     located: dict[str, Sequence[Any]] = {
-        name: row_groups.stored(table.rows).mapped(partial(recipe_tables.renamed, named=partial(_below, held)))
+        name: stored(table.rows).mapped(partial(recipe_tables.renamed, named=partial(_below, held)))
         for name, table in export.tables.items()
     }
-    every = row_groups.stored(located[export.videos]).mapped(partial(_placed, dataset=export.dataset))
+    every = stored(located[export.videos]).mapped(partial(_placed, dataset=export.dataset))
     located[export.videos] = every
     # Every row is read before the first file is written: a name that leads out of a folder stops all.
     complete = np.flatnonzero([row.status == COMPLETE for row in every])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,6 @@ from perturbations.manifest.kinds import SOURCE_STORAGE, SOURCES, TEXTS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_Cell = str | float | None
-"""A path, or None or NaN without one."""
 
 
 def read_manifest(path: str | Path) -> pd.DataFrame:
@@ -32,26 +29,15 @@ def read_manifest(path: str | Path) -> pd.DataFrame:
     is_source = [described["kind"] == SOURCES.name] * len(frame)
     if "storage" in frame.columns:
         is_source = (frame["storage"] == SOURCE_STORAGE).tolist()
-    for column in locations.COLUMNS:
-        if column in frame.columns:
-            frame[column] = _absolute(frame[column].tolist(), is_source, column, root)
+    locate = cache(partial(locations.absolute, root=root))  # most paths stand in several rows
+    for column in set(locations.COLUMNS) & set(frame.columns):
+        cells = zip(frame[column].tolist(), is_source, strict=True)
+        frame[column] = [
+            locate(column, value, is_source=of_source) if isinstance(value, str) else value
+            for value, of_source in cells
+        ]
     frame.attrs.update(described)
     return frame
-
-
-def _absolute(values: Sequence[_Cell], is_source: Sequence[bool], column: str, root: Path) -> list[_Cell]:
-    known: dict[tuple[str, bool], str] = {}
-    absolute: list[_Cell] = []
-    for value, of_source in zip(values, is_source, strict=True):
-        if not isinstance(value, str):
-            absolute.append(value)
-            continue
-        key = value, of_source
-        if key not in known:
-            table = locations.SOURCE_COLUMNS if of_source else locations.COLUMNS
-            known[key] = table[column](value, root)
-        absolute.append(known[key])
-    return absolute
 
 
 def read_captions(path: str | Path, *, accepted_only: bool = True) -> pd.DataFrame:

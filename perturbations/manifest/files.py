@@ -5,28 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from perturbations.base import locking, storage
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import cells, parquet
+from perturbations.manifest import parquet
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import COMPLETE, KINDS, RowKind, RowT
 from perturbations.manifest.parquet import Metadata
-from perturbations.manifest.row_groups import StoredRows
-from perturbations.manifest.schemas import schema_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from perturbations.manifest.rows import Numbers, StoredRows
 
 METADATA_HASH = "metadata_sha256"
-COUNTS = ("rows", cells.STATUSES)
+COUNTS = ("rows", parquet.STATUSES)
 """In metadata: how many rows there are, in all and per status."""
 
 _PART = 2**13
@@ -34,16 +30,18 @@ _PART = 2**13
 
 _SORT_MEMORY = "300MB"
 
+_About = Metadata | Callable[[], Metadata] | None
 
-def write(
-    path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: Metadata | Callable[[], Metadata] | None = None
-) -> None:
+
+def write(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About = None) -> None:
     """Write rows of one kind, sorted by their key, whole or not at all; also millions of them.
 
     The metadata has the number of rows per status, and a hash of their content. A function `about` is called once all
     rows were read.
     """
-    _write_tables(path, kind, _tables_of(kind, rows), about)
+    some = iter(rows)
+    parts = iter(lambda: list(islice(some, _PART)), [])
+    _write_tables(path, kind, (table_of(kind, part) for part in parts), about)
 
 
 def write_part(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> None:
@@ -61,7 +59,7 @@ def concatenate(parts: Sequence[Path], output: Path, kind: RowKind[RowT], about:
 def table_of(kind: RowKind[RowT], rows: Iterable[RowT]) -> pa.Table:
     """Rows as a table, sorted by their key."""
     rows = sorted(rows, key=lambda row: _sort_key(row, kind))
-    schema = schema_of(kind)
+    schema = parquet.schema_of(kind)
     arrays = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -71,16 +69,8 @@ def _sort_key(row: object, kind: RowKind[RowT]) -> tuple[tuple[bool, object], ..
     return tuple((value is not None, value) for value in values)
 
 
-def _tables_of(kind: RowKind[RowT], rows: Iterable[RowT]) -> Iterator[pa.Table]:
-    some = iter(rows)
-    while part := list(islice(some, _PART)):
-        yield table_of(kind, part)
-
-
-def _write_tables(
-    path: Path, kind: RowKind[RowT], tables: Iterable[pa.Table], about: Metadata | Callable[[], Metadata] | None
-) -> None:
-    def described(content: cells.Content) -> Metadata:
+def _write_tables(path: Path, kind: RowKind[RowT], tables: Iterable[pa.Table], about: _About) -> None:
+    def described(content: parquet.Content) -> Metadata:
         own = (about() if callable(about) else about) or {}
         common = {"kind": kind.name, "schema_version": parquet.SCHEMA_VERSION}
         whole = {**common, **own, **content.described()}
@@ -93,7 +83,7 @@ def _write_tables(
 def _in_order(kind: RowKind[Any], tables: Iterable[pa.Table], folder: Path) -> Iterator[pa.Table]:
     """The rows of tables in the order of their key, empty keys first, in tables of `parquet.GROUP` rows and the rest.
 
-    Small ones are sorted in memory, others on the disk, in an empty `folder`.
+    Few rows are sorted in memory, others on the disk, in an empty `folder`.
     """
     some, held = iter(tables), list[pa.Table]()
     for table in some:
@@ -119,13 +109,16 @@ def _sorted_on_disk(kind: RowKind[Any], tables: Iterable[pa.Table], folder: Path
     key = ", ".join(f'"{name}" ASC NULLS FIRST' for name in kind.key)
     with duckdb.connect(config=settings) as database:
         for batch in database.read_parquet(str(spooled)).order(key).to_arrow_reader(_PART):
-            yield pa.Table.from_batches([batch]).cast(schema_of(kind))
+            yield pa.Table.from_batches([batch]).cast(parquet.schema_of(kind))
 
 
 def metadata_sha256(about: Metadata) -> str:
     """A hash of all that a manifest says of itself, the hash of its cells among it."""
     rest = {name: value for name, value in about.items() if name != METADATA_HASH}
     return storage.sha256_of(json.dumps(rest, sort_keys=True).encode())
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def read_rows(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
@@ -140,7 +133,7 @@ def read_rows(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
 def check(path: Path, kind: RowKind[RowT]) -> None:
     """Raise `ManifestError` when a file is not a complete manifest of that kind, as it was written."""
     with parquet.opened_as(path, kind) as (file, about):
-        content = cells.Content()
+        content = parquet.Content()
         for table in parquet.tables(file):
             content.add(table)
     if content.sha256() != about.get("content_sha256"):
@@ -152,10 +145,9 @@ def check(path: Path, kind: RowKind[RowT]) -> None:
 def rows_as_stored(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
     """The rows of a manifest, even if they were changed after it was written. Raises `ManifestError`."""
     with parquet.opened_as(path, kind) as (file, _):
-        sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-        if len(sizes) <= 1:
+        if file.num_row_groups <= 1:
             return [row for table in parquet.tables(file) for row in _rows_of(path, kind, table)]
-    return StoredRows(partial(_rows_of_group, path, kind), sizes)
+        return StoredRows(partial(_rows_at, path, kind), np.arange(file.metadata.num_rows))
 
 
 def in_order(kind: RowKind[RowT], rows: Iterable[RowT]) -> Sequence[RowT]:
@@ -167,18 +159,21 @@ def in_order(kind: RowKind[RowT], rows: Iterable[RowT]) -> Sequence[RowT]:
     folder = storage.scratch_directory()
     path = Path(folder.name) / "in_order.parquet"
     write(path, kind, chain(first, some))
-    stored = rows_as_stored(path, kind)
-    assert isinstance(stored, StoredRows), "there are several row groups"
-    return StoredRows(partial(_rows_of_group, path, kind, kept=folder), stored.sizes)
+    return StoredRows(partial(_rows_at, path, kind, kept=folder), np.arange(stored_rows(path)))
 
 
-def _rows_of_group(
-    path: Path, kind: RowKind[RowT], number: int, places: NDArray[np.int64] | None, *, kept: object = None
-) -> list[RowT]:
-    """Rows of a row group; `kept` is what the file goes with."""
+def _rows_at(path: Path, kind: RowKind[RowT], numbers: Numbers, *, kept: object = None) -> list[RowT]:
+    """The rows of these numbers; `kept` is what the file goes with."""
+    rows: list[RowT] = []
+    order = np.argsort(numbers, kind="stable")
     with parquet.opened(path) as file:
-        table = file.read_row_group(number)
-    return _rows_of(path, kind, table if places is None else table.take(places))
+        sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+        bounds = np.searchsorted(numbers[order], np.cumsum([0, *sizes]))
+        for number, (first, last) in enumerate(pairwise(bounds)):
+            if first < last:
+                places = numbers[order[first:last]] - sum(sizes[:number])
+                rows += _rows_of(path, kind, file.read_row_group(number).take(places))
+    return [rows[place] for place in np.argsort(order).tolist()]
 
 
 def _rows_of(path: Path, kind: RowKind[RowT], table: pa.Table) -> list[RowT]:
@@ -213,13 +208,11 @@ def _check_cells(path: Path, kind: RowKind[RowT], table: pa.Table) -> None:
         cells = table[column.name]
         if cells.null_count and not column.optional:
             raise ManifestError(f"{path} has a row whose column '{column.name}' is empty")
-        if column.words is not None:
-            unknown = set(pc.unique(cells).to_pylist()) - {*column.words, None}
-            if unknown:
-                raise ManifestError(
-                    f"{path} has a row whose column '{column.name}' holds {str(min(map(str, unknown)))[:80]!r}; "
-                    f"known: {', '.join(column.words)}"
-                )
+        if column.words is not None and (unknown := set(pc.unique(cells).to_pylist()) - {*column.words, None}):
+            raise ManifestError(
+                f"{path} has a row whose column '{column.name}' holds {str(min(map(str, unknown)))[:80]!r}; "
+                f"known: {', '.join(column.words)}"
+            )
     if kind.complete is not None:
         complete = table.filter(pc.equal(table["status"], "complete"))
         for column in columns_of(kind.complete):
@@ -249,6 +242,35 @@ def stored_rows(path: Path) -> int:
 
 def counts(path: Path) -> tuple[int, int]:
     """The number of complete and of other rows of a manifest or a part, from its metadata. Raises `ManifestError`."""
-    statuses: dict[str, int] = read_metadata(path).get(cells.STATUSES, {})
+    statuses: dict[str, int] = read_metadata(path).get(parquet.STATUSES, {})
     complete = statuses.get(COMPLETE, 0)
     return complete, sum(statuses.values()) - complete
+
+
+# --- single columns, without their rows ------------------------------------------------------------------------------
+
+
+def columns_in(path: Path) -> list[str]:
+    """The names of the columns that a file has. Raises `ManifestError`."""
+    with parquet.opened(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def read_columns(path: Path, *names: str) -> pa.Table:
+    """Some columns of a manifest or a part, as they are stored; what it says of itself is not checked.
+
+    Raises `ManifestError`.
+    """
+    with parquet.opened(path) as file:
+        return file.read(columns=list(names)).select(list(names))
+
+
+def stored_bytes(path: Path) -> int:
+    """The bytes of the files that a manifest lists. Raises `ManifestError`."""
+    return pc.sum(read_columns(path, "bytes")["bytes"]).as_py() or 0
+
+
+def failed_rows(path: Path) -> list[dict[str, str | None]]:
+    """The items of a manifest or a part that are not complete: `item_id`, `stage`, `error`. Raises `ManifestError`."""
+    rows = read_columns(path, "item_id", "stage", "error", "status")
+    return rows.filter(pc.not_equal(rows["status"], COMPLETE)).to_pylist()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What a kind of manifest is. `manifest.kinds` has one file per kind, features have theirs. Standard library only."""
+"""What a kind of manifest is. `manifest.kinds` has them all, features have theirs. Standard library only."""
 
 from __future__ import annotations
 
@@ -19,19 +19,6 @@ QuarantineStage = Literal["annotation", "source", "analysis", "video"]
 RowT = TypeVar("RowT")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ManifestFile:
-    """A manifest of a kind: where it lies, and what a reader of a publication knows of it.
-
-    Attributes:
-        path: its path, with its fields in braces.
-        exported: whether it belongs to a published corpus.
-    """
-
-    path: str
-    exported: bool = False
-
-
 @dataclass(frozen=True)
 class RowKind(Generic[RowT]):
     """One kind of manifest.
@@ -41,14 +28,15 @@ class RowKind(Generic[RowT]):
         row: the type of its rows.
         key: the columns that identify a row and order them.
         complete: the type of its complete rows, where those have more columns filled.
-        files: the manifests of this kind, by the names that they have in `manifest.layout`.
+        files: the paths of the manifests of this kind, by the names that they have in `manifest.layout`, with their
+            fields in braces.
     """
 
     name: str
     row: type[RowT]
     key: tuple[str, ...]
     complete: type[RowT] | None = None
-    files: Mapping[str, ManifestFile] = field(default_factory=dict, compare=False)
+    files: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def type_of(self, status: object) -> type[RowT]:
         """The type of a row of that status."""

@@ -1,25 +1,24 @@
-"""Where every file of a run lies, below `work/`, `manifests/` and `corpora/`: one table, read in both directions.
+"""Where every file of a run lies, below `work/`, `manifests/` and `corpora/`: one table of paths with fields in braces.
 
-A place is a kind of file with the values of its pattern's fields. `path_of` and `place_of` are inverse to each other.
-Snakemake's rules take the patterns as they are, with their fields as wildcards. Standard library only.
+Snakemake's rules take these patterns as they are, with their fields as wildcards. Standard library only.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 
 from perturbations.base import features
-from perturbations.base.layout import CORPORA as CORPORA
-from perturbations.base.layout import MANIFESTS as MANIFESTS
-from perturbations.base.layout import TOP as TOP
-from perturbations.base.layout import WORK as WORK
-from perturbations.base.layout import in_tree as in_tree
-from perturbations.base.layout import lock_of as lock_of
+
+WORK, MANIFESTS, CORPORA = "work", "manifests", "corpora"
+TOP = (WORK, MANIFESTS, CORPORA)
+INDEX = f"{MANIFESTS}/index.html"
+"""The page of all pages, which the end of every run writes."""
+
+RESERVED = frozenset({MANIFESTS, "logs", "benchmarks", "demo_encoder"})
+"""Names that no dataset can have: that of a tree's beginning, and those of folders that hold something else alone."""
 
 _MANIFEST = ".parquet"
 _PATTERNS = {
@@ -46,7 +45,6 @@ _PATTERNS = {
     "clips": "corpora/{dataset}/{suite}/{perturbation}/{severity}",
     "clip_tar": "corpora/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar",
     "clip_marker": "corpora/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json",
-    # what jobs left when shards had other clips
     # of a run, and of every job
     "log": "work/logs/{job}.log",
     "benchmark": "work/benchmarks/{job}.tsv",
@@ -66,21 +64,13 @@ _FIELDS = {
 """What the fields may hold, besides those of features; every other one is a `NAME`."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """A kind of file, and the values of its pattern's fields."""
-
-    kind: str
-    fields: Mapping[str, str]
-
-
 @cache
 def patterns() -> dict[str, str]:
     """Kind -> its path with fields in braces: those of the program itself, of features, and of all manifests."""
     from perturbations.manifest.kinds import FILES
 
     of_features = {kind: text for feature in features.features().values() for kind, text in feature.places.items()}
-    return _PATTERNS | of_features | {name: file.path for name, file in FILES.items()}
+    return _PATTERNS | of_features | FILES
 
 
 def pattern(kind: str) -> str:
@@ -88,14 +78,9 @@ def pattern(kind: str) -> str:
     return patterns()[kind]
 
 
-def path_of(place: Place) -> str:
-    """The path of a place, relative to the folder in which jobs work."""
-    return pattern(place.kind).format_map(place.fields)
-
-
 def at(kind: str, /, **fields: object) -> str:
-    """The path of a kind of file with these fields."""
-    return path_of(Place(kind, {name: str(value) for name, value in fields.items()}))
+    """The path of a kind of file with these fields, relative to the folder in which jobs work."""
+    return pattern(kind).format_map(fields)
 
 
 def name(kind: str, /, **fields: object) -> str:
@@ -142,19 +127,9 @@ def journals_in(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.jsonl"))
 
 
-def part_of(path: Path) -> Path:
-    """The part beside which a journal or a lock of its job lies."""
-    return path.with_suffix(_MANIFEST)
-
-
 def shard_of(path: Path) -> str:
     """The shard of a list, a part or a journal, which is named by it."""
     return path.stem
-
-
-def job_of(part: Path) -> str:
-    """The job that makes a part, as its log and its benchmark are named; `part` is relative to the folder of jobs."""
-    return part.relative_to(WORK).with_suffix("").as_posix()
 
 
 def clips_below(folder: PurePath) -> str:
@@ -172,25 +147,28 @@ def manifests_below(folder: Path) -> list[Path]:
     return sorted(folder.rglob(f"*{_MANIFEST}"))
 
 
-def place_of(path: str) -> Place | None:
-    """The place of a path; None for one that no pattern has. Of several, the one with the fewest fields."""
+def in_tree(path: Path, folder: str = MANIFESTS) -> tuple[Path, Path] | None:
+    """The root of the tree that a path lies in, and the path from there: `manifests/...`. None for any other path.
+
+    Of several folders of that name the last one counts. A job's paths begin in its working directory, `Path()`.
+    """
+    if path.parts[:1] == (folder,):
+        return Path(), path
+    parts = Path(os.path.abspath(path)).parts
+    if folder not in parts:
+        return None
+    top = len(parts) - 1 - parts[::-1].index(folder)
+    return Path(*parts[:top]), Path(*parts[top:])
+
+
+def place_of(path: str) -> tuple[str, dict[str, str]] | None:
+    """The kind and the fields of the file at a path; None for one that no run writes.
+
+    Of several kinds, the one with the fewest fields.
+    """
     for kind, compiled in _compiled():
         if match := compiled.fullmatch(path):
-            return Place(kind, match.groupdict())
-    return None
-
-
-def manifest_at(path: Path) -> Place | None:
-    """The place of a manifest, or of one taken out of its tree, as its last folders say it; None for other files."""
-    from perturbations.manifest.kinds import FILES
-    from perturbations.suites import registry
-
-    # As it is named first, because `manifests` may be a link to another disk; then as it lies.
-    trees = [tree[1].as_posix() for tree in map(in_tree, (path, path.resolve())) if tree is not None]
-    tails = ["/".join([MANIFESTS, "any", *path.parts[-size:]]) for size in (3, 2, 1)]
-    for place in map(place_of, [*trees, *tails]):
-        if place is not None and place.kind in FILES and place.fields.get("suite") in (None, *registry.suites()):
-            return place
+            return kind, match.groupdict()
     return None
 
 
@@ -200,32 +178,15 @@ def _compiled() -> list[tuple[str, re.Pattern[str]]]:
     return [(kind, re.compile(_expression(text))) for kind, text in ordered]
 
 
-@cache
-def expression(field: str) -> str:
-    """What a field of patterns may hold, as a regular expression."""
-    return _fields().get(field, NAME)
-
-
-def _fields() -> dict[str, str]:
-    return _FIELDS | {name: text for feature in features.features().values() for name, text in feature.fields.items()}
-
-
-@cache
-def reserved() -> frozenset[str]:
-    """Names that no dataset can have: that of a tree's beginning, and those of folders that hold something else alone.
-
-    These are made whole, or hold folders themselves.
-    """
-    names = {MANIFESTS}
-    for folder, *rest in (PurePosixPath(text).parts[1:] for text in patterns().values()):
-        fields = [expression(name) for name in re.findall(r"\{(\w+)\}", "/".join(rest))]
-        if re.fullmatch(NAME, folder) and (not rest or any(re.fullmatch(field, "a/b") for field in fields)):
-            names.add(folder)
-    return frozenset(names)
-
-
 def _expression(text: str) -> str:
     parts = re.split(r"\{(\w+)\}", text)
     parts[::2] = map(re.escape, parts[::2])
     parts[1::2] = [f"(?P<{name}>{expression(name)})" for name in parts[1::2]]
     return "".join(parts)
+
+
+@cache
+def expression(field: str) -> str:
+    """What a field of patterns may hold, as a regular expression."""
+    of_features = (feature.fields for feature in features.features().values())
+    return {name: text for fields in (_FIELDS, *of_features) for name, text in fields.items()}.get(field, NAME)

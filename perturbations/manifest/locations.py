@@ -7,19 +7,17 @@ its content has the row's hash.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from perturbations.base import jsontext
 from perturbations.base.errors import ManifestError
-from perturbations.base.layout import MANIFESTS, WORK
 from perturbations.base.records import canonical
 from perturbations.manifest.kinds import SOURCE_STORAGE, AnalysisRow, ClipRow, SourceRow
-
-_TOP_FOLDERS = (MANIFESTS, WORK)
+from perturbations.manifest.layout import MANIFESTS, WORK
 
 
 def root_of(path: Path, described: Mapping[str, object]) -> Path:
@@ -36,7 +34,7 @@ def root_of(path: Path, described: Mapping[str, object]) -> Path:
     if not levels:
         return real
     for folder in (named, real):
-        if len(folder.parents) >= levels and folder.parts[-levels] in _TOP_FOLDERS:
+        if len(folder.parents) >= levels and folder.parts[-levels] in (MANIFESTS, WORK):
             return folder.parents[levels - 1]
     root = real.parents[levels - 1]
     raise ManifestError(f"{path} says that its root is {root}, but does not lie in that folder's `manifests`")
@@ -69,54 +67,43 @@ def _source(path: str, root: Path) -> str:
     return str(root / path)
 
 
-def guide_files(guide: str | None) -> dict[str, Any]:
-    """The files that a guide's facts name, a path or None each. Raises `ManifestError` for a text that is no facts."""
+def guide_files(guide: str | None) -> dict[str, str | None]:
+    """The files that a guide's facts name. Raises `ManifestError` for a text that is no facts."""
     try:
-        return {**(jsontext.mapping(guide).get("files") or {})} if guide else {}
-    except (ValueError, TypeError) as error:
-        raise _no_facts(guide) from error
+        files = dict((json.loads(guide) if guide else {}).get("files") or {})
+        if not all(isinstance(path, str | None) for path in files.values()):
+            raise ValueError("no paths")
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ManifestError(f"the column 'guide' holds {str(guide)[:80]!r}, which are no facts") from error
+    return files
 
 
 def with_guide_files(guide: str, files: Mapping[str, object]) -> str:
-    """A guide's facts with other files. Raises `ManifestError` as `guide_files` does."""
-    try:
-        return canonical({**jsontext.mapping(guide), "files": files})
-    except ValueError as error:
-        raise _no_facts(guide) from error
-
-
-def _no_facts(guide: str | None) -> ManifestError:
-    return ManifestError(f"the column 'guide' holds {str(guide)[:80]!r}, which are no facts")
+    """A guide's facts, which `guide_files` has read, with other files."""
+    return canonical({**json.loads(guide), "files": files})
 
 
 def _guide(guide: str, root: Path) -> str:
-    files = guide_files(guide)
-    try:
-        located = {name: path and _source(path, root) for name, path in files.items()}
-    except TypeError as error:
-        raise _no_facts(guide) from error
-    return with_guide_files(guide, located) if files else guide
+    files = {name: path and _source(path, root) for name, path in guide_files(guide).items()}
+    return with_guide_files(guide, files) if files else guide
 
 
 COLUMNS: dict[str, Callable[[str, Path], str]] = {"path": _stored, "source_path": _source, "guide": _guide}
-"""The columns that hold paths, and how each becomes absolute."""
-
-SOURCE_COLUMNS: dict[str, Callable[[str, Path], str]] = {**COLUMNS, "path": _source}
-"""The same for rows of clean clips, whose `path` is the source's."""
+"""The columns that hold paths, and how each becomes absolute; of rows of clean clips, `path` is a source's too."""
 
 _Located = TypeVar("_Located", bound=SourceRow | ClipRow | AnalysisRow)
 
 
 def located(row: _Located, root: Path) -> _Located:
     """A row with its paths made absolute. Raises `ManifestError` for a path that leaves the corpus."""
-    if isinstance(row, SourceRow):
-        return replace(row, path=row.path and _source(row.path, root))
-    if isinstance(row, AnalysisRow):
-        return replace(row, path=row.path and _stored(row.path, root), source_path=_source(row.source_path, root))
-    at = _source if row.storage == SOURCE_STORAGE else _stored
-    return replace(
-        row,
-        path=row.path and at(row.path, root),
-        source_path=_source(row.source_path, root),
-        guide=row.guide and _guide(row.guide, root),
-    )
+    is_source = isinstance(row, SourceRow) or getattr(row, "storage", None) == SOURCE_STORAGE
+    values = {name: getattr(row, name, None) for name in COLUMNS}
+    changed: dict[str, Any] = {
+        name: absolute(name, value, root, is_source=is_source) for name, value in values.items() if value
+    }
+    return replace(row, **changed)
+
+
+def absolute(column: str, value: str, root: Path, *, is_source: bool) -> str:
+    """A cell of one of `COLUMNS`, of a row of a clean clip or not, with its path made absolute. Errors as `located`."""
+    return (_source if is_source and column == "path" else COLUMNS[column])(value, root)

@@ -1,4 +1,4 @@
-"""The Parquet file of a manifest, as it may come from a stranger: how it is opened, and where it says what it is.
+"""The Parquet file of a manifest, as it may come from a stranger: its columns, what it says of itself, and its cells.
 
 A few kilobytes of Parquet can stand for any number of rows. What a file may hold grows with its size, because rows of
 runs differ from each other in ids and hashes: those of ranks, which compress best, have 15 cells per byte, those of
@@ -7,21 +7,23 @@ clips 0.3.
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from perturbations.base import jsontext
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import layout
-from perturbations.manifest.cells import Content
+from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import RowKind
-from perturbations.manifest.schemas import column_problem, schema_of
 
 SCHEMA_VERSION = 5
 
@@ -31,11 +33,40 @@ GROUP = 2**14
 Metadata = Mapping[str, object]
 """What a manifest says of itself."""
 
+STATUSES = "statuses"
+"""In it: the number of rows per status."""
+
 _METADATA = "perturbations"
 _WAY_OUT = "where the workflow made it: delete it and run snakemake again, which regenerates it"
 _CELLS_PER_BYTE, _BYTES_PER_BYTE = 32, 256
 _LEAST_CELLS, _LEAST_BYTES = 5_000_000, 256 * 2**20
 """What the smallest file may hold."""
+
+_TYPES = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    tuple: pa.list_(pa.float32()),
+}
+
+
+def schema_of(kind: RowKind[Any]) -> pa.Schema:
+    """The Parquet schema of a kind, derived from the type of its rows."""
+    return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in columns_of(kind.row)])
+
+
+def column_problem(kind: RowKind[Any], schema: pa.Schema) -> str | None:
+    """Why a file's columns are not those of a kind; None where they are."""
+    wanted = schema_of(kind)
+    if absent := [name for name in wanted.names if name not in schema.names]:
+        return f"it lacks {', '.join(map(repr, absent[:5]))}"
+    for field in schema:
+        if field.name not in wanted.names or schema.names.count(field.name) > 1:
+            return f"it has the column {field.name[:80]!r}, which this version does not know"
+        if field.type != wanted.field(field.name).type:
+            return f"'{field.name}' is of the type {field.type}, and {wanted.field(field.name).type} in this version"
+    return None if schema.names == wanted.names else "they are in another order"
 
 
 @contextmanager
@@ -90,19 +121,15 @@ def metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
     if raw is None:
         raise ManifestError(f"{path} is Parquet, but no manifest of this package")
     try:
-        about = jsontext.mapping(raw)
-    except ValueError as error:
+        about = json.loads(raw)
+        if not isinstance(about, dict):
+            raise ValueError("no object")
+    except (ValueError, RecursionError) as error:
         raise ManifestError(f"{path} does not describe itself as manifests do: {error}") from error
     if about.get("schema_version") != SCHEMA_VERSION:
         version = f"schema version {str(about.get('schema_version'))[:80]}, this package reads {SCHEMA_VERSION}"
         raise ManifestError(f"{path} has {version}; {_WAY_OUT}")
     return about
-
-
-def columns_in(path: Path) -> list[str]:
-    """The names of the columns that a file has. Raises `ManifestError`."""
-    with opened(path) as file:
-        return list(file.schema_arrow.names)
 
 
 def read_table(path: Path, kind: RowKind[Any]) -> pa.Table:
@@ -148,3 +175,65 @@ def encode(
             writer.write_table(table)
         if describe is not None:
             writer.add_key_value_metadata({_METADATA: json.dumps(describe(content), sort_keys=True)})
+
+
+# --- cells -----------------------------------------------------------------------------------------------------------
+
+_HASHED = 2**14
+"""Rows that are hashed at once, column by column."""
+
+
+class Content:
+    """The rows of a manifest, counted and hashed table by table; the encoding of the file does not count."""
+
+    def __init__(self) -> None:
+        self._held: list[pa.Table] = []
+        self._digest = hashlib.sha256()
+        self._statuses: Counter[str] = Counter()
+        self.rows = 0
+
+    def add(self, table: pa.Table) -> None:
+        """Add the next rows."""
+        self.rows += table.num_rows
+        if "status" in table.column_names:
+            self._statuses.update(table["status"].to_pylist())
+        self._held.append(table)
+        while sum(map(len, self._held)) >= _HASHED:
+            whole = pa.concat_tables(self._held)
+            self._hash(whole.slice(0, _HASHED))
+            self._held = [whole.slice(_HASHED)]
+
+    def _hash(self, table: pa.Table) -> None:
+        for name in table.column_names:
+            column = table[name].combine_chunks()
+            self._digest.update(f"{name}:{table.num_rows}".encode())
+            self._digest.update(np.packbits(np.asarray(column.is_null())).tobytes())
+            _update(self._digest, column)
+
+    def sha256(self) -> str:
+        """A hash of every cell, once all rows are added."""
+        if sum(map(len, self._held)):
+            self._hash(pa.concat_tables(self._held))
+        self._held = []
+        return self._digest.hexdigest()
+
+    def described(self) -> dict[str, object]:
+        """For a manifest's metadata."""
+        statuses = {STATUSES: dict(sorted(self._statuses.items()))} if self._statuses else {}
+        return {"rows": self.rows, "content_sha256": self.sha256(), **statuses}
+
+
+def _update(digest: hashlib._Hash, column: pa.Array) -> None:
+    """Add a column: the lengths of texts and lists, then what the cells hold."""
+    if pa.types.is_list(column.type):
+        digest.update(np.asarray(pc.fill_null(pc.list_value_length(column), -1), "<i4").tobytes())
+        _update(digest, column.flatten())
+    elif pa.types.is_string(column.type):
+        digest.update(np.asarray(pc.fill_null(pc.binary_length(column), -1), "<i4").tobytes())
+        filled = pc.fill_null(column, "")
+        _, ends, data = filled.buffers()
+        places = np.frombuffer(ends, np.int32)[filled.offset : filled.offset + len(filled) + 1]
+        digest.update(memoryview(data or b"")[places[0] : places[-1]] if len(filled) else b"")
+    else:
+        empty = False if pa.types.is_boolean(column.type) else 0
+        digest.update(np.ascontiguousarray(pc.fill_null(column, empty)).tobytes())

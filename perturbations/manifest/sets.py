@@ -20,13 +20,14 @@ from perturbations.manifest.kinds import (
     COMPLETE,
     MISSING,
     QUARANTINED,
+    CaptionRow,
     ClipRow,
+    QrelRow,
     QuarantineRow,
     RowKind,
     RowStatus,
     RowT,
     SourceRow,
-    VideoRow,
 )
 from perturbations.manifest.skipped import SET as SET
 from perturbations.manifest.skipped import SKIPPED
@@ -94,13 +95,11 @@ def of_sources(sources: Iterable[SourceRow]) -> Listed:
     return _listed({row.item_id: row.status for row in sources}, 1)
 
 
-def of_corpus(sources: Iterable[SourceRow], videos: Iterable[VideoRow], scenarios: int) -> Listed:
-    """The statuses of a dataset's items in a corpus: an item is complete when all its scenarios are."""
-    return of_counts(sources, Counter(row.item_id for row in videos if row.status == COMPLETE), scenarios)
-
-
 def of_counts(sources: Iterable[SourceRow], complete: Counter[str], scenarios: int) -> Listed:
-    """The same from the number of complete rows of each item."""
+    """The statuses of a dataset's items in a corpus: an item is complete when all its scenarios are.
+
+    `complete` is the number of complete rows of each item.
+    """
     statuses: dict[str, RowStatus] = {}
     for row in sources:
         statuses[row.item_id] = row.status
@@ -161,6 +160,14 @@ def quarantine_of(sources: Iterable[SourceRow], videos: Iterable[ClipRow]) -> li
     ]
 
 
+def qrels(captions: Sequence[CaptionRow], sources: Sequence[SourceRow]) -> list[QrelRow]:
+    """The clip of each caption, where it is complete."""
+    complete = {row.item_id for row in sources if row.status == COMPLETE}
+    return [
+        QrelRow(query_id=row.caption_id, corpus_id=row.item_id, score=1) for row in captions if row.item_id in complete
+    ]
+
+
 # --- merging ---------------------------------------------------------------------------------------------------------
 
 
@@ -176,12 +183,9 @@ def read_part(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
 
 
 def check_parts(parts: Iterable[Path], kind: RowKind[RowT]) -> None:
-    """Check parts that are not read row by row; a damaged part is removed. Raises `ManifestError`."""
+    """Check parts that are not read row by row, as `read_part` does. Raises `ManifestError`."""
     for path in parts:
-        try:
-            files.check(path, kind)
-        except ManifestError as error:
-            raise ManifestError(f"{error}{_removed(path)}") from None
+        read_part(path, kind)
 
 
 def merge(parts: Iterable[tuple[Path, Collection[object]]], kind: RowKind[RowT], key: Sequence[str]) -> Iterator[RowT]:

@@ -39,4 +39,4 @@ def is_marker(path: Path) -> bool:
     """Whether a file below `corpora/` is a marker of a shard."""
     tree = layout.in_tree(path, layout.CORPORA)
     place = None if tree is None else layout.place_of(tree[1].as_posix())
-    return place is not None and place.kind == "clip_marker"
+    return place is not None and place[0] == "clip_marker"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from perturbations.base import features
 from perturbations.base.errors import ConfigError
-from perturbations.base.layout import TOP
 from perturbations.config import named_paths
 from perturbations.config import sections as configuration
 from perturbations.guides import registry as guides
 from perturbations.guides.guide import OFFLINE_MB, AnalysisRecipe
 from perturbations.manifest import layout
+from perturbations.manifest.layout import TOP
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import caption_recipes, costs, listed, recipe, sharding, tiers
 from perturbations.plan.costs import Workload

@@ -106,7 +106,7 @@ def of_targets(config: Config, names: Sequence[str]) -> Work:
 def _datasets(work: TargetWork) -> list[tuple[str, str]]:
     """The collection and the kind of each file of a collection."""
     places = filter(None, map(layout.place_of, work.files))
-    return [(place.fields["dataset"], place.kind) for place in places if "dataset" in place.fields]
+    return [(fields["dataset"], kind) for kind, fields in places if "dataset" in fields]
 
 
 def _are_clips_there(config: Config, scenario: Mapping[str, object], shard: str) -> bool:

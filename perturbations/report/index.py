@@ -16,7 +16,7 @@ from pathlib import Path
 
 from perturbations.base import shown, storage, templates
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import files, layout, roots, sets, stored_columns
+from perturbations.manifest import files, layout, sets
 from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS
 from perturbations.report import pages
 from perturbations.report.layout import CAPTION_FILES
@@ -61,7 +61,7 @@ def write(root: Path) -> Path:
             if kind == QUARANTINE.name:
                 lacking += _lacking(path, output)
             if section := _SECTIONS.get(kind, _RESULTS if kind.endswith("results") else None):
-                size = stored_columns.stored_bytes(path) if kind == VIDEOS.name else 0
+                size = files.stored_bytes(path) if kind == VIDEOS.name else 0
                 of_pictures += [_has_pictures(path)] if kind == VIDEOS.name else []
                 own_words = partial(shown.in_words_of, pictures=kind == VIDEOS.name and of_pictures[-1])
                 beside = _beside(path, kind, lying)
@@ -80,7 +80,7 @@ def write(root: Path) -> Path:
         "perturbations.report",
         "index.html.j2",
         totals=[(words(name), value) for name, value in _totals(sections, total)],
-        facts=[*map(words, _facts(root, total)), *roots.sentences(output.parent)],
+        facts=[*map(words, _facts(root, total)), *_roots(output.parent)],
         sections={words(name): entries for name, entries in sections.items()},
         lacking=lacking,
         unreadable=unreadable,
@@ -89,6 +89,12 @@ def write(root: Path) -> Path:
     )
     storage.write_text(output, text)
     return output
+
+
+def _roots(manifests: Path) -> list[str]:
+    """The root of every corpus: the SHA-256 of its `videos.parquet`, which has the hash of every file."""
+    videos = sorted(manifests.rglob(layout.name(VIDEOS.name)))
+    return [f"root of {path.parent.relative_to(manifests).as_posix()}: {storage.sha256(path)}" for path in videos]
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -102,7 +108,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _has_pictures(path: Path) -> bool:
     """Whether the first row of a manifest of videos is of a picture."""
-    paths = stored_columns.read_columns(path, "source_path")["source_path"]
+    paths = files.read_columns(path, "source_path")["source_path"]
     return len(paths) > 0 and storage.is_picture(paths[0].as_py())
 
 
@@ -134,7 +140,7 @@ def _entry(
     if kind in _SECTIONS:
         # A manifest that was put elsewhere is called by its folders; no target makes it there.
         place = layout.place_of(f"{layout.MANIFESTS}/{'/'.join(below)}")
-        dataset, suite = (place.fields["dataset"], place.fields["suite"]) if place else ("", "")
+        dataset, suite = (place[1]["dataset"], place[1]["suite"]) if place else ("", "")
         name = f"{suite} on {dataset}" if place else "/".join(below)
         command = f"{'text_' if kind == TEXTS.name else ''}{suite}_{dataset.partition('/')[0]}" if place else ""
         clips = output.parents[1] / layout.clips_below(Path(layout.MANIFESTS, *below[:-1]))
@@ -161,7 +167,7 @@ def _entry(
 def _headline(path: Path) -> str:
     """The number of an evaluation: the mean R@1 of its best method on perturbed queries, beside that on clean ones."""
     names = ("label", "direction", "perturbation", "text_perturbation", "mix", "recall_at_1")
-    rows = stored_columns.read_columns(path, *names).to_pandas()
+    rows = files.read_columns(path, *names).to_pandas()
     is_clean = rows[["text_perturbation", "mix"]].isna().all(axis=1) & rows["perturbation"].isin(["clean"])
     rows["side"] = is_clean.map({True: "clean", False: "perturbed"})
     means = rows.pivot_table("recall_at_1", ["label", "direction"], "side")

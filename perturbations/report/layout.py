@@ -1,6 +1,6 @@
 """The paths of pictures and pages of corpora."""
 
-from perturbations.base.layout import INDEX
+from perturbations.manifest.layout import INDEX
 
 PLACES = {
     "index": INDEX,

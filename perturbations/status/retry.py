@@ -12,7 +12,7 @@ from pathlib import Path
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, did_you_mean
 from perturbations.base.names import composed
-from perturbations.manifest import layout, stored_columns
+from perturbations.manifest import files, layout
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,10 @@ def _parts(root: Path) -> Iterator[tuple[Path, Path, str, str]]:
     """The parts that may hold quarantined rows: each with its manifest, its dataset and its suite, of sources ""."""
     for path in sorted((root / layout.WORK).glob(f"*/**/{layout.name('video_part', shard='s*')}")):
         place = layout.place_of(path.relative_to(root).as_posix())
-        if place is not None and place.kind in _MERGED:
-            manifest = root / layout.at(_MERGED[place.kind], **place.fields)
-            yield path, manifest, place.fields["dataset"].partition("/")[0], place.fields.get("suite", "")
+        if place is not None and place[0] in _MERGED:
+            kind, fields = place
+            manifest = root / layout.at(_MERGED[kind], **fields)
+            yield path, manifest, fields["dataset"].partition("/")[0], fields.get("suite", "")
 
 
 def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> None:
@@ -93,7 +94,7 @@ def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> N
 def _rows(part: Path, manifest: Path) -> list[_RetriedRow]:
     """The rows of a part that are retried; all of it where it cannot be read."""
     try:
-        rows = stored_columns.failed_rows(part)
+        rows = files.failed_rows(part)
         return [_RetriedRow(part, manifest, row["item_id"], row["stage"] or "", row["error"] or "") for row in rows]
     except ManifestError:
         return [_RetriedRow(part, manifest, None, "part", "cannot be read")]

@@ -14,7 +14,7 @@ from pathlib import Path
 from perturbations.base import progress
 from perturbations.base.errors import ManifestError
 from perturbations.engine import journal
-from perturbations.manifest import files, layout, stored_columns
+from perturbations.manifest import files, layout
 from perturbations.plan import listed, sharding
 
 _VERSION = 3
@@ -168,7 +168,7 @@ def _counted(
         try:
             if part.is_file():
                 done += files.counts(part)[0]
-                for row in stored_columns.failed_rows(part):
+                for row in files.failed_rows(part):
                     reason = row["error"] or ""
                     rows.append(_FailedItem(dataset, suite, row["stage"] or stage, row["item_id"] or "", reason))
             else:

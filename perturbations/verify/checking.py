@@ -307,7 +307,7 @@ def _check_strangers(checked: Checked, stored: Mapping[str, int]) -> None:
             if name.endswith(tars.SUFFIX) and _holds_others(path, name, stored, sizes[name]):
                 checked.add("it holds more than the clips of its rows", place=path)
                 checked.tars.append(path)
-        elif place is None or place.kind != "clip_marker":
+        elif place is None or place[0] != "clip_marker":
             checked.add(LEFTOVER if storage.is_leftover(path) else "no row names this file", place=path)
 
 

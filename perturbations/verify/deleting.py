@@ -13,7 +13,7 @@ from pathlib import Path
 from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, cut
 from perturbations.base.records import DIGEST_LENGTH
-from perturbations.manifest import layout, locations, stored_columns
+from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import FILES, AnalysisRow, TextRow, VideoRow
 from perturbations.plan import paths
 from perturbations.verify.checking import LEFTOVER, Checked, MadeRow
@@ -28,7 +28,7 @@ def delete(checked: Checked) -> list[Path]:
     wrong = [finding.place for finding in checked.findings if finding.problem == LEFTOVER]
     tree = layout.in_tree(locations.lying(checked.path))
     place = None if tree is None else layout.place_of(tree[1].as_posix())
-    is_made = place is not None and place.kind in FILES and place.fields.get("analysis") in (None, *paths.ANALYSES)
+    is_made = place is not None and place[0] in FILES and place[1].get("analysis") in (None, *paths.ANALYSES)
     if tree is not None and place is not None and is_made and (checked.is_edited or checked.wrong or checked.tars):
         root = tree[0]
         if not (root / layout.WORK).is_dir():
@@ -38,7 +38,7 @@ def delete(checked: Checked) -> list[Path]:
         wrong += [checked.path] if checked.is_edited else []
         rows: dict[tuple[str, str], list[MadeRow]] = defaultdict(list)
         for row in checked.wrong:
-            rows[_parts_and_markers(row, place.fields["dataset"])].append(row)
+            rows[_parts_and_markers(row, place[1]["dataset"])].append(row)
         for (parts, markers), members in rows.items():
             _forget(root, parts, markers, members)
         for tar in checked.tars:
@@ -77,9 +77,9 @@ def _parts_and_markers(row: MadeRow, dataset: str) -> tuple[str, str]:
 def _fields(kind: str, path: str) -> dict[str, str]:
     """The fields of a path. A row may be a stranger's: raises `ManifestError` for a path that no job writes."""
     place = layout.place_of(path)
-    if place is None or place.kind != kind:
+    if place is None or place[0] != kind:
         raise ManifestError(f"nothing is deleted: no job writes {cut(path)}")
-    return dict(place.fields)
+    return place[1]
 
 
 def _forget(root: Path, parts: str, markers: str, rows: Collection[MadeRow]) -> None:
@@ -88,7 +88,7 @@ def _forget(root: Path, parts: str, markers: str, rows: Collection[MadeRow]) -> 
     folder = (root / parts).parent
     for part in layout.manifests_below(folder):
         try:
-            held = {*stored_columns.read_columns(part, "recipe_id")["recipe_id"].to_pylist()}
+            held = {*files.read_columns(part, "recipe_id")["recipe_id"].to_pylist()}
         except ManifestError:
             held = recipe_ids  # it is damaged, and made again too
         if not held.isdisjoint(recipe_ids):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.rows import RANKS, ScenarioKey
-from perturbations.manifest import files, schemas
+from perturbations.manifest import files, parquet
 from perturbations.tta.methods import registry as methods
 
 _MOST = 255
@@ -77,7 +77,7 @@ def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
             raise ManifestError(f"{path} is a manifest of {kind.name}, not of {RANKS.name}")
         try:
             schema = pq.read_schema(path)
-            if problem := schemas.column_problem(RANKS, schema):
+            if problem := parquet.column_problem(RANKS, schema):
                 raise ValueError(problem)
             words = [*dict.fromkeys((*_GROUP, *_RUN, "query_id"))]
             stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)

@@ -1,0 +1,379 @@
+"""The kinds of manifests: what a row is, where the files lie, and which columns identify and order the rows.
+
+`manifests/README.md` explains every column to users. The Parquet schema is derived from the types of rows
+(`perturbations.manifest.columns`): a field whose type admits None may be empty, every other one is filled in every row.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from perturbations.base import features
+from perturbations.manifest.kind import COMPLETE as COMPLETE
+from perturbations.manifest.kind import MISSING as MISSING
+from perturbations.manifest.kind import QUARANTINED as QUARANTINED
+from perturbations.manifest.kind import ManifestFeature
+from perturbations.manifest.kind import QuarantineStage as QuarantineStage
+from perturbations.manifest.kind import RowKind as RowKind
+from perturbations.manifest.kind import RowStatus as RowStatus
+from perturbations.manifest.kind import RowT as RowT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRow:
+    """A listed clip. What was measured is empty where it could not be used.
+
+    `sample_aspect_ratio` is a pixel's width over its height, "16/15", and empty where pixels are square.
+    `source_losses` names what the video has and no perturbed clip, "PQ, 10 bits, subtitles"; empty where that is
+    nothing. A picture is one frame without a clock: its `fps` and `duration_s` are 0.
+    """
+
+    dataset: str
+    split: str
+    item_id: str
+    source_video_id: str | None = None
+    start_s: float | None = None
+    end_s: float | None = None
+    path: str | None = None
+    bytes: int | None = None
+    sha256: str | None = None
+    frames_sha256: str | None = None
+    codec: str | None = None
+    pix_fmt: str | None = None
+    width: int | None = None
+    height: int | None = None
+    fps: float | None = None
+    frame_count: int | None = None
+    duration_s: float | None = None
+    rotation: int | None = None
+    sample_aspect_ratio: str | None = None
+    source_losses: str | None = None
+    status: RowStatus
+    stage: QuarantineStage | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteSource(SourceRow):
+    """A listed clip that was decoded from its first to its last frame."""
+
+    path: str
+    bytes: int
+    sha256: str
+    frames_sha256: str
+    codec: str
+    pix_fmt: str
+    width: int
+    height: int
+    fps: float
+    frame_count: int
+    duration_s: float
+    rotation: int
+
+
+SOURCES = RowKind(
+    "sources", SourceRow, ("item_id",), CompleteSource, files={"sources": "manifests/{dataset}/sources.parquet"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptionRow:
+    """A listed caption."""
+
+    dataset: str
+    caption_id: str
+    item_id: str
+    text: str
+
+
+CAPTIONS = RowKind("captions", CaptionRow, ("caption_id",), files={"captions": "manifests/{dataset}/captions.parquet"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QrelRow:
+    """Which clip answers a caption."""
+
+    query_id: str
+    corpus_id: str
+    score: int
+
+
+QRELS = RowKind("qrels", QrelRow, ("query_id", "corpus_id"), files={"qrels": "manifests/{dataset}/qrels.parquet"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysisRow:
+    """What an analysis found about one clip."""
+
+    dataset: str
+    item_id: str
+    analysis: str
+    recipe: str
+    recipe_id: str
+    backend: str | None = None
+    result: str | None = None
+    vector: tuple[float, ...] | None = None
+    path: str | None = None
+    bytes: int | None = None
+    sha256: str | None = None
+    width: int
+    height: int
+    fps: float
+    frame_count: int
+    source_path: str
+    source_sha256: str
+    source_frames_sha256: str
+    start_s: float | None = None
+    end_s: float | None = None
+    status: RowStatus
+    stage: QuarantineStage | None = None
+    error: str | None = None
+
+
+ANALYSES = RowKind(
+    "analyses", AnalysisRow, ("analysis", "item_id"), files={"analyses": "manifests/{dataset}/{analysis}.parquet"}
+)
+
+
+SOURCE_STORAGE = "source"
+"""What the column `storage` says of a clean clip in a mixed manifest: it lies where the dataset has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClipRow:
+    """A clip as the manifests of videos and of mixes have it.
+
+    What a perturbation's row says of its recipe is empty of a clean clip (severity 0), and what was measured is empty
+    where nothing could be made.
+    """
+
+    dataset: str
+    item_id: str
+    suite: str
+    perturbation: str | None = None
+    severity: int
+    level: str | None = None
+    variant: str | None = None
+    draw: str | None = None
+    params: str | None = None
+    backend: str | None = None
+    guide: str | None = None
+    donor_id: str | None = None
+    donor_similarity: float | None = None
+    seed: int
+    recipe: str | None = None
+    recipe_id: str | None = None
+    path: str | None = None
+    storage: str
+    codec: str | None = None
+    pix_fmt: str | None = None
+    width: int
+    height: int
+    sample_aspect_ratio: str | None = None
+    fps: float
+    frame_count: int
+    stored_frames: int | None = None
+    duration_s: float
+    bytes: int | None = None
+    bitrate_bps: float | None = None
+    audio: str | None = None
+    sha256: str | None = None
+    frames_sha256: str | None = None
+    storage_psnr_db: float | None = None
+    psnr_db: float | None = None
+    ssim: float | None = None
+    source_path: str
+    source_sha256: str
+    source_frame_count: int
+    start_s: float | None = None
+    end_s: float | None = None
+    cut: str | None = None
+    status: RowStatus
+    stage: QuarantineStage | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoRow(ClipRow):
+    """A clip under one perturbation at one severity."""
+
+    perturbation: str
+    level: str
+    variant: str
+    draw: str
+    params: str
+    backend: str
+    recipe: str
+    recipe_id: str
+
+
+VIDEOS = RowKind(
+    "videos",
+    VideoRow,
+    ("item_id", "suite", "perturbation", "severity"),
+    files={"videos": "manifests/{dataset}/{suite}/videos.parquet"},
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixRow(ClipRow):
+    """A row of a mixed manifest: a row of the videos manifest, or a clean clip, and why it is there."""
+
+    mix: Literal["mixed_severity", "mixed_types"]
+    share: float | None = None
+
+
+MIXES = RowKind(
+    "mixes",
+    MixRow,
+    ("mix", "share", "perturbation", "item_id"),
+    files={
+        "mixed_severity": "manifests/{dataset}/{suite}/mixed_severity.parquet",
+        "mixed_types": "manifests/{dataset}/{suite}/mixed_types.parquet",
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRow:
+    """A caption under one perturbation at one severity.
+
+    `language` is the dataset's. `effective_change` is a change that remains after lower-casing and stripping
+    punctuation. `unchanged` is why the text is the caption itself. `similarity` is the cosine of both texts' sentence
+    embeddings, measured where the meaning should stay. `fluency_change` is the text's mean log10 probability per word
+    by a bigram model, less the original's (`perturbations.text.fluency`).
+    """
+
+    dataset: str
+    caption_id: str
+    item_id: str
+    suite: str
+    perturbation: str
+    severity: int
+    level: str
+    variant: str
+    params: str
+    backend: str
+    seed: int
+    language: str
+    source_text: str
+    text: str
+    changed: bool
+    effective_change: bool
+    unchanged: str | None = None
+    similarity: float | None = None
+    fluency_change: float | None = None
+    attempts: int
+    accepted: bool
+    recipe: str
+    recipe_id: str
+
+
+TEXTS = RowKind(
+    "texts",
+    TextRow,
+    ("perturbation", "severity", "caption_id"),
+    files={"texts": "manifests/{dataset}/{suite}/captions.parquet"},
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultimodalRow(VideoRow):
+    """A perturbed caption with its perturbed video: the columns of the video after those of the caption."""
+
+    caption_id: str
+    text_perturbation: str
+    text_severity: int
+    text: str
+    changed: bool
+    similarity: float | None = None
+    attempts: int
+    accepted: bool
+    text_backend: str
+    text_recipe_id: str
+
+
+MULTIMODAL = RowKind(
+    "multimodal",
+    MultimodalRow,
+    ("perturbation", "severity", "text_perturbation", "caption_id", "item_id"),
+    files={"multimodal": "manifests/{dataset}/{suite}/multimodal.parquet"},
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextStatisticsRow:
+    """What became of all captions under one perturbation at one severity."""
+
+    dataset: str
+    suite: str
+    perturbation: str
+    severity: int
+    level: str
+    variant: str
+    backend: str
+    captions: int
+    changed: int
+    effectively_changed: int
+    accepted: int
+    similarity_mean: float | None = None
+    similarity_min: float | None = None
+    fluency_change_mean: float | None = None
+    attempts_mean: float | None = None
+    attempts_max: int
+    bleu4: float | None = None
+    meteor: float | None = None
+    rouge1: float | None = None
+
+
+TEXT_STATISTICS = RowKind(
+    "text_statistics",
+    TextStatisticsRow,
+    ("perturbation", "severity"),
+    files={"text_statistics": "manifests/{dataset}/{suite}/caption_statistics.parquet"},
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineRow:
+    """What could not be made, and why."""
+
+    dataset: str
+    item_id: str
+    status: RowStatus
+    stage: QuarantineStage | None = None
+    suite: str | None = None
+    perturbation: str | None = None
+    severity: int | None = None
+    error: str | None = None
+
+
+QUARANTINE = RowKind(
+    "quarantine",
+    QuarantineRow,
+    ("item_id", "stage", "suite", "perturbation", "severity", "status", "error"),
+    files={
+        "quarantine": "manifests/{dataset}/{suite}/quarantine.parquet",
+        "captions_quarantine": "manifests/{dataset}/captions_quarantine.parquet",
+    },
+)
+
+
+PUBLISHED = (
+    *("sources", "captions", "qrels", "videos", "mixed_severity", "mixed_types", "texts", "multimodal"),
+    *("text_statistics", "quarantine"),
+)
+"""The manifests that belong to a published corpus."""
+
+_DECLARED: list[RowKind[Any]] = [
+    *(SOURCES, CAPTIONS, QRELS, ANALYSES, VIDEOS, MIXES, TEXTS, MULTIMODAL, TEXT_STATISTICS, QUARANTINE),
+    *(kind for feature in features.of(ManifestFeature) for kind in feature.kinds()),
+]
+
+KINDS: dict[str, RowKind[Any]] = {kind.name: kind for kind in reversed(_DECLARED)}
+"""By name. A feature may declare further manifests of a kind of others: of a feature that it needs."""
+
+FILES: dict[str, str] = {name: path for kind in _DECLARED for name, path in kind.files.items()}
+"""The path of every manifest, with fields in braces, by its name in `manifest.layout`."""
