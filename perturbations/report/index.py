@@ -80,7 +80,7 @@ def write(root: Path) -> Path:
         "perturbations.report",
         "index.html.j2",
         totals=[(words(name), value) for name, value in _totals(sections, total)],
-        facts=[*map(words, _facts(root, total)), *_roots(output.parent)],
+        facts=[*map(words, _facts(root, total)), *roots(output.parent)],
         sections={words(name): entries for name, entries in sections.items()},
         lacking=lacking,
         unreadable=unreadable,
@@ -91,7 +91,7 @@ def write(root: Path) -> Path:
     return output
 
 
-def _roots(manifests: Path) -> list[str]:
+def roots(manifests: Path) -> list[str]:
     """The root of every corpus: the SHA-256 of its `videos.parquet`, which has the hash of every file."""
     videos = sorted(manifests.rglob(layout.name(VIDEOS.name)))
     return [f"root of {path.parent.relative_to(manifests).as_posix()}: {storage.sha256(path)}" for path in videos]

@@ -90,5 +90,7 @@ def write_index():
 
 def print_roots():
     """At the run's end, print the digests by which `perturb verify --root` knows what was made."""
-    for line in roots.sentences(CONFIG.at("manifests")):
+    from perturbations.report import index
+
+    for line in index.roots(CONFIG.at("manifests")):
         say(line)
