@@ -25,7 +25,6 @@ from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, VideoRow
 from perturbations.plan import listed, recipe, tiers
 from perturbations.status import run_lines, status
-from perturbations.status import text as status_text
 from perturbations.suites import registry
 
 MEASURED = journal.Measured(frame_count=4, stored_frames=4, bytes=1000, sha256="ab")
@@ -126,7 +125,7 @@ def test_clips_done_failed_and_left(root: Path) -> None:
     sources, videos = stage(collected, "sources"), stage(collected, "videos")
     assert (sources.done, sources.failed, sources.total) == (6, 1, 7)
     assert (videos.done, videos.failed, videos.total) == (5 + 1, 1, 18)
-    lines = status_text.text(collected).splitlines()
+    lines = status.text(collected).splitlines()
     assert [line.split() for line in lines[:3]] == [
         ["dataset", "stage", "done", "of", "failed"],
         ["d", "sources", "6", "7", "85", "%", "1"],
@@ -152,7 +151,7 @@ def test_nothing_is_written(root: Path) -> None:
         return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
 
     before = everything()
-    status_text.text(status.collect(root))
+    status.text(status.collect(root))
     assert everything() == before
 
 
@@ -225,9 +224,9 @@ def test_any_dataset_s_name_is_counted(root: Path, name: str) -> None:
 def test_a_failed_job_is_listed_by_the_error_in_its_log(lines: list[str], reason: str | None, root: Path) -> None:
     write_log(root, part(root, 3, "s2"), *lines)
     jobs = status.collect(root).failed_jobs
-    assert [job.log for job in jobs] == (["work/logs/d/mlvp/fog/3/s2.log"] if reason else [])
-    assert all(job.reason.startswith(reason or "") for job in jobs)
-    assert "\x1b" not in status_text.text(status.collect(root))
+    assert [job["log"] for job in jobs] == (["work/logs/d/mlvp/fog/3/s2.log"] if reason else [])
+    assert all(job["reason"].startswith(reason or "") for job in jobs)
+    assert "\x1b" not in status.text(status.collect(root))
 
 
 def test_json_is_a_document(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,11 +243,11 @@ def test_what_failed_is_listed_by_reason_and_nothing_otherwise(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lines = status_text.failures(status.collect(root)).splitlines()
+    lines = status.failures(status.collect(root)).splitlines()
     assert lines[0] == "2 quarantined or missing, by reason; `perturb retry` lets the next run try them again:"
     assert "  1 x d annotation: no video file ('x')" in lines
     monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
-    assert status_text.failures(status.collect(Path())) == ""
+    assert status.failures(status.collect(Path())) == ""
     assert main(["status"]) == 0
     assert "Nothing was planned here yet" in capsys.readouterr().out
 

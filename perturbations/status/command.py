@@ -37,7 +37,6 @@ def add(commands: Commands) -> None:
 
 def _status(options: argparse.Namespace) -> int:
     from perturbations.status import status
-    from perturbations.status import text as status_text
 
     enter(options.directory)
     current = status.collect(Path())
@@ -47,7 +46,7 @@ def _status(options: argparse.Namespace) -> int:
 
         print(json.dumps(asdict(current), indent=2))
     else:
-        print(status_text.text(current))
+        print(status.text(current))
     return 0
 
 
@@ -57,7 +56,7 @@ def _retry(options: argparse.Namespace) -> int:
     names = {"datasets": options.dataset, "suites": options.suite, "stages": options.stage, "items": options.item}
     rows = retry.find(Path(), **names)
     for row in rows:
-        print(f"  {shown.line(str(row))}")
+        print(f"  {shown.line(row.line)}")
     if not options.dry_run:
         retry.forget(Path(), rows)
     parts = len({row.part for row in rows})

@@ -6,8 +6,8 @@ The finished items of a shard stay in its journal, so only the quarantined items
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, did_you_mean
@@ -15,22 +15,12 @@ from perturbations.base.names import composed
 from perturbations.manifest import files, layout
 
 
-@dataclass(frozen=True)
-class _RetriedRow:
-    """A row that is retried: its part, the manifest that the part is merged into, the item, its stage and the reason.
+class _RetriedRow(NamedTuple):
+    """A row that is retried, in words; its part, and the manifest that the part is merged into."""
 
-    The item is None where a part cannot be read: then the whole part is made again.
-    """
-
+    line: str
     part: Path
     manifest: Path
-    item_id: str | None
-    stage: str
-    error: str
-
-    def __str__(self) -> str:
-        item = "all its items" if self.item_id is None else repr(self.item_id)
-        return f"{self.part}: {item}: {self.stage}: {' '.join(self.error.split())}"
 
 
 def find(
@@ -51,13 +41,15 @@ def find(
     parts, wanted = list(_parts(root)), set(map(composed, items))
     _check_names("dataset", datasets, {dataset for *_, dataset, _ in parts})
     _check_names("suite", suites, {suite for *_, suite in parts if suite})
-    return [
-        row
-        for part, manifest, dataset, suite in parts
-        if (not datasets or dataset in datasets) and (not suites or suite in {"", *suites})
-        for row in _rows(part, manifest)
-        if (not stages or row.stage in stages) and (not wanted or composed(row.item_id or "") in wanted)
-    ]
+    found = []
+    for part, manifest, dataset, suite in parts:
+        if (datasets and dataset not in datasets) or (suites and suite not in {"", *suites}):
+            continue
+        for item_id, stage, error in _failed(part):
+            if (not stages or stage in stages) and (not wanted or composed(item_id or "") in wanted):
+                item = "all its items" if item_id is None else repr(item_id)
+                found.append(_RetriedRow(f"{part}: {item}: {stage}: {' '.join(error.split())}", part, manifest))
+    return found
 
 
 def forget(root: Path, rows: Collection[_RetriedRow]) -> None:
@@ -91,10 +83,9 @@ def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> N
         raise ConfigError(f"no {kind} {', '.join(map(repr, unknown))} was made here; there are: {sorted(known)}{near}")
 
 
-def _rows(part: Path, manifest: Path) -> list[_RetriedRow]:
-    """The rows of a part that are retried; all of it where it cannot be read."""
+def _failed(part: Path) -> list[tuple[str | None, str, str]]:
+    """The item, the stage and the reason of each quarantined row of a part; no item where it cannot be read."""
     try:
-        rows = files.failed_rows(part)
-        return [_RetriedRow(part, manifest, row["item_id"], row["stage"] or "", row["error"] or "") for row in rows]
+        return [(row["item_id"], row["stage"] or "", row["error"] or "") for row in files.failed_rows(part)]
     except ManifestError:
-        return [_RetriedRow(part, manifest, None, "part", "cannot be read")]
+        return [(None, "part", "cannot be read")]

@@ -7,11 +7,12 @@ its journal. Files of a run of another configuration count as long as their list
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perturbations.base import progress
+from perturbations.base import progress, shown
 from perturbations.base.errors import ManifestError
 from perturbations.engine import journal
 from perturbations.manifest import files, layout
@@ -20,7 +21,8 @@ from perturbations.plan import listed, sharding
 _VERSION = 3
 """Of the JSON document; it changes when a key changes its meaning or goes."""
 
-_MOST_ITEMS = 3
+_MOST_ITEMS, _MOST_LINES, _LONGEST = 3, 10, 120
+"""Items of a failure and failures of one kind that are listed, and letters of a reason."""
 
 
 @dataclass(frozen=True)
@@ -55,45 +57,23 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class FailedJob:
-    """A job that ended with an error: its log, relative to the workflow's folder, and the error."""
-
-    log: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class RunStatus:
     """The state of a workflow's folder."""
 
     version: int
     stages: tuple[StageCounts, ...]  # in the order of work
     failures: tuple[Failure, ...]  # the most frequent first
-    failed_jobs: tuple[FailedJob, ...]
-
-
-@dataclass(frozen=True)
-class _FailedItem:
-    dataset: str
-    suite: str | None
-    stage: str
-    item_id: str
-    reason: str
+    failed_jobs: tuple[dict[str, str], ...]  # the `log`, relative to the workflow's folder, and the `reason`
 
 
 def collect(root: Path) -> RunStatus:
     """The state of the workflow in the folder `root`; a folder without any run has no stages."""
-    failed: list[_FailedItem] = []
+    failed: list[Failure] = []
     stages = [stage for name in _collections(root) for stage in _stages(root, name, failed)]
-    return RunStatus(_VERSION, tuple(stages), _grouped(failed), tuple(failed_jobs(root)))
-
-
-def failed_jobs(root: Path) -> Iterator[FailedJob]:
-    """The jobs whose logs end with an error: a job that is started again writes its log anew."""
-    folder = root / layout.at("log", job="job")
-    for log in sorted(folder.parent.rglob(f"*{folder.suffix}")):
-        if error := progress.error_of(log):
-            yield FailedJob(str(log.relative_to(root)), error)
+    logs = root / layout.at("log", job="job")
+    errors = ((log, progress.error_of(log)) for log in sorted(logs.parent.rglob(f"*{logs.suffix}")))
+    jobs = [{"log": str(log.relative_to(root)), "reason": error} for log, error in errors if error]
+    return RunStatus(_VERSION, tuple(stages), _grouped(failed), tuple(jobs))
 
 
 def _collections(root: Path) -> Iterator[str]:
@@ -106,22 +86,30 @@ def _collections(root: Path) -> Iterator[str]:
                 yield name
 
 
-def _stages(root: Path, name: str, failed: list[_FailedItem]) -> Iterator[StageCounts]:
-    """The stages of a collection, in the order of work; what failed is added to `failed`."""
+def _stages(root: Path, name: str, failed: list[Failure]) -> Iterator[StageCounts]:
+    """The stages of a collection, in the order of work; what failed is added to `failed`, one per item."""
 
     def path(kind: str, /, **fields: object) -> Path:
         return root / layout.at(kind, **{"dataset": name, **fields})
 
-    def scenarios(kind: str) -> dict[str, list[dict[str, object]]]:
-        """The fields of the planned scenarios of each suite of videos or texts."""
-        plans = sorted((root / layout.WORK / name).glob(layout.in_dataset(f"{kind}_recipes", suite="*")))
-        suites = [plan.relative_to(root / layout.WORK / name).parts[0] for plan in plans]
-        return {suite: _planned(plan, suite) for suite, plan in zip(suites, plans, strict=True)}
+    def parts_of_suites(kind: str, shards: Iterable[str]) -> Iterator[tuple[str, int, list[Path]]]:
+        """Each suite of videos or texts, the number of its planned scenarios, and their parts."""
+        for plan in sorted((root / layout.WORK / name).glob(layout.in_dataset(f"{kind}_recipes", suite="*"))):
+            suite = plan.relative_to(root / layout.WORK / name).parts[0]
+            scenarios = [scenario.split("/") for scenario in _planned(plan)]
+            yield (
+                suite,
+                len(scenarios),
+                [
+                    path(f"{kind}_part", suite=suite, perturbation=perturbation, severity=severity, shard=shard)
+                    for perturbation, severity in scenarios
+                    for shard in shards
+                ],
+            )
 
-    shards = listed.counts(path("shard_list", shard="s0").parent)
-    if shards:
-        rejected = _rejected(path("rejected"))
-        failed += [_FailedItem(name, None, "annotation", item, reason) for item, reason in rejected]
+    if shards := listed.counts(path("shard_list", shard="s0").parent):
+        rejected = _rejected(path("rejected"), name, "annotation")
+        failed += rejected
         parts = [path("source_part", shard=shard) for shard in shards]
         sources = _counted(name, None, "sources", parts, sum(shards.values()), failed)
         usable = sources.total - sources.failed
@@ -129,67 +117,112 @@ def _stages(root: Path, name: str, failed: list[_FailedItem]) -> Iterator[StageC
         for folder in sorted(path("analysis_part", analysis="*", shard="s0").parents[1].glob("*/")):
             parts = [path("analysis_part", analysis=folder.name, shard=shard) for shard in shards]
             yield _counted(name, None, folder.name, parts, usable, failed)
-        for suite, fields in scenarios("video").items():
-            parts = [path("video_part", shard=shard, **scenario) for scenario in fields for shard in shards]
-            yield _counted(name, suite, "videos", parts, usable * len(fields), failed)
-    unusable = _rejected(path("rejected_captions"))
-    failed += [_FailedItem(name, None, "captions", caption, reason) for caption, reason in unusable]
-    caption_shards = listed.shards(path("caption_list", shard="s0").parent)
-    for suite, fields in scenarios("text").items():
-        parts = [path("text_part", shard=shard, **scenario) for scenario in fields for shard in caption_shards]
+        for suite, scenarios, parts in parts_of_suites("video", shards):
+            yield _counted(name, suite, "videos", parts, usable * scenarios, failed)
+    failed += _rejected(path("rejected_captions"), name, "captions")
+    for suite, _, parts in parts_of_suites("text", listed.shards(path("caption_list", shard="s0").parent)):
         yield StageCounts(name, suite, "captions", sum(part.is_file() for part in parts), 0, len(parts))
 
 
-def _planned(plan: Path, suite: str) -> list[dict[str, object]]:
-    """The fields of a suite's scenarios in the file of their recipes; none where it cannot be read."""
+def _planned(plan: Path) -> Iterable[str]:
     try:
-        scenarios = [name.partition("/") for name in listed.read_recipes(plan)]
+        return listed.read_recipes(plan)
     except ManifestError:
-        return []
-    return [{"suite": suite, "perturbation": name, "severity": severity} for name, _, severity in scenarios]
+        return ()
 
 
-def _rejected(path: Path) -> list[tuple[str, str]]:
-    """The items that planning found to be unusable, and why."""
-    try:
-        items = listed.read(path, listed.RejectedItem) if path.is_file() else []
-    except ManifestError as error:
-        return [("", str(error))]
-    return [(item.item_id, item.error) for item in items]
+def _rejected(path: Path, dataset: str, stage: str) -> list[Failure]:
+    """The items that planning found to be unusable."""
+    items = listed.read(path, listed.RejectedItem) if path.is_file() else []
+    return [Failure(dataset, None, stage, item.error, 1, (item.item_id,)) for item in items]
 
 
 def _counted(
-    dataset: str, suite: str | None, stage: str, parts: Iterable[Path], total: int, failed: list[_FailedItem]
+    dataset: str, suite: str | None, stage: str, parts: Iterable[Path], total: int, failed: list[Failure]
 ) -> StageCounts:
     """Count the clips of parts, and where there is no part, those of its journal."""
-    done = 0
-    rows: list[_FailedItem] = []
+    done, rows = 0, list[Failure]()
     for part in parts:
         try:
             if part.is_file():
                 done += files.counts(part)[0]
                 for row in files.failed_rows(part):
-                    reason = row["error"] or ""
-                    rows.append(_FailedItem(dataset, suite, row["stage"] or stage, row["item_id"] or "", reason))
+                    items = (row["item_id"] or "",)
+                    rows.append(Failure(dataset, suite, row["stage"] or stage, row["error"] or "", 1, items))
             else:
                 done += journal.count(layout.journal_of(part))
         except ManifestError as error:
-            failed.append(_FailedItem(dataset, suite, stage, str(part), str(error)))
+            failed.append(Failure(dataset, suite, stage, str(error), 1, (str(part),)))
     failed += rows
     return StageCounts(dataset, suite, stage, done, len(rows), total)
 
 
-_DIGITS = re.compile(r"\d+")
-
-
-def _grouped(failed: Iterable[_FailedItem]) -> tuple[Failure, ...]:
+def _grouped(failed: Iterable[Failure]) -> tuple[Failure, ...]:
     """Failures that differ only in numbers and the item's id have one reason: the first one's."""
-    groups: dict[tuple[str, str | None, str, str], list[_FailedItem]] = {}
-    for item in failed:
-        pattern = _DIGITS.sub("#", item.reason.replace(item.item_id, "*") if item.item_id else item.reason)
-        groups.setdefault((item.dataset, item.suite, item.stage, pattern), []).append(item)
-    failures = [
-        Failure(*key[:3], same[0].reason, len(same), tuple(sorted({item.item_id for item in same})[:_MOST_ITEMS]))
-        for key, same in groups.items()
-    ]
+    groups: dict[tuple[str, str | None, str, str], list[Failure]] = defaultdict(list)
+    for one in failed:
+        pattern = re.sub(r"\d+", "#", one.reason.replace(one.items[0], "*") if one.items[0] else one.reason)
+        groups[one.dataset, one.suite, one.stage, pattern].append(one)
+    failures = (
+        replace(same[0], count=len(same), items=tuple(sorted({each.items[0] for each in same})[:_MOST_ITEMS]))
+        for same in groups.values()
+    )
     return tuple(sorted(failures, key=lambda failure: (-failure.count, failure.dataset, failure.reason)))
+
+
+# --- for people ------------------------------------------------------------------------------------------------------
+
+
+def text(status: RunStatus) -> str:
+    """The table of all stages, and what failed."""
+    if not status.stages:
+        return "Nothing was planned here yet: `snakemake --list-target-rules` lists what there is to make."
+    rows = [("dataset", "stage", "done", "of", "", "failed"), *map(_row, status.stages)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    form = "  ".join(f"{{:{'<' if place < 2 else '>'}{width}}}" for place, width in enumerate(widths))
+    failed = failures(status)
+    return "\n".join([*(form.format(*row).rstrip() for row in rows), *(["", failed] if failed else [])])
+
+
+def _row(stage: StageCounts) -> Sequence[str]:
+    what = f"{stage.suite} {stage.stage}" if stage.suite else stage.stage
+    return (
+        shown.line(stage.dataset),
+        shown.line(f"{what}, parts" if stage.stage == "captions" else what),
+        f"{stage.done:,}",
+        f"{stage.total:,}",
+        f"{100 * stage.done // stage.total} %" if stage.total else "",
+        f"{stage.failed:,}" if stage.failed else "",
+    )
+
+
+def failures(status: RunStatus) -> str:
+    """What failed, for people; an empty text where nothing did."""
+    lines = []
+    if status.failures:
+        count = sum(failure.count for failure in status.failures)
+        lines.append(f"{count:,} quarantined or missing, by reason; `perturb retry` lets the next run try them again:")
+        lines += _first([_failure_line(failure) for failure in status.failures])
+    if status.failed_jobs:
+        lines.append(f"{shown.plural(len(status.failed_jobs), 'failed job')}; finished clips are kept:")
+        lines += _first([f"  {_short(job['reason'])} ({shown.line(job['log'])})" for job in status.failed_jobs])
+    return "\n".join(lines)
+
+
+def _first(lines: Sequence[str]) -> list[str]:
+    more = [f"  and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
+    return [*lines[:_MOST_LINES], *more]
+
+
+def _failure_line(failure: Failure) -> str:
+    """A reason with the number of its items and the first of them."""
+    where = " ".join(filter(None, (failure.dataset, failure.suite, failure.stage)))
+    items = ", ".join(map(repr, failure.items))
+    more = ", ..." if failure.count > len(failure.items) else ""
+    return shown.line(f"  {failure.count:,} x {where}: {_short(failure.reason)} ({items}{more})")
+
+
+def _short(reason: str) -> str:
+    """A reason on one line, cut where it is long."""
+    line = shown.line(" ".join(reason.split()))
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."

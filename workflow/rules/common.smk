@@ -76,9 +76,9 @@ def at_the_end(*words):
 
 def list_failures():
     """At the run's end, list what failed."""
-    from perturbations.status import status, text
+    from perturbations.status import status
 
-    if failures := text.failures(status.collect(CONFIG.at(""))):
+    if failures := status.failures(status.collect(CONFIG.at(""))):
         say(f"In {PREFIX}:\n{failures}" if PREFIX.parts else failures)
 
 
