@@ -243,6 +243,11 @@ def test_preview_of_a_video_needs_nothing_but_its_name(
     assert "its name must end in .png" in capsys.readouterr().err
     assert run("preview", str(source), "-p", "mm_robustness/ocr") == 1
     assert "mm_robustness/ocr perturbs captions, not videos" in capsys.readouterr().err
+    assert run("preview", str(source), "-p", "temporal_scrambling", "-s", "1") == 0  # of one suite
+    assert run("preview", str(source), "-p", "fog") == 1
+    assert "fog is a perturbation of several suites: mlvp/fog, mm_robustness/fog" in capsys.readouterr().err
+    assert run("preview", str(source), "-p", "mlpv") == 1
+    assert "did you mean mlvp?" in capsys.readouterr().err
 
 
 def test_a_sheet_shows_the_frames_of_the_corpus_though_less_is_encoded(tmp_path: Path) -> None:

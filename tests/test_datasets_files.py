@@ -57,6 +57,18 @@ def test_locate_says_what_is_there_instead(tmp_path: Path) -> None:
     assert not [reason for reason in reasons.values() if str(tmp_path) in reason]  # reasons are published
 
 
+def test_the_adapter_of_the_other_medium_is_named(tmp_path: Path) -> None:
+    rows = [{"item_id": name, "caption": "c"} for name in ("a", "b.png", "c")]
+    for adapter, name, other in (("folder", "a.jpg", "pictures"), ("pictures", "a.mp4", "folder")):
+        config = dataset(tmp_path, adapter, json.dumps(rows), "captions.json")
+        (tmp_path / "videos" / name).touch()
+        reasons = [entry.reason for entry in reading.locate(config, reading.read("d", config))[1]]
+        assert reasons[0].startswith(f"{name} is ")
+        assert f"the adapter `{other}` reads" in reasons[0]
+        assert reasons[-1].startswith("missing: ")
+        (tmp_path / "videos" / name).unlink()
+
+
 def test_the_file_read_is_the_file_looked_for_when_a_link_leads_out(tmp_path: Path) -> None:
     config = folder_dataset(
         tmp_path, [{"item_id": "link/../x", "caption": "c"}, {"item_id": "gone/../x", "caption": "c"}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,7 @@ import pytest
 from export_readers import export
 
 from perturbations import open_clip, read_manifest
-from perturbations.base import jsontext, storage
+from perturbations.base import storage
 from perturbations.cli.main import main
 from perturbations.exports import folder, recipe_tables, sums
 from perturbations.manifest import files
@@ -44,7 +45,7 @@ def test_recipes_are_counted_and_have_the_version_of_their_corpus(
     place = tree / "manifests/data/mlvp/videos.parquet"
     assert main(["export", str(place), "--format", "recipe", "-o", str(tmp_path / "out")]) == 0
     assert f"recipes of {len(read_manifest(place))} clips written, 0 failed" in capsys.readouterr().out
-    described = jsontext.mapping((tmp_path / "out/croissant.json").read_bytes())
+    described = json.loads((tmp_path / "out/croissant.json").read_bytes())
     assert described["version"] == f"1.0.0+{storage.sha256(tree / 'manifests/data/mlvp/videos.parquet')[:16]}"
 
 

@@ -20,7 +20,7 @@ from export_readers import FORMATS, Searcher, export, exported_module, known_sco
 from small_corpus import ITEMS
 
 from perturbations import open_clip, read_manifest, retrieval
-from perturbations.base import jsontext, storage
+from perturbations.base import storage
 from perturbations.exports.registry import Terms
 from perturbations.manifest import files, parquet
 from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, MultimodalRow, QuarantineRow
@@ -450,7 +450,7 @@ def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
     dataset = library.Dataset(output / "croissant.json")
     assert not dataset.metadata.ctx.issues.errors
     assert not dataset.metadata.ctx.issues.warnings
-    metadata, described = dataset.metadata, jsontext.mapping((output / "croissant.json").read_bytes())
+    metadata, described = dataset.metadata, json.loads((output / "croissant.json").read_bytes())
     assert [person.name for person in metadata.creators] == list(TERMS.creator)
     assert (metadata.license, metadata.cite_as, metadata.url) == ([TERMS.license], TERMS.citation, TERMS.url)
     assert metadata.date_published

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from perturbations.base.errors import ConfigError, did_you_mean, short
 
@@ -54,12 +54,6 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"unknown: {short(value)}{allowed}{did_you_mean(str(value), known)}")
 
 
-class CommandGroup(Protocol):
-    """A module that declares commands."""
-
-    def add(self, commands: Commands) -> None: ...  # noqa: D102
-
-
 def add_command(commands: Commands, name: str, command: Command, text: str) -> Parser:
     """Declare a command, with its one line of help."""
     parser = commands.add_parser(name, help=text, description=text)
@@ -71,42 +65,35 @@ ID = "ID"
 """The `metavar` of options that take ids: of YouTube's, one in 64 begins with a dash."""
 
 
-def _with_ids_joined(command_line: Parser, words: Sequence[str]) -> list[str]:
+def parsed(command_line: Parser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments; one that is not known ends the program with its command's usage and what may have been meant."""
+    words = sys.argv[1:] if arguments is None else arguments
+    (commands,) = (action for action in command_line._actions if isinstance(action, argparse._SubParsersAction))
+    named: Parser = next((commands.choices[word] for word in words if word in commands.choices), command_line)
+    options = {option: action for action in named._actions for option in action.option_strings}
+    parsed, unknown = command_line.parse_known_args(_with_ids_joined(words, options))
+    if unknown:
+        option = unknown[0].partition("=")[0]
+        named.error(f"unknown: {' '.join(map(short, unknown))}{did_you_mean(option, options)}")
+    return parsed
+
+
+def _with_ids_joined(words: Sequence[str], options: Mapping[str, argparse.Action]) -> list[str]:
     """The words in which `--item -0aB` is `--item=-0aB`: argparse takes what begins with a dash for an option.
 
     An option that takes several ids is repeated.
     """
-    commands = next(
-        action.choices for action in command_line._actions if isinstance(action, argparse._SubParsersAction)
-    )
-    parser = next((commands[word] for word in words if word in commands), command_line)
-    options = {option: action for action in parser._actions for option in action.option_strings}
     joined: list[str] = []
     option = ""  # whose ids follow
     for word in words:
         if (name := word.partition("=")[0]) in options:
             option = name if options[name].metavar == ID else ""
-            joined.append(word)
         elif option and (joined[-1] == option or (options[option].nargs and not word.startswith("--"))):
             if joined[-1] == option:
                 joined.pop()
-            joined.append(f"{option}={word}")
-        else:
-            option = ""
-            joined.append(word)
+            word = f"{option}={word}"
+        joined.append(word)
     return joined
-
-
-def parsed(command_line: Parser, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments; one that is not known ends the program with its command's usage and what may have been meant."""
-    words = sys.argv[1:] if arguments is None else arguments
-    options, unknown = command_line.parse_known_args(_with_ids_joined(command_line, words))
-    if unknown:
-        parser: Parser = options.parser
-        known = [option for action in parser._actions for option in action.option_strings]
-        option = unknown[0].partition("=")[0]
-        parser.error(f"unknown: {' '.join(map(short, unknown))}{did_you_mean(option, known)}")
-    return options
 
 
 def add_stall_limit(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,7 @@ from perturbations import __version__
 from perturbations.base import features, limits, progress, shown
 from perturbations.base.errors import PerturbationError
 from perturbations.cli import printed, rules
-from perturbations.cli.arguments import Command, CommandGroup, Commands, Parser, parsed
+from perturbations.cli.arguments import Command, Commands, Parser, parsed
 
 
 def _sections() -> Mapping[str, Mapping[str, features.Declare]]:
@@ -43,8 +43,7 @@ def _of_module(name: str) -> features.Declare:
     """What declares the commands of a module of this package, which is imported only then."""
 
     def declare(commands: Commands) -> None:
-        group: CommandGroup = importlib.import_module(f"perturbations.cli.{name}")
-        group.add(commands)
+        importlib.import_module(f"perturbations.cli.{name}").add(commands)
 
     return declare
 

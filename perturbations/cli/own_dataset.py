@@ -49,7 +49,7 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
 
     Raises `ConfigError` or `AnnotationError` where no clip can be used.
     """
-    name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_0123456789") or "mine"
+    name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_").lstrip("_0123456789") or "mine"
     matched = own_items.match(name, videos, captions, pictures=pictures)
     damaged = clip_files.unreadable([clip for clip, _ in matched.clips])
     failed = [(entry.item_id, entry.reason) for entry in matched.rejected]

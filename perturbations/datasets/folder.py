@@ -56,14 +56,17 @@ def read(dataset: Dataset, collector: Collector) -> None:
             collector.add_caption(first, text, where)
 
 
+_WAY_OUT = ". Name your own in the dataset's `columns`: {item_id: ..., caption: ...}"
+
+
 def _rows(
     path: Path, required: Sequence[str], caption: str, split: str | None
 ) -> Iterable[tuple[AnnotationPlace, object]]:
     kind = path.suffix.lower()
     if kind in (".csv", ".tsv"):
-        return table(path, required, "\t" if kind == ".tsv" else ",")
+        return table(path, required, "\t" if kind == ".tsv" else ",", _WAY_OUT)
     if kind == ".parquet":
-        return parquet(path, required, lists=[caption])
+        return parquet(path, required, lists=[caption], way_out=_WAY_OUT)
     if kind == ".jsonl":
         return json_lines(path)
     if kind == ".json":

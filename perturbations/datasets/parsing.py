@@ -11,13 +11,11 @@ import csv
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
-from perturbations.base import jsontext
 from perturbations.base.errors import AnnotationError, cut, did_you_mean, short
 from perturbations.datasets.listing import AnnotationPlace, Collector, raise_problems
 
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
 _LONGEST_S = 10_000_000.0
 _MOST_JSON_BYTES = 1024**3
 _MOST_FIELD = 64 * 1024**2
-_LEAST_TABLE_BYTES, _MOST_EXPANSION = 256 * 1024**2, 64
-"""What the columns of any Parquet table may hold, and how often its size."""
+_PARQUET_ROWS = 128
+"""Rows of a Parquet table that are read at once."""
 _MOST_PROBLEMS = 1_000
 _SHOWN = 10
 
@@ -82,11 +80,8 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def whole_json(path: Path, expected: type[_Value], description: str) -> _Value:
-    """The value of a JSON file, which must have the type `expected`.
-
-    No object has a key twice, but the entries of a list: `checked` rejects those.
-    """
-    value = _json(path, _row if expected is list else _single)
+    """The value of a JSON file, which must have the type `expected`."""
+    value = _json(path)
     if not isinstance(value, expected):
         raise AnnotationError(f"{path} must be {description}, not a {type(value).__name__}")
     return value
@@ -97,7 +92,7 @@ def json_rows(path: Path, split: str | None) -> Iterator[tuple[AnnotationPlace, 
 
     Without a split these are the entries of all lists.
     """
-    value = _json(path, _row)
+    value = _json(path)
     if isinstance(value, list):
         yield from ((f"entry {number}", row) for number, row in enumerate(value))
         return
@@ -111,7 +106,7 @@ def json_rows(path: Path, split: str | None) -> Iterator[tuple[AnnotationPlace, 
 
 def json_splits(path: Path) -> list[str]:
     """The keys of an object whose values are lists; none of a JSON list."""
-    value = _json(path, _row)
+    value = _json(path)
     return [] if isinstance(value, list) else _splits(path, value)
 
 
@@ -119,8 +114,6 @@ def _splits(path: Path, value: object) -> list[str]:
     what = "a list of objects, or an object of such lists, one per split"
     if not isinstance(value, dict):
         raise AnnotationError(f"{path} must be {what}, not a {type(value).__name__}")
-    if isinstance(value, _Repeating):
-        raise AnnotationError(f"{path} has the key {short(value.key)} twice")
     if other := [key for key, entries in value.items() if not isinstance(entries, list)]:
         raise AnnotationError(
             f"{path} must be {what}: below {short(other[0])} is a {type(value[other[0]]).__name__}, not a list"
@@ -128,7 +121,7 @@ def _splits(path: Path, value: object) -> list[str]:
     return list(value)
 
 
-def _json(path: Path, pairs_hook: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> Any:
+def _json(path: Path) -> Any:
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -137,7 +130,7 @@ def _json(path: Path, pairs_hook: Callable[[list[tuple[str, Any]]], dict[str, An
         raise AnnotationError(f"{path} is larger than {_MOST_JSON_BYTES // 1024**2} MiB, the most a JSON file may have")
     with _opened(path, "") as file:
         try:
-            return json.load(file, object_pairs_hook=pairs_hook)
+            return json.load(file, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
             if isinstance(error, UnicodeDecodeError):
                 raise
@@ -145,28 +138,13 @@ def _json(path: Path, pairs_hook: Callable[[list[tuple[str, Any]]], dict[str, An
             raise AnnotationError(f"{path} is not JSON: {cut(str(error))}{lines_of_json}") from None
 
 
-class _Repeating(dict[str, Any]):
-    """An object that has `key` twice: JSON leaves open which of the two values counts."""
-
-    key: str
-
-
-def _row(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON."""
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Raises `ValueError` where a key appears twice: it is open which of the two values counts."""
     members = dict(pairs)
-    if len(members) == len(pairs):
-        return members
-    repeating = _Repeating(members)
-    repeating.key = Counter(key for key, _ in pairs).most_common(1)[0][0]
-    return repeating
-
-
-def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON whose members are items. Raises `ValueError` where a key appears twice."""
-    row = _row(pairs)
-    if isinstance(row, _Repeating):
-        raise ValueError(f"an object has the key {short(row.key)} twice")
-    return row
+    if len(members) < len(pairs):
+        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"an object has the key {short(key)} twice")
+    return members
 
 
 def json_lines(path: Path) -> Iterator[tuple[AnnotationPlace, object]]:
@@ -175,8 +153,8 @@ def json_lines(path: Path) -> Iterator[tuple[AnnotationPlace, object]]:
     problems = 0
     for number, line in lines(path):
         try:
-            yield number, jsontext.parse(line, object_pairs_hook=_row)
-        except ValueError as error:
+            yield number, json.loads(line, object_pairs_hook=_object)
+        except (ValueError, RecursionError) as error:
             problems += 1
             if problems <= _SHOWN:
                 shown.append(f"line {number}: {cut(str(error))}")
@@ -185,17 +163,24 @@ def json_lines(path: Path) -> Iterator[tuple[AnnotationPlace, object]]:
     raise_problems(path, "is not JSON lines", shown, problems)
 
 
-def table(path: Path, required: Iterable[str], delimiter: str = ",") -> Iterator[tuple[AnnotationPlace, object]]:
+OF_ANOTHER_TABLE = ". A table of your own is read by `adapter: folder`"
+"""What helps where a published dataset's columns are missing."""
+
+
+def table(
+    path: Path, required: Iterable[str], delimiter: str = ",", way_out: str = OF_ANOTHER_TABLE
+) -> Iterator[tuple[AnnotationPlace, object]]:
     """The lines and rows of a table with a header; a row is a dict from column to text.
 
-    A row that is too short lacks its last columns; one that is too long has the surplus fields under None.
+    A row that is too short lacks its last columns; one that is too long has the surplus fields under None. `way_out`
+    ends the message about a missing column.
     """
     csv.field_size_limit(_MOST_FIELD)
     with _opened(path, "") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         try:
             header: list[str | None] = [*next(reader, [])]
-            check_header(path, required, header)
+            check_header(path, required, header, way_out)
             for fields in reader:
                 if fields:
                     row: dict[str | None, str | list[str]] = dict(zip(header, fields, strict=False))
@@ -212,12 +197,12 @@ def header(path: Path, delimiter: str = ",") -> list[str]:
         return next(csv.reader(file, delimiter=delimiter), [])
 
 
-def check_header(path: Path, required: Iterable[str], header: Sequence[str | None]) -> None:
+def check_header(path: Path, required: Iterable[str], header: Sequence[str | None], way_out: str) -> None:
     """Raise `AnnotationError` unless the header has each of the columns, once."""
     if missing := [column for column in required if column not in header]:
         raise AnnotationError(
             f"{path} has no column {', '.join(map(short, missing))}; its header is {short(list(header))}"
-            + (of_separator(header) or did_you_mean(missing[0], [name for name in header if name]))
+            + (of_separator(header) or did_you_mean(missing[0], [name for name in header if name]) + way_out)
         )
     if repeated := [column for column in required if header.count(column) > 1]:
         raise AnnotationError(f"{path} has the column {short(repeated[0])} twice; its header is {short(list(header))}")
@@ -232,23 +217,19 @@ def of_separator(header: Sequence[str | None]) -> str:
 
 
 def parquet(
-    path: Path, required: Sequence[str], lists: Collection[str] = ()
+    path: Path, required: Sequence[str], lists: Collection[str] = (), way_out: str = ""
 ) -> Iterator[tuple[AnnotationPlace, object]]:
     """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required columns.
 
-    The columns `lists` may hold lists of texts. A text that repeats takes memory once.
+    The columns `lists` may hold lists of texts.
     """
     with _parquet_file(path) as file:
-        check_header(path, required, file.schema_arrow.names)
-        stored = file.schema
-        leaves = [stored.column(number).path for number in range(len(stored))]
-        leaves = [leaf for leaf in leaves if leaf in required or leaf.startswith(tuple(f"{name}." for name in lists))]
-        _check_size(path, required, lists, leaves, file)
-    with _parquet_file(path, read_dictionary=leaves) as file:
+        check_header(path, required, file.schema_arrow.names, way_out)
+        _check_kinds(path, required, lists, file.schema_arrow)
         number = 0
-        for batch in file.iter_batches(batch_size=1024, columns=list(required)):
-            for cells in zip(*map(_cells, batch.columns), strict=True):
-                yield f"row {number}", dict(zip(batch.schema.names, cells, strict=True))
+        for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=list(required)):
+            for row in batch.to_pylist():
+                yield f"row {number}", row
                 number += 1
 
 
@@ -270,40 +251,15 @@ def _parquet_file(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
         raise AnnotationError(f"{path} is not a Parquet file: {cut(str(error))}") from error
 
 
-def _check_size(
-    path: Path, required: Sequence[str], lists: Collection[str], leaves: Collection[str], file: pq.ParquetFile
-) -> None:
-    """Raise `AnnotationError` for a table that stands for far more than its size. Decodes nothing."""
+def _check_kinds(path: Path, required: Sequence[str], lists: Collection[str], schema: pa.Schema) -> None:
+    """Raise `AnnotationError` for a column that holds anything but texts or numbers, or lists of them."""
     import pyarrow as pa
 
-    about = file.metadata
     for name in required:
-        kind = file.schema_arrow.field(name).type
+        kind = schema.field(name).type
         is_list = name in lists and (pa.types.is_list(kind) or pa.types.is_large_list(kind))
         if pa.types.is_nested(kind.value_type if is_list else kind):
             raise AnnotationError(f"{path}: the column {short(name)} holds {cut(str(kind))}, not texts or numbers")
-    groups = [about.row_group(number) for number in range(about.num_row_groups)]
-    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-    held = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in leaves)
-    size = path.stat().st_size
-    if held > max(_LEAST_TABLE_BYTES, _MOST_EXPANSION * size):
-        raise AnnotationError(f"{path} holds {held:,} bytes in {size:,}, which no table of captions does")
-
-
-def _cells(column: pa.Array) -> list[object]:
-    """A column's values; those that are equal are one object."""
-    import pyarrow as pa
-
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        texts = iter(_cells(column.flatten()))
-        return [
-            None if length is None else list(islice(texts, length)) for length in column.value_lengths().to_pylist()
-        ]
-    if not pa.types.is_dictionary(column.type):
-        return column.to_pylist()  # type: ignore[no-any-return]
-    places = column.indices.drop_null().unique()
-    values = dict(zip(places.to_pylist(), column.dictionary.take(places).to_pylist(), strict=True))
-    return [values.get(place) for place in column.indices.to_pylist()]
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -337,8 +293,6 @@ def checked_row(row: object, texts: Sequence[str], others: Sequence[str], captio
     """A row that has the columns, as `checked` yields it. Raises `ValueError` for others."""
     if not isinstance(row, dict):
         raise ValueError(f"an object is expected, not a {type(row).__name__}")
-    if isinstance(row, _Repeating):
-        raise ValueError(f"it has the key {short(row.key)} twice")
     if None in row:  # surplus fields, from an unquoted comma: the caption would be cut there
         raise ValueError(f"{len(row) - 1 + len(row[None])} fields, where the header has {len(row) - 1}")
     if lacking := [key for key in (*texts, *others) if key not in row]:

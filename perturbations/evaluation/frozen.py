@@ -6,6 +6,7 @@ from local files in safetensors: a folder may name any class, and code beside th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from perturbations.base import jsontext
 from perturbations.base.checkpoints import library
 from perturbations.base.errors import ConfigError, first_line, short
 from perturbations.evaluation.processors import Images, TokenizedTexts
@@ -71,8 +71,8 @@ def weights(folder: Path) -> list[Path]:
 
 def _check_modules(folder: Path) -> None:
     try:
-        modules = jsontext.parse((folder / _MODULES).read_bytes())
-    except (OSError, ValueError) as error:
+        modules = json.loads((folder / _MODULES).read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{folder / _MODULES} cannot be read ({error})") from error
     listed = modules if isinstance(modules, list) and modules else [None]
     kinds = [entry.get("type") if isinstance(entry, dict) else None for entry in listed]

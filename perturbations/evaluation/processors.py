@@ -6,6 +6,7 @@ fills gaps with defaults, and recall falls to chance without an error. Everythin
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from perturbations.base import jsontext
 from perturbations.base.checkpoints import Checkpoint, how_to_replace, library, load_part
 from perturbations.base.errors import ConfigError
 from perturbations.evaluation.backbones.registry import Backbone
@@ -200,8 +200,8 @@ def _image_settings(checkpoint: Checkpoint) -> Mapping[str, object]:
         if not path.is_file():
             continue
         try:
-            held = jsontext.parse(path.read_bytes())
-        except (OSError, ValueError) as error:
+            held = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
             raise _unfit(checkpoint, f"{name} cannot be read ({error})") from error
         held = held.get(part) if part and isinstance(held, dict) else held
         if isinstance(held, dict):

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations import __version__
-from perturbations.base import jsontext, storage
+from perturbations.base import storage
 from perturbations.exports import folder, hub
 from perturbations.exports.card import Publication
 from perturbations.exports.hub import Written
@@ -141,8 +141,8 @@ def _published(terms: Terms) -> dict[str, Any]:
 
 def _date(path: Path) -> date:
     """The date of publication: that of an earlier export into the folder, else today."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return date.fromisoformat(str(jsontext.mapping(path.read_bytes())["datePublished"]))
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        return date.fromisoformat(str(json.loads(path.read_bytes())["datePublished"]))
     return datetime.now(UTC).date()
 
 

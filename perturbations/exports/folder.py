@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from perturbations import __version__
-from perturbations.base import jsontext, storage
+from perturbations.base import storage
 from perturbations.base.errors import ManifestError, OutputError
 from perturbations.exports import sums
 from perturbations.exports.corpus import Corpus
@@ -73,9 +73,10 @@ def form_of(output: Path) -> object:
 
 def _read(marker: Path) -> dict[str, object] | None:
     try:
-        return jsontext.mapping(marker.read_bytes())
-    except (OSError, ValueError):
+        about = json.loads(marker.read_bytes())
+    except (OSError, ValueError, RecursionError):
         return None
+    return about if isinstance(about, dict) else None
 
 
 def finish(output: Path, written: Collection[Path], left_out: Iterable[LeftOut]) -> None:

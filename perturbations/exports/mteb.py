@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perturbations.base import jsontext, storage, tars
+from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, short
 from perturbations.exports import card, columns, corpus, folder, names, webdataset
 from perturbations.exports.card import Publication
@@ -204,8 +204,8 @@ def _begin(request: Request, exported: Corpus) -> None:
 
 def _target_names(text: str) -> list[str]:
     """The names of a query's targets. Raises `ManifestError`."""
-    with suppress(ValueError):
-        if isinstance(parsed := jsontext.parse(text), list):
+    with suppress(ValueError, RecursionError):
+        if isinstance(parsed := json.loads(text), list):
             return [str(name) for name in parsed]
     raise ManifestError(f"a query's targets are a list of names, not {short(text)}")
 

@@ -19,7 +19,7 @@ from itertools import groupby
 from pathlib import Path
 
 from perturbations.api.opening import open_clip
-from perturbations.base import jsontext, storage
+from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.base.progress import Tick, logged
 from perturbations.engine import supervise
@@ -214,7 +214,7 @@ def split_order(path: Path) -> list[str]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             if path.suffix == ".jsonl":
-                ids = [str(jsontext.mapping(line)["clip_id"]) for line in file if line.strip()]
+                ids = [str(json.loads(line)["clip_id"]) for line in file if line.strip()]
             else:
                 text = file.read()
                 first = text.partition("\n")[0].strip()
@@ -222,7 +222,7 @@ def split_order(path: Path) -> list[str]:
                     ids = [row["video_id"] for row in csv.DictReader(io.StringIO(text, newline=""))]
                 else:
                     ids = [line.partition("\t")[0].strip() for line in text.split("\n") if line.strip()]
-    except (OSError, ValueError, csv.Error, KeyError, TypeError) as error:
+    except (OSError, ValueError, csv.Error, KeyError, TypeError, RecursionError) as error:
         raise ManifestError(f"{path} does not list the videos of a test split: {error}") from error
     if not ids:
         raise ManifestError(f"{path} lists no video")

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, short
 from perturbations.base.names import composed
-from perturbations.base.storage import is_picture
+from perturbations.base.storage import PICTURE_EXTENSIONS, is_picture
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.named_paths import check_paths
 from perturbations.datasets import registry
-from perturbations.datasets.listing import Collector, Item, Listing, Rejected, raise_problems
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Listing, Rejected, raise_problems
 from perturbations.datasets.parsing import lines
 from perturbations.datasets.registry import Dataset
 
@@ -121,12 +121,12 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rej
         if present is None:
             named = " or ".join(item.files[:3]) + (" ..." if len(item.files) > 3 else "")
             problem = next(filter(None, map(folders.problems.get, map(os.path.dirname, names))), None)
+            problem = problem or _of_other_medium(folders, item, has_pictures=dataset.has_pictures)
             missing.append(Rejected(item.item_id, problem or f"missing: no {named} in its dataset's `videos`"))
             continue
         path = os.path.join(videos, present)
         if is_picture(path) != dataset.has_pictures:
-            what = "not a picture" if dataset.has_pictures else "a picture, which the adapter `pictures` reads"
-            missing.append(Rejected(item.item_id, f"{present} is {what}"))
+            missing.append(Rejected(item.item_id, f"{present} {_other_medium(has_pictures=dataset.has_pictures)}"))
             continue
         try:
             status = os.stat(path)
@@ -141,6 +141,20 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rej
             kind = _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
             missing.append(Rejected(item.item_id, f"{present} is {kind}, not a regular file"))
     return located, missing
+
+
+def _other_medium(*, has_pictures: bool) -> str:
+    if has_pictures:
+        return "is no picture: the adapter `folder` reads videos, and `perturb init` takes them by --videos"
+    return "is a picture: the adapter `pictures` reads it, and `perturb init` takes it by --pictures"
+
+
+def _of_other_medium(folders: _Folders, item: Item, *, has_pictures: bool) -> str | None:
+    """That an item without a video is there as a picture, or one without a picture as a video."""
+    others = VIDEO_EXTENSIONS if has_pictures else PICTURE_EXTENSIONS
+    found = (folders.find(item.source_video_id + extension) for extension in others if item.extensions)
+    there = next(filter(None, found), None)
+    return there and f"{there} {_other_medium(has_pictures=has_pictures)}"
 
 
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}

@@ -187,8 +187,14 @@ def _check_parameters(params: RecipeParameters, entry: registry.Perturbation) ->
 def entry_of(medium: registry.Medium, key: str, variant: str | None = None) -> registry.Perturbation:
     """The declaration of a perturbation of videos or of captions, as a variant makes it.
 
-    Raises `UnknownPerturbationError` when `key` names none, or one of the other medium.
+    `key` may be a name without its suite. Raises `UnknownPerturbationError` when it names none, one of several suites,
+    or one of the other medium.
     """
+    if "/" not in key:
+        keys = [entry.key for entry in registry.perturbations(kind=medium) if entry.name == key]
+        if len(keys) > 1:
+            raise UnknownPerturbationError(f"{key} is a perturbation of several suites: {', '.join(keys)}")
+        key = keys[0] if keys else key
     entry = registry.get(key, variant)
     if entry.kind != medium:
         media = "captions, not videos" if medium == "video" else "videos, not captions"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from perturbations.base import features, shown
-from perturbations.base.errors import ConfigError
+from perturbations.base.errors import ConfigError, cut
 from perturbations.config import sections as configuration
 from perturbations.manifest import layout, skipped
 from perturbations.plan import caption_recipes, listed, paths, recipe, sharding
@@ -158,8 +158,9 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     sizes = [f"captions of {suite} on {dataset}: {len(members):,} x {scenarios} = {len(members) * scenarios:,}"]
     sizes += skipped_lines(config, suite, dataset)
     sizes += _of_another_script(config, dataset, members)
-    rejected = len(listed.read(config.at(layout.at("rejected_captions", dataset=dataset)), listed.RejectedItem))
-    sizes[0] += f" ({rejected:,} listed captions cannot be used)" if rejected else ""
+    if rejected := listed.read(config.at(layout.at("rejected_captions", dataset=dataset)), listed.RejectedItem):
+        first = f"{rejected[0].item_id!r}: {cut(rejected[0].error)}"
+        sizes[0] += f" ({shown.plural(len(rejected), 'listed caption')} cannot be used, the first {first})"
     kinds = [
         "texts",
         "text_statistics",

@@ -42,9 +42,9 @@ def from_video(
 ) -> list[str]:
     """Draw a frame of a clip under perturbations and severities: the middle one, or of a long clip an earlier one.
 
-    `row` and `donors` are rows of a sources manifest; a name without "/" is a suite: all of its perturbations of
-    videos. Returns the keys that are left out of suites: they need donors, and there are none, or several frames of a
-    picture.
+    `row` and `donors` are rows of a sources manifest. A name without "/" is a suite, all its perturbations of videos,
+    or a perturbation that one suite has. Returns the keys that are left out of suites: they need donors, and there are
+    none, or several frames of a picture.
     """
     is_picture = storage.is_picture(row.path or "")
 
@@ -55,9 +55,10 @@ def from_video(
     keys: dict[str, None] = {}
     left_out = []
     for name in names:
-        of_suite = [] if "/" in name else registry.perturbations(name, "video")
+        is_one = "/" in name or any(entry.name == name for entry in registry.perturbations(kind="video"))
+        of_suite = [] if is_one else registry.perturbations(name, "video")
         left_out += [entry.key for entry in of_suite if lacks(entry)]
-        keys |= dict.fromkeys([entry.key for entry in of_suite] or [name])
+        keys |= dict.fromkeys([entry.key for entry in of_suite] or [recipe.entry_of("video", name).key])
     read = functools.cache(lambda row: _Remembering(**vars(source_of(row))))
     rows_of: dict[tuple[str, CleanClip], AnalysisRow] = {}
 
@@ -170,7 +171,7 @@ def from_manifest(
         return (
             row.status == COMPLETE
             and (item is None or composed(item) == composed(row.item_id))
-            and (names is None or bool({row.suite, f"{row.suite}/{row.perturbation}"} & set(names)))
+            and (names is None or bool({row.suite, row.perturbation, f"{row.suite}/{row.perturbation}"} & set(names)))
             and row.severity in severities
         )
 
