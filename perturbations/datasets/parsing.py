@@ -197,7 +197,7 @@ def header(path: Path, delimiter: str = ",") -> list[str]:
         return next(csv.reader(file, delimiter=delimiter), [])
 
 
-def check_header(path: Path, required: Iterable[str], header: Sequence[str | None], way_out: str) -> None:
+def check_header(path: Path, required: Iterable[str], header: Sequence[str | None], way_out: str = "") -> None:
     """Raise `AnnotationError` unless the header has each of the columns, once."""
     if missing := [column for column in required if column not in header]:
         raise AnnotationError(

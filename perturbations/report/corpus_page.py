@@ -19,7 +19,7 @@ from perturbations.base import shown, storage, tars, templates
 from perturbations.base.errors import ManifestError
 from perturbations.engine.corpus_card import mean_psnr
 from perturbations.engine.guided import offline_roles
-from perturbations.manifest import files, layout, locations, sets, stored_columns
+from perturbations.manifest import files, layout, locations, sets
 from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.kinds import CAPTIONS, COMPLETE, QUARANTINE, VIDEOS, VideoRow
 from perturbations.report import pages, previews
@@ -39,7 +39,7 @@ def write(path: Path, output: Path) -> None:
     A clip whose file is missing or damaged has no preview, but the reason. Raises `ManifestError`.
     """
     about, rows = files.read_metadata(path), files.read_rows(path, VIDEOS)
-    frame = stored_columns.read_columns(path, *_COLUMNS).to_pandas()
+    frame = files.read_columns(path, *_COLUMNS).to_pandas()
     complete = frame[frame["status"] == COMPLETE]
     root = locations.root_of(path, about)
     quarantine = path.with_name(layout.name(QUARANTINE.name))
