@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html.parser
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from synthetic_results import (
 )
 
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.page import intervals, page, parts
+from perturbations.evaluation.page import intervals, names, page
 from perturbations.evaluation.page.intervals import Scores, mean_of
 from perturbations.evaluation.page.robustness import score_of
 from perturbations.evaluation.rows import ResultRow, backend_cell
@@ -85,11 +86,38 @@ def test_results_whose_means_would_mix_are_refused(tmp_path: Path, second: dict[
 
 def test_models_that_only_their_hash_tells_apart_keep_it() -> None:
     alike = ["a-qs-0000000a", "a-qs-0000000b"]
-    assert parts.model_names(alike) == {key: key for key in alike}
-    assert parts.model_names([*alike[:1], "BLIP-CoVR", "b-qs-0000000c@local_full"]) == {
+    assert names.model_names(alike) == {key: key for key in alike}
+    assert names.model_names([*alike[:1], "BLIP-CoVR", "b-qs-0000000c@local_full"]) == {
         **{"a-qs-0000000a": "a-qs", "BLIP-CoVR": "BLIP-CoVR"},
         "b-qs-0000000c@local_full": "b-qs@local_full",
     }
+
+
+def test_settings_of_a_method_are_rows_of_their_own(tmp_path: Path) -> None:
+    settings = [
+        (method, label, json.dumps({"alpha": alpha, "m": 1}), r1)
+        for method, label, alpha, r1 in (
+            ("none", "none", 0, 40.0),
+            ("hatvtr", "HAT-VTR", 30, 44.0),
+            ("hatvtr", "alpha 10", 10, 42.0),
+            ("hatvtr", "alpha: 5", 5, 41.0),
+        )
+    ]
+    rows = [
+        result(method, r1 - lost, label=label, parameters=parameters, **about)
+        for method, label, parameters, r1 in settings
+        for lost, about in ((0.0, {}), (10.0, FOG))
+    ]
+    content = page_of(tmp_path, rows)
+    assert [[text for text, _ in line] for line in content.tables[MLVP][2:]] == [
+        ["none", "40.0", "30.0"],
+        ["HAT-VTR", "44.0|+4.0", "34.0"],
+        ["alpha 10", "42.0|+2.0", "32.0"],
+        ["alpha: 5", "41.0|+1.0", "31.0"],
+    ]
+    same = [replace(row, label="HAT-VTR") if row.method == "hatvtr" else row for row in rows]
+    with pytest.raises(ManifestError, match="two settings of a method with one label"):
+        page_of(tmp_path, same)
 
 
 def test_the_mean_is_of_all_perturbations(tmp_path: Path) -> None:

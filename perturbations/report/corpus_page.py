@@ -229,7 +229,7 @@ def _table(complete: pd.DataFrame, names: Sequence[str], measure: str) -> dict[s
     cells = frame.groupby(["perturbation", "severity"])[measure]
     means = (cells.agg(lambda own: _mean_psnr(own.tolist())) if measure == "psnr_db" else cells.mean()).unstack()
     rows = [
-        (name, [_cell(measure, float(value)) for value in means.loc[name].tolist()])
+        (name, [_cell(measure, float(value)) for value in means.loc[[name]].to_numpy(float)[0]])
         for name in names
         if name in means.index
     ]

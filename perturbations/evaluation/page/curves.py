@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from perturbations.evaluation.page.intervals import CLEAN_MEAN, Scores, mean_of
-from perturbations.evaluation.page.parts import Figure, RetrievalChoice, in_order, method_label, titled
+from perturbations.evaluation.page.names import RetrievalChoice, in_order, method_label, titled
+from perturbations.evaluation.page.tables import Figure
 from perturbations.evaluation.rows import ScenarioKey
 
 _METHODS = (

@@ -7,9 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from perturbations.evaluation.page.intervals import CLEAN_MEAN, Estimate, ScenarioMean, Scores, mean_of, spans_of
-from perturbations.evaluation.page.leaderboard import listed, loss_of, span_of_numbers
-from perturbations.evaluation.page.page_tables import number
-from perturbations.evaluation.page.parts import RetrievalChoice, method_label, needs_all_queries
+from perturbations.evaluation.page.leaderboard import loss_of
+from perturbations.evaluation.page.names import (
+    RetrievalChoice,
+    listed,
+    method_label,
+    needs_all_queries,
+    span_of_numbers,
+)
+from perturbations.evaluation.page.tables import number
 from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.retrieval.bootstrap import separable
 from perturbations.tta.methods import registry as methods

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +13,9 @@ from numpy.typing import NDArray
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.keys import CHOICES
-from perturbations.evaluation.page.page_tables import number
-from perturbations.evaluation.page.parts import declared_by, groups, in_order, needs_all_queries
+from perturbations.evaluation.page.names import declared_by, groups, in_order, needs_all_queries
 from perturbations.evaluation.page.ranks import Ranked, RankGroup, run_of
+from perturbations.evaluation.page.tables import number
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.retrieval.bootstrap import draws, interval, resampled_recall, separable, share_interval
@@ -100,16 +99,6 @@ class Scores:
             self.seeds.setdefault(method, []).append(seed)
         self.seeds = {method: list(dict.fromkeys(own)) for method, own in self.seeds.items()}
 
-    def part(self, rows: pd.DataFrame) -> Scores:
-        """The scores of some of its rows alone."""
-        if self._ranked is None:
-            return Scores(rows, None)
-        wanted = {run_of(row) for row in rows.to_dict("records")}
-        places = {run: place for run, place in self._ranked.runs.items() if run in wanted}
-        ranks = self._ranked.ranks[:, list(places.values())]
-        runs = {run: place for place, run in enumerate(places)}
-        return Scores(rows, replace(self._ranked, runs=runs, ranks=ranks) if places else None)
-
     def scenarios(self, suite: str, side: str) -> dict[str, list[ScenarioKey]]:
         """The scenarios of a suite and a side that are no mixes, by category, in the paper's order."""
         of_suite = (run[0] for run in self._runs if (run[0].suite, run[0].side, run[0].mix) == (suite, side, None))
@@ -125,11 +114,6 @@ class Scores:
         """The same of all categories."""
         return [scenario for members in self.scenarios(suite, side).values() for scenario in members]
 
-    @property
-    def keys(self) -> list[ScenarioKey]:
-        """Every scenario, in the order of the rows."""
-        return list(self.first_rows)
-
     @cached_property
     def first_rows(self) -> dict[ScenarioKey, Mapping[Any, Any]]:
         """The first row of each scenario."""
@@ -143,9 +127,18 @@ class Scores:
         rows = [self.first_rows[scenario] for scenario in scenarios if scenario in self.first_rows]
         return [(int(row["queries"]), int(row["missing_queries"]), int(row["gallery"])) for row in rows]
 
-    def of_seeds(self, metric: str, method: str, column: ScenarioMean) -> Estimate:
-        """The mean of a metric over a column's scenarios (seeds, 1 or more); NaN where a run is missing."""
-        return self._mean(self._table(metric), method, column)
+    def of_seeds(self, metric: str, method: str, column: ScenarioMean, seed: int | None = None) -> Estimate:
+        """The mean of a metric over a column's scenarios (seeds, 1 or more), of each seed or of one.
+
+        NaN where a run is missing; of `clean_<metric>`, where the clean result over each scenario's own queries is not
+        known, or is of another gallery.
+        """
+        table = self._table(metric)
+        seeds = self.seeds.get(method, [0]) if seed is None else [seed]
+        total = np.zeros((len(seeds), table.shape[1]))
+        for scenario, weight in column:  # one by one: equal runs stay exactly equal
+            total += weight * table[[self._runs.get((scenario, method, own), -1) for own in seeds]]
+        return total
 
     def estimate(self, metric: str, method: str, column: ScenarioMean) -> Estimate:
         """The mean of `of_seeds`."""
@@ -154,14 +147,6 @@ class Scores:
     def value(self, metric: str, method: str, column: ScenarioMean) -> float:
         """The value of `estimate`."""
         return float(self.estimate(metric, method, column)[0])
-
-    def pairs(self, metric: str, method: str, scenario: ScenarioKey) -> tuple[Estimate, Estimate]:
-        """The clean results over a scenario's own queries, and the scenario's results, as `of_seeds` gives them.
-
-        NaN where the clean result over these queries is not known, or is of another gallery.
-        """
-        only = ((scenario, 1.0),)
-        return self._mean(self._table(f"clean_{metric}"), method, only), self.of_seeds(metric, method, only)
 
     def own_span(self, metric: str, column: ScenarioMean, estimate: Estimate) -> IntervalSpan | None:
         """The interval of a value; where every resample is 0 or every one is 100, the exact one of its queries."""
@@ -194,13 +179,6 @@ class Scores:
         """Estimates of methods, NaN where one needs all queries at once, is chance, or lost its clean result."""
         out = [name in self.collapsed or needs_all_queries(name) or name == RANDOM for name in names]
         return np.where(np.array(out, np.bool_)[:, None], np.nan, estimates)
-
-    def _mean(self, table: Estimate, method: str, column: ScenarioMean) -> Estimate:
-        seeds = self.seeds.get(method, [0])
-        total = np.zeros((len(seeds), table.shape[1]))
-        for scenario, weight in column:  # one by one: equal runs stay exactly equal
-            total += weight * table[[self._runs.get((scenario, method, seed), -1) for seed in seeds]]
-        return total
 
     def _table(self, metric: str) -> Estimate:
         """A metric, or its clean counterpart, of each run, then of its resamples; the last row is of no run."""

@@ -17,19 +17,17 @@ from perturbations.evaluation.page.intervals import (
     mean_of,
     spans_of,
 )
-from perturbations.evaluation.page.page_tables import FORMS, PageTable, number
-from perturbations.evaluation.page.parts import (
-    ColumnParts,
-    Folded,
-    PagePart,
+from perturbations.evaluation.page.names import (
     RetrievalChoice,
     in_order,
     label,
+    listed,
     method_label,
-    named,
     needs_all_queries,
+    span_of_numbers,
     titled,
 )
+from perturbations.evaluation.page.tables import Column, Folded, PagePart, PageTable, number
 from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, ScenarioKey
 from perturbations.manifest import layout
 from perturbations.tta.methods import registry as methods
@@ -93,7 +91,7 @@ def of_retrieval(models: Sequence[Scores], retrieval: RetrievalChoice) -> Iterat
     yield _table(models, retrieval, "recall_at_1", columns, at)
     yield from _notes(models, suite, keys)
     folded = [_table(models, retrieval, metric, columns, at) for metric in known if metric != "recall_at_1"]
-    mixed = [[key for key in own.keys if key.mix and (key.suite, key.side) == (suite, side)] for own in models]
+    mixed = [[key for key in own.first_rows if key.mix and (key.suite, key.side) == (suite, side)] for own in models]
     for mix in dict.fromkeys(key.mix for own in mixed for key in own):
         shares = _columns(models, [[key for key in own if key.mix == mix] for own in mixed], lambda _, key: _share(key))
         folded.append(_table(models, retrieval, "recall_at_1", [clean, *shares], titled(where, _plain(mix))))
@@ -148,22 +146,23 @@ def _table(
 ) -> PageTable:
     several = len(models) > 1
     names = [titled(own.model if several else "", method_label(method)) for own in models for method in own.methods]
-    data: list[tuple[tuple[str, str], ColumnParts]] = []
-    for name, of_models in columns:
-        if name[1] == LOSS and metric not in _WITH_LOSS:
+    made = []
+    for (group, name), of_models in columns:
+        if name == LOSS and metric not in _WITH_LOSS:
             continue
-        parts = (_lost if name[1] == LOSS else _compared)(models, of_models, metric)
-        if name[1] != LOSS or any(value == value for value in parts["value"]):
-            data.append((name, parts))
+        parts = (_lost if name == LOSS else _compared)(models, of_models, metric)
+        if name != LOSS or any(value == value for value in parts["value"]):
+            made.append(Column(group, name, form_of(metric), parts))
     scenarios = [key for _, of_models in columns[1:] for mean in of_models for key, _ in mean or ()]
     return PageTable(
         f"{METRICS[metric]}: {where}",
-        named(data, names, "model, method" if several else "method"),
-        form_of(metric),
+        "model, method" if several else "method",
+        names,
+        made,
         " ".join(_note(models, retrieval, metric, columns, [*dict.fromkeys(scenarios)] or [CLEAN_SCENARIO])),
-        stacked=True,
+        style="board",
         brief=_BRIEF,
-        forms=tuple(FORMS) if on_page and metric == "recall_at_1" else (),
+        has_files=on_page and metric == "recall_at_1",
         on_page=on_page,
     )
 
@@ -313,12 +312,6 @@ def ends(spans: Sequence[IntervalSpan | None]) -> dict[str, list[float | None]]:
     return {part: [span and span[place] for span in spans] for place, part in enumerate(("low", "high"))}
 
 
-def span_of_numbers(values: Iterable[int]) -> str:
-    """A number, or the least and the greatest of several."""
-    known = sorted(set(values))
-    return "" if not known else f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,}-{known[-1]:,}"
-
-
 def counted(models: Sequence[Scores], scenarios: Sequence[ScenarioKey]) -> Iterator[str]:
     """How many queries were run and are missing, and the size of the gallery, over scenarios and models."""
     known = [own for scores in models for own in scores.counts(scenarios)]
@@ -345,13 +338,6 @@ def severities_of(models: Sequence[Scores], keys: Sequence[Sequence[ScenarioKey]
         (severities, *_) = known.values()
         return f"severity {severities}" if severities.isdecimal() else f"mean over severities {severities}"
     return "severities: " + ", ".join(f"{category} {own}" for category, own in known.items())
-
-
-def listed(severities: Sequence[int]) -> str:
-    """Severities in ascending order as words: "5", "1 to 5", "1, 3, 5"."""
-    if len(severities) > 2 and list(severities) == list(range(severities[0], severities[-1] + 1)):
-        return f"{severities[0]} to {severities[-1]}"
-    return ", ".join(map(str, severities))
 
 
 def _notes(models: Sequence[Scores], suite: str, keys: Sequence[Sequence[ScenarioKey]]) -> Iterator[str]:

@@ -6,7 +6,6 @@ The page loads no other file, and is identical for identical manifests. It links
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,18 +15,18 @@ from perturbations.base import shown, storage, templates
 from perturbations.evaluation.layout import tables_of
 from perturbations.evaluation.page import curves, facts, leaderboard, page_sections, published_section
 from perturbations.evaluation.page import intervals as estimates
-from perturbations.evaluation.page.page_tables import FORMS, PageTable, as_csv
-from perturbations.evaluation.page.parts import (
+from perturbations.evaluation.page.names import model_names, retrievals_of, setting_of
+from perturbations.evaluation.page.ranks import read as read_ranks
+from perturbations.evaluation.page.tables import (
+    FORMS,
     Figure,
     PagePart,
+    PageTable,
     Section,
+    as_csv,
     leaves,
-    model_names,
-    retrievals_of,
-    with_own_files,
+    name_files,
 )
-from perturbations.evaluation.page.ranks import read as read_ranks
-from perturbations.evaluation.page.ranks import setting_of
 from perturbations.evaluation.result_sets import check
 from perturbations.evaluation.rows import RESULTS, ResultRow, ScenarioKey, backends_of
 from perturbations.manifest import files
@@ -73,10 +72,9 @@ def write(
         page_sections.corpora(statistics, quarantine, results, page_sections.read_as_clean(frame)),
         page_sections.provenance(frame, results),
     ]
-    taken: set[str] = set()
-    sections = [
-        replace(section, parts=[*with_own_files(section.parts, taken)]) for section in sections if section.parts
-    ]
+    sections = [section for section in sections if section.parts]
+    parts = [*leaves(part for section in sections for part in section.parts)]
+    name_files(parts)
     folder = tables_of(output)
     text = templates.rendered(
         "perturbations.evaluation.page",
@@ -85,20 +83,21 @@ def write(
         summary=_summary(frame),
         banner=_banner(frame),
         sections=sections,
+        forms={ending: title for ending, (title, _) in FORMS.items()},
         folder=quote(folder.name),
         csv=f"{quote(folder.name)}/{CSV_NAME}",
     )
-    _write_files(folder, sections)
+    _write_files(folder, parts)
     storage.write_text(output, text)
 
 
-def _write_files(folder: Path, sections: Sequence[Section]) -> None:
+def _write_files(folder: Path, parts: Sequence[PageTable | Figure | str]) -> None:
     """Write all tables as one CSV, main tables in their forms, and the curves; remove files of an earlier page."""
-    parts = [*leaves(part for section in sections for part in section.parts)]
     tables = [part for part in parts if isinstance(part, PageTable)]
     texts = {folder / CSV_NAME: as_csv(tables)}
-    texts |= {folder / part.file: part.svg for part in parts if isinstance(part, Figure)}
-    texts |= {folder / name: FORMS[name.rpartition(".")[2]][1](table) for table in tables for _, name in table.files}
+    texts |= {folder / f"{part.file}.svg": part.svg for part in parts if isinstance(part, Figure)}
+    for ending, (_, written) in FORMS.items():
+        texts |= {folder / f"{table.file}.{ending}": written(table) for table in tables if table.has_files}
     for ending in (*FORMS, "csv", "svg"):
         for stale in set(folder.glob(f"*.{ending}")) - texts.keys():
             stale.unlink()

@@ -10,19 +10,15 @@ import pandas as pd
 
 from perturbations.evaluation.page.intervals import marks
 from perturbations.evaluation.page.leaderboard import NEAR_ZERO
-from perturbations.evaluation.page.page_tables import PageTable
-from perturbations.evaluation.page.parts import (
+from perturbations.evaluation.page.names import (
     DIRECTIONS,
-    ColumnParts,
-    PagePart,
-    Section,
     groups,
     method_label,
-    named,
     needs_all_queries,
     retrievals_of,
     titled,
 )
+from perturbations.evaluation.page.tables import Column, PagePart, PageTable, Section
 from perturbations.evaluation.rows import ResultRow
 from perturbations.manifest import files, layout, sets
 from perturbations.manifest.columns import columns_of
@@ -85,14 +81,13 @@ def _of_methods(caption: str, values: pd.DataFrame, compared: pd.DataFrame, form
     """
     several = values.index.get_level_values(0).nunique() > 1
     names = [titled(str(model) if several else "", method_label(str(method))) for model, method in values.index]
-    columns: list[tuple[tuple[str, str], ColumnParts]] = []
+    columns = []
     for name in map(str, values):
         parts: dict[str, Sequence[object]] = {"value": list(values[name])}
         if name in compared:
             parts["mark"] = marks(compared[name].to_numpy()[:, None], forms[name].strip(","), lower=True)
-        columns.append((("", _heading(name)), parts))
-    headed = {_heading(name): form for name, form in forms.items()}
-    return PageTable(caption, named(columns, names, "model, method" if several else "method"), headed)
+        columns.append(Column("", _heading(name), forms[name], parts))
+    return PageTable(caption, "model, method" if several else "method", names, columns)
 
 
 def _heading(name: str) -> str:
@@ -145,14 +140,16 @@ def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
     facts = {str(name): _facts(rows) for name, rows in frame.groupby("model_name", sort=True)}
     names = list(dict.fromkeys(name for own in facts.values() for name in own))
     columns = [
-        (("", model if len(facts) > 1 else "value"), {"value": ["; ".join(own.get(name, ())) for name in names]})
+        Column(
+            "", model if len(facts) > 1 else "value", "", {"value": ["; ".join(own.get(name, ())) for name in names]}
+        )
         for model, own in facts.items()
     ]
     packages = sorted(
         {str(about["package_version"]) for about in map(files.read_metadata, paths) if "package_version" in about}
     )
     texts = [f"Made by version {', '.join(packages)} of this package."] if packages else []
-    table = PageTable("what the results depend on", named(columns, names, "name"), left=True)
+    table = PageTable("what the results depend on", "name", names, columns, style="left")
     return Section("provenance", "How it was made", [*texts, table])
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,11 +25,13 @@ from perturbations.evaluation.page.intervals import (
     spans_of,
 )
 from perturbations.evaluation.page.leaderboard import METRICS
-from perturbations.evaluation.page.page_tables import PageTable, number
-from perturbations.evaluation.page.parts import SIDES, Folded, PagePart, method_label, named, titled
+from perturbations.evaluation.page.names import SIDES, method_label, titled
+from perturbations.evaluation.page.ranks import run_of
 from perturbations.evaluation.page.robustness import FORMULAS, score_of
+from perturbations.evaluation.page.tables import Column, Folded, PagePart, PageTable, number
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
+from perturbations.evaluation.rows import ScenarioKey
 from perturbations.evaluation.stated import (
     RUN_KEY,
     StatedPart,
@@ -118,8 +120,15 @@ _CONFIGURED = [
 ]
 """The columns that tell the runs of a model apart, beside its scenarios."""
 
-_Configured = tuple[dict[str, Any], Scores]
-"""One method with one set of parameters and one seed, of one model: its first row, and the scores of its rows."""
+
+class _Configured(NamedTuple):
+    """One method with one set of parameters and one seed, of one model: its first row, and its rows by scenario."""
+
+    first: dict[str, Any]
+    rows: Mapping[ScenarioKey, Mapping[Any, Any]]
+    scores: Scores
+    setting: str
+    seed: int
 
 
 def beside(protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Scores]]) -> Iterator[Beside]:
@@ -139,7 +148,9 @@ def beside(protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Sc
             key = part.direction, order_matters(cell), *(getattr(cell, name) for name in RUN_KEY)
             if key not in of_key:
                 every = configured.get(part.direction, ())
-                of_key[key] = [own for own in every if is_method(cell, own[0]) and not any(differences(cell, own[0]))]
+                of_key[key] = [
+                    own for own in every if is_method(cell, own.first) and not any(differences(cell, own.first))
+                ]
             members.append(_members(cell, part, of_key[key]))
         known = [row for several in product(*members) if several and (row := _beside(cell, several)) is not None]
         yield from known if cell.stated_model else known[:1]  # random orders have a row beside each model
@@ -148,52 +159,51 @@ def beside(protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Sc
 def _configured(scores: Scores, protocol: str) -> Iterator[_Configured]:
     rows = scores.rows[scores.rows["protocol"] == protocol]
     for _, own in rows.groupby(_CONFIGURED, sort=False, dropna=False):
-        yield _plain(own.iloc[0].to_dict()), scores.part(own)
+        records = own.to_dict("records")
+        _, setting, seed = run_of(records[0])
+        yield _Configured(_plain(records[0]), {run_of(row)[0]: row for row in records}, scores, setting, seed)
 
 
-_Member = tuple[dict[str, Any], Scores, ScenarioMean]
-
-
-def _members(cell: Published, part: StatedPart, configured: Sequence[_Configured]) -> list[_Member]:
-    """Those of a cell's runs that have all scenarios of a part of it, of its sizes, with the mean over these.
+def _members(
+    cell: Published, part: StatedPart, configured: Sequence[_Configured]
+) -> list[tuple[_Configured, StatedPart]]:
+    """Those of a cell's runs that have all scenarios of a part of it, of its sizes.
 
     Of runs that differ in a seed alone, which changes nothing, the one of the stated seed, or the first.
     """
-    known: dict[tuple[object, ...], _Member] = {}
-    for row, scores in configured:
-        rows = {run: own for run, own in scores.first_rows.items() if run in part.runs}
-        if len(rows) == len(part.runs) and not any(any(sizes_differ(part, own)) for own in rows.values()):
-            member = row, scores, mean_of(part.runs)
-            free = row["seed"] if order_matters(cell) else None
-            key = row["model_key"], row["label"], row["gallery_name"], free
-            if key not in known or row["seed"] == cell.seed:
-                known[key] = member
+    known: dict[tuple[object, ...], tuple[_Configured, StatedPart]] = {}
+    for own in configured:
+        rows = [own.rows[run] for run in part.runs if run in own.rows]
+        if len(rows) == len(part.runs) and not any(any(sizes_differ(part, row)) for row in rows):
+            free = own.seed if order_matters(cell) else None
+            key = own.first["model_key"], own.first["label"], own.first["gallery_name"], free
+            if key not in known or own.seed == cell.seed:
+                known[key] = own, part
     return list(known.values())
 
 
-def _beside(cell: Published, several: Sequence[_Member]) -> Beside | None:
+def _beside(cell: Published, several: Sequence[tuple[_Configured, StatedPart]]) -> Beside | None:
     """The cell beside results of its directions; None where these are of two models or seeds."""
-    if len({(row["model_key"], row["label"], row["seed"]) for row, *_ in several}) > 1:
+    if len({(own.first["model_key"], own.first["label"], own.seed) for own, _ in several}) > 1:
         return None
-    members = [(scores, column) for _, scores, column in several]
-    estimate = _estimate(cell, members)
+    members = [(own.scores, mean_of(part.runs)) for own, part in several]
+    (scores, column), *others = members
+    estimate = _estimate(cell, members, several[0][0])
     if estimate[0] != estimate[0]:
         return None
-    (span,) = spans_of([estimate])
-    if len(members) == 1:
-        span = members[0][0].own_span(cell.metric, members[0][1], estimate)
-    return Beside(cell, members[0][0].model, float(estimate[0]), span)
+    (span,) = spans_of([estimate]) if others else [scores.own_span(cell.metric, column, estimate)]
+    return Beside(cell, scores.model, float(estimate[0]), span)
 
 
-def _estimate(cell: Published, members: Sequence[tuple[Scores, ScenarioMean]]) -> Estimate:
+def _estimate(cell: Published, members: Sequence[tuple[Scores, ScenarioMean]], run: _Configured) -> Estimate:
     """Our number, and where ranks are known the same in each resample; of a deviation the number alone."""
-    method, score = members[0][0].methods[0], cell.metric.removesuffix(_SPREAD)
+    score = cell.metric.removesuffix(_SPREAD)
     if score in FORMULAS:
-        estimate, deviation = score_of(score, cell.of, method, members)
+        estimate, deviation = score_of(score, cell.of, run.setting, members, run.seed)
         return np.array([deviation]) if cell.metric.endswith(_SPREAD) else _PRINTED.get(score, 1) * estimate
     metric, factor = _MEANS.get(cell.metric, (cell.metric, 1))
-    total: Estimate = sum((scores.estimate(metric, method, column) for scores, column in members), np.zeros(()))
-    return factor * total
+    own = [scores.of_seeds(metric, run.setting, column, run.seed)[0] for scores, column in members]
+    return factor * np.asarray(sum(own, np.zeros(())))
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -227,13 +237,13 @@ def _table(cells: Sequence[Beside]) -> PageTable:
     data = []
     for column in columns:
         texts = [_texts(what, own.get(column, {})) for _, what, own in lines]
-        data.append((column, {part: [text.get(part, "") for text in texts] for part in _PARTS}))
+        data.append(Column(*column, "", {part: [text.get(part, "") for text in texts] for part in _PARTS}))
     names = [label for label, _, _ in lines]
     side = "clean" if first.side == "none" else SIDES.get(first.side, "")
     beside_what = titled(first.dataset, first.model, first.setting, side)
     caption = f"{titled(cells[0].model, first.direction)}, beside Table {first.table}: {beside_what}"
     notes = dict.fromkeys(text for own in cells for text in (own.cell.contradiction, own.cell.note) if text)
-    return PageTable(caption, named(data, names, "method"), "", "; ".join(notes), stacked=True)
+    return PageTable(caption, "method", names, data, "; ".join(notes), style="stacked")
 
 
 def _metric(own: Beside) -> str:

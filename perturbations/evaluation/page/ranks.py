@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perturbations.base.errors import ManifestError
+from perturbations.evaluation.page.names import setting_of
 from perturbations.evaluation.rows import RANKS, ScenarioKey
 from perturbations.manifest import files, parquet
-from perturbations.tta.methods import registry as methods
 
 _MOST = 255
 """Larger ranks are stored as this one: no recall of the page looks further than the first 10."""
@@ -55,12 +55,6 @@ def run_of(row: Mapping[Any, Any]) -> RankRun:
         known[name] = None if known[name] is None else int(known[name])
     setting, seed = setting_of(known.pop("method"), known.pop("label")), known.pop("seed")
     return ScenarioKey(**known), setting, int(seed)
-
-
-def setting_of(method: str, label: object) -> str:
-    """The name of a method's setting: the method's own, and behind a colon the label where it is not the title."""
-    usual = methods.title_of(method), methods.baseline().name
-    return f"{method}:{label}" if isinstance(label, str) and label != usual[0] and method != usual[1] else method
 
 
 def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -18,9 +18,9 @@ FORMULAS: Mapping[str, tuple[str, Callable[..., object]]] = {
 
 
 def score_of(
-    score: str, metric: str, method: str, members: Sequence[tuple[Scores, ScenarioMean]]
+    score: str, metric: str, method: str, members: Sequence[tuple[Scores, ScenarioMean]], seed: int | None = None
 ) -> tuple[Estimate, float]:
-    """The mean score over scenarios, and the sample deviation over them; of each the mean over seeds.
+    """The mean score over scenarios, and the sample deviation over them; of each that of a seed, or the mean over all.
 
     `members` are summed: directions whose queries are drawn apart. Each has the mean that is asked for, of which only
     scenarios that all of them have count. MSRVTT-P does not define its sigma: this gives 24 of the 25 of Tab. 9 for
@@ -31,13 +31,24 @@ def score_of(
     total: Estimate = np.zeros(1) if shared else np.full(1, np.nan)
     cells = []
     for key, weight in mean_of(shared):
-        pairs = [scores.pairs(metric, method, own[_name(key)]) for (scores, _), own in zip(members, named, strict=True)]
-        seeds = min(len(own) for _, own in pairs)
-        clean, perturbed = (sum((own[:seeds] for own in side), np.zeros(())) for side in zip(*pairs, strict=True))
+        clean, perturbed = (
+            _sum(
+                scores.of_seeds(name, method, ((own[_name(key)], 1.0),), seed)
+                for (scores, _), own in zip(members, named, strict=True)
+            )
+            for name in (f"clean_{metric}", metric)
+        )
         cell = np.mean(np.asarray(FORMULAS[score][1](clean, perturbed)), axis=0)
         cells.append(float(cell[0]))
         total = total + weight * cell
     return total, float(np.std(cells, ddof=1)) if len(cells) > 1 else float("nan")
+
+
+def _sum(estimates: Iterable[Estimate]) -> Estimate:
+    """The sum of the first seeds of each, as many as all of them have."""
+    known = list(estimates)
+    seeds = min(map(len, known))
+    return np.asarray(sum((own[:seeds] for own in known), np.zeros(())))
 
 
 def _name(key: ScenarioKey) -> tuple[object, ...]:

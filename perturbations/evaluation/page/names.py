@@ -1,17 +1,13 @@
-"""The parts of the page that the template draws: sections of tables, figures and text, and the names in them."""
+"""What the page calls models, methods, perturbations and retrievals, and in which order they stand."""
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
-from urllib.parse import quote
 
 import pandas as pd
 
-from perturbations.evaluation.page.page_tables import PageTable, file_name
 from perturbations.evaluation.rows import backends_of
 from perturbations.models import registry as models
 from perturbations.suites import registry
@@ -26,72 +22,6 @@ SIDES = {"query": "queries perturbed", "gallery": "gallery perturbed", "both": "
 _SIDES = (*SIDES, "none")
 _HASH = re.compile("-[0-9a-f]{8}(?=@|$)")
 """That of a configured model's key, before a composed gallery's name; a name that a user gives has none."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A picture inside the page, and a file beside it: its SVG, what is on it, its caption, and the file's name."""
-
-    svg: str
-    alt: str
-    caption: str
-    name: str = ""
-    kind: str = "figure"
-
-    @property
-    def source(self) -> str:
-        """The address of its data."""
-        return "data:image/svg+xml," + quote(self.svg, safe=" /:=,;'()!@$*+?{}[]|~")
-
-    @property
-    def file(self) -> str:
-        """The name of the file."""
-        return f"{self.name}.svg"
-
-
-@dataclass(frozen=True)
-class Folded:
-    """Parts that are seen when their title is chosen."""
-
-    title: str
-    parts: Sequence[PagePart]
-    kind: str = "folded"
-
-
-PagePart = PageTable | Figure | Folded | str
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section of the page."""
-
-    anchor: str
-    title: str
-    parts: Sequence[PagePart] = field(default_factory=list)
-
-
-def leaves(parts: Iterable[PagePart]) -> Iterator[PageTable | Figure | str]:
-    """The tables, figures and texts among parts, also folded ones."""
-    for part in parts:
-        if isinstance(part, Folded):
-            yield from leaves(part.parts)
-        else:
-            yield part
-
-
-def with_own_files(parts: Iterable[PagePart], taken: set[str]) -> Iterator[PagePart]:
-    """The parts, the files of each with a name that no part before it has; `taken` holds and gets these names."""
-    for part in parts:
-        if isinstance(part, Folded):
-            yield replace(part, parts=[*with_own_files(part.parts, taken)])
-        elif isinstance(part, PageTable | Figure):
-            own = file_name(part.caption)
-            names = itertools.chain([own], (f"{own}_{number}" for number in itertools.count(2)))
-            name = next(name for name in names if name.casefold() not in taken)  # some file systems know no case
-            taken.add(name.casefold())
-            yield replace(part, name=name)
-        else:
-            yield part
 
 
 class RetrievalChoice(NamedTuple):
@@ -121,9 +51,6 @@ def retrievals_of(rows: pd.DataFrame) -> list[RetrievalChoice]:
     return sorted(perturbed, key=lambda own: ([*DIRECTIONS].index(own.direction), _SIDES.index(own.side), own.suite))
 
 
-# --- names ------------------------------------------------------------------------------------------------------------
-
-
 def declared_by(suite: str) -> Sequence[registry.Perturbation]:
     """The perturbations of a suite in the paper's order; none for results of a suite that is no longer there."""
     return registry.suites()[suite].perturbations if suite in registry.suites() else ()
@@ -132,11 +59,11 @@ def declared_by(suite: str) -> Sequence[registry.Perturbation]:
 def label(suite: str, name: str, backend: str | None) -> str:
     """A perturbation's name in tables: marked where stand-ins made what no paper's numbers compare with.
 
-    `backend` is that of rows of captions, or of results.
+    `backend` is that of a row of results.
     """
     declared = {entry.name: entry for entry in declared_by(suite)}
-    makers = backends_of(backend).get("captions", "") if backend and backend.startswith("{") else backend or ""
-    marked = name in declared and declared[name].not_comparable and models.stand_ins() & set(makers.split(" + "))
+    makers = set(backends_of(backend).get("captions", "").split(" + "))
+    marked = name in declared and declared[name].not_comparable and models.stand_ins() & makers
     return f"{name} (not comparable)" if marked else name
 
 
@@ -151,6 +78,12 @@ def model_names(keys: Iterable[str]) -> dict[str, str]:
     bare = {key: _HASH.sub("", key) for key in sorted(set(keys))}
     names = list(bare.values())
     return {key: name if names.count(name) == 1 else key for key, name in bare.items()}
+
+
+def setting_of(method: str, label: object) -> str:
+    """The name of a method's setting: the method's own, and behind a colon the label where it is not the title."""
+    usual = methods.title_of(method), methods.baseline().name
+    return f"{method}:{label}" if isinstance(label, str) and label != usual[0] and method != usual[1] else method
 
 
 def method_label(name: str) -> str:
@@ -181,13 +114,14 @@ def titled(*words: str) -> str:
     return ", ".join(word for word in words if word)
 
 
-ColumnParts = Mapping[str, Sequence[object]]
-"""The parts of a column of a table, by name: those of `PageTable.data`."""
+def span_of_numbers(values: Iterable[int]) -> str:
+    """A number, or the least and the greatest of several."""
+    known = sorted(set(values))
+    return "" if not known else f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,}-{known[-1]:,}"
 
 
-def named(columns: Sequence[tuple[tuple[str, str], ColumnParts]], names: Iterable[str], corner: str) -> pd.DataFrame:
-    """The frame of a table: the group and the name of each column with its parts, and the names of the rows."""
-    values = [list(own) for _, parts in columns for own in parts.values()]
-    frame = pd.DataFrame(dict(enumerate(values)), dtype=object)
-    frame.columns = pd.MultiIndex.from_tuples([(*name, part) for name, parts in columns for part in parts])
-    return frame.set_axis(pd.Index(list(names), name=corner))
+def listed(severities: Sequence[int]) -> str:
+    """Severities in ascending order as words: "5", "1 to 5", "1, 3, 5"."""
+    if len(severities) > 2 and list(severities) == list(range(severities[0], severities[-1] + 1)):
+        return f"{severities[0]} to {severities[-1]}"
+    return ", ".join(map(str, severities))

@@ -1,0 +1,289 @@
+"""The parts of the page: sections of texts, figures and tables; and tables as CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+from urllib.parse import quote
+
+import pandas as pd
+
+from perturbations.base import shown
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_LONGEST = 80  # letters of a file's name
+_LATEX_LETTERS = 90  # that a line of a table in \footnotesize holds beside the margins of a page
+_LATEX_GAP = 2  # letters between two columns
+
+
+class Cell(NamedTuple):
+    """The texts of a cell; `mark` is "best", "second", "tie" (not separable from the best one) or ""."""
+
+    value: str = ""
+    std: str = ""
+    change: str = ""
+    low: str = ""
+    high: str = ""
+    mark: str = ""
+
+    @property
+    def spread(self) -> str:
+        """The value with its deviation."""
+        return f"{self.value} ± {self.std}" if self.std else self.value
+
+
+def number(value: float, form: str) -> str:
+    """A number in a form; a rounded zero has no sign."""
+    text = format(value, form)
+    return text.lstrip("+-") if form.endswith(("f", "d")) and not text.strip("+-0.,") else text
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        group, name: its headings; the group may be "".
+        form: how its numbers are written, as `format` takes it.
+        parts: a number, a text or None per row, by the names of `Cell`: "change" is to the baseline, "low" and "high"
+            are the ends of an interval.
+    """
+
+    group: str
+    name: str
+    form: str
+    parts: Mapping[str, Sequence[object]]
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """Its cells, a row each."""
+        texts = {name: [self._text(value, name) for value in values] for name, values in self.parts.items()}
+        return [Cell(**dict(zip(texts, row, strict=True))) for row in zip(*texts.values(), strict=True)]
+
+    def _text(self, value: object, part: str) -> str:
+        if isinstance(value, str):
+            return value
+        form = f"+{self.form}" if part == "change" else self.form
+        return "" if value is None or value != value else number(value, form)  # type: ignore[arg-type]
+
+
+@dataclass
+class PageTable:
+    """A table.
+
+    Attributes:
+        caption: its title.
+        corner: what the names of its rows are.
+        names: of its rows.
+        columns: its columns.
+        note: how to read it.
+        style: "stacked": the parts of a cell may stand below each other, to fit a small screen; "board": so, and the
+            headings sort; "left": it holds words and not numbers.
+        brief: the columns whose deviations, changes and intervals the page shows, where it does not show all; the CSV
+            has all.
+        has_files: whether it is there as Markdown and LaTeX too.
+        on_page: whether the page shows it; the CSV has it in any case.
+        file: the name of its files, without an ending.
+    """
+
+    caption: str
+    corner: str
+    names: Sequence[str]
+    columns: Sequence[Column]
+    note: str = ""
+    style: str = ""
+    brief: Sequence[str] = ()
+    has_files: bool = False
+    on_page: bool = True
+    file: str = ""
+    kind: str = "table"
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """The groups of columns, and how many columns each has; none where no column is in one."""
+        groups = [(group, len(list(own))) for group, own in itertools.groupby(self.columns, lambda own: own.group)]
+        return groups if any(group for group, _ in groups) else []
+
+    @property
+    def firsts(self) -> list[bool]:
+        """Of each column, whether a group begins with it."""
+        before = ["", *(column.group for column in self.columns)]
+        return [one != other for one, other in itertools.pairwise(before)]
+
+    @property
+    def rows(self) -> list[tuple[str, list[Cell]]]:
+        """The name of each row, and its cells."""
+        return [(str(name), [column.cells[at] for column in self.columns]) for at, name in enumerate(self.names)]
+
+    @property
+    def body(self) -> Iterator[tuple[str, list[Cell]]]:
+        """The same as the page shows them."""
+        is_brief = [bool(self.brief) and column.name not in self.brief for column in self.columns]
+        for name, cells in self.rows:
+            yield (
+                name,
+                [
+                    Cell(cell.value, mark=cell.mark) if brief else cell
+                    for cell, brief in zip(cells, is_brief, strict=True)
+                ],
+            )
+
+
+@dataclass
+class Figure:
+    """A picture inside the page, and a file beside it: its SVG, what is on it, its caption, and the file's name."""
+
+    svg: str
+    alt: str
+    caption: str
+    file: str = ""
+    kind: str = "figure"
+
+    @property
+    def source(self) -> str:
+        """The address of its data."""
+        return "data:image/svg+xml," + quote(self.svg, safe=" /:=,;'()!@$*+?{}[]|~")
+
+
+@dataclass
+class Folded:
+    """Parts that are seen when their title is chosen."""
+
+    title: str
+    parts: Sequence[PagePart]
+    kind: str = "folded"
+
+
+PagePart = PageTable | Figure | Folded | str
+
+
+@dataclass
+class Section:
+    """A section of the page."""
+
+    anchor: str
+    title: str
+    parts: Sequence[PagePart] = field(default_factory=list)
+
+
+def leaves(parts: Iterable[PagePart]) -> Iterator[PageTable | Figure | str]:
+    """The tables, figures and texts among parts, also folded ones."""
+    for part in parts:
+        if isinstance(part, Folded):
+            yield from leaves(part.parts)
+        else:
+            yield part
+
+
+def name_files(parts: Iterable[PageTable | Figure | str]) -> None:
+    """Give each figure, and each table that has files, a name for them that no other has."""
+    taken: set[str] = set()
+    for part in parts:
+        if isinstance(part, Figure) or (isinstance(part, PageTable) and part.has_files):
+            own = re.sub(r"[^0-9A-Za-z@-]+", "_", part.caption).strip("_")[:_LONGEST]
+            names = itertools.chain([own], (f"{own}_{place}" for place in itertools.count(2)))
+            part.file = next(name for name in names if name.casefold() not in taken)  # some file systems know no case
+            taken.add(part.file.casefold())
+
+
+# --- as files ---------------------------------------------------------------------------------------------------------
+
+
+def as_csv(tables: Iterable[PageTable]) -> str:
+    """Every cell of tables as a row of one CSV, with its value, deviation, change, interval and mark.
+
+    A name that a spreadsheet would compute gets an apostrophe.
+    """
+    rows = [
+        [*map(_plain, (table.caption, name, column.group, column.name, *cell[:-1])), cell.mark]
+        for table in tables
+        for name, cells in table.rows
+        for column, cell in zip(table.columns, cells, strict=True)
+    ]
+    heads = ["table", "row", "column_group", "column", *Cell._fields]
+    return pd.DataFrame(rows, columns=heads).to_csv(index=False, lineterminator="\n")
+
+
+def _plain(text: str) -> str:
+    line = shown.line(text)
+    return f"'{line}" if line.startswith(_FORMULA) and not re.fullmatch(r"[+-]?[\d,]*\.?\d+", line) else line
+
+
+def _written(table: PageTable, escape: Callable[[str], str], best: str, second: str) -> list[list[str]]:
+    """The headings and the rows: values with their deviations, without intervals, so that a table fits a page."""
+    marks = {"best": best, "second": second}
+    headings = [" ".join(filter(None, (column.group, column.name))) for column in table.columns]
+    lines = [[escape(table.corner), *map(escape, headings)]]
+    for name, cells in table.rows:
+        lines.append([escape(name), *(marks.get(cell.mark, "{}").format(escape(cell.spread)) for cell in cells)])
+    return lines
+
+
+def as_markdown(table: PageTable) -> str:
+    """A table as Markdown: its caption, the table, its note; the best in bold, the second in italics."""
+    head, *rows = _written(table, _markdown, "**{}**", "*{}*")
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    note = ["", _markdown(table.note)] if table.note else []
+    return "\n".join([shown.name(table.caption), "", *(f"|{'|'.join(line)}|" for line in lines), *note, ""])
+
+
+def _markdown(text: str) -> str:
+    return shown.markdown(text) if text else ""
+
+
+def as_latex(table: PageTable) -> str:
+    r"""A table as LaTeX for the packages booktabs and rotating, without a caption.
+
+    The best are bold, the second ones underlined.
+    It is set in \footnotesize, with upright names of columns. Columns that do not fit the width of a page stand in a
+    further `tabular` below.
+    """
+    head, *rows = _written(table, _latex, r"\textbf{{{}}}", r"\underline{{{}}}")
+    head = [head[0], *(rf"\rotatebox{{90}}{{{name}}}" for name in head[1:])]
+    lines = [r"{\footnotesize\setlength{\tabcolsep}{3pt}\raggedright"]
+    for places in _panels(table):
+        panel = [" & ".join([line[0], *(line[1 + place] for place in places)]) + r" \\" for line in (head, *rows)]
+        lines += [rf"\begin{{tabular}}{{l{'r' * len(places)}}}", r"\toprule", panel[0], r"\midrule", *panel[1:]]
+        lines += [r"\bottomrule", r"\end{tabular}\par\medskip"]
+    return "\n".join([*lines, _latex(table.note) + "}", ""])
+
+
+def _panels(table: PageTable) -> list[list[int]]:
+    """The columns that stand side by side, as many as fit the width of a page."""
+    label = max(map(len, (table.corner, *table.names)))
+    panels: list[list[int]] = [[]]
+    taken = label
+    for place, column in enumerate(table.columns):
+        wide = _LATEX_GAP + max([2, *(len(cell.spread) for cell in column.cells)])
+        if panels[-1] and taken + wide > _LATEX_LETTERS:
+            panels.append([])
+            taken = label
+        panels[-1].append(place)
+        taken += wide
+    return panels
+
+
+_LATEX: dict[str, str | int | None] = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "≈": r"$\approx$",
+    "±": r"$\pm$",
+    "†": r"\dag{}",
+}
+_LATEX |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
+
+
+def _latex(text: str) -> str:
+    return shown.line(text).translate(str.maketrans(_LATEX)) if text else ""
+
+
+FORMS: dict[str, tuple[str, Callable[[PageTable], str]]] = {
+    "md": ("Markdown", as_markdown),
+    "tex": ("LaTeX", as_latex),
+}
+"""By the ending of a file's name: its name in links, and what writes it."""
