@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +14,8 @@ from looping import each
 
 from perturbations.config.sections import Backends
 from perturbations.engine import corpus_card
-from perturbations.engine.comparability import comparability
-from perturbations.engine.tally import counted
+from perturbations.engine.comparability import verdict
+from perturbations.engine.tally import Tally, TextTally
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import COMPLETE, QUARANTINED, TextRow, VideoRow
 from perturbations.plan import caption_recipes, recipe, tiers
@@ -25,6 +26,10 @@ from perturbations.suites import registry
 def video(key: str, severity: int = 3, variant: str | None = None, **more: Any) -> VideoRow:
     wanted = recipe.make(registry.get(key), severity, variant=variant, seed=0, storage=tiers.Unstored(), **more)
     return clips.video_row(wanted)
+
+
+def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = (), *, adapter: str) -> str:
+    return verdict(Tally().counted(videos), TextTally().counted(texts), adapter=adapter)
 
 
 def text(key: str, backend: str = "offline", variant: str | None = None) -> TextRow:
@@ -94,17 +99,17 @@ def test_a_whole_published_split_compares_as_far_as_a_corpus_can() -> None:
     ],
 )
 def test_what_differs_from_the_published_experiment_is_named(rows: list[VideoRow], adapter: str, reason: str) -> None:
-    verdict = comparability(rows, adapter=adapter)
-    assert verdict.startswith("not comparable with published numbers: ")
-    assert reason in verdict
+    sentence = comparability(rows, adapter=adapter)
+    assert sentence.startswith("not comparable with published numbers: ")
+    assert reason in sentence
 
 
 def test_all_reasons_stand_in_one_sentence() -> None:
     assert comparability([], adapter="msrvtt").startswith("not comparable")
     frost = replace(video("mm_robustness/frost"), backend=json.dumps({"frost": {"backend": "offline"}}))
     own = video("mm_robustness/gaussian_noise", replaced={"sigma": 0.5})
-    verdict = comparability([video("mm_robustness/fog"), frost, own], adapter="folder")
-    assert verdict == (
+    sentence = comparability([video("mm_robustness/fog"), frost, own], adapter="folder")
+    assert sentence == (
         "not comparable with published numbers: no retrieval with videos of mm_robustness was published, only with "
         "images; the variant is paper; the authors' code makes these otherwise: fog, frost, gaussian_noise; offline "
         "backends made frost (frost); parameters are not the published ones: gaussian_noise"
@@ -138,7 +143,9 @@ def test_the_card_says_what_became_of_every_listed_clip() -> None:
     rows.append(replace(rows[0], item_id="other", status=QUARANTINED, psnr_db=None))
     listed = sets.Listed(listed=1000, listed_sha256="0", complete=1, quarantined=1, missing=998, scenarios=2)
     about = {"dataset": "data", "package_version": "1.2.3", "config_digest": "abc"}
-    lines = corpus_card.card(registry.suite("mlvp"), counted(rows, corpus_card.MEASURES), listed, about).splitlines()
+    lines = corpus_card.card(
+        registry.suite("mlvp"), Tally(measures=corpus_card.MEASURES).counted(rows), listed, about
+    ).splitlines()
     assert "- 1 of 1,000 listed clips complete; 1 quarantined; 998 missing" in lines
     assert "- 2 of 2,000 videos; perturbations: 1, severities: 1, 2" in lines
     assert "| fog | " in lines[-1]
@@ -151,9 +158,9 @@ def test_a_clip_that_did_not_change_is_no_part_of_the_mean_and_a_card_without_a_
     rows = [replace(video("mlvp/temporal_scrambling", severity), psnr_db=value) for severity, value in values]
     listed = sets.Listed(listed=3, listed_sha256="0", complete=3, quarantined=0, missing=0, scenarios=3)
     line = corpus_card.card(
-        registry.suite("mlvp"), counted(rows, corpus_card.MEASURES), listed, {"dataset": "data"}
+        registry.suite("mlvp"), Tally(measures=corpus_card.MEASURES).counted(rows), listed, {"dataset": "data"}
     ).splitlines()[-1]
     assert line.endswith("| 25.0 / equal / - |")
     listed = sets.Listed(listed=2, listed_sha256="0", complete=0, quarantined=0, missing=2, scenarios=5)
-    text = corpus_card.card(registry.suite("mlvp"), counted([]), listed, {"dataset": "data"})
+    text = corpus_card.card(registry.suite("mlvp"), Tally(), listed, {"dataset": "data"})
     assert "0 of 2 listed clips complete; 2 missing" in text

@@ -443,7 +443,7 @@ def test_a_card_is_what_it_says(text: str) -> None:
 
     listed = sets.Listed(listed=1, listed_sha256="0", complete=1, quarantined=0, missing=0)
     about = {"dataset": text, "package_version": text, "config_digest": text}
-    document = corpus_card.card(registry.suite("mlvp"), tally.counted([a_video_row(text)]), listed, about)
+    document = corpus_card.card(registry.suite("mlvp"), tally.Tally().counted([a_video_row(text)]), listed, about)
     _, front, body = document.split("---\n", 2)
     assert set(yaml.safe_load(front)) == {"pretty_name", "task_categories", "tags"}
     assert "<script" not in body.replace("\\<", "")

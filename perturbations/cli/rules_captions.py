@@ -124,7 +124,8 @@ def texts_manifest(
 
 def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     """Join perturbed captions with perturbed videos."""
-    from perturbations.engine.comparability import comparability
+    from perturbations.engine.comparability import verdict
+    from perturbations.engine.tally import Tally, TextTally
     from perturbations.manifest import files, sets, skipped
     from perturbations.manifest.kinds import MULTIMODAL, TEXTS, VIDEOS
     from perturbations.plan import mixes
@@ -135,7 +136,8 @@ def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     combined = registry.suite(described["suite"]).combined
     about = {name: described[name] for name in ("dataset", "suite", sets.SET)}
     about |= provenance(output)
-    about["comparability"] = comparability(clips, captions, adapter=str(described.get("adapter", "")))
+    tallies = Tally().counted(clips), TextTally().counted(captions)
+    about["comparability"] = verdict(*tallies, adapter=str(described.get("adapter", "")))
     if combined is not None:
         entries = skipped.of_manifest(files.read_metadata(texts))
         left_out = [entry for entry in entries if entry.perturbation in combined.text]

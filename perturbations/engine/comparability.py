@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from perturbations.base import shown
 from perturbations.engine.guided import offline_roles
-from perturbations.engine.tally import Tally, TextTally, counted, counted_texts
+from perturbations.engine.tally import Tally, TextTally
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.manifest.sets import ids_sha256
 from perturbations.models import registry as models
@@ -21,12 +21,6 @@ _TABLES_OF = "released"
 """The variant that made the published tables: the authors' code."""
 _AS_STORED = {"msrvtt_p": "video/released", "mm_robustness": "video/jpeg"}
 """How the authors stored their videos or pictures, where they did so with loss."""
-_NOT = "not comparable with published numbers"
-
-
-def comparability(videos: Iterable[ClipRow], texts: Iterable[TextRow] = (), *, adapter: str) -> str:
-    """Whether results on these rows of one corpus are comparable with published ones, in one sentence."""
-    return verdict(counted(videos), counted_texts(texts), adapter=adapter)
 
 
 def verdict(videos: Tally, texts: TextTally, *, adapter: str) -> str:
@@ -42,28 +36,29 @@ def verdict(videos: Tally, texts: TextTally, *, adapter: str) -> str:
     suite = first.suite
     is_image = videos.has_pictures or tables.papers_of(suite, adapter, "image")  # a dataset has one of both
     medium = "image" if is_image else "video"
-    modalities = [name for name, number in ((medium, videos.rows), ("text", texts.rows)) if number]
+    modalities = [name for name, tally in ((medium, videos), ("text", texts)) if tally.rows]
     reasons = [
         *(reason for modality in modalities for reason in _unpublished(suite, modality, adapter)),
         *_split(videos, texts, adapter),
-        *_differences(videos, texts),
+        *differences(videos, texts),
     ]
     if reasons:
-        return f"{_NOT}: {'; '.join(dict.fromkeys(reasons))}"
+        return f"not comparable with published numbers: {'; '.join(dict.fromkeys(reasons))}"
     papers = [tables.PAPERS[name] for name in tables.papers_of(suite, adapter, modalities[0])]
     return f"comparable with published numbers of {' and '.join(papers)}, of the same model and weights"
 
 
-def differences(videos: Iterable[ClipRow], texts: Iterable[TextRow] = ()) -> list[str]:
+def differences(videos: Tally, texts: TextTally) -> list[str]:
     """How perturbed rows differ from what the authors made: variant, storage, stand-ins, guides, parameters."""
-    return _differences(counted(videos), counted_texts(texts))
-
-
-def _differences(videos: Tally, texts: TextTally) -> list[str]:
     clips, captions = list(videos.distinct.values()), list(texts.distinct.values())
-    rows: list[ClipRow | TextRow] = [*clips, *captions]
-    reasons = [*_variant(rows), *_storage(videos), *_stand_ins(clips, captions), *_guides(clips)]
-    return [*reasons, *_parameters(clips, rows)]
+    rows = [row for row in (*clips, *captions) if row.variant is not None]  # clean clips have none
+    return [
+        *_variant(rows),
+        *_storage(videos),
+        *_stand_ins(clips, captions),
+        *sorted({text for row in clips for text in _guide(row)}),
+        *_parameters(rows),
+    ]
 
 
 def _unpublished(suite: str, modality: str, adapter: str) -> Iterator[str]:
@@ -104,13 +99,11 @@ def _split(videos: Tally, texts: TextTally, adapter: str) -> Iterator[str]:
 def _variant(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
     """The perturbations that the rows' variant makes otherwise than the authors' code."""
     differing: dict[str, set[str]] = {}
-    for suite, name, variant in {(row.suite, row.perturbation, row.variant) for row in rows}:
-        if variant is None or name is None:  # of a clean clip
-            continue
-        entry = registry.get(f"{suite}/{name}")
-        own, theirs = (entry.others.get(key, entry) for key in (variant, _TABLES_OF))
+    for row in rows:
+        entry = registry.get(f"{row.suite}/{row.perturbation}")
+        own, theirs = (entry.others.get(str(variant), entry) for variant in (row.variant, _TABLES_OF))
         if own is not theirs:
-            differing.setdefault(variant, set()).add(name)
+            differing.setdefault(str(row.variant), set()).add(entry.name)
     for variant, names in sorted(differing.items()):
         listed = ", ".join(sorted(names))
         yield f"the variant is {shown.name(variant)}; the authors' code makes these otherwise: {listed}"
@@ -118,16 +111,15 @@ def _variant(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
 
 def _storage(videos: Tally) -> Iterator[str]:
     lossy = {
-        (suite, storage): losses
+        storage: low
         for (suite, storage), values in videos.losses.items()
-        if storage != _AS_STORED.get(suite) and (losses := [value for value in values if value < _LEAST_DB])
+        if storage != _AS_STORED.get(suite) and (low := [value for value in values if value < _LEAST_DB])
     }
     if lossy:
-        tiers = ", ".join(sorted({storage for _, storage in lossy}))
-        losses = [value for values in lossy.values() for value in values]
+        values = [value for low in lossy.values() for value in low]
         yield (
-            f"stored with loss ({shown.name(tiers)}): {min(losses):.1f} to {max(losses):.1f} dB against the intended "
-            f"frames, in {len(losses):,} of {videos.rows:,} videos"
+            f"stored with loss ({shown.name(', '.join(sorted(lossy)))}): {min(values):.1f} to {max(values):.1f} dB "
+            f"against the intended frames, in {len(values):,} of {videos.rows:,} videos"
         )
 
 
@@ -147,24 +139,12 @@ def _stand_ins(videos: Sequence[ClipRow], texts: Sequence[TextRow]) -> Iterator[
     )
 
 
-def _guides(videos: Sequence[ClipRow]) -> Iterator[str]:
-    """What guides took that the authors' did not: donors out of the dataset itself, styles that are drawn."""
-    recipes = {(row.dataset, row.recipe) for row in videos if row.recipe and row.guide}
-    differing = {
-        text
-        for dataset, stored in recipes
-        if (guide := recipe.recorded(stored).guide) is not None
-        for text in guide.differences(dataset)
-    }
-    yield from sorted(differing)
+def _guide(row: ClipRow) -> Iterable[str]:
+    """What a guide took that the authors' did not: donors out of the dataset itself, styles that are drawn."""
+    guide = recipe.recorded(row.recipe).guide if row.recipe and row.guide else None
+    return () if guide is None else guide.differences(row.dataset)
 
 
-def _parameters(videos: Sequence[ClipRow], rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
-    scenarios = {
-        (row.suite, row.perturbation, row.severity, row.variant, row.params): row
-        for row in rows
-        if row.variant is not None
-    }
-    own = {str(row.perturbation) for row in scenarios.values() if not recipe.is_published(row)}
-    if own:
+def _parameters(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
+    if own := {str(row.perturbation) for row in rows if not recipe.is_published(row)}:
         yield f"parameters are not the published ones: {', '.join(sorted(own))}"

@@ -84,11 +84,10 @@ def card(
 
 def _loss(videos: Tally, first: ClipRow) -> str:
     """How far stored frames are from those that the kernels made; empty where nothing is lost."""
-    lossy = [value for values in videos.losses.values() for value in (min(values), max(values))]
-    if not lossy:
+    if videos.loss_db is None:
         return ""
     by = ", as the authors of MSRVTT-P stored" if first.storage == "video/released" else ""
-    return f", lossy{by}: stored against intended frames {min(lossy):.1f} to {max(lossy):.1f} dB"
+    return ", lossy{}: stored against intended frames {:.1f} to {:.1f} dB".format(by, *videos.loss_db)
 
 
 def _psnr(scenarios: Mapping[int, ScenarioTally]) -> str:

@@ -7,16 +7,53 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from operator import attrgetter
+from typing import Generic, Self, TypeVar
 
 from perturbations.base import shown, storage
 from perturbations.engine.guided import offline_roles
-from perturbations.manifest.kinds import COMPLETE, ClipRow, TextRow
+from perturbations.manifest.kinds import COMPLETE, ClipRow, TextRow, VideoRow
 
-_Row = TypeVar("_Row", bound=ClipRow)
+_Row = TypeVar("_Row", ClipRow, TextRow)
 
 Value = Callable[[ClipRow], float | None]
 """Gives what was measured of a row; None where it was not."""
+
+_WAY = attrgetter("dataset", "suite", "perturbation", "severity", "variant", "params", "recipe")
+
+
+@dataclass
+class RowTally(Generic[_Row]):
+    """Rows of perturbed clips or captions, counted.
+
+    Attributes:
+        rows: the number of rows.
+        first: the first row.
+        items: the ids of the clips.
+        distinct: a row for each way in which rows were made.
+    """
+
+    rows: int = 0
+    first: _Row | None = None
+    items: set[str] = field(default_factory=set)
+    distinct: dict[tuple[object, ...], _Row] = field(default_factory=dict)
+
+    def add(self, row: _Row, *way: object) -> None:
+        """Count a row; `way` is how it was made, beside what rows of clips and of captions say."""
+        self.rows += 1
+        self.first = self.first or row
+        self.items.add(row.item_id)
+        self.distinct.setdefault((*_WAY(row), *way), row)
+
+    def counted(self, rows: Iterable[_Row]) -> Self:
+        """This tally, with rows that it counts."""
+        for row in rows:
+            self.add(row)
+        return self
+
+
+TextTally = RowTally[TextRow]
+"""The rows of perturbed captions, counted."""
 
 
 @dataclass
@@ -40,43 +77,32 @@ class ScenarioTally:
 
 
 @dataclass
-class Tally:
+class Tally(RowTally[ClipRow]):
     """The rows of a corpus, counted.
 
     Attributes:
         measures: what is gathered of complete rows, by name.
-        rows: the number of rows.
-        first: the first row.
-        items: their ids.
         complete: the number of complete rows per item.
         failed: the rows that are not complete.
-        distinct: a row for each way in which rows were made.
         losses: the finite PSNRs of stored against intended frames, by suite and storage.
         scenarios: the rows of each perturbation and severity, in the order in which these come first.
     """
 
     measures: Mapping[str, Value] = field(default_factory=dict)
-    rows: int = 0
-    first: ClipRow | None = None
-    items: set[str] = field(default_factory=set)
     complete: Counter[str] = field(default_factory=Counter)
     failed: list[ClipRow] = field(default_factory=list)
-    distinct: dict[tuple[object, ...], ClipRow] = field(default_factory=dict)
     losses: defaultdict[tuple[str, str], array[float]] = field(default_factory=lambda: defaultdict(lambda: array("d")))
     scenarios: dict[tuple[str, int], ScenarioTally] = field(default_factory=dict)
 
-    def over(self, rows: Iterable[_Row]) -> Iterator[_Row]:
+    def over(self, rows: Iterable[VideoRow]) -> Iterator[VideoRow]:
         """The same rows, which are counted."""
         for row in rows:
             self.add(row)
             yield row
 
-    def add(self, row: ClipRow) -> None:
+    def add(self, row: ClipRow, *way: object) -> None:
         """Count a row."""
-        self.rows += 1
-        self.first = self.first or row
-        self.items.add(row.item_id)
-        self.distinct.setdefault(_way(row), row)
+        super().add(row, row.backend, bool(row.guide), row.storage, *way)
         loss = row.storage_psnr_db
         if loss is not None and loss < math.inf:
             self.losses[row.suite, row.storage].append(loss)
@@ -127,56 +153,14 @@ class Tally:
         """The number of complete rows."""
         return self.complete.total()
 
-
-@dataclass
-class TextTally:
-    """The rows of perturbed captions, counted.
-
-    Attributes:
-        rows: the number of rows.
-        first: the first row.
-        items: the ids of the clips that they describe.
-        distinct: a row for each way in which rows were made.
-    """
-
-    rows: int = 0
-    first: TextRow | None = None
-    items: set[str] = field(default_factory=set)
-    distinct: dict[tuple[object, ...], TextRow] = field(default_factory=dict)
-
-    def add(self, row: TextRow) -> None:
-        """Count a row."""
-        self.rows += 1
-        self.first = self.first or row
-        self.items.add(row.item_id)
-        way = row.suite, row.perturbation, row.severity, row.variant, row.params, row.recipe
-        self.distinct.setdefault(way, row)
-
-
-def counted_texts(rows: Iterable[TextRow]) -> TextTally:
-    """The tally of rows of perturbed captions."""
-    tally = TextTally()
-    for row in rows:
-        tally.add(row)
-    return tally
-
-
-def counted(rows: Iterable[ClipRow], measures: Mapping[str, Value] | None = None) -> Tally:
-    """The tally of rows."""
-    tally = Tally(measures or {})
-    for row in rows:
-        tally.add(row)
-    return tally
+    @property
+    def loss_db(self) -> tuple[float, float] | None:
+        """The smallest and the largest finite PSNR of stored against intended frames; None where nothing is lost."""
+        values = [value for losses in self.losses.values() for value in (min(losses), max(losses))]
+        return (min(values), max(values)) if values else None
 
 
 def stand_ins(scenarios: Iterable[ScenarioTally]) -> list[str]:
     """The roles that offline backends played in complete rows, sorted."""
     backends = {backend for scenario in scenarios for backend in scenario.backends}
     return sorted({role for backend in backends for role in offline_roles(backend)})
-
-
-def _way(row: ClipRow) -> tuple[object, ...]:
-    return (
-        *(row.dataset, row.suite, row.perturbation, row.severity, row.variant, row.params),
-        *(row.backend, row.recipe, bool(row.guide), row.seed, row.storage),
-    )

@@ -16,6 +16,7 @@ from perturbations.base.checkpoints import library
 from perturbations.base.records import Record
 from perturbations.engine import guided
 from perturbations.engine.comparability import differences
+from perturbations.engine.tally import Tally, TextTally
 from perturbations.evaluation.keys import order_of
 from perturbations.evaluation.planning import EvaluationSettings, ScenarioSettings
 from perturbations.evaluation.result_sets import retrieved_first
@@ -156,7 +157,8 @@ def backends(pretrained: str | None, rows: Sequence[ScenarioRow]) -> dict[str, s
     if not all(map(is_published, perturbed)):
         backends["severities"] = "own parameters"
     videos = [row for row in perturbed if isinstance(row, ClipRow)]
-    if reasons := differences(videos, [row for row in perturbed if isinstance(row, TextRow)]):
+    captions = [row for row in perturbed if isinstance(row, TextRow)]
+    if reasons := differences(Tally().counted(videos), TextTally().counted(captions)):
         backends["corpus"] = "; ".join(reasons)
     return dict(sorted(backends.items()))
 

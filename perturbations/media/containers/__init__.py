@@ -1,1 +1,0 @@
-"""The containers that are read, and checks that a file is complete. Standard library only."""
