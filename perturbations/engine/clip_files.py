@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.base.progress import logged
-from perturbations.engine import supervise
-from perturbations.media.containers import structure
+from perturbations.media import containers
 from perturbations.plan.listed import ListedClip
 
 BYTES_PER_PIXEL = {
@@ -35,39 +32,10 @@ _JPEG_SCAN, _JPEG_END = b"\xff\xda", b"\xff\xd9"
 _TEXTS_OF_VIDEOS = (b"YUV4MPEG2", b"nut/multimedia")
 
 
-_GLANCED = 1000
-"""Clips of which frames are decoded, at most."""
-_MANY = 100
-"""Clips of which progress is logged."""
-_STALL_S = 30.0
-"""Without a frame, as for a decoder that hangs."""
-
-
 def unreadable(clips: Sequence[ListedClip]) -> dict[str, str]:
-    """Path -> why a file is no whole video: by its first bytes, its declared size, and a few decoded frames.
-
-    Frames are decoded of a sample of the clips, the same one in each run. Others may be damaged too.
-    """
+    """Path -> why a file is no whole video, by its first bytes and its declared size. Others may be damaged too."""
     there = {clip.path for clip in clips if clip.bytes is not None}  # others are not generated yet
-    problems = {path: reason for path in sorted(there) if (reason := _problem(path))}
-    videos = there - {*problems} - {path for path in there if storage.is_picture(path)}
-    return problems | _glanced([clip for clip in clips if clip.path in videos])
-
-
-def _glanced(clips: Sequence[ListedClip]) -> dict[str, str]:
-    """Path -> why a video cannot be decoded, where this is so of all of its clips that are looked at."""
-    if not clips or find_spec("av") is None:  # Snakemake's own environment may have no decoder; the jobs' has
-        return {}
-    from perturbations.media import decoding
-    from perturbations.media.clip import MediaClip
-
-    every = sorted({(clip.path, clip.start_s, clip.end_s) for clip in clips}, key=repr)
-    tasks = [MediaClip(Path(path), *span) for path, *span in every[:: -(-len(every) // _GLANCED)]]
-    outcomes = supervise.run(decoding.glance, tasks, stall_limit_s=_STALL_S, name=lambda clip: str(clip.path))
-    reasons: dict[str, list[str | None]] = {}
-    for outcome in logged(outcomes, len(tasks), "clip") if len(tasks) > _MANY else outcomes:
-        reasons.setdefault(str(outcome.task.path), []).append(outcome.error)
-    return {path: errors[0] for path, errors in reasons.items() if errors[0] and all(errors)}
+    return {path: reason for path in sorted(there) if (reason := _problem(path))}
 
 
 def _problem(path: str) -> str | None:
@@ -86,7 +54,7 @@ def _problem(path: str) -> str | None:
     try:
         if storage.is_picture(path):
             return _picture_problem(Path(path))
-        structure.check_length(Path(path))
+        containers.check_length(Path(path))
     except MediaError as error:
         return str(error)
     return None

@@ -72,10 +72,21 @@ def decode(packet: av.Packet[av.VideoStream]) -> Decoded:
     return Decoded(frames, bool(texts), bool(absent or lacking), bool(lacking))
 
 
+_DEMUXERS = {
+    "CRC mismatch": "the file is damaged: a checksum differs",  # of Ogg, whose page is left out
+    "File ended prematurely": "the file ends early",  # of Matroska, as the two below
+    "EBML number": "a part of the file is damaged or missing",
+    "exceeds containing master element": "a part of the file is damaged or missing",
+}
+"""Words of demuxers, which leave out a part of a file and go on, and what they mean."""
+
+
 @contextmanager
-def checked_sums() -> Iterator[None]:
-    """Raise `MediaError` where libav finds another checksum in what is read meanwhile: it leaves out pages of Ogg."""
+def demuxing() -> Iterator[None]:
+    """Raise `MediaError` where libav finds in what is read meanwhile that a part of the file is not there."""
     with av.logging.Capture() as lines:
         yield
-    if any("CRC mismatch" in text for _, _, text in lines):
-        raise MediaError("the file is damaged: a checksum differs")
+    for _, _, text in lines:
+        for words, meaning in _DEMUXERS.items():
+            if words in text:
+                raise MediaError(meaning)

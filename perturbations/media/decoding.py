@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator
 from fractions import Fraction
-from itertools import islice
 from pathlib import Path
 
 import av
@@ -13,11 +12,9 @@ import av.error
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
-from perturbations.base.progress import Tick, ticking
 from perturbations.base.storage import is_picture
-from perturbations.media import complaints, opening, pixels, stills
+from perturbations.media import complaints, containers, opening, pixels, stills
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
-from perturbations.media.containers import structure
 
 
 def decode(clip: MediaClip, *, only: Collection[int] | None = None, in_file: bool = False) -> Iterator[Frame]:
@@ -110,7 +107,6 @@ def _decode_stream(
             if index == last_wanted:
                 return
     else:
-        packets.check_structure()
         if not clip.start_s:
             packets.check_complete(decoded)
     if first is None:
@@ -164,8 +160,7 @@ def _last_frame(packets: Iterable[av.Packet[av.VideoStream]]) -> av.VideoFrame |
 
 _LOST = "a part of the file is damaged or missing"
 _MISSING = "the file is damaged: a picture is missing that others refer to"
-_MP4 = "mov,mp4,m4a,3gp,3g2,mj2"
-_UNDECLARED = (_MP4, "mpegts", "mpeg")
+_UNDECLARED = (containers.MP4, "mpegts", "mpeg")
 """Containers whose streams' length in seconds is not declared, or that declare their number of frames."""
 
 
@@ -181,10 +176,8 @@ class _CountedPackets:
         indexed = sum(entry.size > 0 for entry in stream.index_entries) if self._format == "avi" else 0
         self._indexed = indexed if indexed > 1 else 0  # without an index there is an entry for the first packet
         self._declared = self._indexed or opening.declared_frames(stream)
-        if self._format == _MP4 and stream.index_entries:  # without those that its edit list cuts off
+        if self._format == containers.MP4 and stream.index_entries:  # without those that its edit list cuts off
             self._declared = min(self._declared, len(stream.index_entries))
-        if self._format == "gif":
-            self._declared = structure.gif_images(path)
         self._duration_s = opening.declared_duration_s(stream)
         self._beside: list[av.stream.Stream] = []
         if self._format == "flv" and container.duration:  # it has one duration for all of its streams
@@ -193,7 +186,6 @@ class _CountedPackets:
         self._discarded = 0
         self._count = 0
         self._end_s = 0.0
-        self._waiting: list[int] = []  # times of packets whose picture was not shown yet
         self._absence = _Absence(stream)
 
     def frames(self) -> Iterator[av.VideoFrame]:
@@ -234,15 +226,8 @@ class _CountedPackets:
         """Whether a transport stream begins with a key frame: its clock, or its counter and nothing else, restarts."""
         if not packet.is_keyframe:
             return False
-        restarts = structure.transport_counter(self._path, packet.pos) == 0 and (packet.dts or 0) < due
+        restarts = containers.transport_counter(self._path, packet.pos) == 0 and (packet.dts or 0) < due
         return packet.opaque is opening.JUMP or restarts
-
-    def check_structure(self) -> None:
-        structure.check_structure(self._path, self._format)
-
-    def begins_late(self) -> bool:
-        """Whether pictures of the first packets are not shown."""
-        return self._absence.late() > 0
 
     def check_complete(self, decoded: int) -> None:
         if self._count < self._indexed:
@@ -345,50 +330,6 @@ class _Absence:
             raise MediaError(f"the file begins late: its first {self.late()} frames cannot be decoded")
         if any(pts > self._first for pts in self._unreferenced):
             raise MediaError(_MISSING)
-
-
-_PLACES = (0.0, 0.5, 0.95)
-"""Parts of a clip's length."""
-_GLANCED = 8
-"""Frames that are decoded at each place."""
-
-
-def glance(clip: MediaClip, tick: Tick) -> None:
-    """Decode a few frames at the beginning, in the middle and near the end of a clip.
-
-    Raises `MediaError` as `decode` does: where a place looks damaged, the whole clip is decoded, because seeking alone
-    may break references.
-    """
-    try:
-        with opening.opened(clip.path) as container:
-            looks_whole = _looks_whole(clip, container, opening.video_stream(clip.path, container), tick)
-    except MediaError:
-        looks_whole = False
-    if not looks_whole:
-        for _ in ticking(decode(clip), tick):
-            pass
-
-
-def _looks_whole(
-    clip: MediaClip, container: av.container.InputContainer, stream: av.video.stream.VideoStream, tick: Tick
-) -> bool:
-    start = clip.start_s or 0.0
-    end = clip.end_s or opening.declared_duration_s(stream) or (container.duration or 0) / av.time_base
-    for part in _PLACES:
-        if start or part:
-            tick()
-            try:
-                container.seek(
-                    (stream.start_time or 0) + int((start + part * (end - start)) / (stream.time_base or 1)),
-                    stream=stream,
-                )
-            except av.error.FFmpegError:
-                return True  # of a container without an index
-        packets = _CountedPackets(clip.path, container, stream)
-        frames = list(islice(packets.frames(), _GLANCED))
-        if any(frame.is_corrupt for frame in frames) or (not (start or part) and (not frames or packets.begins_late())):
-            return False
-    return True
 
 
 def frame_times(clip: MediaClip, num_frames: int) -> list[float]:

@@ -19,8 +19,7 @@ import av.error
 
 from perturbations.base import limits, processes, tars
 from perturbations.base.errors import MediaError
-from perturbations.media import complaints
-from perturbations.media.containers import structure
+from perturbations.media import complaints, containers
 
 # libav reads `img%03d.png` as a sequence of files in that folder; a playlist makes it open other files or addresses;
 # a file's extension does not matter. So the containers that are read are listed, and only files are opened.
@@ -43,13 +42,13 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
             raise MediaError("not a regular file")
         if place.size == 0:
             raise MediaError("the file is empty")
-        structure.check_length(path)
+        containers.check_length(path)
         # libav decodes first frames to learn about a stream, of any size unless `max_pixels` is set.
         address, protocols = _address(place)
         options = {**_INPUT_OPTIONS, "protocol_whitelist": protocols}
         options["max_pixels"] = str(limits.current().frame_pixels)
         try:
-            with complaints.checked_sums():
+            with complaints.demuxing():
                 container = av.open(address, "r", metadata_errors="replace", options=options)
         except av.error.ArgumentError as error:
             raise MediaError(
@@ -165,7 +164,7 @@ def _demuxed(container: av.container.InputContainer, *streams: av.stream.Stream)
     try:
         packets = container.demux(*streams)
         while True:
-            with complaints.checked_sums():
+            with complaints.demuxing():
                 packet = next(packets, None)
             if packet is None:
                 return

@@ -19,7 +19,7 @@ from cv2.typing import MatLike
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
-from perturbations.media.containers import cropping
+from perturbations.media.containers import hidden_edges
 
 
 def converter(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> Callable[[av.VideoFrame], Image]:
@@ -47,7 +47,7 @@ def _shown(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> tuple[in
     """Width and height of what the container shows of a frame, and its first column and row, as ffmpeg rounds them."""
     container = stream.container
     place = container.streams.video.index(stream)
-    hidden = cropping.hidden_edges(path, container.format.name, stream.index, place)
+    hidden = hidden_edges(path, container.format.name, stream.index, place)
     if not any(hidden):
         return frame.width, frame.height, 0, 0
     # A sample of chroma is shown as a whole.
