@@ -108,36 +108,22 @@ def fitted(image: Image, size: tuple[int, int], *, antialiased: bool = True) -> 
     return np.asarray(resized, np.uint8)
 
 
-def _stretches(positions: Sequence[int]) -> Iterator[list[int]]:
-    """Split ascending positions where seeking to a key frame is cheaper than decoding the frames between."""
-    stretch: list[int] = []
-    for position in positions:
-        if stretch and position - stretch[-1] > 2 * _KEY_FRAMES:
-            yield stretch
-            stretch = []
-        stretch.append(position)
-    if stretch:
-        yield stretch
-
-
 def _decoded(positions: Sequence[int]) -> int:
-    """An estimate of how many frames must be decoded to read those at `positions`: never more than from the start."""
-    return sum(min(stretch[0], _KEY_FRAMES) + stretch[-1] - stretch[0] + 1 for stretch in _stretches(positions))
+    """An estimate of how many frames must be decoded to read those at ascending positions."""
+    return min(positions[0], _KEY_FRAMES) + positions[-1] - positions[0] + 1 if positions else 0
 
 
 def frames_at(source: Source, positions: Sequence[int], tick: Tick) -> Iterator[Frame]:
-    """The clip's frames at ascending positions. Their times count from the start of each stretch."""
-    if positions[0] <= _KEY_FRAMES and len(list(_stretches(positions))) == 1:
-        yield from ticking(decoding.decode(source.clip, only=set(positions)), tick)
-        return
-    times = times_of(source)
-    for stretch in _stretches(positions):
+    """The clip's frames at ascending positions. Their times may count from any of its frames."""
+    clip, start = source.clip, 0
+    if positions[0] > _KEY_FRAMES:
+        times = times_of(source)
         # Several frames may have the same time: start at the first of them.
-        start = bisect_left(times, times[stretch[0]] - SAME_TIME_S)
-        clip = MediaClip(source.clip.path, times[start] if start else source.clip.start_s, source.clip.end_s)
-        only = {position - start for position in stretch}
-        for frame in ticking(decoding.decode(clip, only=only), tick):
-            yield frame._replace(position=start + frame.position)
+        start = bisect_left(times, times[positions[0]] - SAME_TIME_S)
+        clip = MediaClip(clip.path, times[start] if start else clip.start_s, clip.end_s)
+    only = {position - start for position in positions}
+    for frame in ticking(decoding.decode(clip, only=only), tick):
+        yield frame._replace(position=start + frame.position)
 
 
 def _from_scratch(wanted: Sequence[tuple[int, int]], source: Source, tick: Tick) -> Iterator[Frame]:

@@ -1,33 +1,27 @@
 """The finished items of a shard: one JSON line per item, written when it is finished, so that a killed job can resume.
 
 A line keeps only what was measured of an item. Everything else is computed again, so that the row of a resumed item
-equals the row of an uninterrupted one. A line also has a hash of the columns that were measured: one of a version that
-measured others is not used, and its item is made again.
+equals the row of an uninterrupted one.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import ConfigDict, ValidationError
 
 from perturbations.base import storage
-from perturbations.base.records import DIGEST_LENGTH, Record, digest
+from perturbations.base.records import DIGEST_LENGTH, Record
 from perturbations.guides.guide import Analysed
 from perturbations.manifest import layout
 
-_log = logging.getLogger("perturbations")
-
-_COLUMNS_LENGTH = 8
-_LINE = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})([0-9a-f]{{{_COLUMNS_LENGTH}}})(\{{.*\}})")
-"""The recipe's id, the hash of the columns, and what was measured."""
+_LINE = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})(\{{.*\}})")
+"""The recipe's id, and what was measured."""
 
 
 class Measured(Record):
@@ -76,19 +70,23 @@ class Journal(Generic[_Finished]):
 
     def __init__(self, path: Path, record: type[_Finished], recipe_ids: Collection[str]) -> None:
         self._path = path
-        self._record: type[_Finished] = record
         self._finished: dict[str, _Finished] = {}
+        others: list[str] = []
         storage.remove_leftovers([path])
         for journal in layout.journals_in(path.parent):
-            if not storage.is_leftover(journal):  # another shard's, which is being written
-                self._finished.update(self._whole_lines(journal, recipe_ids))
-        held = _lines(path) if path.is_file() else []
-        others = [line for line in held if _LINE.fullmatch(line) and line[:DIGEST_LENGTH] not in recipe_ids]
-        if len(others) == len(held):  # all are others' where the recipe is another one
+            if storage.is_leftover(journal):  # another shard's, which is being written
+                continue
+            for recipe_id, measured in _entries(journal):
+                if recipe_id in recipe_ids:
+                    with suppress(ValidationError):  # damaged: its item is made again
+                        self._finished[recipe_id] = record.model_validate_json(measured)
+                elif journal == path:
+                    others.append(f"{recipe_id}{measured}\n")
+        if not self._finished:  # all are others' where the recipe is another one
             others = []
         # Written again, so that the next line is not appended to a line that a kill cut short.
-        kept = "".join(f"{line}\n" for line in others)
-        storage.write_text(path, kept + "".join(_line(name, item) for name, item in self._finished.items()))
+        own = [_line(recipe_id, finished) for recipe_id, finished in self._finished.items()]
+        storage.write_text(path, "".join(others + own))
 
     def find(self, recipe_id: str, file: Path | None) -> _Finished | None:
         """What was measured of a finished item; None when it is not finished or its file has changed."""
@@ -111,43 +109,23 @@ class Journal(Generic[_Finished]):
             torn = file.read(1) not in (b"", b"\n")  # by a worker that was killed while it wrote
             file.write(b"\n" * torn + _line(recipe_id, finished).encode())
 
-    def _whole_lines(self, path: Path, recipe_ids: Collection[str]) -> Iterator[tuple[str, _Finished]]:
-        others = 0
-        for line in _lines(path):
-            if line[:DIGEST_LENGTH] not in recipe_ids:
-                continue  # of another shard: not parsed
-            match = _LINE.fullmatch(line)
-            if match is None or match[2] != _columns(self._record):
-                others += 1
-                continue
-            try:
-                yield match[1], self._record.model_validate_json(match[3])
-            except ValidationError:
-                _log.warning("a line of %s is damaged: its item is made again", path)
-        if others:
-            _log.warning("%d lines of %s are of another version or cut short: their items are made again", others, path)
-
 
 def count(path: Path) -> int:
     """The number of finished items of a journal, of a job that may be writing it; none where it cannot be read.
 
     An item that was made twice counts once. What was measured is not parsed: a run may have a million lines.
     """
-    finished: set[str] = set()
     with suppress(OSError):
-        finished.update(match[1] for match in map(_LINE.fullmatch, _lines(path)) if match)
-    return len(finished)
+        return len({recipe_id for recipe_id, _ in _entries(path)})
+    return 0
 
 
-def _lines(path: Path) -> list[str]:
-    """The lines of a journal; of one that another job writes, the last may be cut short."""
-    return path.read_text("utf-8", errors="replace").removesuffix("\n").split("\n")
+def _entries(path: Path) -> Iterator[tuple[str, str]]:
+    """The recipe's id and the measured values of each whole line; the last one may be cut short."""
+    for line in path.read_text("utf-8", errors="replace").split("\n"):
+        if match := _LINE.fullmatch(line):
+            yield match[1], match[2]
 
 
 def _line(recipe_id: str, finished: Measured | Analysed) -> str:
-    return f"{recipe_id}{_columns(type(finished))}{finished.model_dump_json(exclude_none=True)}\n"
-
-
-@cache
-def _columns(record: type[Measured] | type[Analysed]) -> str:
-    return digest({name: str(field.annotation) for name, field in record.model_fields.items()})[:_COLUMNS_LENGTH]
+    return f"{recipe_id}{finished.model_dump_json(exclude_none=True)}\n"

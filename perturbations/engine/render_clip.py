@@ -38,14 +38,99 @@ def produce(
     perturbation changes no times.
     Raises `MediaError` when the clip is the cause of a failure, and `OutputError` when the disk is.
     """
-    work = _Work(recipe, source, target, tick, with_sound=with_sound)
+    planned = planned_clip(recipe, source)
+    distortion = _Distortion(planned, tick)
     if isinstance(recipe.storage, StoredFrames):
-        return work.make_frames(recipe.storage.num_frames)
-    if not isinstance(recipe.storage, StoredVideo):
-        return work.make_nothing()
-    if work.planned.stores_stream:
-        return work.make_stream()
-    return work.make_video(recipe.storage.profile)
+        measured = _store_frames(distortion, target, recipe.storage.num_frames)
+    elif isinstance(recipe.storage, StoredVideo):
+        measured = _store_video(distortion, target, recipe.storage.profile, with_sound=with_sound)
+    else:  # rendered on demand
+        hashed = _hash_of(distortion.frames(), planned.num_frames)
+        measured = {"stored_frames": 0, "frames_sha256": hashed, "storage_psnr_db": math.inf}
+    if recipe.entry.shape:
+        measured |= {"width": planned.width, "height": planned.height}
+    if not planned.is_aligned:
+        measured |= {"duration_s": planned.full_length / source.fps}
+    return Measured.model_validate({"frame_count": planned.full_length, **distortion.columns, **measured})
+
+
+def _store_frames(distortion: _Distortion, target: Path, num_frames: int) -> dict[str, object]:
+    """Store a sample of the frames, and return what was measured of the file."""
+    indices = uniform_indices(num_frames, distortion.planned.num_frames)
+    images = {frame.position: frame.image for frame in distortion.frames(set(indices))}
+    _expect(len(images), len(set(indices)))
+    stack = np.stack([images[index] for index in indices])
+    with storage.atomic_path(target) as temporary:
+        with storage.output_errors(target):
+            framefile.write(temporary, stack)
+        return {
+            "stored_frames": len(stack),
+            "bytes": temporary.stat().st_size,
+            "sha256": storage.sha256(temporary),
+            "codec": "npy+zstd",
+            "pix_fmt": "rgb24",
+            "frames_sha256": hashlib.sha256(stack.data).hexdigest(),
+            "storage_psnr_db": math.inf,
+        }
+
+
+def _store_video(distortion: _Distortion, target: Path, profile: str, *, with_sound: bool) -> dict[str, object]:
+    """Store a video or a picture, and return what was measured of the file."""
+    planned, tick = distortion.planned, distortion.tick
+    settings = storage.profile_named(profile)
+    size = planned.num_frames * planned.height * planned.width * 3
+    kept: list[Frame] | None = [] if size <= _KEPT_BYTES else None  # of a long clip they are rendered again
+    with storage.atomic_path(target) as temporary:
+        if planned.stores_stream:
+            planned.write_stream(temporary, tick)
+        else:
+            encoding.encode(
+                _keeping(distortion.frames(), kept),
+                temporary,
+                settings,
+                planned.timing,
+                key_frames=uniform_indices(settings.key_frames, planned.num_frames) if settings.key_frames else (),
+                sample_aspect=planned.source.sample_aspect,
+            )
+        audio = None
+        if profile not in storage.PICTURES:
+            audio = sound.UNWANTED if planned.keeps_sound else sound.TIMES
+            if with_sound and planned.keeps_sound:
+                audio = sound.add(temporary, planned.source.clip, storage.temporary_path(target))
+        info = probing.probe(temporary)
+        measured = {
+            "stored_frames": planned.num_frames,
+            "bytes": temporary.stat().st_size,
+            "sha256": storage.sha256(temporary),
+            "codec": info.codec,
+            "pix_fmt": info.pix_fmt,
+            "bitrate_bps": _known(probing.video_bitrate(temporary)),
+            "audio": audio,
+        }
+        stored = ticking(decoding.decode(MediaClip(temporary)), tick)
+        if planned.stores_stream:  # it is the perturbed video itself, so storing it is lossless
+            hashed = _hash_of(distortion.against_clean(stored), planned.num_frames)
+            return measured | {"frames_sha256": hashed, "storage_psnr_db": math.inf}
+        loss = quality.Distortion(structural=False)
+        intended = planned.frames(tick=tick) if kept is None else iter(kept)
+        hashed = _hash_of(_compared(zip(intended, stored, strict=True), loss), planned.num_frames)
+        return measured | {"frames_sha256": hashed, "storage_psnr_db": loss.psnr_db}
+
+
+def _hash_of(frames: Iterable[Frame], expected: int) -> str:
+    digest, count = _digest(frames)
+    _expect(count, expected)
+    return digest
+
+
+def _digest(frames: Iterable[Frame]) -> tuple[str, int]:
+    """The hash of frames, and their number."""
+    digest = hashlib.sha256()
+    count = 0
+    for frame in frames:
+        digest.update(frame.image.data)
+        count += 1
+    return digest.hexdigest(), count
 
 
 def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
@@ -53,12 +138,7 @@ def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
     if path.name.endswith(storage.FRAMES_EXTENSION):
         stack = framefile.read(path)
         return hashlib.sha256(np.ascontiguousarray(stack).data).hexdigest(), len(stack)
-    digest = hashlib.sha256()
-    count = 0
-    for frame in ticking(decoding.decode(MediaClip(path)), tick):
-        digest.update(frame.image.data)
-        count += 1
-    return digest.hexdigest(), count
+    return _digest(ticking(decoding.decode(MediaClip(path)), tick))
 
 
 def extension(recipe: VideoRecipe) -> str | None:
@@ -68,152 +148,36 @@ def extension(recipe: VideoRecipe) -> str | None:
     return storage.FRAMES_EXTENSION if isinstance(recipe.storage, StoredFrames) else None
 
 
-class _Work:
-    """The production of one clip by one recipe."""
-
-    def __init__(self, recipe: VideoRecipe, source: Source, target: Path, tick: Tick, *, with_sound: bool) -> None:
-        self.planned = planned_clip(recipe, source)
-        self._source = source
-        self._target = target
-        self._tick = tick
-        self._num_frames = self.planned.num_frames
-        self._with_sound = with_sound and self.planned.keeps_sound
-        self._audio: str | None = None
-        if isinstance(recipe.storage, StoredVideo) and recipe.storage.profile not in storage.PICTURES:
-            self._audio = sound.UNWANTED if self.planned.keeps_sound else sound.TIMES
-        self._distortion = _Distortion(self.planned)
-
-    def rendered_and_seen(self, only: Collection[int] | None = None) -> Iterator[Frame]:
-        """The perturbed frames, or those at `only`, which are compared with the clean ones."""
-        frames = self.planned.frames(only=only, tick=self._tick, seen=self._distortion.see)
-        return frames if self.planned.sees_clean else self._distortion.against_clean(frames, self._tick)
-
-    def make_video(self, profile: str) -> Measured:
-        size = self._num_frames * self.planned.height * self.planned.width * 3
-        kept: list[Frame] | None = [] if size <= _KEPT_BYTES else None  # of a long clip they are rendered again
-        with storage.atomic_path(self._target) as temporary:
-            clock = self.planned.timing
-            settings = storage.profile_named(profile)
-            keys = set(uniform_indices(settings.key_frames, self._num_frames)) if settings.key_frames else ()
-            aspect = self._source.sample_aspect
-            encoding.encode(
-                _keeping(self.rendered_and_seen(), kept),
-                temporary,
-                settings,
-                clock,
-                key_frames=keys,
-                sample_aspect=aspect,
-            )
-            self._add_sound(temporary)
-            return self.measure_video(temporary, self.planned.frames(tick=self._tick) if kept is None else iter(kept))
-
-    def measure_video(self, path: Path, intended: Iterator[Frame]) -> Measured:
-        """Measure a file, and compare it with the intended frames."""
-        described = _file_columns(path)
-        stored = quality.Distortion(structural=False)
-        pairs = zip(intended, ticking(decoding.decode(MediaClip(path)), self._tick), strict=True)
-        described |= {"frames_sha256": self._hash_of(_compared(pairs, stored), self._num_frames)}
-        described |= {"storage_psnr_db": stored.psnr_db}
-        return self._measured(self._num_frames, described)
-
-    def make_stream(self) -> Measured:
-        with storage.atomic_path(self._target) as temporary:
-            self.planned.write_stream(temporary, self._tick)
-            self._add_sound(temporary)
-            return self.measure_stream(temporary)
-
-    def measure_stream(self, path: Path) -> Measured:
-        """Measure a file that is an encoder's stream."""
-        described = _file_columns(path)
-        frames = self._distortion.against_clean(ticking(decoding.decode(MediaClip(path)), self._tick), self._tick)
-        # The stream is the perturbed video itself, so storing it is lossless.
-        described |= {"frames_sha256": self._hash_of(frames, self._num_frames), "storage_psnr_db": math.inf}
-        return self._measured(self._num_frames, described)
-
-    def _add_sound(self, path: Path) -> None:
-        """Copy the source's sound into a stored video, where the recipe asks for it."""
-        if self._audio is not None and self._with_sound:
-            self._audio = sound.add(path, self._source.clip, storage.temporary_path(self._target))
-
-    def make_frames(self, num_frames: int) -> Measured:
-        stack = self._sampled(num_frames)
-        with storage.atomic_path(self._target) as temporary:
-            with storage.output_errors(self._target):
-                framefile.write(temporary, stack)
-            return self._measured_frames(temporary, stack)
-
-    def _sampled(self, num_frames: int) -> Image:
-        indices = uniform_indices(num_frames, self._num_frames)
-        images = {frame.position: frame.image for frame in self.rendered_and_seen(set(indices))}
-        _expect(len(images), len(set(indices)))
-        return np.stack([images[index] for index in indices])
-
-    def _measured_frames(self, path: Path, stack: Image) -> Measured:
-        described = {
-            "bytes": path.stat().st_size,
-            "sha256": storage.sha256(path),
-            "codec": "npy+zstd",
-            "pix_fmt": "rgb24",
-            "frames_sha256": hashlib.sha256(np.ascontiguousarray(stack).data).hexdigest(),
-            "storage_psnr_db": math.inf,
-        }
-        return self._measured(len(stack), described)
-
-    def make_nothing(self) -> Measured:
-        """Measure a clip that is not stored but rendered on demand."""
-        hashed = self._hash_of(self.rendered_and_seen(), self._num_frames)
-        return self._measured(0, {"frames_sha256": hashed, "storage_psnr_db": math.inf})
-
-    def _hash_of(self, frames: Iterable[Frame], expected: int) -> str:
-        digest = hashlib.sha256()
-        count = 0
-        for frame in frames:
-            digest.update(frame.image.data)
-            count += 1
-        _expect(count, expected)
-        return digest.hexdigest()
-
-    def _measured(self, stored_frames: int, described: dict[str, object]) -> Measured:
-        planned, recipe = self.planned, self.planned.recipe
-        size = {"width": planned.width, "height": planned.height} if recipe.entry.shape else {}
-        return Measured.model_validate(
-            {
-                "frame_count": planned.full_length,
-                "duration_s": None if planned.is_aligned else planned.full_length / self._source.fps,
-                **size,
-                "stored_frames": stored_frames,
-                "audio": self._audio,
-                **self._distortion.columns,
-                **described,
-            }
-        )
-
-
 class _Distortion:
-    """Distortion against the clean clip over uniformly sampled frames of both, as evaluators sample them.
+    """The frames of a perturbed clip, which are compared with the clean clip where evaluators sample both.
 
     Nothing is compared where the perturbed frames have another size.
     """
 
-    def __init__(self, planned: PlannedClip) -> None:
+    def __init__(self, planned: PlannedClip, tick: Tick) -> None:
         stored = planned.recipe.storage
         sampled = stored.num_frames if isinstance(stored, StoredFrames) else MEASURED_FRAMES
-        self._source = planned.source
+        self.planned, self.tick = planned, tick
         self._clean_of: dict[int, int] = {}
-        if (planned.width, planned.height) == self._source.size:
-            clean = uniform_indices(sampled, self._source.num_frames)
+        if (planned.width, planned.height) == planned.source.size:
+            clean = uniform_indices(sampled, planned.source.num_frames)
             self._clean_of = dict(zip(uniform_indices(sampled, planned.num_frames), clean, strict=True))
         self._distortion = quality.Distortion(structural=True)
 
-    def see(self, clean: Frame, image: Image) -> None:
+    def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
+        """The perturbed frames, or those at `only`."""
+        frames = self.planned.frames(only=only, tick=self.tick, seen=self._see)
+        return frames if self.planned.sees_clean else self.against_clean(frames)
+
+    def _see(self, clean: Frame, image: Image) -> None:
         """Compare a clean frame with its perturbed image."""
         if clean.position in self._clean_of:
             self._distortion.add(clean.image, image)
 
-    def against_clean(self, frames: Iterable[Frame], tick: Tick) -> Iterator[Frame]:
+    def against_clean(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         """Yield the frames, and compare each sampled one with the clean frame sampled at the same place."""
         needed = set(self._clean_of.values())
-        read = ticking(decoding.decode(self._source.clip, only=needed), tick) if needed else ()
+        read = ticking(decoding.decode(self.planned.source.clip, only=needed), self.tick) if needed else ()
         clean = {frame.position: frame.image for frame in read}
         for frame in frames:
             if frame.position in self._clean_of:
@@ -250,14 +214,3 @@ def _compared(pairs: Iterable[tuple[Frame, Frame]], stored: quality.Distortion) 
 def _expect(count: int, expected: int) -> None:
     if count != expected:
         raise MediaError(f"{count} frames came out where {expected} were expected")
-
-
-def _file_columns(path: Path) -> dict[str, object]:
-    info = probing.probe(path)
-    return {
-        "bytes": path.stat().st_size,
-        "sha256": storage.sha256(path),
-        "codec": info.codec,
-        "pix_fmt": info.pix_fmt,
-        "bitrate_bps": _known(probing.video_bitrate(path)),
-    }

@@ -135,26 +135,26 @@ def run_videos(
         return [render_clip.produce(recipe, source, root / (row.path or ""), tick, with_sound=with_sound)]
 
     yield from failed
-    complete: set[str | None] = set()
     # Clips of one video follow each other, because they share its decoded or encoded frames.
     expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
+    stored: set[str | None] = set()
     with locking.one_job(journal), storage.scratch_directory() as scratch:
         storage.remove_leftovers(targets.values())
         finished = Journal(journal, Measured, {row.recipe_id for row in expected})
         finished.forget(lambda measured: sound.is_other(measured.audio, with_sound=with_sound))
         if targets:
             packing.unpack(tar, targets)
-        for row, outcome in _resumed(expected, work, 1, finished, root, stall_limit_s):
+        for row, outcome in _outcomes(expected, work, finished, root, stall_limit_s):
             if isinstance(outcome, str):
-                _log.warning("quarantined %r: %s", row.item_id, outcome)
-                yield clip_rows.quarantined(row, "video", outcome)
+                yield _quarantined(row, "video", outcome)
             else:
-                complete.add(row.path)
+                stored.add(row.path)
                 yield clip_rows.complete_video(row, outcome)
         storage.remove_leftovers(targets.values())  # of workers that were killed
         if in_tar:
-            stored = {name: path for name, path in targets.items() if path.relative_to(root).as_posix() in complete}
-            packing.pack(tar, stored)
+            packing.pack(
+                tar, {name: path for name, path in targets.items() if path.relative_to(root).as_posix() in stored}
+            )
 
 
 def tar_rows(rows: Iterable[VideoRow], recipe: VideoRecipe, *, folder: Path, journal: Path) -> list[VideoRow]:
@@ -182,9 +182,7 @@ def _expected(
         stage = "analysis"
         return clip_rows.expected_video(recipe, source, path, known, cut)
     except MediaError as error:
-        _log.warning("quarantined %r: %s", source.item_id, error)
-        without = clip_rows.video_with_facts(recipe, source, None, None, None, known)
-        return clip_rows.quarantined(without, stage, str(error))
+        return _quarantined(clip_rows.video_with_facts(recipe, source, None, None, None, known), stage, str(error))
 
 
 def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence[CompleteSource] = ()) -> Source:
@@ -239,38 +237,43 @@ def run_analysis(
         results = recipe.run(clips, files=kept, before=before or {}, tick=tick)
         return [str(result) if isinstance(result, MediaError) else result for result in results]
 
-    together = recipe.clips_at_once
     with locking.one_job(journal):
         storage.remove_leftovers(targets)
         finished = Journal(journal, Analysed, {row.recipe_id for row in expected})
-        for row, outcome in _resumed(expected, work, together, finished, root, stall_limit_s):
+        for row, outcome in _outcomes(expected, work, finished, root, stall_limit_s, together=recipe.clips_at_once):
             if isinstance(outcome, str):
-                _log.warning("quarantined %r: %s", row.item_id, outcome)
-                yield clip_rows.quarantined(row, "analysis", outcome)
+                yield _quarantined(row, "analysis", outcome)
             else:
                 yield clip_rows.complete_analysis(row, outcome)
         storage.remove_leftovers(targets)
 
 
-def _names(items: Sequence[VideoRow | AnalysisRow]) -> str:
-    return ", ".join(repr(item.item_id) for item in items)
-
-
 _Item = TypeVar("_Item", VideoRow, AnalysisRow)
 _Finished = TypeVar("_Finished", Measured, Analysed)
-_Make = Callable[[Sequence[_Item], Tick], list[_Finished | str]]
-"""Makes the clips of some rows together, and returns per row what was measured, or the reason of its failure."""
 
 
-def _resumed(
+def _quarantined(row: _Item, stage: QuarantineStage, error: str) -> _Item:
+    _log.warning("quarantined %r: %s", row.item_id, error)
+    return clip_rows.quarantined(row, stage, error)
+
+
+def _names(rows: Sequence[VideoRow | AnalysisRow]) -> str:
+    return ", ".join(repr(row.item_id) for row in rows)
+
+
+def _outcomes(
     expected: Sequence[_Item],
-    work: _Make[_Item, _Finished],
-    together: int,
+    work: Callable[[Sequence[_Item], Tick], Sequence[_Finished | str]],
     journal: Journal[_Finished],
     root: Path,
     stall_limit_s: float,
+    *,
+    together: int = 1,
 ) -> Iterator[tuple[_Item, _Finished | str]]:
-    """Yield each row with what was measured of it, the rows of the journal first."""
+    """Yield each row with what was measured of it, or the reason of its failure; the rows of the journal first.
+
+    `work` makes the clips of some rows `together`.
+    """
     todo = []
     for row in expected:
         done = journal.find(row.recipe_id, root / row.path if row.path else None)
@@ -279,9 +282,8 @@ def _resumed(
         else:
             yield row, done
     log_kept(len(expected) - len(todo), len(expected))
-    tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
 
-    def kept(task: Sequence[_Item], tick: Tick) -> list[_Finished | str]:
+    def kept(task: Sequence[_Item], tick: Tick) -> Sequence[_Finished | str]:
         results = work(task, tick)
         # In the worker, not where results arrive: by then the next item may have started, and a kill would lose both.
         for row, result in zip(task, results, strict=True):
@@ -289,13 +291,12 @@ def _resumed(
                 journal.add(row.recipe_id, result)
         return results
 
+    tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
     for outcome in supervise.run(kept, tasks, stall_limit_s=stall_limit_s, name=_names):
         if outcome.error is None:
-            results = outcome.result or []
+            yield from zip(outcome.task, outcome.result or (), strict=True)
         elif len(outcome.task) == 1:
-            results = [outcome.error]
+            yield outcome.task[0], outcome.error
         else:
             _log.warning("%d clips failed together, trying each alone: %s", len(outcome.task), outcome.error)
-            yield from _resumed(outcome.task, work, 1, journal, root, stall_limit_s)
-            continue
-        yield from zip(outcome.task, results, strict=True)
+            yield from _outcomes(outcome.task, work, journal, root, stall_limit_s)
