@@ -51,7 +51,8 @@ def verdict(videos: Tally, texts: TextTally, *, adapter: str) -> str:
 def differences(videos: Tally, texts: TextTally) -> list[str]:
     """How perturbed rows differ from what the authors made: variant, storage, stand-ins, guides, parameters."""
     clips, captions = list(videos.distinct.values()), list(texts.distinct.values())
-    rows = [row for row in (*clips, *captions) if row.variant is not None]  # clean clips have none
+    every: list[ClipRow | TextRow] = [*clips, *captions]
+    rows = [row for row in every if row.variant is not None]  # clean clips have none
     return [
         *_variant(rows),
         *_storage(videos),
