@@ -143,9 +143,7 @@ def test_the_card_says_what_became_of_every_listed_clip() -> None:
     rows.append(replace(rows[0], item_id="other", status=QUARANTINED, psnr_db=None))
     listed = sets.Listed(listed=1000, listed_sha256="0", complete=1, quarantined=1, missing=998, scenarios=2)
     about = {"dataset": "data", "package_version": "1.2.3", "config_digest": "abc"}
-    lines = corpus_card.card(
-        registry.suite("mlvp"), Tally(measures=corpus_card.MEASURES).counted(rows), listed, about
-    ).splitlines()
+    lines = corpus_card.card(registry.suite("mlvp"), Tally().counted(rows), listed, about).splitlines()
     assert "- 1 of 1,000 listed clips complete; 1 quarantined; 998 missing" in lines
     assert "- 2 of 2,000 videos; perturbations: 1, severities: 1, 2" in lines
     assert "| fog | " in lines[-1]
@@ -157,9 +155,7 @@ def test_a_clip_that_did_not_change_is_no_part_of_the_mean_and_a_card_without_a_
     values = [(1, math.inf), (1, 30.0), (1, 20.0), (2, math.inf), (3, None)]
     rows = [replace(video("mlvp/temporal_scrambling", severity), psnr_db=value) for severity, value in values]
     listed = sets.Listed(listed=3, listed_sha256="0", complete=3, quarantined=0, missing=0, scenarios=3)
-    line = corpus_card.card(
-        registry.suite("mlvp"), Tally(measures=corpus_card.MEASURES).counted(rows), listed, {"dataset": "data"}
-    ).splitlines()[-1]
+    line = corpus_card.card(registry.suite("mlvp"), Tally().counted(rows), listed, {"dataset": "data"}).splitlines()[-1]
     assert line.endswith("| 25.0 / equal / - |")
     listed = sets.Listed(listed=2, listed_sha256="0", complete=0, quarantined=0, missing=2, scenarios=5)
     text = corpus_card.card(registry.suite("mlvp"), Tally(), listed, {"dataset": "data"})

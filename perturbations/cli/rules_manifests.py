@@ -62,7 +62,7 @@ def videos_manifest(
 
     clips, parts = sets.read_part(sources, SOURCES), work / suite
     wanted = listed.read_recipes(recipes)
-    tally = Tally(measures=corpus_card.MEASURES)
+    tally = Tally()
     about: dict[str, object] = {}
 
     def described() -> dict[str, object]:

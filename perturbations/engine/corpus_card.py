@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from perturbations.base import shown
-from perturbations.engine.tally import ScenarioTally, Tally, Value, stand_ins
+from perturbations.engine.guided import offline_roles
+from perturbations.engine.tally import ScenarioTally, Tally
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import ClipRow
 from perturbations.manifest.sets import Listed, losses_sentence
 from perturbations.suites import registry
-
-MEASURES: dict[str, Value] = {"psnr": lambda row: row.psnr_db}
-"""What a card needs of every row."""
 
 TASKS = ("text-retrieval",)
 """The tasks of a dataset card, in the Hugging Face Hub's names: none of them is of videos and text."""
@@ -32,10 +31,9 @@ def card(
 ) -> str:
     """The card of a `videos` manifest. The same rows give the same text.
 
-    `videos` are its rows, counted with `MEASURES`. `captions` are the numbers of the dataset's captions that can be
-    used and that cannot.
+    `videos` are its rows. `captions` are the numbers of the dataset's captions that can be used and that cannot.
     """
-    first, words = videos.first, videos.in_words
+    first, words = videos.first, partial(shown.in_words_of, pictures=videos.has_pictures)
     front = {
         "pretty_name": f"{suite.title} on {about.get('dataset', '')}",
         "task_categories": TASKS,
@@ -57,10 +55,10 @@ def card(
             f"`snakemake {shown.name(place)}` lists them"
         )
     if first is not None:
-        severities = ", ".join(map(str, videos.severities))
+        perturbations, severities = (set(names) for names in zip(*videos.scenarios, strict=True))
         lines += [
-            f"- {videos.number_complete:,} of {listed.listed * listed.scenarios:,} {words('videos')}; "
-            f"perturbations: {len(videos.perturbations)}, severities: {severities}",
+            f"- {videos.complete.total():,} of {listed.listed * listed.scenarios:,} {words('videos')}; "
+            f"perturbations: {len(perturbations)}, severities: {', '.join(map(str, sorted(severities)))}",
             f"- variant: {shown.name(first.variant)}; seed: {first.seed}; storage: {shown.name(first.storage)}"
             f"{_loss(videos, first)}",
         ]
@@ -74,29 +72,27 @@ def card(
         "|---|---|---|---|---|",
     ]
     for entry in suite.perturbations:
-        if not (scenarios := videos.of(entry.name)):
-            continue
-        complete = sum(scenario.complete for scenario in scenarios.values())
-        roles = ", ".join(map(shown.name, stand_ins(scenarios.values()))) or "none"
-        lines.append(f"| {entry.name} | {entry.category} | {complete} | {roles} | {_psnr(scenarios)} |")
+        if scenarios := [tally for (name, _), tally in sorted(videos.scenarios.items()) if name == entry.name]:
+            complete = sum(scenario.complete for scenario in scenarios)
+            backends = {backend for scenario in scenarios for backend in scenario.backends}
+            roles = sorted({role for backend in backends for role in offline_roles(backend)})
+            offline = ", ".join(map(shown.name, roles)) or "none"
+            lines.append(f"| {entry.name} | {entry.category} | {complete} | {offline} | {_psnr(scenarios)} |")
     return "\n".join(lines) + "\n"
 
 
 def _loss(videos: Tally, first: ClipRow) -> str:
     """How far stored frames are from those that the kernels made; empty where nothing is lost."""
-    if videos.loss_db is None:
+    edges = [edge for losses in videos.losses.values() for edge in (min(losses), max(losses))]
+    if not edges:
         return ""
     by = ", as the authors of MSRVTT-P stored" if first.storage == "video/released" else ""
-    return ", lossy{}: stored against intended frames {:.1f} to {:.1f} dB".format(by, *videos.loss_db)
+    return f", lossy{by}: stored against intended frames {min(edges):.1f} to {max(edges):.1f} dB"
 
 
-def _psnr(scenarios: Mapping[int, ScenarioTally]) -> str:
-    cells = []
-    for _, scenario in sorted(scenarios.items()):
-        if scenario.complete:
-            mean = mean_psnr(scenario.values["psnr"])
-            cells.append("-" if mean is None else "equal" if mean == math.inf else f"{mean:.1f}")
-    return " / ".join(cells)
+def _psnr(scenarios: Sequence[ScenarioTally]) -> str:
+    means = [mean_psnr(scenario.psnr_db) for scenario in scenarios if scenario.complete]
+    return " / ".join("-" if mean is None else "equal" if mean == math.inf else f"{mean:.1f}" for mean in means)
 
 
 def mean_psnr(values: Sequence[float | None]) -> float | None:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Generic, Self, TypeVar
 
-from perturbations.base import shown, storage
-from perturbations.engine.guided import offline_roles
+from perturbations.base import storage
 from perturbations.manifest.kinds import COMPLETE, ClipRow, TextRow, VideoRow
 
 _Row = TypeVar("_Row", ClipRow, TextRow)
-
-Value = Callable[[ClipRow], float | None]
-"""Gives what was measured of a row; None where it was not."""
 
 _WAY = attrgetter("dataset", "suite", "perturbation", "severity", "variant", "params", "recipe")
 
@@ -58,22 +54,11 @@ TextTally = RowTally[TextRow]
 
 @dataclass
 class ScenarioTally:
-    """The rows of one perturbation at one severity.
+    """The complete rows of one perturbation at one severity: their number, backends, and PSNRs against clean clips."""
 
-    Attributes:
-        level: of the perturbation.
-        complete, others: the numbers of rows that are complete, and that are not.
-        bytes: of all stored files.
-        backends: of complete rows.
-        values: what was measured of complete rows, by the value's name.
-    """
-
-    level: str | None
     complete: int = 0
-    others: int = 0
-    bytes: int = 0
     backends: set[str | None] = field(default_factory=set)
-    values: defaultdict[str, array[float]] = field(default_factory=lambda: defaultdict(lambda: array("d")))
+    psnr_db: array[float] = field(default_factory=lambda: array("d"))
 
 
 @dataclass
@@ -81,18 +66,16 @@ class Tally(RowTally[ClipRow]):
     """The rows of a corpus, counted.
 
     Attributes:
-        measures: what is gathered of complete rows, by name.
         complete: the number of complete rows per item.
         failed: the rows that are not complete.
         losses: the finite PSNRs of stored against intended frames, by suite and storage.
         scenarios: the rows of each perturbation and severity, in the order in which these come first.
     """
 
-    measures: Mapping[str, Value] = field(default_factory=dict)
     complete: Counter[str] = field(default_factory=Counter)
     failed: list[ClipRow] = field(default_factory=list)
     losses: defaultdict[tuple[str, str], array[float]] = field(default_factory=lambda: defaultdict(lambda: array("d")))
-    scenarios: dict[tuple[str, int], ScenarioTally] = field(default_factory=dict)
+    scenarios: defaultdict[tuple[str, int], ScenarioTally] = field(default_factory=lambda: defaultdict(ScenarioTally))
 
     def over(self, rows: Iterable[VideoRow]) -> Iterator[VideoRow]:
         """The same rows, which are counted."""
@@ -106,61 +89,17 @@ class Tally(RowTally[ClipRow]):
         loss = row.storage_psnr_db
         if loss is not None and loss < math.inf:
             self.losses[row.suite, row.storage].append(loss)
-        name = str(row.perturbation), row.severity
-        scenario = self.scenarios.get(name) or self.scenarios.setdefault(name, ScenarioTally(row.level))
+        scenario = self.scenarios[str(row.perturbation), row.severity]
         if row.status != COMPLETE:
-            scenario.others += 1
             self.failed.append(row)
             return
         self.complete[row.item_id] += 1
         scenario.complete += 1
-        scenario.bytes += row.bytes or 0
         scenario.backends.add(row.backend)
-        for measure, value in self.measures.items():
-            if (number := value(row)) is not None:
-                scenario.values[measure].append(number)
-
-    def of(self, perturbation: str) -> dict[int, ScenarioTally]:
-        """The scenarios of a perturbation by their severities."""
-        return {severity: scenario for (name, severity), scenario in self.scenarios.items() if name == perturbation}
-
-    def in_words(self, text: str) -> str:
-        """A sentence about clips, about pictures where the clips are pictures."""
-        return shown.in_words_of(text, pictures=self.has_pictures)
+        if row.psnr_db is not None:
+            scenario.psnr_db.append(row.psnr_db)
 
     @property
     def has_pictures(self) -> bool:
         """Whether the clips are pictures."""
         return self.first is not None and storage.is_picture(self.first.source_path)
-
-    @property
-    def perturbations(self) -> set[str]:
-        """The names of the perturbations."""
-        return {name for name, _ in self.scenarios}
-
-    @property
-    def severities(self) -> list[int]:
-        """The severities, sorted."""
-        return sorted({severity for _, severity in self.scenarios})
-
-    @property
-    def bytes(self) -> int:
-        """The bytes of all stored files."""
-        return sum(scenario.bytes for scenario in self.scenarios.values())
-
-    @property
-    def number_complete(self) -> int:
-        """The number of complete rows."""
-        return self.complete.total()
-
-    @property
-    def loss_db(self) -> tuple[float, float] | None:
-        """The smallest and the largest finite PSNR of stored against intended frames; None where nothing is lost."""
-        values = [value for losses in self.losses.values() for value in (min(losses), max(losses))]
-        return (min(values), max(values)) if values else None
-
-
-def stand_ins(scenarios: Iterable[ScenarioTally]) -> list[str]:
-    """The roles that offline backends played in complete rows, sorted."""
-    backends = {backend for scenario in scenarios for backend in scenario.backends}
-    return sorted({role for backend in backends for role in offline_roles(backend)})
