@@ -31,7 +31,6 @@ from perturbations.media import program
 from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 
 
 def cpu_of(command: list[str], folder: Path) -> float:
@@ -61,7 +60,7 @@ def _ffmpeg_cpu(video: Path, output: list[str], folder: Path) -> float:
 def plain_arguments(job_recipe: recipe.VideoRecipe) -> str:
     """The ffmpeg options of the same storage settings."""
     if job_recipe.entry.method == "codec":
-        options = resolve(job_recipe.entry.kernel)(**job_recipe.params)
+        options = job_recipe.entry.kernel(**job_recipe.params)
         return " ".join(f"-{name.replace('vcodec', 'c:v')} {value}" for name, value in options.items())
     if not isinstance(job_recipe.storage, tiers.StoredVideo):
         return "-c:v libx264rgb -preset ultrafast -qp 18"

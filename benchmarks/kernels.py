@@ -21,7 +21,6 @@ import numpy as np
 
 from perturbations.base import rng
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.suites.registry import Perturbation
 
 Apply = Callable[[np.ndarray, int], np.ndarray]
@@ -41,9 +40,9 @@ def bound(entry: Perturbation, severity: int, shape: tuple[int, ...], index: int
     realization = None
     if entry.realization is not None:
         generator = rng.generator(0, "benchmark", "scene", entry.key, index)
-        realization = resolve(entry.realization)(generator, *shape)
+        realization = entry.realization(generator, *shape)
     guide = () if entry.guide is None else (None,)  # of frost: drawn ice
-    apply: Apply = resolve(entry.kernel)(realization, *guide, *shape, **entry.parameters(severity))
+    apply: Apply = entry.kernel(realization, *guide, *shape, **entry.parameters(severity))
     return apply
 
 

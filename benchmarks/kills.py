@@ -30,7 +30,6 @@ from kill_jobs import KINDS, TIERS, Job
 from snakemake import cli as snakemake
 
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 
 COUNTED = (
     *("jobs", "rounds", *KINDS, "runs", "stopped", "redone", "most per kill", "without a kill"),
@@ -67,8 +66,7 @@ def main() -> None:
         root = Path(folder)
         (root / "tmp").mkdir()
         tempfile.tempdir = str(root / "tmp")
-        for entry in registry.perturbations():
-            resolve(entry.kernel)  # imported here, not in every job
+        registry.perturbations()  # kernels are imported here, not in every job
         recipes = kill_jobs.video_recipes(options.tiers)
         jobs = kill_jobs.prepare(root, list(recipes.values()))
         jobs += [kill_jobs.video_job(tier, key, job_recipe) for (tier, key), job_recipe in recipes.items()]

@@ -32,7 +32,6 @@ from perturbations.captions.similarities import Similarities
 from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 
 Captions = Sequence[ListedCaption]
 
@@ -128,7 +127,7 @@ def first_draw(
     entry: registry.Perturbation, severity: int, players: Mapping[str, object], dataset: str, caption: ListedCaption
 ) -> str:
     generator = rng.generator(0, dataset, caption.caption_id, entry.key)
-    return str(resolve(entry.kernel)(caption.text, generator, **entry.parameters(severity), **players))
+    return str(entry.kernel(caption.text, generator, **entry.parameters(severity), **players))
 
 
 SECTIONS = {"speed": speed, "distance": distance, "acceptance": acceptance}

@@ -25,6 +25,7 @@ import coverage_table
 import measured_tables
 import rooms
 from measured_tables import measured, outdated, table
+from perturbations.suites.code import resolve
 
 from perturbations import retrieval
 from perturbations.base import storage
@@ -34,7 +35,6 @@ from perturbations.datasets import registry as datasets
 from perturbations.evaluation.backbones import registry as backbones
 from perturbations.models import registry as models
 from perturbations.suites import registry as suites
-from perturbations.suites.code import resolve
 from perturbations.suites.registry import Suite
 from perturbations.tta.methods import registry as methods
 
@@ -329,7 +329,7 @@ def files() -> Iterator[tuple[Path, str]]:
 
 
 def _filled(block: re.Match[str]) -> str:
-    """A block with its text; as it is, where no shelf has a text for it yet."""
+    """A block with its text; as it is, where no registry has a text for it yet."""
     name = block["name"]
     text = BLOCKS[name]()
     return f"<!-- {name} -->\n\n{text}\n<!-- /{name} -->" if text else block[0]

@@ -16,7 +16,7 @@ from perturbations.base import features
 PACKAGE = Path(__file__).parents[1] / "perturbations"
 KERNELS = {"video", "text", "analysis", "retrieval", "tta"}
 FEATURES = {*features.features()}
-COLOURS = {"shelf": "#f6d9a8", "kernel": "#c8e3c4", "corpus": "#d9e3f2", "feature": "#e6d3ec"}
+COLOURS = {"list": "#f6d9a8", "kernel": "#c8e3c4", "corpus": "#d9e3f2", "feature": "#e6d3ec"}
 _WIDE, _TALL, _STEP_X, _STEP_Y, _EDGE = 104, 30, 122, 74, 16
 
 Graph = dict[str, set[str]]
@@ -64,10 +64,10 @@ def arrows(graph: Graph) -> list[tuple[str, str]]:
 
 def kind(room: str) -> str:
     """Which of the four kinds of room it is."""
-    return "shelf" if _is_shelf(room) else "kernel" if room in KERNELS else "feature" if room in FEATURES else "corpus"
+    return "list" if _is_list(room) else "kernel" if room in KERNELS else "feature" if room in FEATURES else "corpus"
 
 
-def _is_shelf(room: str) -> bool:
+def _is_list(room: str) -> bool:
     return (PACKAGE / room / "registry.py").exists()
 
 

@@ -1,10 +1,9 @@
-"""The pages of docs/how-to add a suite, dataset, guide, method and backbone, each as one file that all find."""
+"""The pages of docs/how-to add a suite, dataset, guide, method and backbone: one file and its name in a list."""
 
 from __future__ import annotations
 
 import ast
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import shelves
 import yaml
 from test_workflow import tiny_clip
 
-from perturbations.base import shelf
-from perturbations.base.errors import ConfigError, ShelfError
-from perturbations.suites import registry as suites
+from perturbations.base import things
+from perturbations.base.errors import ConfigError, RegistryError
 
 LAMP = '''
 """A kernel that puts the brightest channel out: it takes the guide that a page adds."""
@@ -23,8 +21,8 @@ LAMP = '''
 from __future__ import annotations
 
 from perturbations.base.bounds import SHARE
-from perturbations.suites.kernels import Kernel
 from perturbations.suites.registry import Paper, Suite, table
+from perturbations.video.kernel import Kernel
 
 
 def put_out(realization, channel, num_frames, height, width, *, share):
@@ -38,13 +36,13 @@ def put_out(realization, channel, num_frames, height, width, *, share):
     return apply
 
 
-PUT_OUT = Kernel(kernel="perturbations.suites.lamp:put_out", guide="brightest", bounds={"share": SHARE})
+PUT_OUT = Kernel(kernel=put_out, guide="brightest", bounds={"share": SHARE})
 PAPER = Paper(suite="lamp", video_source="Nobody 2026")
 SUITE = Suite(
     name="lamp",
     title="Lamp",
     reference="Nobody",
-    perturbations=(PAPER.video("put_out", "light", PUT_OUT, table("share", 0.5, 1.0), "one channel goes out"),),
+    videos=(PAPER.video("put_out", "light", PUT_OUT, table("share", 0.5, 1.0), "one channel goes out"),),
 )
 '''
 REGISTRY = (shelves.ROOT / "perturbations/guides/registry.py").read_text(encoding="utf-8")
@@ -56,7 +54,23 @@ for line, with_another in (  # as the page says
     assert line in REGISTRY
     REGISTRY = REGISTRY.replace(line, with_another.format(line))
 
+LISTS = {  # registry -> a name in its list, and the names that go before it
+    "perturbations/suites/registry.py": ('"mlvp"', '"novel", "lamp"'),
+    "perturbations/datasets/registry.py": ('"activitynet"', '"lines"'),
+    "perturbations/tta/methods/registry.py": ('"none"', '"centred"'),
+    "perturbations/evaluation/backbones/registry.py": ('"clip"', '"groupvit"'),
+}
+
+
+def listed(path: str) -> str:
+    """A registry with further names in its list."""
+    text, (name, added) = (shelves.ROOT / path).read_text(encoding="utf-8"), LISTS[path]
+    assert text.count(f"{name}, ") == 1
+    return text.replace(f"{name}, ", f"{added}, {name}, ")
+
+
 FILES = {
+    **{path: listed(path) for path in LISTS},
     "perturbations/suites/novel.py": shelves.example("add-a-suite"),
     "perturbations/suites/lamp.py": LAMP,
     "perturbations/guides/brightest.py": shelves.example("add-a-guide"),
@@ -153,34 +167,51 @@ def test_an_unknown_name_brings_the_nearest() -> None:
         methods.method("hatvr")
     with pytest.raises(ConfigError, match="'chinese-clip' model; allowed: clip, .*; did you mean chinese_clip"):
         backbones.backbone("chinese-clip", "folder")
-    with pytest.raises(ShelfError, match="no guide 'brigthest'; known: "):
+    with pytest.raises(RegistryError, match="no guide 'brigthest'; known: "):
         guides.get("brigthest")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"tent": {"name": "tnet"}}, "declares the method 'tnet'"),
-        ({"tent": {"title": "SAR"}}, "two methods .* have the title 'SAR'"),
-        ({"tent": {"is_baseline": True}}, "has the baselines none, tent"),
-        ({"none": {"is_baseline": False}}, r"has the baselines \(none\)"),
-    ],
-)
-def test_a_wrong_declaration_of_a_method_is_named(
-    changes: dict[str, dict[str, Any]], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+# --- things of other packages ----------------------------------------------------------------------------------------
+
+
+def test_another_package_brings_a_suite(tmp_path: Path) -> None:
+    """By an entry point, as its installed metadata has it; one that is no suite is refused by name."""
+    metadata = tmp_path / "lamps-1.dist-info"
+    metadata.mkdir()
+    (tmp_path / "lamps.py").write_text(LAMP)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: lamps\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[perturbations.suites]\nlamp = lamps:SUITE\nbroken = lamps:PAPER\n")
+    program = (
+        "from perturbations.suites import registry; from perturbations.base.errors import RegistryError\n"
+        "print(registry.get('lamp/put_out').kernel.__module__)\n"
+        "try: registry.suites()\n"
+        "except RegistryError as error: print(error)"
+    )
+    module, refused = shelves.run(tmp_path, "-c", program, folder=shelves.ROOT).splitlines()
+    assert module == "lamps"
+    assert "'broken' of perturbations.suites must be a Suite of that name" in refused
+
+
+def test_files_declare_what_lists_name() -> None:
+    """No file is left out of its list; titles in tables are different; one method is the baseline."""
+    from perturbations.datasets import registry as datasets
+    from perturbations.evaluation.backbones import registry as backbones
+    from perturbations.models import registry as models
+    from perturbations.suites import registry as suites
     from perturbations.tta.methods import registry as methods
 
-    declared = dict(methods.methods())
-    for name, fields in changes.items():
-        declared[name] = replace(declared[name], **fields)
-    monkeypatch.setattr(shelf, "things", lambda *arguments: declared)
-    with pytest.raises(ShelfError, match=message):
-        methods.methods.__wrapped__()
-
-
-def test_two_suites_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, *_ = suites.suites().values()
-    monkeypatch.setattr(suites.shelf, "things", lambda *_: {"one": first, "other": first})
-    with pytest.raises(ShelfError, match=f"two suites are called '{first.name}'"):
-        suites.suites.__wrapped__()
+    for registry, constant in (
+        (suites, "SUITE"),
+        (datasets, "ADAPTER"),
+        (methods, "METHOD"),
+        (backbones, "BACKBONE"),
+        (models, "MODELS"),
+    ):
+        files = Path(registry.__file__).parent.glob("*.py")
+        declaring = {file.stem for file in files if f"\n{constant}" in file.read_text(encoding="utf-8")}
+        assert declaring == registry._OWN.keys() - {"demo"}, registry.__name__
+        assert things.load_all("none", registry._OWN, constant, object).keys() == registry._OWN.keys()
+    for known in (methods.methods(), backbones.backbones()):
+        titles = [entry.title for entry in known.values()]
+        assert len(set(titles)) == len(titles)
+    assert [entry.name for entry in methods.methods().values() if entry.is_baseline] == ["none"]

@@ -23,7 +23,6 @@ from perturbations.config import file as config_file
 from perturbations.media import decoding, encoding, received
 from perturbations.media.clip import Frame, MediaClip, Timing
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.suites.registry import Perturbation
 
 ENTRIES = [form for entry in registry.perturbations() for form in entry.forms()]
@@ -90,7 +89,7 @@ def test_whole_numbers_and_switches_are_what_is_published() -> None:
 def test_pixel_kernels_compute_at_both_ends(entry: Perturbation, size: tuple[int, int]) -> None:
     frames = scene(2, *size)
     guide = () if entry.guide is None else (GUIDES[entry.guide](*frames.shape[:3]),)
-    kernel = resolve(entry.kernel)
+    kernel = entry.kernel
     cases = extremes(entry)
     assert len(cases) >= 2
     for parameters in cases:
@@ -109,9 +108,9 @@ def test_temporal_kernels_compute_at_both_ends(entry: Perturbation, num_frames: 
         for kernel in filter(None, (entry.kernel, entry.sampled)):
             if parameters.get("least", 0) > num_frames:
                 with pytest.raises(MediaError):
-                    resolve(kernel)(draw, *guide, num_frames, **parameters)
+                    kernel(draw, *guide, num_frames, **parameters)
                 continue
-            plan = resolve(kernel)(draw, *guide, num_frames, **parameters)
+            plan = kernel(draw, *guide, num_frames, **parameters)
             assert len(plan) or parameters["opening"] == "lost"
             assert all(plan < num_frames)
 
@@ -123,7 +122,7 @@ def test_encoders_accept_both_ends(entry: Perturbation, tmp_path: Path) -> None:
     pictures = (Frame(frame, index, index) for index, frame in enumerate(scene(6, 48, 64)))
     encoding.encode(pictures, clean, storage.PROFILES["lossless"], Timing(1 / rate, rate))
     for number, parameters in enumerate(extremes(entry)):
-        arguments = resolve(entry.kernel)(**parameters)
+        arguments = entry.kernel(**parameters)
         if damage := arguments.get("bsf"):
             assert len(list(received.shown_of_source(clean, [place / 25 for place in range(6)], damage))) == 6
             continue
@@ -144,7 +143,7 @@ CAPTIONS = ("", "a", "A man, who walks his dog; 2 children play!", "word " * 50)
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.kind == "text"], ids=name_of)
 def test_text_kernels_compute_at_both_ends(entry: Perturbation) -> None:
-    kernel = resolve(entry.kernel)
+    kernel = entry.kernel
     roles = {name: role(name) for name in entry.roles}
     for parameters, text in itertools.product(extremes(entry), CAPTIONS):
         assert isinstance(kernel(text, np.random.default_rng(0), **parameters, **roles), str), parameters

@@ -313,7 +313,7 @@ LOOK_UPS = (
     "models.models(), models.roles(), registry.perturbations(), exports.exports()"
 )
 CAPTION = "import perturbations; perturbations.perturb_text('a man', 'mm_robustness/ocr', seed=0, item_id='c')"
-BACKBONES = "from perturbations.evaluation.backbones import registry as shelf; shelf.backbones()"
+BACKBONES = "from perturbations.evaluation.backbones import registry as backbones; backbones.backbones()"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from test_kernels import assert_close, each_severity
 
 from perturbations.analysis import motion
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.video import digital, occlusion, weather
 
 
@@ -40,7 +39,7 @@ class Golden:
     def perturbed(self, realization: Any, *guide: Any, **changed: float) -> np.ndarray:
         """What our kernel makes of all frames."""
         count, height, width, _ = self.frames.shape
-        kernel = resolve(self.entry.kernel)
+        kernel = self.entry.kernel
         apply = kernel(realization, *guide, count, height, width, **{**self.parameters, **changed})
         return np.stack([apply(frame, index) for index, frame in enumerate(self.frames)])
 
@@ -109,7 +108,7 @@ def test_the_optical_flow_is_the_references(golden: Callable[[str, int], Golden]
 def test_blurs_that_follow_the_motion(golden: Callable[[str, int], Golden], name: str, severity: int) -> None:
     case = golden(name, severity)
     follower = motion.Follower()
-    apply = resolve(case.entry.kernel)(None, follower, *case.frames.shape[:3], **case.parameters)
+    apply = case.entry.kernel(None, follower, *case.frames.shape[:3], **case.parameters)
     blurred = []
     for index, frame in enumerate(case.frames):
         follower.show(frame, index)

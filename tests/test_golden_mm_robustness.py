@@ -14,7 +14,6 @@ from test_golden_suites import AT_45_DB, mean_square
 from test_kernels import assert_close
 
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.video import weather
 
 Golden = dict[str, np.ndarray]
@@ -32,7 +31,7 @@ def parameters_of(name: str, severity: int) -> dict[str, Any]:
 
 def perturbed(name: str, severity: int, frame: np.ndarray, *drawn: Any, **changed: Any) -> np.ndarray:
     """`drawn` is the realization, None by default, and the guide, if there is one."""
-    kernel = resolve(registry.get(f"mm_robustness/{name}", "released").kernel)
+    kernel = registry.get(f"mm_robustness/{name}", "released").kernel
     parameters = parameters_of(name, severity) | changed
     result: np.ndarray = kernel(*(drawn or (None,)), 1, *frame.shape[:2], **parameters)(frame, 0)
     return result

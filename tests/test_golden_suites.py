@@ -14,7 +14,6 @@ from looping import each
 from test_kernels import MOST_EQUAL, assert_close, each_severity
 
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.video import noise
 
 
@@ -28,7 +27,7 @@ def perturbed(
 ) -> np.ndarray:
     entry = registry.get(key, variant)
     parameters = {**entry.parameters(severity), **changed}
-    apply = resolve(entry.kernel)(realization, 1, *frame.shape[:2], **parameters)
+    apply = entry.kernel(realization, 1, *frame.shape[:2], **parameters)
     result: np.ndarray = apply(frame, 0)
     return result
 

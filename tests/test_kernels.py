@@ -16,7 +16,6 @@ from scipy import ndimage
 from perturbations.base import rng
 from perturbations.guides import style
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.suites.registry import Perturbation
 
 Apply = Callable[[np.ndarray, int], np.ndarray]
@@ -76,11 +75,11 @@ def drawn(entry: Perturbation, num_frames: int, height: int, width: int, seed: i
     if entry.realization is None:
         return None
     generator = rng.generator(seed, "demo", item, entry.key, None if entry.draw == "clip" else 0)
-    return resolve(entry.realization)(generator, num_frames, height, width)
+    return entry.realization(generator, num_frames, height, width)
 
 
 def bound(entry: Perturbation, severity: int, realization: Any, shape: tuple[int, ...]) -> Apply:
-    kernel = resolve(entry.kernel)
+    kernel = entry.kernel
     guide = () if entry.guide is None else (GUIDES[entry.guide](*shape[:3]),)
     apply: Apply = kernel(realization, *guide, *shape[:3], **entry.parameters(severity))
     return apply
@@ -95,7 +94,7 @@ def perturbed_size(entry: Perturbation, realization: Any, size: tuple[int, ...],
     """Height, width and channels of the frames that a kernel makes of T x H x W x 3."""
     if entry.shape is None:
         return size[1:]
-    shape = resolve(entry.shape)([realization], *size[:3], **parameters)
+    shape = entry.shape([realization], *size[:3], **parameters)
     return shape.height, shape.width, 3
 
 

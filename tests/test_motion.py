@@ -12,7 +12,6 @@ from looping import each
 from perturbations.analysis import motion
 from perturbations.analysis.motion import FrameMotion
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 
 SIZES = [(48, 64), (37, 53), (1, 1), (1, 9), (9, 1), (2, 3), (90, 20)]
 
@@ -130,7 +129,7 @@ def blurred(
     variant: str = "released",
 ) -> np.ndarray:
     entry = registry.get(f"mlvp/{name}", variant)
-    kernel = resolve(entry.kernel)
+    kernel = entry.kernel
     result: np.ndarray = kernel(None, lambda _: moving, 1, *frame.shape[:2], **entry.parameters(severity))(frame, 0)
     return result
 

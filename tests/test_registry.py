@@ -13,7 +13,6 @@ from looping import each
 import perturbations
 from perturbations.base.errors import UnknownPerturbationError
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.suites.registry import Perturbation
 
 PACKAGE = Path(perturbations.__file__).parent
@@ -35,7 +34,7 @@ each_form = each("entry", FORMS)
 
 @each_form
 def test_a_declaration_fits_its_functions(entry: Perturbation) -> None:
-    function = resolve(entry.kernel)
+    function = entry.kernel
     kernel = dict(inspect.signature(function).parameters)
     named = {name for name, parameter in kernel.items() if parameter.kind is parameter.KEYWORD_ONLY}
     if kernel.pop("flakes", None):
@@ -59,7 +58,7 @@ def test_a_declaration_fits_its_functions(entry: Perturbation) -> None:
         assert entry.draw == "none" or entry.guide == "style"
         return
     # Without the parameters: that is what makes the severities share a realization.
-    drawn = inspect.signature(resolve(entry.realization)).parameters
+    drawn = inspect.signature(entry.realization).parameters
     assert list(drawn) == ["rng", "num_frames", "height", "width"]
 
 

@@ -8,7 +8,6 @@ import pytest
 from looping import each
 
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 
 Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
 
@@ -244,7 +243,7 @@ PLAYED = {"pix_fmt": "yuv420p", "qmax": "31", "fps_mode": "cfr", "strict": "expe
 )
 def test_the_encoder_gets_what_was_published(key: str, published: dict[str, str]) -> None:
     entry = registry.get(key)
-    arguments = resolve(entry.kernel)(**entry.parameters(4))
+    arguments = entry.kernel(**entry.parameters(4))
     command = ffmpeg.output(ffmpeg.input("in.mp4"), "out.mp4", **arguments).get_args()
     options = dict(zip(command[2:-1:2], command[3:-1:2], strict=True))
     assert options == {f"-{name}": value for name, value in published.items()} | {"-threads": "1"}

@@ -16,7 +16,6 @@ from perturbations.base import rng
 from perturbations.guides import frost as frost_guide
 from perturbations.guides.guide import GuideSettings, Known
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.suites.registry import Perturbation
 from perturbations.video import frost, released_mm_robustness, style
 
@@ -90,8 +89,8 @@ def test_fog_of_a_side_is_one_map_whatever_the_frame() -> None:
     assert long.shape == (3, 1030, 3)
     assert len(drawn(released("fog"), 1, 3, 1030)) == 2048**2 - 1
     covering = released("fog").parameters(4) | {"side": 64}
-    fog = resolve(released("fog").kernel)(drawn(released("fog"), 1, 30, 40), 1, 30, 40, **covering)
-    paper = resolve(registry.get("mm_robustness/fog").kernel)
+    fog = released("fog").kernel(drawn(released("fog"), 1, 30, 40), 1, 30, 40, **covering)
+    paper = registry.get("mm_robustness/fog").kernel
     del covering["side"]
     same = paper(drawn(released("fog"), 1, 30, 40), 1, 30, 40, **covering)
     assert_close(fog(grey[0][0], 0), same(grey[0][0], 0).astype(int), 0.2)

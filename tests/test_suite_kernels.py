@@ -17,7 +17,6 @@ from test_kernels import SIZES, assert_close, drawn, each_severity, each_size, p
 from test_mlvp_kernels import slow_blur
 
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.video import blur, camera, digital, frost, noise, weather
 
 PIL = pytest.importorskip("PIL.Image")
@@ -99,7 +98,7 @@ def test_the_text_of_shot_noise_is_impulse_noise() -> None:
     frame, ranks = scene(1, 30, 40)[0], drawn(impulse, 1, 30, 40)
     for severity in shot.severities:
         first, second = (
-            resolve(entry.kernel)(ranks, 1, 30, 40, **entry.in_variant("paper").parameters(severity))(frame, 0)
+            entry.kernel(ranks, 1, 30, 40, **entry.in_variant("paper").parameters(severity))(frame, 0)
             for entry in (shot, impulse)
         )
         assert np.array_equal(first, second)
@@ -253,7 +252,7 @@ def test_still_snow_is_the_first_moment_of_snow(severity: int) -> None:
     parameters = still.parameters(severity)
     ours = [weather.still_snow(flakes, 3, 37, 53, **parameters)(frame, i) for i, frame in enumerate(frames)]
     assert all(np.array_equal(picture, ours[0]) for picture in ours)
-    once = resolve(falling.kernel)(flakes, 1, 37, 53, **parameters)(frames[0], 0)
+    once = falling.kernel(flakes, 1, 37, 53, **parameters)(frames[0], 0)
     assert np.array_equal(ours[0], once)
 
 
@@ -335,7 +334,7 @@ def test_naming_the_quantizer_changes_nothing(name: str, tmp_path: Path) -> None
 
     streams = []
     for severity in entry.severities:
-        ours = resolve(entry.kernel)(**entry.parameters(severity))
+        ours = entry.kernel(**entry.parameters(severity))
         streams.append(encoded(ours))
         assert encoded({option: value for option, value in ours.items() if option != "qmax"}) == streams[-1]
     # A real limit: severity 5 is hardly smaller than the first severity that reaches it, not half of it.

@@ -14,7 +14,6 @@ from test_kernels import scene
 import perturbations
 from perturbations.base import rng
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.suites.registry import Perturbation
 from perturbations.video import temporal
 
@@ -32,9 +31,9 @@ def order_of(num_frames: int, seed: int) -> np.ndarray:
 
 def planned(entry: Perturbation, severity: int, num_frames: int, seed: int = 0, variant: str = "released") -> Any:
     generator = rng.generator(seed, "demo", "clip", entry.key)
-    drawn = entry.realization and resolve(entry.realization)(generator, num_frames, 48, 64)
+    drawn = entry.realization and entry.realization(generator, num_frames, 48, 64)
     form = entry.in_variant(variant)
-    return resolve(form.kernel)(drawn, num_frames, **form.parameters(severity))
+    return form.kernel(drawn, num_frames, **form.parameters(severity))
 
 
 def length_of(entry: Perturbation, severity: int, num_frames: int, variant: str) -> int | None:

@@ -28,7 +28,6 @@ from perturbations.media import decoding, encoding, probing, program, received
 from perturbations.media.clip import Frame, MediaClip
 from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.video import rain, temporal, transport
 
 RATE = Fraction(25)
@@ -283,7 +282,7 @@ def test_an_encoder_that_is_missing_is_named_before_any_clip(tmp_path: Path, mon
     fake.write_text("#!/bin/sh\necho \"Codec 'libx265' is not recognized by FFmpeg.\"\n")
     fake.chmod(0o755)
     monkeypatch.setattr(program, "ffmpeg_program", lambda: str(fake))
-    arguments = resolve(registry.get("transmission/h265_crf").kernel)(crf=27)
+    arguments = registry.get("transmission/h265_crf").kernel(crf=27)
     with pytest.raises(ToolError, match="has no encoder libx265"):
         program.check_ffmpeg(arguments["vcodec"])
 

@@ -13,7 +13,6 @@ from perturbations.base.errors import BackendError
 from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 
 ENTRIES = registry.perturbations(kind="text")
 KEYS = [entry.key for entry in ENTRIES]
@@ -39,7 +38,7 @@ def role(name: str) -> Any:
 def kernel(key: str, severity: int = 1, variant: str = "released") -> Any:
     """`function(text, rng)` of a perturbation with its parameters and offline roles."""
     entry = registry.get(key)
-    function = resolve(entry.kernel)
+    function = entry.kernel
     arguments = {**entry.in_variant(variant).parameters(severity), **{name: role(name) for name in entry.roles}}
     return lambda text, rng: function(text, rng, **arguments)
 

@@ -1,1 +1,1 @@
-"""What all stands on: errors, array types, random generators, progress, shelves, files, limits, processes."""
+"""What all stands on: errors, array types, random generators, progress, registries, files, limits, processes."""

@@ -23,8 +23,8 @@ class UnknownPerturbationError(PerturbationError):
     """No suite declares a perturbation, severity or variant of that name."""
 
 
-class ShelfError(PerturbationError):
-    """A file of a shelf does not declare what the shelf holds, or two declare the same."""
+class RegistryError(PerturbationError):
+    """Something that is added to a registry is not what it lists, or is asked for and not there."""
 
 
 class MediaError(PerturbationError):

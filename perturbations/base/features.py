@@ -22,11 +22,11 @@ _PACKAGES = ("demo", "evaluation", "composed", "preflight", "report", "status")
 Declare: TypeAlias = "Callable[[argparse._SubParsersAction[Any]], object]"
 """Declares commands of `perturb`."""
 
-ShelfLines = Callable[[], list[tuple[str, dict[str, object]]]]
-"""The line of each thing of a shelf for `perturb list`, and the same as JSON."""
+MenuLines = Callable[[], list[tuple[str, dict[str, object]]]]
+"""The line of each thing of a menu for `perturb list`, and the same as JSON."""
 
-ShelfDetails = Callable[[str | None], list[tuple[str, dict[str, object]]]]
-"""The same of the details of one thing of a shelf, or of all: lines that may be wrapped."""
+MenuDetails = Callable[[str | None], list[tuple[str, dict[str, object]]]]
+"""The same of the details of one thing of a menu, or of all: lines that may be wrapped."""
 
 
 def nothing(*_: object) -> tuple[Never, ...]:
@@ -44,7 +44,6 @@ class Feature:
 
     Attributes:
         summary: what it is for.
-        things: the shelf's full name -> the names of its things there -> its modules that declare them.
         places: its kinds of files -> their paths with fields in braces, for `manifest.layout`.
         fields: the fields of these paths that are no plain names -> what they may hold, as a regular expression.
         corpus_files: those of its kinds of files that lie beside each corpus's manifests.
@@ -52,14 +51,13 @@ class Feature:
         section: the type of its section of `config.yaml`, whose key is the feature's name.
         complete: the raw configuration with what its section implies for others.
         commands: title of a section of `perturb --help` -> name of a command -> what declares it.
-        shelves: names of shelves that `perturb list` prints.
-        cells: names of those of them that have published cells, for `perturb list SHELF NAME --cells`.
+        menus: names of menus that `perturb list` prints.
+        cells: names of those of them that have published cells, for `perturb list MENU NAME --cells`.
         encoder: the kind of its file that is a small dual encoder's folder, for evaluations that name no model.
         score: the command `perturb score` for composed queries.
     """
 
     summary: str
-    things: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
     corpus_files: tuple[str, ...] = ()
@@ -67,8 +65,8 @@ class Feature:
     section: Callable[[], type[Strict]] | None = None
     complete: Callable[[object], object] = _same
     commands: Mapping[str, Mapping[str, Declare]] = field(default_factory=dict)
-    shelves: Mapping[str, ShelfLines] = field(default_factory=dict)
-    cells: Mapping[str, ShelfDetails] = field(default_factory=dict)
+    menus: Mapping[str, MenuLines] = field(default_factory=dict)
+    cells: Mapping[str, MenuDetails] = field(default_factory=dict)
     encoder: str | None = None
     score: Callable[[argparse.Namespace], int] | None = None
 
@@ -96,12 +94,3 @@ def only(functions: Iterable[_FunctionT | None]) -> _FunctionT | None:
 def sections() -> dict[str, type[Strict]]:
     """The type of each feature's section of `config.yaml`."""
     return {name: feature.section() for name, feature in features().items() if feature.section is not None}
-
-
-def on_shelf(package: str) -> dict[str, str]:
-    """The names of things that features put on a shelf -> their modules."""
-    return {
-        thing: f"perturbations.{name}.{module}"
-        for name, feature in features().items()
-        for thing, module in feature.things.get(package, {}).items()
-    }

@@ -13,7 +13,6 @@ from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import RecipeParameters, entry_of
 from perturbations.suites import registry
-from perturbations.suites.code import resolve
 from perturbations.text import scripts
 from perturbations.text.fluency import fluency_change
 from perturbations.text.tokens import differs
@@ -105,7 +104,6 @@ def perturb_captions(
     if "similarity" in entry.used_roles:
         similarities = judge or Similarities(models.load("similarity", backend))
     values: RecipeParameters = entry.parameters(severity) if parameters is None else parameters
-    kernel = resolve(entry.kernel)
     roles = {role: models.load(role, backend) for role in entry.roles}
     made_by = models.names(entry.makers, backend)
     # Where nothing is random, another try gives the same text.
@@ -118,7 +116,7 @@ def perturb_captions(
                 model.prepare(texts)
         generators = [rng.generator(seed, dataset, caption.caption_id, entry.key) for caption in chunk]
         draws = [
-            partial(kernel, text, generator, **values, **roles)
+            partial(entry.kernel, text, generator, **values, **roles)
             if scripts.is_written_for(entry.languages, text)
             else partial(str, text)
             for text, generator in zip(texts, generators, strict=True)

@@ -18,50 +18,50 @@ if TYPE_CHECKING:
 _UNLIMITED = 10_000
 
 
-def _shelves() -> dict[str, features.ShelfLines]:
-    """What `perturb list` prints beside perturbations: other shelves, whose things config.yaml names."""
-    return {name: described for feature in features.features().values() for name, described in feature.shelves.items()}
+def _menus() -> dict[str, features.MenuLines]:
+    """What `perturb list` prints beside perturbations: other menus, whose things config.yaml names."""
+    return {name: described for feature in features.features().values() for name, described in feature.menus.items()}
 
 
 def add(commands: Commands) -> None:
     """Declare the command of this file."""
     parser = add_command(commands, "list", _list, "list the perturbations, or print the parameters of one")
-    other = ", ".join(("a suite", *_shelves()))
+    other = ", ".join(("a suite", *_menus()))
     text = f"one perturbation, for its parameters, source and kernel; or {other}"
     parser.add_argument("name", nargs="?", metavar="SUITE/NAME", help=text)
-    parser.add_argument("thing", nargs="?", metavar="NAME", help="one thing of a shelf")
+    parser.add_argument("thing", nargs="?", metavar="NAME", help="one thing of a menu")
     if detailed := ", ".join(_cells()):
         text = f"{detailed}: the published numbers, and what shows them"
         parser.add_argument("--cells", action="store_true", help=text)
     add_json(parser)
 
 
-def _cells() -> dict[str, features.ShelfDetails]:
-    """The shelves whose things have published cells."""
+def _cells() -> dict[str, features.MenuDetails]:
+    """The menus whose things have published cells."""
     return {name: described for feature in features.features().values() for name, described in feature.cells.items()}
 
 
 def _list(options: argparse.Namespace) -> int:
     from perturbations.suites import registry
 
-    name, shelves, suites = options.name, _shelves(), registry.suites()
+    name, menus, suites = options.name, _menus(), registry.suites()
     if vars(options).get("cells"):
         if name not in _cells():
             raise ConfigError(f"--cells is of {', '.join(_cells())}: perturb list {next(iter(_cells()))} --cells")
         return _list_cells(_cells()[name](options.thing), as_json=options.json)
-    if name in shelves:
-        described = [own for own in shelves[name]() if options.thing in (None, own[1]["name"])]
+    if name in menus:
+        described = [own for own in menus[name]() if options.thing in (None, own[1]["name"])]
         if not described:
-            near = did_you_mean(options.thing, [str(facts["name"]) for _, facts in shelves[name]()])
+            near = did_you_mean(options.thing, [str(facts["name"]) for _, facts in menus[name]()])
             raise ConfigError(f"no {short(options.thing)} among {name}{near}")
-        return _list_shelf(described, as_json=options.json)
+        return _list_menu(described, as_json=options.json)
     if options.thing is not None:
         name = f"{name}/{options.thing}"
     if name is not None and name not in suites:
-        things = [own for of_shelf in shelves.values() for own in of_shelf()] if "/" not in name else []
+        things = [own for of_menu in menus.values() for own in of_menu()] if "/" not in name else []
         if own := [described for described in things if described[1]["name"] == name]:
-            return _list_shelf(own, as_json=options.json)
-        meant = did_you_mean(name, [*suites, *shelves, *(str(facts["name"]) for _, facts in things)])
+            return _list_menu(own, as_json=options.json)
+        meant = did_you_mean(name, [*suites, *menus, *(str(facts["name"]) for _, facts in things)])
         if meant and "/" not in name:
             raise UnknownPerturbationError(f"nothing to list: {short(name)}{meant}")
         return _print_declaration(registry.get(name), as_json=options.json)
@@ -78,8 +78,8 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _list_shelf(described: list[tuple[str, dict[str, object]]], *, as_json: bool) -> int:
-    """Print the things of a shelf, each as its line, or one with all its facts; or as JSON."""
+def _list_menu(described: list[tuple[str, dict[str, object]]], *, as_json: bool) -> int:
+    """Print the things of a menu, each as its line, or one with all its facts; or as JSON."""
     if as_json:
         print(json.dumps([facts for _, facts in described], indent=2))
         return 0
@@ -130,6 +130,7 @@ def _list_cells(described: list[tuple[str, dict[str, object]]], *, as_json: bool
 def _print_declaration(entry: Perturbation, *, as_json: bool) -> int:
     """Print what one perturbation is, and its parameters at every severity."""
     from perturbations.models import registry as models
+    from perturbations.video.kernel import name_of
 
     if as_json:
         variants = {form.variant: _form(form) for form in entry.forms()}
@@ -138,7 +139,7 @@ def _print_declaration(entry: Perturbation, *, as_json: bool) -> int:
     rows = [
         ("what", entry.summary),
         ("category", entry.category),
-        ("kernel", f"{entry.kernel} (version {entry.version})"),
+        ("kernel", f"{name_of(entry.kernel)} (version {entry.version})"),
         ("realization", _realization(entry)),
         ("source", entry.source),
     ]
@@ -159,7 +160,10 @@ def _print_declaration(entry: Perturbation, *, as_json: bool) -> int:
     for form in entry.forms():
         if len(entry.forms()) > 1:
             print(f"  variant {form.variant}")
-            for name, text in (("kernel", f"{form.kernel} (version {form.version})"), ("differs", form.differences)):
+            for name, text in (
+                ("kernel", f"{name_of(form.kernel)} (version {form.version})"),
+                ("differs", form.differences),
+            ):
                 if text:
                     print(f"    {name:10} {text}")
         for severity in form.severities:
@@ -182,8 +186,10 @@ def _described(entry: Perturbation) -> dict[str, object]:
 
 def _form(form: Perturbation) -> dict[str, object]:
     """What a variant does, as JSON."""
+    from perturbations.video.kernel import name_of
+
     return {
-        "kernel": form.kernel,
+        "kernel": name_of(form.kernel),
         "version": form.version,
         "draw": form.draw,
         "differences": form.differences,
@@ -194,4 +200,7 @@ def _form(form: Perturbation) -> dict[str, object]:
 def _realization(entry: Perturbation) -> str:
     if entry.draw == "none":
         return "none: nothing is random"
-    return f"{entry.realization or 'drawn by the kernel'}, one per {entry.draw}"
+    from perturbations.video.kernel import name_of
+
+    drawn = "drawn by the kernel" if entry.realization is None else name_of(entry.realization)
+    return f"{drawn}, one per {entry.draw}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.base.errors import ConfigError, ManifestError, short
-from perturbations.exports.registry import Export, Request
+from perturbations.exports.registry import Request
 
 if TYPE_CHECKING:
     from perturbations.composed.modifications import Split
@@ -54,12 +54,3 @@ def _check(split: Split) -> None:
                 f"query {short(query.query_id)} has the text {short(text)}, which EgoCVR's code reads as a missing "
                 "value"
             )
-
-
-EXPORT = Export(
-    name="composed",
-    summary="EgoCVR's released evaluation",
-    takes=("splits",),
-    refuses="names and instructions that pandas takes for missing values",
-    module=__name__,
-)

@@ -56,7 +56,6 @@ def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[
 
 FEATURE = PlanFeature(
     summary="retrieval by a clip and an instruction",
-    things={"perturbations.exports": {"composed": "egocvr"}},
     places=PLACES,
     section=_section,
     problems=_problems,

@@ -14,7 +14,7 @@ from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
 from perturbations.manifest import layout
 from perturbations.suites import registry
-from perturbations.suites.code import ParameterValue
+from perturbations.suites.registry import ParameterValue
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

@@ -11,11 +11,20 @@ from typing import Annotated, Literal, NamedTuple, Union
 from pydantic import Discriminator, Field, Tag, field_validator
 from pydantic.config import JsonDict
 
-from perturbations.base import shelf
+from perturbations.base import things
 from perturbations.base.errors import did_you_mean, short
 from perturbations.base.settings import MOST_ITEMS, Strict, Whole
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector
 from perturbations.text.scripts import SCRIPTS
+
+_OWN = {
+    **things.in_package(
+        "perturbations.datasets",
+        *("activitynet", "coco", "didemo", "egocvr", "flickr30k", "folder", "lsmdc", "msrvtt", "msvd", "pictures"),
+        *("webvid_covr", "youcook2"),
+    ),
+    "demo": "perturbations.demo.adapter",
+}
 
 _ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 
@@ -189,8 +198,8 @@ class Adapter:
 
 @cache
 def adapters() -> dict[str, Adapter]:
-    """The adapters of this shelf by name: published datasets first, synthetic ones last."""
-    every = shelf.named("adapter", shelf.things("perturbations.datasets", "ADAPTER", Adapter, ("listing", "parsing")))
+    """The adapters by name: published datasets first, synthetic ones last."""
+    every = things.load_all("perturbations.datasets", _OWN, "ADAPTER", Adapter)
     ordered = sorted(
         every.values(), key=lambda adapter: (not adapter.reference, adapter.synthetic is not None, adapter.name)
     )

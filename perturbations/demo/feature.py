@@ -7,7 +7,6 @@ from perturbations.plan.extension import PlanFeature
 
 FEATURE = PlanFeature(
     summary="clips that the package draws itself",
-    things={"perturbations.datasets": {"demo": "adapter"}},
     places=PLACES,
     encoder="demo_encoder",
 )

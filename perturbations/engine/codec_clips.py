@@ -17,7 +17,6 @@ from perturbations.media import decoding, pixels, probing, program, received
 from perturbations.media.clip import Frame, MediaClip
 from perturbations.media.footage import times_of
 from perturbations.plan.recipe import VideoRecipe
-from perturbations.suites.code import resolve
 
 
 def codec_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
@@ -91,8 +90,7 @@ class _CodecClip(PlannedClip):
             frames = (frame._replace(pts=frame.position) for frame in frames)
         aspect = source.sample_aspect
         program.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments, sample_aspect=aspect)
-        if recipe.entry.damage is not None:
-            damage = resolve(recipe.entry.damage)
+        if (damage := recipe.entry.damage) is not None:
             with output_errors(path):
                 path.write_bytes(damage(self.drawn.of_clip, path.read_bytes(), **recipe.params))
 

@@ -15,7 +15,6 @@ from perturbations.base.progress import Tick, no_tick
 from perturbations.engine.source import Source, even
 from perturbations.media.clip import Frame, Timing
 from perturbations.plan.recipe import VideoRecipe
-from perturbations.suites.code import resolve
 
 Seen = Callable[[Frame, Image], None]
 """Called with a clean frame and its perturbed image."""
@@ -51,8 +50,7 @@ class Realizations:
         if recipe.entry.realization is None:
             return None
         generator = rng.generator(recipe.seed, whole.dataset, whole.item_id, recipe.entry.key, frame)
-        draw = resolve(recipe.entry.realization)
-        return draw(generator, whole.num_frames, whole.height, whole.width)
+        return recipe.entry.realization(generator, whole.num_frames, whole.height, whole.width)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,8 +20,7 @@ from perturbations.engine.source import Source
 from perturbations.media.clip import Frame
 from perturbations.plan.recipe import VideoRecipe
 from perturbations.plan.tiers import StoredFrames
-from perturbations.suites.code import resolve
-from perturbations.video.kernel import Batched, FrameFunction, Shape
+from perturbations.video.kernel import Batched, FrameFunction, Function, Shape
 
 cv2.setNumThreads(1)  # the jobs already use all cores; threads within a kernel would only slow them down
 
@@ -38,8 +37,7 @@ def _pixel_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
     drawn, whole = Realizations(recipe, source), source.whole
     shape, order = Shape(source.height, source.width), None
     if recipe.entry.shape is not None:
-        shape_of = resolve(recipe.entry.shape)
-        shape = shape_of(drawn.for_shape, whole.num_frames, source.height, source.width, **recipe.params)
+        shape = recipe.entry.shape(drawn.for_shape, whole.num_frames, source.height, source.width, **recipe.params)
     if shape.kept is not None:
         check_length(recipe, len(shape.kept))
         # The video is cut after it was perturbed, so what it lost moves all that follows.
@@ -106,7 +104,7 @@ class _PixelClip(PlannedClip):
             yield frame, apply(frame.image, index)
 
     def _bound(self, realization: object, *guide: object) -> FrameFunction:
-        whole, kernel = self.source.whole, resolve(self.recipe.entry.kernel)
+        whole, kernel = self.source.whole, self.recipe.entry.kernel
         size = whole.num_frames, whole.height, whole.width
         bound: FrameFunction = kernel(realization, *guide, *size, **self.recipe.params)
         return bound
@@ -140,8 +138,7 @@ def _temporal_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
     drawn, entry = Realizations(recipe, source), recipe.entry
     guide = guided.arguments(recipe, source.facts, source, source.kept)
 
-    def order_by(function: str) -> list[int]:
-        kernel = resolve(function)
+    def order_by(kernel: Function) -> list[int]:
         order: list[int] = kernel(drawn.of_clip, *guide, source.whole.num_frames, **recipe.params).tolist()
         order = order if source.cut is None else order[source.first : source.first + source.num_frames]
         check_length(recipe, len(order))

@@ -217,7 +217,7 @@ def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def _declared(checkpoint: Checkpoint) -> backbones.Backbone:
-    """The entry of the shelf. Raises `ConfigError` for a model of another type."""
+    """The registered backbone. Raises `ConfigError` for a model of another type."""
     return backbones.backbone(read_config(checkpoint)["model_type"], checkpoint.folder)
 
 

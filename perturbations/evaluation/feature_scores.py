@@ -36,7 +36,7 @@ from perturbations.evaluation.stored_features import StoredFeatures, StoredSimil
 from perturbations.manifest import files, layout
 from perturbations.manifest.columns import row_from
 from perturbations.retrieval.scoring import cosines
-from perturbations.tta.methods import registry as methods_shelf
+from perturbations.tta.methods import registry as methods_registry
 
 _log = logging.getLogger("perturbations")
 
@@ -232,7 +232,7 @@ def _banks(wanted: Wanted) -> dict[str, NDArray[np.float32]]:
 
 def _uses(method: str, bank: str) -> bool:
     """Whether a method takes the `bank` or the `gallery_bank`."""
-    declared = methods_shelf.method(method)
+    declared = methods_registry.method(method)
     return declared.needs_bank if bank == "bank" else declared.takes_gallery_bank
 
 
@@ -295,7 +295,7 @@ def _rows(
         shared = {**case.columns(wanted.direction), **names, "seed": 0}
         for method, own in of_case(case):
             parameters = parameters_of(method, {}, wanted.direction)
-            label = methods_shelf.title_of(method)
+            label = methods_registry.title_of(method)
             used = banks_key({name: own for name, own in hashes.items() if _uses(method, name)})
             of_method = ScenarioColumns(**shared, method=method, label=label, parameters=parameters)
             columns = {**asdict(of_method), "banks_sha256": used}

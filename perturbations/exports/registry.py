@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perturbations.base import features
+from perturbations.base import things
 from perturbations.base.errors import ConfigError, did_you_mean, short
 
 MEGABYTE = 1_000_000
@@ -133,6 +132,13 @@ class Export:
 
 _OWN = (
     Export(
+        name="composed",
+        summary="EgoCVR's released evaluation",
+        takes=("splits",),
+        refuses="names and instructions that pandas takes for missing values",
+        module="perturbations.composed.egocvr",
+    ),
+    Export(
         name="croissant",
         summary="the layout hub with a Croissant description",
         takes=("videos", "captions", "pairs"),
@@ -181,9 +187,8 @@ _OWN = (
 @cache
 def exports() -> dict[str, Export]:
     """Every format by its name."""
-    of_features = (import_module(path).EXPORT for path in features.on_shelf("perturbations.exports").values())
-    of_others = (entry.load() for entry in entry_points(group="perturbations.exports"))
-    return {export.name: export for export in sorted((*_OWN, *of_features, *of_others), key=lambda export: export.name)}
+    brought = things.load_all("perturbations.exports", {}, "EXPORT", Export)
+    return {export.name: export for export in sorted((*_OWN, *brought.values()), key=lambda export: export.name)}
 
 
 def get(name: str) -> Export:

@@ -6,7 +6,7 @@ from typing import Annotated, get_args
 
 from pydantic import Field
 
-from perturbations.base.errors import ConfigError, ManifestError, ShelfError
+from perturbations.base.errors import ConfigError, ManifestError, RegistryError
 from perturbations.base.records import Record, parse_record
 from perturbations.guides.clock import ClockGuide
 from perturbations.guides.donor import CaptionEmbedding, DonorFacts, DonorGuide, VideoEmbedding, VideoFeatures
@@ -47,9 +47,9 @@ ANALYSES: dict[str, type[AnalysisRecipe]] = {
 
 
 def get(name: str) -> type[GuideRecipe]:
-    """The guide called `name`. Raises `ShelfError` where a perturbation names an unknown guide."""
+    """The guide called `name`. Raises `RegistryError` where a perturbation names an unknown guide."""
     if name not in GUIDES:
-        raise ShelfError(f"no guide {name!r}; known: {', '.join(GUIDES)}")
+        raise RegistryError(f"no guide {name!r}; known: {', '.join(GUIDES)}")
     return GUIDES[name]
 
 

@@ -1,4 +1,4 @@
-"""Models: which one has which role, with which weights, and how they are loaded. Files of this shelf declare `MODELS`.
+"""Models: which has which role, with which weights, and how they are loaded. Files beside this one declare `MODELS`.
 
 `pretrained` is what the papers used: weights from a model hub. `offline` works without any download. A model may have
 a role in both. The files import NumPy, torch and other libraries in functions only: planning reads the models' names.
@@ -12,8 +12,15 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from perturbations.base import shelf
-from perturbations.base.errors import BackendError, PerturbationError, ShelfError, ToolError, short
+from perturbations.base import things
+from perturbations.base.errors import BackendError, PerturbationError, RegistryError, ToolError, short
+
+_OWN = things.in_package(
+    "perturbations.models",
+    *("adain", "captioner", "clip_model", "language_model", "nouns", "owlv2", "text_inflection", "text_masked_lm"),
+    *("text_neighbours", "text_similarity", "text_style", "text_tagger", "text_translator", "text_wordnet"),
+    "yolo_world",
+)
 
 BACKENDS = ("offline", "pretrained")
 
@@ -68,12 +75,12 @@ class Model:
 
 @cache
 def models() -> tuple[Model, ...]:
-    """Every model of this shelf. Raises `ShelfError` where two have one role in one backend of captions."""
-    declared = shelf.things("perturbations.models", "MODELS", tuple)
+    """Every model. Raises `RegistryError` where two have one role in one backend of captions."""
+    declared = things.load_all("perturbations.models", _OWN, "MODELS", tuple)
     every = tuple(model for file in declared.values() for model in file)
     taken = [(model.role, backend) for model in every if model.of == "captions" for backend in model.backends]
     if len(set(taken)) < len(taken):
-        raise ShelfError(f"two models have one role: {max(taken, key=taken.count)}")
+        raise RegistryError(f"two models have one role: {max(taken, key=taken.count)}")
     return every
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perturbations.suites import kernels
 from perturbations.suites.registry import Form, KernelParameters, Paper, Suite, table
+from perturbations.video import codec, digital, flow_blur, noise, occlusion, style, temporal, weather
 
 _TABLES = "Tab. 1, 2, 16, 17, 19, 20, 24 and 32-35"
 """The tables of the paper that have a column per perturbation."""
@@ -35,21 +35,21 @@ _LOW = (
     _PAPER.video(
         "gaussian_noise",
         "low",
-        kernels.GAUSSIAN_NOISE,
+        noise.GAUSSIAN_NOISE,
         table("sigma", 0.08, 0.12, 0.18, 0.26, 0.38),
         "additive normal noise, the same on every frame",
     ),
     _PAPER.video(
         "impulse_noise",
         "low",
-        kernels.IMPULSE_NOISE,
+        noise.IMPULSE_NOISE,
         table("amount", 0.03, 0.06, 0.09, 0.17, 0.27),
         "salt and pepper, the same pixels on every frame",
     ),
     _PAPER.video(
         "fog",
         "low",
-        kernels.FOG,
+        weather.FOG,
         table("intensity decay", (1.5, 2.0), (2.0, 2.0), (2.5, 1.7), (2.5, 1.5), (3.0, 1.4)),
         "a standing bank of fractal fog",
         # Severities 3 to 5 roughen the plasma, and rough fog can be nearer to the clean frame than smooth fog: the
@@ -59,10 +59,10 @@ _LOW = (
     _PAPER.video(
         "snow",
         "low",
-        kernels.SNOW_RELEASED,
-        kernels.SNOW_OF_IMAGENET_C,
+        weather.SNOW_RELEASED,
+        weather.SNOW_OF_IMAGENET_C,
         "a curtain of falling snow",
-        variants={"paper": Form(kernel=kernels.SNOW)},
+        variants={"paper": Form(kernel=weather.SNOW)},
         differences="the snow falls 3 pixels per sampled frame, because the code perturbs the 12 frames that a model "
         "reads: 33 pixels in any clip of 12 frames or more; by the text, 3 pixels per frame. It shaped the column Snow "
         f"of {_TABLES} (CLIP4Clip's R@1 of 29.6 to 14.9). The effect is small, because a single frame hardly shows how "
@@ -74,8 +74,8 @@ _LOW = (
     _PAPER.video(
         "elastic_distortion",
         "low",
-        kernels.ELASTIC,
-        kernels.ELASTIC_OF_IMAGENET_C,
+        digital.ELASTIC,
+        digital.ELASTIC_OF_IMAGENET_C,
         "one affine tilt and one rubbery displacement",
         # The published table is inverted: mean absolute error 19, 27, 9, 9, 10. It is kept, not mended.
         monotonic=False,
@@ -83,7 +83,7 @@ _LOW = (
     _PAPER.video(
         "h264_compression",
         "low",
-        kernels.H264,
+        codec.H264,
         table("bitrate pix_fmt", *((bitrate, "yuv444p") for bitrate in _BITRATES)),
         "a real H.264 encode at a low bitrate",
         source="Alg. 1",
@@ -97,7 +97,7 @@ _MIDDLE = (
     _PAPER.video(
         "motion_blur",
         "mid",
-        kernels.FLOW_BLUR,
+        flow_blur.FLOW_BLUR,
         table("low high still", *((low, high, "high") for low, high in _LENGTHS)),
         "blur along the motion, longest where most moves",
         source="Alg. 2",
@@ -107,7 +107,7 @@ _MIDDLE = (
     _PAPER.video(
         "video_defocus",
         "mid",
-        kernels.FLOW_DEFOCUS,
+        flow_blur.FLOW_DEFOCUS,
         table("radius still", *((radius, "high") for radius in _RADII)),
         "out of focus, most where most moves",
         source="Alg. 2",
@@ -117,11 +117,11 @@ _MIDDLE = (
     _PAPER.video(
         "main_object_occlusion",
         "mid",
-        kernels.MAIN_OBJECT_OCCLUSION_RELEASED,
+        occlusion.MAIN_OBJECT_OCCLUSION_RELEASED,
         table("ratio", 0.3, 0.425, 0.55, 0.675, 0.8),
         "a black rectangle over a part of the main object",
         source="Alg. 3",
-        variants={"paper": Form(kernel=kernels.MAIN_OBJECT_OCCLUSION, table=table("ratio", 0.3, 0.4, 0.5, 0.6, 0.8))},
+        variants={"paper": Form(kernel=occlusion.MAIN_OBJECT_OCCLUSION, table=table("ratio", 0.3, 0.4, 0.5, 0.6, 0.8))},
         differences="evenly spaced area ratios, where the table prints 0.30 0.40 0.50 0.60 0.80; a rectangle is "
         "clipped at the frame's border. Without a detection, the clipped rectangle is reused and clipped again, so it "
         "shrinks in every sampled frame; `paper` moves a whole rectangle, in every frame. A box without area covers "
@@ -133,7 +133,7 @@ _HIGH = (
     _PAPER.video(
         "style_transfer",
         "high",
-        kernels.STYLE_TRANSFER,
+        style.STYLE_TRANSFER,
         table("alpha", 0.2, 0.4, 0.6, 0.8, 1.0),
         "painted in the style of another picture, one picture per clip",
         source="AdaIN: Huang and Belongie 2017",
@@ -141,12 +141,12 @@ _HIGH = (
     _PAPER.video(
         "event_insertion",
         "high",
-        kernels.EVENT_INSERTION_RELEASED,
+        temporal.EVENT_INSERTION_RELEASED,
         table("share donors", *((share, 2000) for share in _SHARES)),
         "the most similar other clip in place of a part of its own frames",
         variants={
             "paper": Form(
-                kernel=kernels.EVENT_INSERTION,
+                kernel=temporal.EVENT_INSERTION,
                 table=table("share place donors", *((share, "middle", 3000) for share in _SHARES)),
             )
         },
@@ -163,10 +163,10 @@ _HIGH = (
     _PAPER.video(
         "temporal_scrambling",
         "high",
-        kernels.TEMPORAL_SCRAMBLING_RELEASED,
+        temporal.TEMPORAL_SCRAMBLING_RELEASED,
         _scrambling(_TRIMMED),
         "trimmed, cut into 12 chunks, and the chunks reordered",
-        variants={"paper": Form(kernel=kernels.TEMPORAL_SCRAMBLING, table=_scrambling(_KEPT))},
+        variants={"paper": Form(kernel=temporal.TEMPORAL_SCRAMBLING, table=_scrambling(_KEPT))},
         differences="trims 60 to 95 % of the clip away, rounded down; the table reads as if so much were kept. Of the "
         "scrambled rest a model reads 12 evenly spaced frames, the first and the last included, or 12 random ones with "
         "repetitions where fewer are left: of clips of up to 220 frames at severity 5, of 110 at severity 4. "
@@ -182,5 +182,5 @@ SUITE = Suite(
     name="mlvp",
     title="MLVP: multi-level video perturbations",
     reference="Zhang et al., Robust Test-Time Video-Text Retrieval: Benchmarking and Adapting for Query Shifts",
-    perturbations=_LOW + _MIDDLE + _HIGH,
+    videos=_LOW + _MIDDLE + _HIGH,
 )

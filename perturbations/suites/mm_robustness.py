@@ -5,25 +5,22 @@ On video, what is random is drawn once per clip.
 
 from __future__ import annotations
 
-from functools import partial
-
-from perturbations.base.bounds import SHARE, Choice
-from perturbations.suites import kernels
 from perturbations.suites.registry import Form, KernelParameters, Paper, Perturbation, Suite, table
-from perturbations.text.scripts import Languages
+from perturbations.video import blur, digital, frost, noise, style, weather
+from perturbations.video import released_mm_robustness as released
+from perturbations.video.kernel import Kernel
 
 _PAPER = Paper(
     suite="mm_robustness",
     variants=("paper", "released"),
     video_source="MM-Robustness, Sec. 2, Tab. 7, after ImageNet-C",
-    text_source="MM-Robustness, Sec. 2, App. 5.3, Tab. 8",
 )
 
 _ROUNDED = "Levels are rounded, not truncated"
 
 
 def _released(
-    kernel: kernels.Kernel,
+    kernel: Kernel,
     differences: str,
     *,
     by_severity: tuple[KernelParameters, ...] | None = None,
@@ -41,54 +38,54 @@ VIDEO = (
     _PAPER.video(
         "gaussian_noise",
         "noise",
-        kernels.GAUSSIAN_NOISE,
+        noise.GAUSSIAN_NOISE,
         table("sigma", 0.08, 0.12, 0.18, 0.26, 0.38),
         "additive normal noise",
-        variants=_released(kernels.rounded(kernels.GAUSSIAN_NOISE), _ROUNDED),
+        variants=_released(released.GAUSSIAN_NOISE, _ROUNDED),
     ),
     _PAPER.video(
         "shot_noise",
         "noise",
-        kernels.SHOT_NOISE,
+        noise.SHOT_NOISE,
         table("rate", 60.0, 25.0, 12.0, 5.0, 3.0),
         "Poisson noise of few photons",
-        variants=_released(kernels.rounded(kernels.SHOT_NOISE), _ROUNDED),
+        variants=_released(released.SHOT_NOISE, _ROUNDED),
     ),
     _PAPER.video(
         "impulse_noise",
         "noise",
-        kernels.SALT_AND_PEPPER,
+        noise.SALT_AND_PEPPER,
         table("amount", 0.03, 0.06, 0.09, 0.17, 0.27),
         "salt and pepper on single colour values",
     ),
     _PAPER.video(
         "speckle_noise",
         "noise",
-        kernels.SPECKLE_NOISE,
+        noise.SPECKLE_NOISE,
         table("scale", 0.15, 0.2, 0.35, 0.45, 0.6),
         "normal noise that grows with brightness",
-        variants=_released(kernels.rounded(kernels.SPECKLE_NOISE), _ROUNDED),
+        variants=_released(released.SPECKLE_NOISE, _ROUNDED),
     ),
     # --- blur --------------------------------------------------------------------------------------------------------
     _PAPER.video(
         "defocus_blur",
         "blur",
-        kernels.DEFOCUS_BLUR,
+        blur.DEFOCUS_BLUR,
         table("radius alias", (3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5)),
         "a lens out of focus",
-        variants=_released(kernels.rounded(kernels.DEFOCUS_BLUR), _ROUNDED),
+        variants=_released(released.DEFOCUS_BLUR, _ROUNDED),
     ),
     _PAPER.video(
         "glass_blur",
         "blur",
-        kernels.GLASS_BLUR,
+        blur.GLASS_BLUR,
         table("sigma delta iterations", (0.7, 1, 2), (0.9, 2, 1), (1.0, 2, 3), (1.1, 3, 2), (1.5, 4, 2)),
         "a pane of frosted glass",
         # Severity 2 moves pixels once, severity 1 twice; severity 3 three times, severity 4 twice: the mean absolute
         # error is 5, 5, 9, 9, 10 grey levels.
         monotonic=False,
         variants=_released(
-            kernels.GLASS_BLUR_RELEASED,
+            released.GLASS_BLUR,
             "the loops overwrite their own bounds, so that one row of pixels moves, once: in effect two "
             "Gaussian blurs, 33 to 27 dB from the clean picture where the formula is 26 to 22 dB from it. This "
             "made the columns of glass blur in Tab. 1, 3 and 5 (BLIP 571.6; 580.9 without perturbation), where "
@@ -100,29 +97,29 @@ VIDEO = (
     _PAPER.video(
         "motion_blur",
         "blur",
-        kernels.STREAK_BLUR,
+        blur.STREAK_BLUR,
         table("radius sigma", (10, 3.0), (15, 5.0), (15, 8.0), (15, 12.0), (20, 15.0)),
         "a streak of the whole frame",
     ),
     _PAPER.video(
         "zoom_blur",
         "blur",
-        kernels.ZOOM_BLUR,
+        blur.ZOOM_BLUR,
         table("stop step", (1.11, 0.01), (1.16, 0.01), (1.21, 0.02), (1.26, 0.02), (1.33, 0.03)),
         "a camera that rushes forward",
-        variants=_released(kernels.rounded(kernels.ZOOM_BLUR), _ROUNDED),
+        variants=_released(released.ZOOM_BLUR, _ROUNDED),
     ),
     # --- weather -----------------------------------------------------------------------------------------------------
     _PAPER.video(
         "snow",
         "weather",
-        kernels.STILL_SNOW,
-        kernels.SNOW_OF_IMAGENET_C,
+        weather.STILL_SNOW,
+        weather.SNOW_OF_IMAGENET_C,
         "a curtain of snow that stands still",
         # Severities 2 and 3 are equally far from the clean clip: which of the two is farther depends on the clip.
         monotonic=False,
         variants=_released(
-            kernels.STILL_SNOW_RELEASED,
+            released.STILL_SNOW,
             "the whitened picture is made of a grey in which red and blue are exchanged. This made the columns "
             f"of snow in Tab. 1, 3 and 5. {_ROUNDED}",
         ),
@@ -130,14 +127,14 @@ VIDEO = (
     _PAPER.video(
         "frost",
         "weather",
-        kernels.FROST,
+        frost.FROST,
         table("kept added", (1.0, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)),
         "ice on the lens",
         # Severity 4 keeps less of the frame than severity 3 under as much ice, which is darker, and nearer to it: the
         # mean absolute error is 62, 75, 81, 77, 81 grey levels.
         monotonic=False,
         variants=_released(
-            kernels.FROST_RELEASED,
+            released.FROST,
             "one of the first five photographs of the folder (the code has six, and never takes the last), not "
             "resized, from its top left corner, its red and blue exchanged. A photograph that is smaller than "
             "the frame stops the code; here it is enlarged. This made the columns of frost in Tab. 1, 3 and 5. "
@@ -147,13 +144,13 @@ VIDEO = (
     _PAPER.video(
         "fog",
         "weather",
-        kernels.FOG,
+        weather.FOG,
         _FOG,
         "a standing bank of fractal fog",
         # Rough fog can be nearer to the clean frame than smooth fog.
         monotonic=False,
         variants=_released(
-            kernels.FOG_RELEASED,
+            released.FOG,
             "the top left part of a map of a fixed side: 1024 pixels for COCO; 512 for Flickr30K and visual "
             "entailment (the parameter `side`). On their pictures, 640 or 500 pixels wide, the formula does the "
             "same; smaller frames see smoother fog. A frame larger than `side` stops the code; here the map "
@@ -164,38 +161,38 @@ VIDEO = (
     _PAPER.video(
         "brightness",
         "weather",
-        kernels.BRIGHTNESS,
+        weather.BRIGHTNESS,
         table("added", 0.1, 0.2, 0.3, 0.4, 0.5),
         "bright daylight",
-        variants=_released(kernels.rounded(kernels.BRIGHTNESS), _ROUNDED),
+        variants=_released(released.BRIGHTNESS, _ROUNDED),
     ),
     # --- digital -----------------------------------------------------------------------------------------------------
     _PAPER.video(
         "contrast",
         "digital",
-        kernels.CONTRAST,
+        digital.CONTRAST,
         table("factor", 0.4, 0.3, 0.2, 0.1, 0.05),
         "levels pulled to the mean",
-        variants=_released(kernels.rounded(kernels.CONTRAST), _ROUNDED),
+        variants=_released(released.CONTRAST, _ROUNDED),
     ),
     _PAPER.video(
         "elastic_transform",
         "digital",
-        kernels.ELASTIC,
-        kernels.ELASTIC_OF_IMAGENET_C,
+        digital.ELASTIC,
+        digital.ELASTIC_OF_IMAGENET_C,
         "one affine tilt and one rubbery displacement",
         # The published table is inverted.
         monotonic=False,
-        variants=_released(kernels.rounded(kernels.ELASTIC), _ROUNDED),
+        variants=_released(released.ELASTIC, _ROUNDED),
     ),
     _PAPER.video(
         "pixelate",
         "digital",
-        kernels.PIXELATE,
+        digital.PIXELATE,
         table("scale", 0.6, 0.5, 0.4, 0.3, 0.25),
         "coarse pixels",
         variants=_released(
-            kernels.PIXELATE_RELEASED,
+            released.PIXELATE,
             "shrunk to a square of 224 pixels per side times `scale`, whatever the frame, and enlarged to a frame of "
             "exchanged sides: 320x240 becomes 240x320, stretched, not turned, by a smooth rule (OpenCV's INTER_AREA). "
             "A picture of 640x480 pixels, seen at 224, is 26 to 30 dB from the clean one at severity 5, where the "
@@ -207,11 +204,11 @@ VIDEO = (
     _PAPER.video(
         "jpeg_compression",
         "digital",
-        kernels.JPEG,
+        digital.JPEG,
         table("quality", 25, 18, 15, 10, 7),
         "every frame a JPEG of low quality",
         variants=_released(
-            kernels.JPEG_OF_BGR,
+            digital.JPEG_OF_BGR,
             "red is taken for blue, and blue for red, while the JPEG is made and read. This made the columns of"
             " JPEG in Tab. 1, 3 and 5",
         ),
@@ -220,11 +217,11 @@ VIDEO = (
     _PAPER.video(
         "stylize",
         "stylize",
-        kernels.STYLE_TRANSFER,
+        style.STYLE_TRANSFER,
         table("alpha", 0.2, 0.4, 0.6, 0.8, 1.0),
         "painted in the style of another picture",
         variants=_released(
-            kernels.STYLE_TRANSFER_RELEASED,
+            released.STYLE_TRANSFER,
             "the style's picture keeps its own size, where the formula's shorter side is 512 pixels, and levels"
             " are rounded, not truncated. The code draws styles in the order of its files; here each clip draws"
             " its own, in any order. The code stores a picture that fails as it was; here the clip is "
@@ -233,111 +230,19 @@ VIDEO = (
     ),
 )
 
-# Products in doubles, as in the released code: the ceiling of 0.05 * 6 * 10 words is 4.
-_RATIO = {"ratio": SHARE}
-_RATIOS = tuple(0.05 * severity for severity in range(1, 8))
-# Its five levels are 0.15 to 0.35; the released code makes seven.
-_PAPERS = (3, 4, 5, 6, 7)
 
+def _captions() -> tuple[Perturbation, ...]:
+    from perturbations.suites.mm_robustness_captions import TEXT
 
-def _share(
-    category: str,
-    name: str,
-    summary: str,
-    languages: Languages = "English",
-    *,
-    roles: tuple[str, ...] = (),
-    version: int = 1,
-) -> Perturbation:
-    return _PAPER.text(
-        name,
-        category,
-        f"{category}s:{name}",
-        summary,
-        table("ratio", *_RATIOS),
-        _RATIO,
-        paper_severities=_PAPERS,
-        roles=roles,
-        gated=category == "word",
-        languages=languages,
-        version=version,
-    )
+    return TEXT
 
-
-_character = partial(_share, "character")
-_word = partial(_share, "word")
-
-
-def _style(style: str, summary: str, changes: str, version: int = 2) -> Perturbation:
-    return _PAPER.text(
-        style,
-        "sentence",
-        "sentences:restyle",
-        summary,
-        ({"style": style},),
-        bounds={"style": Choice((style,))},
-        roles=("styler",),
-        gated=True,
-        random=False,
-        version=version,
-        not_comparable=f"changes {changes}",
-    )
-
-
-TEXT = (
-    _character("keyboard", "characters become neighbours on the keyboard", "Latin letters", version=2),
-    _character("ocr", "characters are recognized wrongly", "Latin letters"),
-    _character("char_insert", "random characters are inserted", "Latin letters"),
-    _character("char_replace", "characters become random ones", "Latin letters"),
-    _character("char_swap", "neighbouring characters are exchanged", "any language"),
-    _character("char_delete", "characters are left out", "any language"),
-    _word("synonym_replace", "words become synonyms", roles=("wordnet",), version=2),
-    _PAPER.text(
-        "word_insert",
-        "word",
-        "words:word_insert",
-        "synonyms are inserted",
-        tuple({"ratio": ratio, "skip_stop_words": True} for ratio in _RATIOS),
-        bounds={**_RATIO, "skip_stop_words": Choice((False, True))},
-        paper_severities=_PAPERS,
-        variants={
-            "released": Form(
-                table=tuple({"ratio": ratio, "skip_stop_words": False} for ratio in _RATIOS),
-                differences='draws from all words, so that "a" brings in "vitamin a"; the text says: not from stop '
-                "words",
-            )
-        },
-        roles=("wordnet",),
-        gated=True,
-        version=2,
-    ),
-    _word("word_swap", "words change places"),
-    _word("word_delete", "words are left out"),
-    _word("insert_punctuation", "punctuation marks are inserted", version=2),
-    _style("formal", "in a formal style", "26 % of MSR-VTT's captions and 4 % of YouCook2's"),
-    _style("casual", "in a casual style", "57 % of MSR-VTT's captions and 7 % of YouCook2's"),
-    _style("passive", "in the passive voice", "14 % of MSR-VTT's captions and 39 % of YouCook2's", 3),
-    _style("active", "in the active voice", "2 of MSR-VTT's 1,000 captions, which are active already"),
-    _PAPER.text(
-        "back_translation",
-        "sentence",
-        "sentences:back_translation",
-        "into another language and back",
-        ({},),
-        roles=("translator",),
-        measured=True,
-        random=False,
-        version=2,
-        not_comparable="is no round trip: single words of what comes back are taken, talk -> speak most often, and the "
-        "rest is put back. It changes 37 % of MSR-VTT's captions and 15 % of YouCook2's (column `changed`)",
-    ),
-)
 
 SUITE = Suite(
     name="mm_robustness",
     title="MM-Robustness: image and text perturbations of multimodal models",
     reference="Qiu et al., Benchmarking Robustness of Multimodal Image-Text Models under Distribution Shift",
-    perturbations=VIDEO + TEXT,
+    videos=VIDEO,
+    captions=_captions,
     variants=_PAPER.variants,
     draws_by_choice=True,
 )

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perturbations.suites import kernels
-from perturbations.suites.code import ParameterValue
-from perturbations.suites.msrvtt_p_captions import PAPER, TEXT
-from perturbations.suites.registry import Combined, Form, Perturbation, Suite, table
+from perturbations.suites.registry import Combined, Form, Paper, ParameterValue, Perturbation, Suite, table
+from perturbations.video import blur, camera, codec, digital, noise, temporal
+
+_PAPER = Paper(
+    suite="msrvtt_p",
+    variants=("released", "released_online", "paper"),
+    video_source="MSRVTT-P / YouCook2-P, Sec. 3.1, App. A.1",
+    draw="frame",
+)
 
 _AMOUNTS = (0.03, 0.06, 0.09, 0.17, 0.27)
 _RATES = (2, 4, 8, 16, 32)
 _REACHES = (8, 16, 24, 32, 40)
 
 
-def _mpeg(name: str, codec: str, scales: tuple[int, ...], summary: str) -> Perturbation:
+def _mpeg(name: str, encoder: str, scales: tuple[int, ...], summary: str) -> Perturbation:
     """The published -q:v, and the quantizer that it comes to: the coarsest from severity 2 or 3 on."""
-    released = table("codec qscale quantizer", *((codec, scale, min(scale, kernels.COARSEST)) for scale in scales))
+    released = table("codec qscale quantizer", *((encoder, scale, min(scale, codec.COARSEST)) for scale in scales))
     # What follows the coarsest quantizer differs little.
-    return PAPER.video(name, "digital", kernels.mpeg(codec), released, summary, monotonic=False)
+    return _PAPER.video(name, "digital", codec.of_mpeg(encoder), released, summary, monotonic=False)
 
 
 def _frozen(opening: str) -> tuple[Mapping[str, ParameterValue], ...]:
@@ -33,24 +38,24 @@ def _frozen(opening: str) -> tuple[Mapping[str, ParameterValue], ...]:
 
 VIDEO = (
     # --- noise -------------------------------------------------------------------------------------------------------
-    PAPER.video(
+    _PAPER.video(
         "gaussian_noise",
         "noise",
-        kernels.GAUSSIAN_NOISE_OF_RANKS,
+        noise.GAUSSIAN_NOISE_OF_RANKS,
         table("sigma", 0.08, 0.12, 0.18, 0.26, 0.38),
         "additive normal noise, new on every frame",
     ),
-    PAPER.video(
+    _PAPER.video(
         "impulse_noise",
         "noise",
-        kernels.SALT_AND_PEPPER,
+        noise.SALT_AND_PEPPER,
         table("amount", *_AMOUNTS),
         "salt and pepper on single colour values, new on every frame",
     ),
-    PAPER.video(
+    _PAPER.video(
         "shot_noise",
         "noise",
-        kernels.SHOT_OR_IMPULSE_NOISE,
+        noise.SHOT_OR_IMPULSE_NOISE,
         table("model strength", *(("poisson", rate) for rate in (250.0, 100.0, 50.0, 30.0, 15.0))),
         "Poisson noise of few photons, new on every frame",
         variants={
@@ -61,73 +66,73 @@ VIDEO = (
         differences="draws Poisson numbers, as ImageNet-C does, at the rates 250 100 50 30 15; the text repeats the "
         "salt and pepper of impulse noise, amounts included",
     ),
-    PAPER.video(
+    _PAPER.video(
         "speckle_noise",
         "noise",
-        kernels.SPECKLE_NOISE,
+        noise.SPECKLE_NOISE,
         # The text gives no numbers; ImageNet-C's are .15 .2 .35 .45 .6.
         table("scale", 0.15, 0.2, 0.25, 0.3, 0.35),
         "normal noise that grows with brightness, new on every frame",
     ),
     # --- blur --------------------------------------------------------------------------------------------------------
-    PAPER.video(
+    _PAPER.video(
         "motion_blur",
         "blur",
-        kernels.STREAK_BLUR,
+        blur.STREAK_BLUR,
         table("radius sigma", (10, 3.0), (15, 5.0), (15, 8.0), (15, 12.0), (20, 15.0)),
         "a streak of the whole frame, in a new direction on every frame",
     ),
-    PAPER.video(
+    _PAPER.video(
         "defocus_blur",
         "blur",
-        kernels.DEFOCUS_BLUR,
+        blur.DEFOCUS_BLUR,
         table("radius alias", (3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5)),
         "a lens out of focus",
     ),
-    PAPER.video(
+    _PAPER.video(
         "zoom_blur",
         "blur",
-        kernels.ZOOM_BLUR,
+        blur.ZOOM_BLUR,
         # The text gives no numbers.
         table("stop step", (1.11, 0.01), (1.16, 0.01), (1.21, 0.02), (1.26, 0.02), (1.31, 0.03)),
         "a camera that rushes forward",
     ),
     # --- camera ------------------------------------------------------------------------------------------------------
-    PAPER.video(
+    _PAPER.video(
         "static_rotate",
         "camera",
-        kernels.STATIC_ROTATE,
+        camera.STATIC_ROTATE,
         table("degrees", 7.5, 15.0, 30.0, 45.0, 90.0),
         "every frame turned by the same angle",
         # A right angle puts the frame's lines on lines again: it can be nearer to the frame than 45 degrees.
         monotonic=False,
     ),
-    PAPER.video(
+    _PAPER.video(
         "rotate",
         "camera",
-        kernels.ROTATE,
+        camera.ROTATE,
         table("most_degrees", 6, 12, 18, 24, 30),
         "every frame turned by a whole angle of its own",
         variants=dict.fromkeys(("released_online", "paper"), Form(table=table("most_degrees", 7, 13, 19, 25, 31))),
         differences="turns by up to 6 12 18 24 30 degrees, the feature extractors' program by one degree more; the "
         "text gives no numbers, so `paper` has that program's",
     ),
-    PAPER.video(
+    _PAPER.video(
         "translate",
         "camera",
-        kernels.TRANSLATE_RELEASED,
+        camera.TRANSLATE_RELEASED,
         table("reach window", *((reach, "lost") for reach in _REACHES)),
         "a camera that shakes: a window at a new place on every frame",
         variants={
             "released_online": Form(
-                kernel=kernels.TRANSLATE_ONCE,
+                kernel=camera.TRANSLATE_ONCE,
                 table=table("reach window", *((reach, "filled") for reach in _REACHES)),
                 differences="one place per clip, so that nothing shakes: 224 x 224 pixels (256 x 256 of frames 288 "
                 "wide) in the upper left, black where they reach beyond the frame. The text draws for every frame",
             ),
             # The mildest windows lie in the corner, the others nearer to the centre, where the frame is enlarged
             # evenly: the mean absolute error is 32, 29, 28, 27, 29 grey levels.
-            "paper": Form(kernel=kernels.TRANSLATE, table=table("reach", *_REACHES)),
+            "paper": Form(kernel=camera.TRANSLATE, table=table("reach", *_REACHES)),
         },
         differences="scales the shorter side to 256 and writes windows of 224 x 224 that begin less than 40 pixels "
         "from the upper left corner: the right of a wide frame is never seen. At severity 5 a sixth of a wide frame's "
@@ -137,13 +142,13 @@ VIDEO = (
         monotonic=False,
     ),
     # --- digital -----------------------------------------------------------------------------------------------------
-    PAPER.video(
+    _PAPER.video(
         "jpeg",
         "digital",
-        kernels.JPEG_OF_BGR,
+        digital.JPEG_OF_BGR,
         table("quality", 25, 18, 15, 10, 7),
         "every frame a JPEG of low quality",
-        variants={"released_online": Form(kernel=kernels.JPEG), "paper": Form(kernel=kernels.JPEG)},
+        variants={"released_online": Form(kernel=digital.JPEG), "paper": Form(kernel=digital.JPEG)},
         differences="the writer takes OpenCV's blue for red, so that JPEG thins out other colours: 27 to 35 dB from a "
         "JPEG of the right colours",
     ),
@@ -155,20 +160,20 @@ VIDEO = (
     ),
     _mpeg("mpeg2", "mpeg4", (15, 30, 45, 60, 75), "an MPEG-4 encode at a coarse quantizer (MPEG2 is the paper's name)"),
     # --- temporal ----------------------------------------------------------------------------------------------------
-    PAPER.video(
+    _PAPER.video(
         "jumble",
         "temporal",
-        kernels.JUMBLE,
+        temporal.JUMBLE,
         table("length", 4, 8, 16, 32, 64),
         "frames shuffled inside segments",
         variants=dict.fromkeys(("released_online", "paper"), Form(table=table("length", 32, 16, 8, 4, 2))),
         differences="the writer's segments grow from 4 to 64 frames; the text's, and the feature extractors', shrink "
         "from 32 to 2",
     ),
-    PAPER.video(
+    _PAPER.video(
         "box_jumble",
         "temporal",
-        kernels.BOX_JUMBLE,
+        temporal.BOX_JUMBLE,
         table("length", 2, 4, 8, 16, 32),
         "segments in shuffled order",
         variants=dict.fromkeys(("released_online", "paper"), Form(table=table("length", 4, 9, 16, 25, 36))),
@@ -177,32 +182,32 @@ VIDEO = (
         # Longer segments keep more of the order, not less.
         monotonic=False,
     ),
-    PAPER.video(
+    _PAPER.video(
         "sampling",
         "temporal",
-        kernels.SAMPLING_RELEASED,
+        temporal.SAMPLING_RELEASED,
         table("rate", *_RATES),
         "every r-th frame, held r frames",
-        variants={"paper": Form(kernel=kernels.SAMPLING)},
+        variants={"paper": Form(kernel=temporal.SAMPLING)},
         differences="holds the last frame for r frames too, so that a clip gets up to 31 frames longer; the text slows "
         "the playback down and names no length",
     ),
-    PAPER.video(
+    _PAPER.video(
         "reverse_sampling",
         "temporal",
-        kernels.REVERSE_SAMPLING_RELEASED,
+        temporal.REVERSE_SAMPLING_RELEASED,
         table("rate", *_RATES),
         "every r-th frame, held r frames, backwards",
-        variants={"paper": Form(kernel=kernels.REVERSE_SAMPLING)},
+        variants={"paper": Form(kernel=temporal.REVERSE_SAMPLING)},
         differences="holds the last frame for r frames too, so that a clip gets up to 31 frames longer and begins with "
         "its last sampled frame, r times",
         # Going backwards moves frames farther than any rate.
         monotonic=False,
     ),
-    PAPER.video(
+    _PAPER.video(
         "freeze",
         "temporal",
-        kernels.FREEZE_RELEASED,
+        temporal.FREEZE_RELEASED,
         _frozen("lost"),
         "a stream that hangs: a share of the frames, each held until the next",
         variants={
@@ -211,7 +216,7 @@ VIDEO = (
                 differences="keeps 10 % of the frames at severity 5, as at severity 3, by mistake, and so figures of "
                 "the two are alike; the text says 2.5 %",
             ),
-            "paper": Form(kernel=kernels.FREEZE, table=table("kept", 0.4, 0.2, 0.1, 0.05, 0.025)),
+            "paper": Form(kernel=temporal.FREEZE, table=table("kept", 0.4, 0.2, 0.1, 0.05, 0.025)),
         },
         differences="keeps 10 % of the frames at severity 5, as at severity 3, by mistake, and so figures of the two "
         "are alike; the text says 2.5 %. Frames before the first one kept are lost, which makes the clip shorter; of a "
@@ -221,12 +226,20 @@ VIDEO = (
     ),
 )
 
+
+def _captions() -> tuple[Perturbation, ...]:
+    from perturbations.suites.msrvtt_p_captions import TEXT
+
+    return TEXT
+
+
 SUITE = Suite(
     name="msrvtt_p",
     title="MSRVTT-P and YouCook2-P: visual and language perturbations of text-to-video retrieval",
     reference="Schiappa et al., Robustness Analysis of Video-Language Models Against Visual and Language Perturbations",
-    perturbations=VIDEO + TEXT,
-    variants=PAPER.variants,
+    videos=VIDEO,
+    captions=_captions,
+    variants=_PAPER.variants,
     whole_videos=True,
     corpora={"msrvtt_p": "msrvtt", "youcook2_p": "youcook2"},
     # Sec. 4, Fig. 4: 66; 48 where captions have no gender to change.

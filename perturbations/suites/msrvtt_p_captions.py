@@ -5,16 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from perturbations.base.bounds import SHARE, Bound, Choice, Several, whole
-from perturbations.suites.code import ParameterValue
-from perturbations.suites.registry import Form, Paper, Perturbation
+from perturbations.suites.registry import Form, Paper, ParameterValue, Perturbation
+from perturbations.text import bias, characters, grammar, negation, parts_of_speech, sentences, words
 from perturbations.text.scripts import Languages
+from perturbations.video.kernel import Function
 
-PAPER = Paper(
-    suite="msrvtt_p",
-    variants=("released", "released_online", "paper"),
-    video_source="MSRVTT-P / YouCook2-P, Sec. 3.1, App. A.1",
-    text_source="MSRVTT-P, App. A.2, Tab. 5",
-    draw="frame",
+_PAPER = Paper(
+    suite="msrvtt_p", variants=("released", "released_online", "paper"), text_source="MSRVTT-P, App. A.2, Tab. 5"
 )
 
 _MISLABELLED = 'takes "female" for a male word and "male" for a female one, which changes 2 captions more and 1 less'
@@ -30,7 +27,7 @@ _TAGS = tuple(_PENN.split())
 
 def _text(
     category: str,
-    kernel: str,
+    kernel: Function,
     name: str,
     summary: str,
     roles: str = "",
@@ -43,7 +40,7 @@ def _text(
 ) -> Perturbation:
     """A kernel whose parameters are `fixed`, but for a share."""
     bounds = {key: _bound(key, value) for key, value in fixed.items()}
-    return PAPER.text(
+    return _PAPER.text(
         name,
         category,
         kernel,
@@ -76,10 +73,10 @@ def _bound(name: str, value: ParameterValue) -> Bound:
 def _gender(name: str, gender: str, summary: str) -> Perturbation:
     released, paper = ({"gender": gender, "mislabelled": mislabelled} for mislabelled in (True, False))
     bounds = {"gender": Choice((gender,)), "mislabelled": _EITHER}
-    return PAPER.text(
+    return _PAPER.text(
         name,
         "Bias",
-        "bias:to_gender",
+        bias.to_gender,
         summary,
         (released,),
         bounds,
@@ -91,13 +88,13 @@ def _gender(name: str, gender: str, summary: str) -> Perturbation:
 
 _character = partial(_text, "ChangeChar")
 _letter = partial(_character, languages="Latin letters")
-_drop = partial(_text, "DropText", "parts_of_speech:drop", roles="tagger", random=False)
-_keep = partial(_text, "DropText", "parts_of_speech:keep", roles="tagger", random=False)
-_drop_one = partial(_text, "DropText", "parts_of_speech:drop_random", roles="tagger")
+_drop = partial(_text, "DropText", parts_of_speech.drop, roles="tagger", random=False)
+_keep = partial(_text, "DropText", parts_of_speech.keep, roles="tagger", random=False)
+_drop_one = partial(_text, "DropText", parts_of_speech.drop_random, roles="tagger")
 _position = partial(_text, "Positional", languages="words between spaces")
-_drop_at = partial(_position, "parts_of_speech:drop_positions", random=False)
+_drop_at = partial(_position, parts_of_speech.drop_positions, random=False)
 _swap = partial(_text, "SwapText")
-_swap_part = partial(_swap, "words:multi_pos_swap", roles="tagger ambiguous")
+_swap_part = partial(_swap, words.multi_pos_swap, roles="tagger ambiguous")
 _style = partial(_text, "TextStyle", version=2)
 
 
@@ -105,7 +102,7 @@ def _restyled(name: str, style: str, summary: str, msrvtt: int, youcook2: int, *
     """A style, and how many percent of the datasets' captions the offline rules change."""
     changes = f"changes {msrvtt} % of MSR-VTT's captions and {youcook2} % of YouCook2's"
     return _style(
-        "sentences:restyle",
+        sentences.restyle,
         name,
         summary,
         "styler",
@@ -117,20 +114,20 @@ def _restyled(name: str, style: str, summary: str, msrvtt: int, youcook2: int, *
 
 
 TEXT = (
-    _text("AddText", "words:insert_adv", "insert_adv", "an adverb before each verb", "tagger"),
+    _text("AddText", words.insert_adv, "insert_adv", "an adverb before each verb", "tagger"),
     _text(
         "AddText",
-        "words:append_irrelevant",
+        words.append_irrelevant,
         "append_irr",
         "an irrelevant opening phrase; from 10 words on, a proverb at the end too",
         closing_from=10,
     ),
     _gender("gender_female", "f", "male words become female"),
     _gender("gender_male", "m", "female words become male"),
-    PAPER.text(
+    _PAPER.text(
         "gender_neutral",
         "Bias",
-        "bias:to_neutral",
+        bias.to_neutral,
         "gendered words become neutral",
         ({"agreeing": False},),
         {"agreeing": _EITHER},
@@ -140,13 +137,13 @@ TEXT = (
         roles=("tagger", "inflector"),
         random=False,
     ),
-    _text("Bias", "bias:swap", "gender_swap", "gendered words change gender", "tagger", random=False),
-    _letter("characters:keyboard_slip", "keyboard", "a letter slips to a neighbouring key", share=0.2),
-    _letter("characters:ocr_slip", "ocr", "a character is recognized wrongly", share=0.2),
-    _character("words:prefix_swap", "prefix_swap", "another first morph, same tag", "tagger"),
-    _character("characters:punctuation", "punctuation", "brackets around it, an end mark", languages="any language"),
-    _character("characters:spelling_error", "spelling_error", "a common misspelling", share=0.3),
-    _letter("characters:typos", "typos", "a letter more, less, exchanged or replaced", share=0.3),
+    _text("Bias", bias.swap, "gender_swap", "gendered words change gender", "tagger", random=False),
+    _letter(characters.keyboard_slip, "keyboard", "a letter slips to a neighbouring key", share=0.2),
+    _letter(characters.ocr_slip, "ocr", "a character is recognized wrongly", share=0.2),
+    _character(words.prefix_swap, "prefix_swap", "another first morph, same tag", "tagger"),
+    _character(characters.punctuation, "punctuation", "brackets around it, an end mark", languages="any language"),
+    _character(characters.spelling_error, "spelling_error", "a common misspelling", share=0.3),
+    _letter(characters.typos, "typos", "a letter more, less, exchanged or replaced", share=0.3),
     _drop("no_nouns", "nouns become [UNK]", tags=["NN"]),
     _drop("no_verbs", "verbs become [UNK]", tags=["VB"]),
     _drop("no_nouns_and_no_verbs", "nouns and verbs become [UNK]", tags=["NN", "VB"]),
@@ -163,9 +160,9 @@ TEXT = (
     _drop_at("drop_first", "the first word becomes [UNK]", positions=[0]),
     _drop_at("drop_last", "the last word becomes [UNK]", positions=[-1]),
     _drop_at("drop_first_and_last", "the first and last words become [UNK]", positions=[0, -1]),
-    _position("parts_of_speech:shuffle_order", "shuffle_order", "the words in a random order"),
+    _position(parts_of_speech.shuffle_order, "shuffle_order", "the words in a random order"),
     _swap(
-        "sentences:back_translation",
+        sentences.back_translation,
         "back_trans",
         "into another language and back",
         "translator",
@@ -176,7 +173,7 @@ TEXT = (
         "BLEU-4 on MSR-VTT is 0.89, where the paper's table implies about 0.43",
     ),
     _swap(
-        "words:masked_suggestion",
+        words.masked_suggestion,
         "mlm_suggestion",
         "words become what a language model puts in their gap",
         "tagger masked_lm",
@@ -187,7 +184,7 @@ TEXT = (
     _swap_part("multi_pos_swap_JJ", "adjectives become words of several parts of speech", tag="JJ"),
     _swap_part("multi_pos_swap_NN", "nouns become words of several parts of speech", tag="NN"),
     _swap(
-        "words:neighbour_swap",
+        words.neighbour_swap,
         "swap_syn_word_embedding",
         "a word becomes its neighbour in an embedding",
         "tagger inflector neighbours",
@@ -195,7 +192,7 @@ TEXT = (
         not_comparable="takes words that stand in like places, not synonyms: snake -> crocodile, dog -> horse",
     ),
     _swap(
-        "words:synonym_swap",
+        words.synonym_swap,
         "swap_syn_wordnet",
         "a word becomes its WordNet synonym",
         "tagger wordnet",
@@ -206,11 +203,11 @@ TEXT = (
     _restyled("casual_to_formal", "formal", "casual style becomes formal", 26, 4),
     _restyled("formal_to_casual", "casual", "formal style becomes casual", 57, 7),
     _style(
-        "negation:reverse_negation",
+        negation.reverse_negation,
         "reverse_neg",
         "the statement negated, or its negation undone",
         "tagger inflector",
         random=False,
     ),
-    _style("grammar:tense", "tense", "a verb in another tense", "tagger inflector", share=0.1),
+    _style(grammar.tense, "tense", "a verb in another tense", "tagger inflector", share=0.1),
 )

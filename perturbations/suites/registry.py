@@ -1,20 +1,24 @@
-"""What can be made: declarations of perturbations and suites, and how to find them. Standard library only."""
+"""What can be made: declarations of perturbations and suites, and how to find them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from perturbations.base import shelf
+from perturbations.base import things
 from perturbations.base.bounds import Bounds, problem_of
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
-from perturbations.suites.code import Code, ParameterValue
-from perturbations.suites.kernels import Kernel
+from perturbations.video.kernel import Function, Kernel
 
 if TYPE_CHECKING:
     from perturbations.text.scripts import Languages
+
+_OWN = things.in_package("perturbations.suites", "mlvp", "mm_robustness", "msrvtt_p", "tampering", "transmission")
+
+ParameterValue = bool | int | float | str | list[str] | list[int]
+"""A parameter of a kernel. A caption's kernel may take lists: tags of words, positions in a sentence."""
 
 KernelParameters = Mapping[str, ParameterValue]
 Medium = Literal["video", "text"]
@@ -22,8 +26,8 @@ Draw = Literal["clip", "frame", "caption", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Perturbation(Code):
-    """One named entry of a suite: its code, its parameters and where they are printed.
+class Perturbation(Kernel):
+    """One named entry of a suite: its kernel, its parameters and where they are printed.
 
     Attributes:
         suite: the suite's name.
@@ -182,11 +186,8 @@ class Paper:
         }
         # What becomes of the order of frames or of a stream, and which style or photograph is taken, is the clip's.
         of_clip = kernel.moves_frames or kernel.encodes or kernel.realization is None or kernel.once
-        code = {column.name: getattr(kernel, column.name) for column in fields(Code)}
-        named = ("kernel", "realization", "sampled", "shape", "damage")
-        code |= {name: _in("perturbations.video", code[name]) for name in named if code[name]}
         return Perturbation(
-            **code,
+            **{column.name: getattr(kernel, column.name) for column in fields(Kernel)},
             suite=self.suite,
             name=name,
             category=category,
@@ -205,7 +206,7 @@ class Paper:
         self,
         name: str,
         category: str,
-        kernel: str,
+        kernel: Function,
         summary: str,
         by_severity: tuple[KernelParameters, ...] = ({},),
         bounds: Bounds | None = None,
@@ -228,7 +229,7 @@ class Paper:
             kind="text",
             category=category,
             method="text",
-            kernel=_in("perturbations.text", kernel),
+            kernel=kernel,
             # Two more of those for English, since they leave captions in other languages alone, short ones too.
             version=version + 2 * (languages == "English"),
             variant=self.variants[0],
@@ -254,10 +255,6 @@ class Paper:
         return replace(entry, others=others)
 
 
-def _in(package: str, function: str) -> str:
-    return function if "." in function.partition(":")[0] else f"{package}.{function}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Combined:
     """Which perturbations a paper combines: each video perturbation, at one severity, with each of captions."""
@@ -275,7 +272,8 @@ class Suite:
         name: of the suite.
         title: for menus and pages.
         reference: the paper.
-        perturbations: its entries, in the paper's order.
+        videos: its perturbations of videos, in the paper's order.
+        captions: gives its perturbations of captions: a function, so that a job of videos loads no kernel of captions.
         whole_videos: whether clips are cut from perturbed videos, not perturbed after they were cut.
         draws_by_choice: whether the configuration may choose between one realization per clip and one per frame.
         combined: the perturbations of videos and of captions that are combined, if any.
@@ -287,28 +285,37 @@ class Suite:
     name: str
     title: str
     reference: str
-    perturbations: tuple[Perturbation, ...]
+    videos: tuple[Perturbation, ...] = ()
+    captions: Callable[[], tuple[Perturbation, ...]] = tuple
     whole_videos: bool = False
     draws_by_choice: bool = False
     combined: Combined | None = None
     corpora: Mapping[str, str] = field(default_factory=dict)
     variants: tuple[str, ...] = ("released", "paper")
 
+    @cached_property
+    def perturbations(self) -> tuple[Perturbation, ...]:
+        """All its perturbations, those of videos first."""
+        return self.videos + self.captions()
 
-_SHELF = "perturbations.suites", "SUITE", Suite, ("code", "kernels", "msrvtt_p_captions", "published")
+    def of_kind(self, kind: Medium | None) -> tuple[Perturbation, ...]:
+        """Its perturbations of videos or of captions, or all."""
+        return self.perturbations if kind is None else self.videos if kind == "video" else self.captions()
+
+
+_GROUP = "perturbations.suites"
 
 
 @cache
 def suites() -> dict[str, Suite]:
-    """Every suite by its name: what the files of `perturbations.suites` declare as `SUITE`."""
-    return shelf.named("suite", shelf.things(*_SHELF))
+    """Every suite by its name."""
+    return things.load_all(_GROUP, _OWN, "SUITE", Suite)
 
 
 @lru_cache
 def _suite(name: str) -> Suite | None:
-    """The suite called `name`. A file of its name is loaded alone: a job needs one suite."""
-    declared = shelf.thing(*_SHELF, name)
-    return declared if declared is not None and declared.name == name else suites().get(name)
+    """The suite called `name`, which alone is loaded: a job needs one."""
+    return things.load(_GROUP, name, _OWN, "SUITE", Suite)
 
 
 def suite(name: str) -> Suite:
@@ -322,7 +329,7 @@ def suite(name: str) -> Suite:
 def perturbations(suite_name: str | None = None, kind: Medium | None = None) -> list[Perturbation]:
     """All declarations, of one suite or of every suite, in the papers' order."""
     chosen = [suite(suite_name)] if suite_name is not None else list(suites().values())
-    return [entry for group in chosen for entry in group.perturbations if kind in (None, entry.kind)]
+    return [entry for group in chosen for entry in group.of_kind(kind)]
 
 
 def get(key: str, variant: str | None = None) -> Perturbation:
@@ -330,7 +337,8 @@ def get(key: str, variant: str | None = None) -> Perturbation:
 
     Raises `UnknownPerturbationError` with the nearest names, or with the suite's variants.
     """
-    if (by_variant := _by_key(key.partition("/")[0]).get(key)) is None:
+    name = key.partition("/")[0]
+    if (by_variant := _by_key(name, "video").get(key) or _by_key(name, "text").get(key)) is None:
         raise UnknownPerturbationError(f"no perturbation {short(key)}{_near(key)} See `perturb list`.")
     if variant is None:
         return next(iter(by_variant.values()))
@@ -351,8 +359,8 @@ def _near(key: str) -> str:
 
 
 @lru_cache
-def _by_key(suite_name: str) -> dict[str, dict[str, Perturbation]]:
-    """Each perturbation of a suite in each of its variants; none where there is no such suite."""
+def _by_key(suite_name: str, kind: Medium) -> dict[str, dict[str, Perturbation]]:
+    """Each perturbation of a suite, of videos or of captions, in each of its variants; none where there is no suite."""
     if (group := _suite(suite_name)) is None:
         return {}
     return {
@@ -362,7 +370,7 @@ def _by_key(suite_name: str) -> dict[str, dict[str, Perturbation]]:
             else replace(entry.others.get(variant, entry), variant=variant, others=entry.others)
             for variant in group.variants
         }
-        for entry in group.perturbations
+        for entry in group.of_kind(kind)
     }
 
 

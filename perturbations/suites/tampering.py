@@ -12,8 +12,9 @@ from dataclasses import replace
 from functools import partial
 
 from perturbations.base.bounds import SHARE, Choice, Range, whole
-from perturbations.suites.kernels import Kernel
 from perturbations.suites.registry import Form, Paper, Suite, table
+from perturbations.video import tampering as kernels
+from perturbations.video.kernel import Function, Kernel, draw_unit
 
 _VARIANTS = ("paper", "released")
 _OURS = "severities and place: ours"
@@ -24,30 +25,30 @@ _REVEAL = Paper(suite="tampering", video_source=f"REVEAL, arXiv 2602.11244; {_OU
 _SHARES = table("share", 0.1, 0.2, 0.3, 0.5, 0.7)
 
 _MASK = Kernel(
-    kernel="tampering:mask",
-    realization="kernel:draw_unit",
+    kernel=kernels.mask,
+    realization=draw_unit,
     bounds={"share": SHARE},
     # Less than a tenth is not seen where 12 frames are sampled.
 )
-_ROTATE = replace(_MASK, kernel="tampering:rotate")
-_REPEAT = replace(_MASK, kernel="tampering:repeat", method="temporal")
-_DROP = replace(_REPEAT, kernel="tampering:drop")
-_REVERSE = replace(_REPEAT, kernel="tampering:reverse")
+_ROTATE = replace(_MASK, kernel=kernels.rotate)
+_REPEAT = replace(_MASK, kernel=kernels.repeat, method="temporal")
+_DROP = replace(_REPEAT, kernel=kernels.drop)
+_REVERSE = replace(_REPEAT, kernel=kernels.reverse)
 _SUBSTITUTE = replace(
     _REPEAT,
-    kernel="tampering:substitute",
-    realization="tampering:draw_places",
+    kernel=kernels.substitute,
+    realization=kernels.draw_places,
     guide="donor",
     bounds={"share": SHARE, "donors": whole(1, 1_000_000)},
 )
 
 
-def _released(kernel: Kernel, differences: str = "") -> dict[str, Form]:
+def _released(kernel: Kernel, function: Function, differences: str = "") -> dict[str, Form]:
     """What MVTamperBench's code does, at its one severity."""
     drawn = kernel.guide is not None
     released = replace(
         kernel,
-        kernel=f"{kernel.kernel}_released",
+        kernel=function,
         realization=kernel.realization if drawn else None,
         guide="random_donor" if drawn else "frame_rate",
         bounds={"seconds": Range(0.1, 3600), "place": Choice(("middle", "start", "end"))},
@@ -61,9 +62,23 @@ SUITE = Suite(
     title="Tampering: one stretch of a clip, masked, turned, repeated, dropped, reversed or substituted",
     reference="Agarwal et al., MVTamperBench: Evaluating Robustness of Vision-Language Models; "
     "Sethuraman T V et al., Stress Tests REVEAL Fragile Temporal and Visual Grounding in Video-Language Models",
-    perturbations=(
-        _tampered("mask", "frames", _MASK, _SHARES, "a stretch of black frames", variants=_released(_MASK)),
-        _tampered("rotate", "frames", _ROTATE, _SHARES, "a stretch turned by 180 degrees", variants=_released(_ROTATE)),
+    videos=(
+        _tampered(
+            "mask",
+            "frames",
+            _MASK,
+            _SHARES,
+            "a stretch of black frames",
+            variants=_released(_MASK, kernels.mask_released),
+        ),
+        _tampered(
+            "rotate",
+            "frames",
+            _ROTATE,
+            _SHARES,
+            "a stretch turned by 180 degrees",
+            variants=_released(_ROTATE, kernels.rotate_released),
+        ),
         _tampered(
             "substitute",
             "frames",
@@ -73,6 +88,7 @@ SUITE = Suite(
             differences="has severities, draws the place, and takes the most similar clip at the clip's speed",
             variants=_released(
                 _SUBSTITUTE,
+                kernels.substitute_released,
                 "; the other clip is any one that is long enough, from any frame on, and resized: the authors' files "
                 "lack the frames of another size, which OpenCV does not write",
             ),
@@ -82,9 +98,23 @@ SUITE = Suite(
         # 12 sampled frames (repeat 22 28 31 36 39, drop 23 30 34 40 41, reverse 2 7 9 20 31 grey levels on average)
         # fell in 8, 4 and 3 of 96 steps. Of mask, rotate and substitute it fell in none.
         _tampered(
-            "repeat", "time", _REPEAT, _SHARES, "a stretch played twice", variants=_released(_REPEAT), monotonic=False
+            "repeat",
+            "time",
+            _REPEAT,
+            _SHARES,
+            "a stretch played twice",
+            variants=_released(_REPEAT, kernels.repeat_released),
+            monotonic=False,
         ),
-        _tampered("drop", "time", _DROP, _SHARES, "a stretch cut out", variants=_released(_DROP), monotonic=False),
+        _tampered(
+            "drop",
+            "time",
+            _DROP,
+            _SHARES,
+            "a stretch cut out",
+            variants=_released(_DROP, kernels.drop_released),
+            monotonic=False,
+        ),
         _REVEAL.video("reverse", "time", _REVERSE, _SHARES, "a stretch played backwards", monotonic=False),
     ),
     variants=_VARIANTS,

@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perturbations.base.bounds import SHARE, Range, whole
-from perturbations.suites.kernels import Kernel
 from perturbations.suites.registry import Form, KernelParameters, Paper, Suite, table
+from perturbations.video import codec, rain, temporal, transport
+from perturbations.video.kernel import Kernel
 
 _VARIANTS = ("paper", "released")
 _KINETICS_C = Paper(suite="transmission", video_source="Mini Kinetics-C, arXiv 2110.06513", variants=_VARIANTS)
@@ -21,44 +22,44 @@ _LOST = Paper(suite="transmission", video_source="Lost in Transmission, arXiv 22
 _OURS = Paper(suite="transmission", video_source="ours", variants=_VARIANTS)
 
 _BIT_ERRORS = Kernel(
-    kernel="transport:bit_errors",
-    damage="transport:flip_bits",
-    realization="transport:draw_bits",
+    kernel=transport.bit_errors,
+    damage=transport.flip_bits,
+    realization=transport.draw_bits,
     method="codec",
     version=2,
     bounds={"spacing": whole(50, 1_000_000_000), "least": whole(0, 65_536)},
 )
 _BYTE_ERRORS = Kernel(
-    kernel="transport:byte_errors",
+    kernel=transport.byte_errors,
     method="codec",
     bounds={"spacing": whole(50, 1_000_000_000)},
 )
 _PACKET_LOSS = Kernel(
-    kernel="transport:packet_loss",
-    damage="transport:lose_packets",
-    realization="transport:draw_packets",
+    kernel=transport.packet_loss,
+    damage=transport.lose_packets,
+    realization=transport.draw_packets,
     method="codec",
     version=2,
     bounds={"share": SHARE, "least": whole(0, 65_536)},
 )
-_H264_QUALITY = Kernel(kernel="codec:h264_quality", method="codec", bounds={"crf": whole(0, 51)})
-_H265_QUALITY = replace(_H264_QUALITY, kernel="codec:h265_quality")
-_H264_QUALITY_RELEASED = replace(_H264_QUALITY, kernel="codec:h264_quality_released")
-_H265_QUALITY_RELEASED = replace(_H265_QUALITY, kernel="codec:h265_quality_released")
+_H264_QUALITY = Kernel(kernel=codec.h264_quality, method="codec", bounds={"crf": whole(0, 51)})
+_H265_QUALITY = replace(_H264_QUALITY, kernel=codec.h265_quality)
+_H264_QUALITY_RELEASED = replace(_H264_QUALITY, kernel=codec.h264_quality_released)
+_H265_QUALITY_RELEASED = replace(_H265_QUALITY, kernel=codec.h265_quality_released)
 _H264_LIMITED = Kernel(
-    kernel="codec:h264_limited",
+    kernel=codec.h264_limited,
     method="codec",
     bounds={"bitrate": whole(1_000, 1_000_000_000)},
 )
-_H265_LIMITED = replace(_H264_LIMITED, kernel="codec:h265_limited")
+_H265_LIMITED = replace(_H264_LIMITED, kernel=codec.h265_limited)
 _H264_SHARE = Kernel(
-    kernel="codec:h264_share",
+    kernel=codec.h264_share,
     method="codec",
     bounds={"divisor": whole(1, 1_000_000)},
 )
-_H265_SHARE = replace(_H264_SHARE, kernel="codec:h265_share")
+_H265_SHARE = replace(_H264_SHARE, kernel=codec.h265_share)
 _LOWERED_RATE = Kernel(
-    kernel="temporal:lowered_rate",
+    kernel=temporal.lowered_rate,
     method="temporal",
     guide="clock",
     several_frames=True,
@@ -66,19 +67,19 @@ _LOWERED_RATE = Kernel(
     bounds={"rate": whole(1, 1_000_000)},
 )
 _FRAME_RATE = Kernel(
-    kernel="temporal:frame_rate",
+    kernel=temporal.frame_rate,
     method="temporal",
     guide="clock",
     several_frames=True,
     bounds={"fps": Range(0.001, 1000)},
 )
 _RESOLUTION = Kernel(
-    kernel="transport:resolution",
+    kernel=transport.resolution,
     bounds={"scale": Range(0, 1, above=True)},
 )
 _RAIN = Kernel(
-    kernel="rain:rain",
-    realization="rain:draw_rain",
+    kernel=rain.rain,
+    realization=rain.draw_rain,
     bounds={"density": Range(0, 0.01), "length": Range(0, 1), "contrast": SHARE},
 )
 
@@ -100,7 +101,7 @@ SUITE = Suite(
     title="Transmission: bit errors, lost packets, codecs, frame rate, resolution, rain",
     reference="Yi et al., Benchmarking the Robustness of Spatial-Temporal Models Against Corruptions; "
     "Chang and Fu, Lost in Transmission: On the Impact of Networking Corruptions on Video Machine Learning Models",
-    perturbations=(
+    videos=(
         _KINETICS_C.video(
             "bit_error",
             "network",

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
-from perturbations.video.kernel import Apply
+from perturbations.base.bounds import REACH, SIGMA_OF_TAPS, Joint, Range, whole
+from perturbations.video.kernel import Apply, Kernel
 
 _Levels = NDArray[np.uint16]
 
@@ -377,3 +378,32 @@ def glass_sources(steps: NDArray[np.uint16], height: int, width: int, delta: int
             link = further
         total = total[taken[link]]
     return total.reshape(height, width)
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+DEFOCUS_BLUR = Kernel(
+    kernel=defocus_blur,
+    # A disk of more than 12 pixels does not fit the kernel's 16-bit sums.
+    bounds={"radius": whole(0, 12), "alias": Range(0.01, 100)},
+)
+STREAK_BLUR = Kernel(
+    kernel=motion_blur, realization=draw_angle, version=2, bounds={"radius": REACH, "sigma": SIGMA_OF_TAPS}
+)
+GLASS_BLUR = Kernel(
+    kernel=glass_blur,
+    realization=draw_glass,
+    bounds={"sigma": Range(0.01, 50), "delta": whole(1, 200), "iterations": whole(1, 3)},
+)
+_MOST_VIEWS = 255  # their sum has 16 bits
+ZOOM_BLUR = Kernel(
+    kernel=zoom_blur,
+    bounds={"stop": Range(1, 10, above=True), "step": Range(0.001, 10)},
+    joint=(
+        Joint(
+            "step",
+            lambda views: (views["stop"] - 1) / views["step"] <= _MOST_VIEWS,
+            f"must take at most {_MOST_VIEWS} steps from 1 to `stop`",
+        ),
+    ),
+)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
-from perturbations.video.kernel import Apply, Shape
+from perturbations.base.bounds import Choice, Range, whole
+from perturbations.video.kernel import Apply, Kernel, Shape, draw_unit
 
 
 def static_rotate(drawn: None, num_frames: int, height: int, width: int, *, degrees: float) -> Apply:
@@ -149,3 +151,19 @@ def _scaled(height: int, width: int) -> tuple[int, int]:
 
 def _window_side(width: int, window: str) -> int:
     return 256 if window == "filled" and width == 288 else 224
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+STATIC_ROTATE = Kernel(kernel=static_rotate, bounds={"degrees": Range(0, 360)})
+ROTATE = Kernel(kernel=rotate, realization=draw_unit, bounds={"most_degrees": whole(0, 180)})
+TRANSLATE = Kernel(kernel=translate, realization=draw_origin, bounds={"reach": whole(1, 256)})
+# As the authors' writer: frames that are smaller than the window are lost.
+TRANSLATE_RELEASED = Kernel(
+    kernel=translate_released,
+    realization=draw_origin,
+    shape=shape_of_translation,
+    version=2,
+    bounds={"reach": whole(1, 256), "window": Choice(("lost", "filled"))},
+)
+TRANSLATE_ONCE = replace(TRANSLATE_RELEASED, once=True)

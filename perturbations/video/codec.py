@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from perturbations.base.bounds import Choice, whole
+from perturbations.video.kernel import Kernel
+
 Arguments = dict[str, str | int | Fraction]
 """Of ffmpeg-python's output; a fraction is a share of the bitrate of the source's file."""
 
@@ -103,3 +106,30 @@ def mpeg(*, codec: str, qscale: int, quantizer: int) -> Arguments:
         "strict": "experimental",
         "threads": 1,
     }
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+H264 = Kernel(
+    kernel=h264,
+    method="codec",
+    version=2,
+    # x264 counts in kilobits per second.
+    bounds={"bitrate": whole(1_000, 1_000_000_000), "pix_fmt": Choice(("yuv444p", "yuv420p"))},
+)
+COARSEST = 31
+"""ffmpeg's MPEG encoders quantize with this whatever larger number they are given."""
+
+
+def of_mpeg(encoder: str) -> Kernel:
+    """ffmpeg's encoder "mpeg2video" or "mpeg4"."""
+    return Kernel(
+        kernel=mpeg,
+        method="codec",
+        version=3,
+        bounds={
+            "codec": Choice((encoder,)),
+            "qscale": whole(1, 1000),
+            "quantizer": whole(2, COARSEST),
+        },
+    )

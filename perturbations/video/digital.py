@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
-from perturbations.video.kernel import Apply
+from perturbations.base.bounds import Range, whole
+from perturbations.video.kernel import Apply, Kernel
 
 _Matrix = NDArray[np.float64]
 
@@ -260,3 +262,27 @@ def jpeg_of_bgr(drawn: None, num_frames: int, height: int, width: int, *, qualit
         return np.asarray(cv2.imdecode(encoded, cv2.IMREAD_COLOR), np.uint8)
 
     return apply
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+CONTRAST = Kernel(kernel=contrast, bounds={"factor": Range(0, 10)})
+ELASTIC = Kernel(
+    kernel=elastic_distortion,
+    realization=draw_elastic,
+    bounds={"alpha": Range(0, 10_000), "sigma": Range(0.01, 1000), "affine": Range(0, 1000)},
+)
+ELASTIC_OF_IMAGENET_C = tuple(
+    {"alpha": 244 * alpha, "sigma": 244 * sigma, "affine": 244 * affine}
+    for alpha, sigma, affine in (
+        (2, 0.7, 0.1),
+        (2, 0.08, 0.2),
+        (0.05, 0.01, 0.02),
+        (0.07, 0.01, 0.02),
+        (0.12, 0.01, 0.02),
+    )
+)
+"""Its five severities, which MLVP and MM-Robustness take; 244, not 224, is its constant."""
+PIXELATE = Kernel(kernel=pixelate, bounds={"scale": Range(0, 1, above=True)})
+JPEG = Kernel(kernel=jpeg, bounds={"quality": whole(1, 100)})
+JPEG_OF_BGR = replace(JPEG, kernel=jpeg_of_bgr, version=2)

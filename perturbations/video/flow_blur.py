@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perturbations.base.arrays import Image
-from perturbations.video.kernel import Apply
+from perturbations.base.bounds import Choice, Joint, whole
+from perturbations.video.kernel import Apply, Kernel
 
 _Floats = npt.NDArray[np.float32]
 
@@ -153,3 +154,18 @@ def _correlated(padded: _Floats, tiles: list[_Tile], offset: int, shape: tuple[i
         total = np.asarray(part if total is None else cv2.add(total, part, dst=total), np.float32)
     assert total is not None
     return total
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+_STILL = Choice(("high", "low"))
+FLOW_BLUR = Kernel(
+    kernel=motion_blur,
+    guide="motion",
+    several_frames=True,
+    bounds={"low": whole(1, 301), "high": whole(1, 301), "still": _STILL},
+    joint=(Joint("low", lambda lengths: bool(lengths["low"] <= lengths["high"]), "must be at most `high`"),),
+)
+FLOW_DEFOCUS = Kernel(
+    kernel=video_defocus, guide="motion", several_frames=True, bounds={"radius": whole(1, 100), "still": _STILL}
+)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
-from perturbations.video.kernel import Apply
+from perturbations.base.bounds import SHARE
+from perturbations.video.kernel import Apply, Kernel
 
 _CRYSTALS = 40
 """Ice crystals a frame."""
@@ -119,3 +120,8 @@ def frost_part(photograph: Image, place: tuple[float, float], height: int, width
     smaller = cv2.resize(photograph, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
     top, left = int(place[0] * (size[1] - height + 1)), int(place[1] * (size[0] - width + 1))
     return np.ascontiguousarray(smaller[top : top + height, left : left + width], np.uint8)
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+FROST = Kernel(kernel=frost, realization=draw_frost, guide="frost", bounds={"kept": SHARE, "added": SHARE})

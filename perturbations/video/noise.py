@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache, lru_cache
 from statistics import NormalDist
 
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
-from perturbations.video.kernel import Apply
+from perturbations.base.bounds import SHARE, Choice, Joint, Range
+from perturbations.video.kernel import Apply, Kernel
 
 _RANKS = 1 << 16
 
@@ -226,3 +228,33 @@ def _saturated(levels: NDArray[np.float64]) -> Image:
 def _three_channels(mask: NDArray[np.bool_]) -> Image:
     """255 where the height x width mask is true, 0 elsewhere, in each of three channels."""
     return np.repeat(mask[:, :, None] * np.uint8(255), 3, axis=2)
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+GAUSSIAN_NOISE = Kernel(
+    kernel=gaussian_noise,
+    realization=draw_normal,
+    bounds={"sigma": Range(0, 10)},  # of colour values in [0, 1]; from 29 on, levels leave 16 bits
+)
+GAUSSIAN_NOISE_OF_RANKS = replace(GAUSSIAN_NOISE, kernel=gaussian_noise_of_ranks, realization=draw_ranks)
+IMPULSE_NOISE = Kernel(kernel=impulse_noise, realization=draw_uniform, bounds={"amount": SHARE})
+SALT_AND_PEPPER = replace(IMPULSE_NOISE, kernel=salt_and_pepper, realization=draw_ranks)
+
+_PHOTONS = Range(0.01, 100_000)
+"""Photons of a white pixel. The table of Poisson numbers grows with them."""
+SHOT_NOISE = Kernel(kernel=shot_noise, realization=draw_ranks, bounds={"rate": _PHOTONS})
+SHOT_OR_IMPULSE_NOISE = Kernel(
+    kernel=shot_or_impulse_noise,
+    realization=draw_ranks,
+    # A rate, or an amount.
+    bounds={"model": Choice(("poisson", "salt_and_pepper")), "strength": Range(0, _PHOTONS.high)},
+    joint=(
+        Joint(
+            "strength",
+            lambda noise: (_PHOTONS if noise["model"] == "poisson" else SHARE).allows(noise["strength"]),
+            f"must be {_PHOTONS} where `model` is poisson, {SHARE} where it is salt_and_pepper",
+        ),
+    ),
+)
+SPECKLE_NOISE = Kernel(kernel=speckle_noise, realization=draw_ranks, bounds={"scale": Range(0, 10)})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from perturbations.base.arrays import SAMPLED, Image, uniform_indices
-from perturbations.video.kernel import Apply
+from perturbations.base.bounds import SHARE
+from perturbations.video.kernel import Apply, Kernel
 
 _MOST_MOVED = 5
 """Pixels: the largest step of a rectangle in a frame without a box."""
@@ -129,3 +131,11 @@ def _between(
     """Whole numbers from `low` to `high`, both included."""
     drawn: npt.NDArray[np.int64] = low + np.floor(uniform * (np.asarray(high) - low + 1)).astype(int)
     return drawn
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+MAIN_OBJECT_OCCLUSION = Kernel(
+    kernel=main_object_occlusion, realization=draw_places, guide="main_object", bounds={"ratio": SHARE}
+)
+MAIN_OBJECT_OCCLUSION_RELEASED = replace(MAIN_OBJECT_OCCLUSION, kernel=occlusion_released, version=2)

@@ -6,6 +6,7 @@ Its frames are OpenCV's, blue first, and its pictures are written by OpenCV, whi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Unpack
 
 import cv2
@@ -13,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
-from perturbations.video import blur, digital, frost, style, weather
-from perturbations.video.kernel import Apply, FrameFunction, Shape
+from perturbations.base.bounds import Joint, whole
+from perturbations.video import blur, digital, frost, noise, style, weather
+from perturbations.video.kernel import Apply, FrameFunction, Kernel, Shape
 from perturbations.video.noise import added_noise, counted_photons, scaled_noise
 
 _Places = NDArray[np.int64]
@@ -205,3 +207,26 @@ def style_transfer(
     """`style.style_transfer` with the style's picture at its own size; rounded to uint8."""
     released = painter if painter.as_released is None else painter.as_released()
     return style.style_transfer(realization, released, num_frames, height, width, alpha=alpha)
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+GAUSSIAN_NOISE = replace(noise.GAUSSIAN_NOISE, kernel=gaussian_noise)
+SHOT_NOISE = replace(noise.SHOT_NOISE, kernel=shot_noise)
+SPECKLE_NOISE = replace(noise.SPECKLE_NOISE, kernel=speckle_noise)
+DEFOCUS_BLUR = replace(blur.DEFOCUS_BLUR, kernel=defocus_blur)
+GLASS_BLUR = replace(blur.GLASS_BLUR, kernel=glass_blur)
+ZOOM_BLUR = replace(blur.ZOOM_BLUR, kernel=zoom_blur)
+STILL_SNOW = replace(weather.STILL_SNOW, kernel=still_snow)
+FROST = replace(frost.FROST, kernel=frost_on_lens)
+FOG = Kernel(
+    kernel=fog,
+    realization=draw_plasma,
+    bounds={**weather.FOG.bounds, "side": whole(1, 1024)},
+    joint=(Joint("side", lambda drawn: int(drawn["side"]).bit_count() == 1, "must be a power of two"),),
+)
+BRIGHTNESS = replace(weather.BRIGHTNESS, kernel=brightness)
+CONTRAST = replace(digital.CONTRAST, kernel=contrast)
+ELASTIC = replace(digital.ELASTIC, kernel=elastic_distortion)
+PIXELATE = replace(digital.PIXELATE, kernel=pixelate, shape=shape_of_pixelate)
+STYLE_TRANSFER = replace(style.STYLE_TRANSFER, kernel=style_transfer)

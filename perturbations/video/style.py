@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perturbations.base.arrays import Image
-from perturbations.video.kernel import Batched, FrameFunction
+from perturbations.base.bounds import SHARE
+from perturbations.video.kernel import Batched, FrameFunction, Kernel
 
 _Floats = npt.NDArray[np.float32]
 _Paint = Callable[[Image, float], Image]
@@ -141,3 +142,8 @@ def _moved(band: _Floats, alpha: float, target: _Moments) -> _Floats:
     gain = alpha * target.deviation / own.deviation + (1 - alpha)
     shift = alpha * (target.mean - own.mean * target.deviation / own.deviation)
     return np.asarray(band * gain.astype(np.float32) + shift.astype(np.float32), np.float32)
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+STYLE_TRANSFER = Kernel(kernel=style_transfer, guide="style", draws_guide=True, bounds={"alpha": SHARE})

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from perturbations.base.arrays import SAMPLED, uniform_indices
+from perturbations.base.bounds import SHARE, Choice, whole
 from perturbations.base.errors import MediaError
+from perturbations.video.kernel import Kernel, draw_unit
 
 FrameOrder = npt.NDArray[np.int64]
 
@@ -235,3 +238,47 @@ def freeze_released(
     if opening == "first" and 0 not in chosen:
         chosen = np.concatenate([[0], chosen])
     return chosen.repeat(np.diff(chosen, append=num_frames)).astype(np.int64, copy=False)
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+_FRAMES = whole(1, 1_000_000)
+EVENT_INSERTION = Kernel(
+    kernel=event_insertion,
+    realization=draw_unit,
+    method="temporal",
+    guide="donor",
+    bounds={"share": SHARE, "place": Choice(("end", "middle")), "donors": _FRAMES},
+)
+EVENT_INSERTION_RELEASED = Kernel(
+    kernel=insertion_released,
+    sampled=insertion_sampled,
+    method="temporal",
+    guide="donor",
+    version=2,
+    bounds={"share": SHARE, "donors": _FRAMES},
+)
+TEMPORAL_SCRAMBLING = Kernel(
+    kernel=temporal_scrambling,
+    realization=draw_scrambling,
+    method="temporal",
+    # Of 12 chunks.
+    bounds={"trimmed": SHARE, "order": Choice(("adjacent", "pairs", "shuffled")), "pairs": whole(0, 6)},
+)
+TEMPORAL_SCRAMBLING_RELEASED = replace(
+    TEMPORAL_SCRAMBLING, kernel=scrambling_released, sampled=scrambling_sampled, version=2
+)
+JUMBLE = Kernel(kernel=jumble, realization=draw_order, method="temporal", bounds={"length": _FRAMES})
+BOX_JUMBLE = replace(JUMBLE, kernel=box_jumble)
+SAMPLING = Kernel(kernel=sampling, method="temporal", bounds={"rate": _FRAMES})
+REVERSE_SAMPLING = replace(SAMPLING, kernel=reverse_sampling)
+SAMPLING_RELEASED = replace(SAMPLING, kernel=sampling_released, version=2)
+REVERSE_SAMPLING_RELEASED = replace(REVERSE_SAMPLING, kernel=reverse_sampling_released, version=2)
+FREEZE = Kernel(kernel=freeze, realization=draw_order, method="temporal", bounds={"kept": SHARE})
+FREEZE_RELEASED = Kernel(
+    kernel=freeze_released,
+    realization=draw_order,
+    method="temporal",
+    version=2,
+    bounds={"kept": SHARE, "least": whole(0, 100), "opening": Choice(("lost", "first"))},
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, TypedDict, Unpack
 
 import cv2
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import SAMPLED, Image, uniform_indices
-from perturbations.video.kernel import Apply
+from perturbations.base.bounds import REACH, SHARE, SIGMA_OF_TAPS, Bounds, Range
+from perturbations.video.kernel import Apply, Kernel
 
 _Plane = NDArray[np.float64]
 
@@ -324,3 +326,32 @@ def brightened(height: int, width: int, *, added: float, rounded: bool) -> Apply
         return output
 
     return apply
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+_SNOW: Bounds = {
+    "loc": Range(0, 10),
+    "scale": Range(0, 10),
+    "zoom": Range(2, 100),  # of the canvas, only what a zoom of 2 shows is drawn
+    "threshold": SHARE,
+    "radius": REACH,
+    "sigma": SIGMA_OF_TAPS,
+    "blend": SHARE,
+}
+SNOW_OF_IMAGENET_C = tuple(
+    dict(zip(_SNOW, row, strict=True))
+    for row in (
+        (0.1, 0.3, 3.0, 0.5, 10, 4.0, 0.8),
+        (0.2, 0.3, 2.0, 0.5, 12, 4.0, 0.7),
+        (0.55, 0.3, 4.0, 0.9, 12, 8.0, 0.7),
+        (0.55, 0.3, 4.5, 0.85, 12, 8.0, 0.65),
+        (0.55, 0.3, 2.5, 0.85, 12, 12.0, 0.55),
+    )
+)
+"""Its five severities, which MLVP and MM-Robustness take."""
+SNOW = Kernel(kernel=snow, realization=draw_snow, bounds=_SNOW)
+SNOW_RELEASED = replace(SNOW, kernel=sampled_snow, realization=draw_sampled_snow, version=2)
+STILL_SNOW = replace(SNOW, kernel=still_snow, realization=draw_still_snow)
+FOG = Kernel(kernel=fog, realization=draw_plasma, bounds={"intensity": Range(0, 1000), "decay": Range(0.1, 100)})
+BRIGHTNESS = Kernel(kernel=brightness, bounds={"added": SHARE})

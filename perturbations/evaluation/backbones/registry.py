@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from perturbations.base import shelf
+from perturbations.base import things
 from perturbations.base.errors import ConfigError, did_you_mean, short
 
-_SHELF = "perturbations.evaluation.backbones"
+_OWN = things.in_package(
+    "perturbations.evaluation.backbones",
+    *("clip", "altclip", "blip", "chinese_clip", "metaclip_2", "siglip", "videoprism", "xclip"),
+)
 
 _Reads = Literal["end", "first", "last"]
 """The token whose output is a text's feature: that which ends the text, the first, or the last of a fixed number."""
@@ -21,7 +24,7 @@ _Reads = Literal["end", "first", "last"]
 
 @dataclass(frozen=True, kw_only=True)
 class Backbone:
-    """One architecture: what each file of the shelf declares as `BACKBONE`.
+    """One architecture: what each file beside this one declares as `BACKBONE`.
 
     Attributes:
         name: the `model_type` of a folder's config.json; the name of the file.
@@ -58,11 +61,9 @@ class Backbone:
 
 @cache
 def backbones() -> dict[str, Backbone]:
-    """Every backbone by its name, in the order of tables.
-
-    Raises `ShelfError` where a file's backbone has another name, or two have one title.
-    """
-    return shelf.in_order(_SHELF, "backbone", shelf.things(_SHELF, "BACKBONE", Backbone))
+    """Every backbone by its name, in the order of tables."""
+    known = things.load_all("perturbations.backbones", _OWN, "BACKBONE", Backbone)
+    return {entry.name: entry for entry in sorted(known.values(), key=lambda entry: (entry.place, entry.name))}
 
 
 def backbone(name: str, where: object) -> Backbone:

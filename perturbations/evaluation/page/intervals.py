@@ -19,7 +19,7 @@ from perturbations.evaluation.page.tables import number
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.retrieval.bootstrap import draws, interval, resampled_recall, separable, share_interval
-from perturbations.tta.methods import registry as methods_shelf
+from perturbations.tta.methods import registry as methods_registry
 
 RECALLS = {"recall_at_1": 1, "recall_at_5": 5, "recall_at_10": 10}
 _DRAWN = {**RECALLS, "recall_at_2": 2, "recall_at_3": 3}
@@ -162,7 +162,7 @@ class Scores:
     def collapsed(self) -> frozenset[str]:
         """The methods whose clean R@1 lost more than its own interval: the baseline's lies above it."""
         metric = "recall_at_1"
-        baseline = self.value(metric, methods_shelf.baseline().name, CLEAN_MEAN)
+        baseline = self.value(metric, methods_registry.baseline().name, CLEAN_MEAN)
         spans = {
             method: self.own_span(metric, CLEAN_MEAN, self.estimate(metric, method, CLEAN_MEAN))
             for method in self.methods
@@ -173,7 +173,7 @@ class Scores:
     def reference(self) -> str:
         """The model as it is; of composed retrieval, which has none, the method of the highest clean R@1."""
         values = {name: self.value("recall_at_1", name, CLEAN_MEAN) for name in self.methods}
-        return max(values, key=lambda name: (name == methods_shelf.baseline().name, np.nan_to_num(values[name])))
+        return max(values, key=lambda name: (name == methods_registry.baseline().name, np.nan_to_num(values[name])))
 
     def competing(self, estimates: Estimate, names: Sequence[str]) -> Estimate:
         """Estimates of methods, NaN where one needs all queries at once, is chance, or lost its clean result."""

@@ -31,7 +31,7 @@ from perturbations.evaluation.result_sets import check
 from perturbations.evaluation.rows import RESULTS, ResultRow, ScenarioKey, backends_of
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
-from perturbations.models import registry as models_shelf
+from perturbations.models import registry as models_registry
 from perturbations.tta.methods import registry as methods
 
 CSV_NAME = "tables.csv"
@@ -138,7 +138,7 @@ def _banner(frame: pd.DataFrame) -> list[str]:
     for backend in frame["backend"].dropna().unique():
         for role, maker in backends_of(backend).items():
             stands_in = maker in ("offline", "demo_encoder") or role == "severities"
-            if stands_in or (role == "captions" and models_shelf.stand_ins() & set(maker.split(" + "))):
+            if stands_in or (role == "captions" and models_registry.stand_ins() & set(maker.split(" + "))):
                 offline.setdefault(role, set()).add(maker)
     lines = []
     if offline.pop("retrieval", None):

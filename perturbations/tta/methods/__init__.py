@@ -1,1 +1,1 @@
-"""The shelf of adaptation methods: one file per method, found by `registry`."""
+"""Adaptation methods: one file per method, listed by `registry`."""

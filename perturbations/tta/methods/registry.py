@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from perturbations.base import shelf
+from perturbations.base import things
 from perturbations.base.bounds import SHARE, Range, whole
-from perturbations.base.errors import ConfigError, ShelfError, did_you_mean, short
+from perturbations.base.errors import ConfigError, did_you_mean, short
 from perturbations.tta.parameters import MethodValue, Parameter, checked, mistakes
 
 if TYPE_CHECKING:
     from perturbations.tta.task import Batches, BatchScores, Task
 
-_SHELF = "perturbations.tta.methods"
+_OWN = things.in_package(
+    "perturbations.tta.methods",
+    *("none", "tent", "read", "sar", "eata", "shot", "tcr", "hatvtr", "qbnorm", "hsm_qbnorm", "dual_is", "dual_dis"),
+    *("dual_sinkhorn", "csls", "dsl", "inverted_softmax", "invgc", "sinkhorn"),
+)
 
 
 class Rates(NamedTuple):
@@ -85,7 +89,7 @@ HSM = (
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One adaptation method: what each file of the shelf declares as `METHOD`.
+    """One adaptation method: what each file beside this one declares as `METHOD`.
 
     Attributes:
         name: in config.yaml, manifests and `adapt`; the name of the file.
@@ -136,15 +140,9 @@ class Method:
 
 @cache
 def methods() -> dict[str, Method]:
-    """Every method by its name, in the order of tables.
-
-    Raises `ShelfError` where a file's method has another name, two have one title, or there is not one baseline.
-    """
-    known = shelf.in_order(_SHELF, "method", shelf.things(_SHELF, "METHOD", Method))
-    baselines = [entry.name for entry in known.values() if entry.is_baseline]
-    if len(baselines) != 1:
-        raise ShelfError(f"{_SHELF} has the baselines {', '.join(baselines) or '(none)'}; there must be exactly one")
-    return known
+    """Every method by its name, in the order of tables."""
+    known = things.load_all("perturbations.methods", _OWN, "METHOD", Method)
+    return {entry.name: entry for entry in sorted(known.values(), key=lambda entry: (entry.place, entry.name))}
 
 
 def method(name: str) -> Method:
@@ -197,11 +195,11 @@ def defaults() -> tuple[str, ...]:
 
 
 def title_of(name: str) -> str:
-    """A method's title; for results of a method that is no longer on the shelf, its name."""
+    """A method's title; for results of a method that is no longer listed, its name."""
     return methods()[name].title if name in methods() else name
 
 
 def place_of(name: str) -> int:
-    """A method's place in tables, from 0; results of a method that is no longer on the shelf come last."""
+    """A method's place in tables, from 0; results of a method that is no longer listed come last."""
     names = list(methods())
     return names.index(name) if name in names else len(names)
