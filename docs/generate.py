@@ -17,6 +17,7 @@ from contextlib import suppress
 from graphlib import CycleError
 from itertools import groupby
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import caption_examples
@@ -25,7 +26,6 @@ import coverage_table
 import measured_tables
 import rooms
 from measured_tables import measured, outdated, table
-from perturbations.suites.code import resolve
 
 from perturbations import retrieval
 from perturbations.base import storage
@@ -167,7 +167,7 @@ def of_commands() -> str:
 
 def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     installed = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"]["perturb"]
-    for name, parser in _choices(resolve(installed.replace(":main", ":parser"))()):
+    for name, parser in _choices(resolve_name(installed.replace(":main", ":parser"))()):
         inner = list(_choices(parser))
         yield from ((f"{name} {inner_name}", inner_parser) for inner_name, inner_parser in inner)
         if not inner:

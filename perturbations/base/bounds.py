@@ -2,7 +2,7 @@
 
 Bounds are what a kernel can compute with, far wider than what is published: no division by zero, no sum that leaves its
 type, no table or padding that fills the memory. They belong to the declarations, `Perturbation.bounds`; here are the
-types; `perturbations.suites.kernels` has those of the kernels that several suites use.
+types.
 """
 
 from __future__ import annotations
