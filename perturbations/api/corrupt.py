@@ -15,7 +15,7 @@ from perturbations.base.errors import BackendError, MediaError
 from perturbations.plan.recipe import make
 from perturbations.plan.tiers import Unstored
 from perturbations.suites import registry
-from perturbations.suites.code import ParameterValue
+from perturbations.suites.registry import ParameterValue
 
 
 def corrupt(
