@@ -12,7 +12,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from perturbations.datasets import registry as datasets
 from perturbations.evaluation.protocols import cells
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.suites import registry as suites
@@ -37,12 +36,13 @@ def lines() -> Iterator[CoverageLine]:
         written = list(csv.DictReader(file))
     for paper, own in protocols.papers().items():
         yield from _tables(own)
-        yield from _perturbations(own)
+        for kind, target in (("video", own.suite), ("text", f"text_{own.suite}")):
+            if own.suite and (entries := suites.perturbations(own.suite, kind)):
+                how = f"`snakemake {target}_<dataset>`; `perturb list {own.suite}`"
+                yield CoverageLine(own.title, f"perturbations of {kind}s", str(len(entries)), "yes", how)
         for row in written:
             if row["paper"] == paper:
-                absent = row["adapter"] and row["adapter"] not in datasets.adapters()
-                answer, how = ("no", f"no adapter reads {row['adapter']}") if absent else (row["answer"], row["how"])
-                yield CoverageLine(own.title, row["place"], row["what"], answer, how)
+                yield CoverageLine(own.title, row["place"], row["what"], row["answer"], row["how"])
 
 
 def _tables(paper: protocols.PaperProtocols) -> Iterator[CoverageLine]:
@@ -73,30 +73,15 @@ def _answer(counts: Mapping[str, int], lacking: Iterable[str], preset: str, tabl
     if "shown" in counts:
         ways.append(f"`evaluation.protocol: {name}`" if name else "`snakemake text_msrvtt_p_<dataset>`: captions.html")
     if "needs features" in counts:
-        ways.append(f"`perturb score --protocol {name}`, with your features")
+        ways.append(f"`perturb score --protocol {name}`")
     if ways and reasons:
         ways.append(f"{sum(counts.values()) - sum(counts.get(status, 0) for status in _YES)} cells not: {reasons}")
     return ("yes", "; ".join(ways)) if ways else ("no", reasons)
 
 
-def _perturbations(paper: protocols.PaperProtocols) -> Iterator[CoverageLine]:
-    """The perturbations of the paper's suite, by category."""
-    if paper.suite is None:
-        return
-    for kind, target in (("video", paper.suite), ("text", f"text_{paper.suite}")):
-        levels: dict[str, list[str]] = {}
-        for entry in suites.perturbations(paper.suite, kind):
-            levels.setdefault(entry.category, []).append(entry.name)
-        for level, names in levels.items():
-            shown = ", ".join(f"`{name}`" for name in names)
-            how = f"`snakemake {target}_<dataset>`; parameters: `perturb list {paper.suite}/<name>`"
-            yield CoverageLine(paper.title, f"perturbations of {kind}s: {level}", shown, "yes", how)
-
-
 def block() -> str:
     """A table per paper, in Markdown."""
-    parts, head = [], ["", "| place | what | made | command, or reason |", "|---|---|---|---|"]
+    parts, head = [], ["", "|place|what|made|command, or reason|", "|---|---|---|---|"]
     for paper, of_paper in groupby(lines(), lambda line: line.paper):
-        rows = [f"| {' | '.join(line[1:])} |" for line in of_paper]
-        parts.append("\n".join([f"**{paper}**", *head, *rows]))
+        parts.append("\n".join([f"**{paper}**", *head, *(f"|{'|'.join(line[1:])}|" for line in of_paper)]))
     return "\n\n".join(parts) + "\n"

@@ -1,46 +1,49 @@
-"""Brings everything in the documentation that follows from the code up to date: `python docs/generate.py`.
+"""Brings what follows from the code up to date in the documentation: `python docs/generate.py`.
 
 What stands in a page between the lines `<!-- name -->` and `<!-- /name -->` is the block of that name; the rest of the
-page is written by hand. `--check` writes nothing, and fails where something is not up to date, such as a measured table
-of another version of a kernel than today's. `--measured NAME`, after measuring again, records today's versions.
+page is written by hand. `--check` writes nothing, and fails where something is not up to date. `--pictures` draws the
+pictures of the catalogue that are missing; they are not committed.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from graphlib import CycleError
 from itertools import groupby
 from pathlib import Path
-from pkgutil import resolve_name
+from statistics import fmean
 from typing import Any
 
-import caption_examples
 import catalogue_pages
 import coverage_table
-import measured_tables
 import rooms
-from measured_tables import measured, outdated, table
 
 from perturbations import retrieval
-from perturbations.base import storage
 from perturbations.base.errors import BackendError
 from perturbations.config import sections as config
 from perturbations.datasets import registry as datasets
 from perturbations.evaluation.backbones import registry as backbones
 from perturbations.models import registry as models
 from perturbations.suites import registry as suites
+from perturbations.suites.code import resolve
 from perturbations.suites.registry import Suite
 from perturbations.tta.methods import registry as methods
 
 PROJECT = Path(__file__).parents[1]
-CATALOGUE = PROJECT / "docs" / "catalogue"
 _BLOCK = re.compile(r"^<!-- (?P<name>[a-z ]+) -->\n.*?^<!-- /(?P=name) -->$", re.MULTILINE | re.DOTALL)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    first, *others = ["|".join(row) for row in (head, *rows)]
+    return "".join(f"|{line}|\n" for line in (first, "|".join("---" for _ in first.split("|")), *others))
 
 
 # --- suites and datasets ---------------------------------------------------------------------------------------------
@@ -48,18 +51,15 @@ _BLOCK = re.compile(r"^<!-- (?P<name>[a-z ]+) -->\n.*?^<!-- /(?P=name) -->$", re
 
 def of_suites() -> str:
     """A line per suite."""
-    head = ["suite", "paper", "perturbations of videos, by category", "of captions", "severities"]
-    return table(head, (_suite(suite) for suite in suites.suites().values()))
+    head = ["suite", "paper", "perturbations of videos, by category", "of captions"]
+    return table(head, map(_suite, suites.suites().values()))
 
 
 def _suite(suite: Suite) -> list[str]:
-    video, text = ([entry for entry in suite.perturbations if entry.kind == kind] for kind in ("video", "text"))
+    video, text = (suites.perturbations(suite.name, kind) for kind in ("video", "text"))
     categories = groupby(video, key=lambda entry: entry.category)
     named = "; ".join(f"*{category}*: {', '.join(entry.name for entry in entries)}" for category, entries in categories)
-    most = [max((len(entry.severities) for entry in entries), default=0) for entries in (video, text)]
-    severities = f"1-{most[0]}" + (f"; captions 1-{most[1]}" if most[1] > 1 else "; captions 1" if most[1] else "")
-    link = f"[`{suite.name}`](docs/catalogue/{suite.name}.md)"
-    return [link, suite.reference, f"{len(video)}. {named}" if video else "", str(len(text) or ""), severities]
+    return [f"`{suite.name}`", suite.reference, f"{len(video)}. {named}" if video else "", str(len(text) or "")]
 
 
 def of_datasets() -> str:
@@ -80,7 +80,7 @@ def of_datasets() -> str:
 # --- config.yaml -----------------------------------------------------------------------------------------------------
 
 _KEY_COLUMNS = ["key", "values", "default", "meaning"]
-_MOST_VALUES = 20
+_MOST_VALUES = 8
 
 
 def keys_of(definition: str) -> Callable[[], str]:
@@ -89,12 +89,7 @@ def keys_of(definition: str) -> Callable[[], str]:
     def block() -> str:
         schema = config.Config.model_json_schema()
         part = schema if definition == "Config" else schema["$defs"][definition]
-        required = part.get("required", [])
-        rows = (
-            [f"`{name}`", _values(key), _default(key, required=name in required), _meaning(key, schema)]
-            for name, key in part["properties"].items()
-        )
-        return table(_KEY_COLUMNS, rows)
+        return _keys(part["properties"], schema, part.get("required", []))
 
     return block
 
@@ -103,12 +98,16 @@ def of_adapter_keys() -> str:
     """The keys of a dataset that only one adapter has."""
     schema = config.Config.model_json_schema()
     common = schema["$defs"]["Dataset"]["properties"]
+    parts = [
+        part["properties"] for part in schema["$defs"].values() if common.keys() <= part.get("properties", {}).keys()
+    ]
+    return _keys({name: key for part in parts for name, key in part.items() if name not in common}, schema, [])
+
+
+def _keys(keys: Mapping[str, Any], schema: Mapping[str, Any], required: Iterable[str]) -> str:
     rows = [
-        [f"`{name}`", _values(key), _default(key, required=False), _meaning(key, schema)]
-        for part in schema["$defs"].values()
-        if common.keys() <= part.get("properties", {}).keys()
-        for name, key in part["properties"].items()
-        if name not in common
+        [f"`{name}`", _values(key), _default(key, required=name in required), _meaning(key, schema)]
+        for name, key in keys.items()
     ]
     return table(_KEY_COLUMNS, rows)
 
@@ -118,29 +117,27 @@ def undocumented_keys() -> list[str]:
     page = (PROJECT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
     parts = config.Config.model_json_schema()
     names = {name for part in (parts, *parts["$defs"].values()) for name in part.get("properties", {})}
-    return sorted(name for name in names if f"| `{name}` |" not in page)
+    return sorted(name for name in names if f"|`{name}`|" not in page)
 
 
 def _values(key: Mapping[str, Any]) -> str:
     """What a key may hold, in a few words."""
     if "enum" in key or "const" in key:
-        if len(key.get("enum", [])) > _MOST_VALUES:
-            return f"one of {len(key['enum'])}"
-        return ", ".join(f"`{value}`" for value in key.get("enum", [key.get("const")]))
+        values = key.get("enum", [key.get("const")])
+        return f"one of {len(values)}" if len(values) > _MOST_VALUES else ", ".join(f"`{value}`" for value in values)
     if alternatives := key.get("anyOf") or key.get("oneOf"):
         return " or ".join(dict.fromkeys(filter(None, map(_values, alternatives))))
-    if "$ref" in key:
-        return "keys of its own"
     if key.get("type") == "array":
         return f"list of {_values(key.get('items', {})) or 'values'}"
-    bounds = [f"{word} {key[name]:,}" for name, word in (("minimum", "from"), ("maximum", "to")) if name in key]
-    words = {
-        "integer": "whole number",
-        "boolean": "`true`, `false`",
-        "string": "path" if key.get("format") == "path" else "text",
-        "null": "",
-    }
-    return " ".join([words.get(key.get("type", ""), "keys of its own"), *bounds]).strip()
+    if key.get("type") in ("integer", "number"):
+        least, most = key.get("minimum", 0), key.get("maximum", _UNLIMITED)
+        return f"{least:,}-{most:,}" if most < _UNLIMITED else f"from {least:,}"
+    words = {"boolean": "`true`, `false`", "string": "path" if key.get("format") == "path" else "text", "null": ""}
+    return words.get(key.get("type", ""), "keys")
+
+
+_UNLIMITED = 10**9
+"""A bound that nobody meets."""
 
 
 def _meaning(key: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
@@ -167,7 +164,7 @@ def of_commands() -> str:
 
 def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     installed = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"]["perturb"]
-    for name, parser in _choices(resolve_name(installed.replace(":main", ":parser"))()):
+    for name, parser in _choices(resolve(installed.replace(":main", ":parser"))()):
         inner = list(_choices(parser))
         yield from ((f"{name} {inner_name}", inner_parser) for inner_name, inner_parser in inner)
         if not inner:
@@ -186,22 +183,24 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
     rows = [_argument(action) for action in parser._actions if not isinstance(action, argparse._HelpAction)]
     heading = f"### perturb {name}\n\n{text[:1].upper()}{text[1:]}.\n"
     notes = f"\n{' '.join(parser.epilog.split())}\n" if parser.epilog else ""
-    return f"{heading}\n{table(['argument', 'default', 'meaning'], rows)}{notes}" if rows else f"{heading}{notes}"
+    return f"{heading}\n{table(['argument', 'meaning'], rows)}{notes}" if rows else f"{heading}{notes}"
 
 
 def _argument(action: argparse.Action) -> list[str]:
     choices = ",".join(map(str, action.choices or ()))
     values = action.metavar or (f"{{{choices}}}" if choices else action.dest.upper())
-    takes_value = action.nargs != 0
+    more = " ..." if action.nargs in ("*", "+") else ""
     if not action.option_strings:
-        shown = f"{values}{'...' if action.nargs in ('*', '+') else ''}"
+        shown = f"{values}{more}"
     else:
-        shown = ", ".join(action.option_strings) + (f" {values}" if takes_value else "")
-        shown += " ..." if action.nargs in ("*", "+") else ""
-    defaults = action.default if isinstance(action.default, list) else [action.default]
+        shown = ", ".join(action.option_strings) + (f" {values}" if action.nargs != 0 else "") + more
+    defaults = action.default if isinstance(action.default, list | tuple) else [action.default]
     default = " ".join(str(value) for value in defaults if value is not None and value is not False and value != "")
     is_required = action.required and action.nargs not in ("*", "?")
-    return [f"`{shown}`", "required" if is_required else f"`{default}`" if default else "", action.help or ""]
+    said = action.help or ""
+    if default and "default" not in said:
+        said += f"{'; ' if said else ''}default: `{default}`"
+    return [f"`{shown}`", f"{said}{' (required)' if is_required and action.option_strings else ''}"]
 
 
 # --- methods ---------------------------------------------------------------------------------------------------------
@@ -238,19 +237,13 @@ def of_backbones() -> str:
     """A line per architecture of dual encoders."""
     rows = []
     for name, entry in backbones.backbones().items():
-        cells = [entry.title, f"`{name}`", entry.source, f"`{entry.model_class}`", f"`{entry.example}`"]
-        length = "the longest of the batch, masked" if entry.masks_padding else "the full length, not masked"
-        also = {
-            "a faster pass of frames": entry.own_pass,
-            "whole videos": entry.whole_videos,
-            "checkpoints in OpenAI's names": entry.openai_checkpoints,
-        }
-        abilities = " and ".join(ability for ability, is_there in also.items() if is_there)
-        rows.append([*cells, f"{_READ[entry.reads]}; padded to {length}", abilities])
-    return table(["backbone", "model type", "source", "class", "for example", "text pooling token", "also"], rows)
-
-
-_READ = {"end": "its end", "first": "its first token", "last": "its last token"}
+        also = [
+            *["a faster pass of frames"] * entry.own_pass,
+            *["whole videos"] * entry.whole_videos,
+            *["OpenAI's checkpoints"] * entry.openai_checkpoints,
+        ]
+        rows.append([entry.title, f"`{name}`", entry.source, f"`{entry.example}`", ", ".join(also)])
+    return table(["backbone", "model type", "source", "for example", "also"], rows)
 
 
 def of_models() -> str:
@@ -275,8 +268,69 @@ def of_names(package: Any) -> Callable[[], str]:
     return block
 
 
+def of_rooms() -> str:
+    """A line per room of the package."""
+    return table(["room", "content"], ([f"`{room}`", rooms.summary(room)] for room in rooms.imports()))
+
+
+# --- captions, measured ----------------------------------------------------------------------------------------------
+
+_TABLE_6 = {
+    "AddText": (0.57, 0.76),
+    "Bias": (0.88, 0.94),
+    "ChangeChar": (0.60, 0.79),
+    "DropText": (0.29, 0.53),
+    "Positional": (0.64, 0.78),
+    "SwapText": (0.68, 0.87),
+    "TextStyle": (0.56, 0.80),
+}
+"""BLEU-4 and METEOR of MSR-VTT's captions by category: Schiappa et al., Tab. 6."""
+
+
+def _measured() -> list[dict[str, str]]:
+    """What `benchmarks/text.py msrvtt FILE distance` measured: a row per perturbation of msrvtt_p's captions."""
+    with catalogue_pages.MEASURED.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def of_caption_categories() -> str:
+    """A line per category of msrvtt_p's captions, beside the paper's."""
+    means = []
+    for category, (bleu, meteor) in _TABLE_6.items():
+        rows = [row for row in _measured() if row["category"] == category]
+        ours = [f"{fmean(float(row[name]) for row in rows):.3f}" for name in ("bleu4", "meteor")]
+        means.append([category, ours[0], f"{bleu:.2f}", ours[1], f"{meteor:.2f}"])
+    return table(["category", "BLEU-4", "paper", "METEOR", "paper"], means)
+
+
+def outdated() -> list[str]:
+    """The perturbations of captions that have another version today than the measured one."""
+    versions = {f"msrvtt_p/{row['perturbation']}": int(row["version"]) for row in _measured()}
+    return [key for key, version in versions.items() if suites.get(key).version != version]
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
 
+_KEYS = {
+    "top": "Config",
+    "dataset": "Dataset",
+    "columns": "ColumnsSection",
+    "suite": "SuiteSection",
+    "captions": "Captions",
+    "composed": "Composed",
+    "language model": "Writer",
+    "backends": "Backends",
+    "caption backend": "CaptionBackend",
+    "frost": "Frost",
+    "main object": "PretrainedMainObject",
+    "style": "PretrainedStyle",
+    "embedding": "PretrainedEmbedding",
+    "storage": "StorageSettings",
+    "evaluation": "Evaluation",
+    "models": "EvaluatedModel",
+    "method entries": "MethodEntry",
+    "limits": "LimitsSection",
+}
 BLOCKS: dict[str, Callable[[], str]] = {
     "suites": of_suites,
     "datasets": of_datasets,
@@ -286,34 +340,11 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "backbones": of_backbones,
     "models": of_models,
     "adapter keys": of_adapter_keys,
+    "rooms": of_rooms,
     "names retrieval": of_names(retrieval),
     "coverage": coverage_table.block,
-    "caption categories": measured_tables.of_caption_categories,
-    "caption perturbations": measured_tables.of_caption_perturbations,
-    **{f"measured {name}": measured_tables.of_measured(name) for name in measured()},
-    **{
-        f"keys {name}": keys_of(definition)
-        for name, definition in (
-            ("top", "Config"),
-            ("dataset", "Dataset"),
-            ("columns", "ColumnsSection"),
-            ("suite", "SuiteSection"),
-            ("captions", "Captions"),
-            ("caption backend", "CaptionBackend"),
-            ("frost", "Frost"),
-            ("composed", "Composed"),
-            ("language model", "Writer"),
-            ("backends", "Backends"),
-            ("main object", "PretrainedMainObject"),
-            ("style", "PretrainedStyle"),
-            ("embedding", "PretrainedEmbedding"),
-            ("storage", "StorageSettings"),
-            ("evaluation", "Evaluation"),
-            ("models", "EvaluatedModel"),
-            ("method entries", "MethodEntry"),
-            ("limits", "LimitsSection"),
-        )
-    },
+    "caption categories": of_caption_categories,
+    **{f"keys {name}": keys_of(definition) for name, definition in _KEYS.items()},
 }
 
 
@@ -329,10 +360,7 @@ def files() -> Iterator[tuple[Path, str]]:
 
 
 def _filled(block: re.Match[str]) -> str:
-    """A block with its text; as it is, where no registry has a text for it yet."""
-    name = block["name"]
-    text = BLOCKS[name]()
-    return f"<!-- {name} -->\n\n{text}\n<!-- /{name} -->" if text else block[0]
+    return f"<!-- {block['name']} -->\n\n{BLOCKS[block['name']]()}\n<!-- /{block['name']} -->"
 
 
 def stale() -> list[Path]:
@@ -340,36 +368,43 @@ def stale() -> list[Path]:
     return [path for path, text in files() if not path.exists() or path.read_text(encoding="utf-8") != text]
 
 
-def _catalogues() -> None:
-    """Bring the catalogues up to date, which draw clips and perturb captions."""
+def _write_examples() -> None:
+    """Perturb the catalogue's captions."""
     try:
-        page = caption_examples.page()
-    except BackendError as error:  # no WordNet: the page stays as it is
-        print(f"docs/catalogue_text.md: kept, because {error}", file=sys.stderr)
+        rows = catalogue_pages.examples()
+    except BackendError as error:  # no WordNet: they stay as they are
+        print(f"{catalogue_pages.EXAMPLES.name}: kept, because {error}", file=sys.stderr)
     else:
-        storage.write_text_if_changed(PROJECT / "docs" / "catalogue_text.md", page)
-    for name in catalogue_pages.write(CATALOGUE):  # with the first examples of that page
-        print(f"{(CATALOGUE / name).relative_to(PROJECT)}: written")
+        with catalogue_pages.EXAMPLES.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def main() -> int:
     """Write, or check, every generated file; 1 where `--check` finds one that is not up to date."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; catalogues are checked by tests")
-    parser.add_argument("--measured", action="append", choices=measured(), metavar="NAME", help="measured again today")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; examples of captions are checked by a test"
+    )
+    parser.add_argument(
+        "--pictures", action="store_true", help="draw the catalogue's missing pictures, and nothing else"
+    )
     options = parser.parse_args()
-    for name in options.measured or ():
-        measured_tables.record(name)
-    old = outdated(measured())
-    print(*old, sep="\n", end="\n" if old else "")
-    wrong = stale()
+    if options.pictures:
+        for picture in catalogue_pages.draw(suites.perturbations(kind="video")):
+            print(f"{picture.relative_to(PROJECT)}: written")
+        return 0
+    wrong, old = stale(), outdated()
     for path in wrong:
         print(f"{path.relative_to(PROJECT)}: {'not up to date' if options.check else 'written'}")
+    if old:
+        print(
+            f"docs/measurements/captions.csv: other versions of {', '.join(old)}; measure them with benchmarks/text.py"
+        )
     if options.check:
         return 1 if wrong or old else 0
     for path, text in list(files()):
         path.write_text(text, encoding="utf-8")
-    _catalogues()
+    _write_examples()
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What `mkdocs build` does beside rendering docs/: pages that lie elsewhere, and links to files of the project.
+"""What `mkdocs build` does beside rendering docs/: pages that lie elsewhere or are made, and links between them.
 
 Links in the sources lead where the files lie, so that they work in an editor and on a forge. Here they are turned
 towards the site's pages; a link to a file that has no page becomes plain text.
@@ -11,6 +11,7 @@ import posixpath
 import re
 from pathlib import Path
 
+import catalogue_pages
 import examples
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -30,16 +31,19 @@ _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add the catalogue's pages, one per suite, to the menu."""
     (reference,) = (section["Reference"] for section in config.nav or [] if "Reference" in section)
-    (catalogue,) = (page["Catalogue"] for page in reference if isinstance(page, dict) and "Catalogue" in page)
-    suites = sorted(path.stem for path in (PROJECT / "docs" / "catalogue").glob("*.md") if path.stem != "README")
-    catalogue[1:1] = [{name: f"catalogue/{name}.md"} for name in suites]
+    (listed,) = (page["Catalogue"] for page in reference if isinstance(page, dict) and "Catalogue" in page)
+    listed += [
+        {name.removesuffix(".md"): f"catalogue/{name}"} for name in catalogue_pages.pages() if name != "README.md"
+    ]
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that lie outside of docs/."""
+    """Add the pages that lie outside of docs/, and those that are made."""
     for source, page in ELSEWHERE.items():
         files.append(File.generated(config, page, abs_src_path=str(PROJECT / source)))
+    for name, text in catalogue_pages.pages().items():
+        files.append(File.generated(config, f"catalogue/{name}", content=text))
     for name, text in examples.pages().items():
         if name.endswith(".html"):
             files.append(File.generated(config, f"examples/{name}", content=text))

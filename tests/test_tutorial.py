@@ -68,6 +68,7 @@ def test_the_tutorial_prints_its_table_no_problem_and_the_jobs_of_a_new_severity
     assert psnr[3] > psnr[4] > psnr[5], "noise"
     assert f"({clips.FRAMES}, {clips.HEIGHT}, {clips.WIDTH}, 3)" in lines
     assert "0 problems" in output_of(printed, "perturb verify")
+    assert "R@1" in output_of(printed, "perturb score")
     plan = output_of(printed, "sed -i")
     assert re.search(r"^\d+ jobs: .*\bvideos 2\b", plan, re.MULTILINE), plan
     assert not re.search(r"\b(sources|texts) \d", plan), plan

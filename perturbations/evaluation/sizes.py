@@ -1,6 +1,6 @@
 """What the jobs of an evaluation request: memory and time, from their clips, captions, frames, scenarios and methods.
 
-Rates were measured (docs/measurements/adaptation.md). No NumPy: Snakemake imports this module.
+Rates were measured (docs/measurements/performance.md). No NumPy: Snakemake imports this module.
 """
 
 from __future__ import annotations
