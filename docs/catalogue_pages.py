@@ -164,7 +164,7 @@ def _plain(text: str) -> str:
 
 
 def examples() -> list[list[str]]:
-    """The rows of `caption_examples.csv`: a sentence of our own under each perturbation, at its middle severity.
+    """The rows of `caption_examples.csv` (`generate.py --captions`): a sentence of our own under each perturbation, at its middle severity.
 
     Raises `BackendError` where a library, program or file of a model is missing.
     """

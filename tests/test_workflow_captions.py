@@ -375,7 +375,7 @@ def remembering(embed: Callable[[Sequence[str]], np.ndarray]) -> Callable[[Seque
 
 
 def test_the_catalogue_is_what_the_code_makes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a change: `python docs/generate.py`."""
+    """After a change: `python docs/generate.py --captions`."""
     for name in ("tagger", "inflector", "wordnet", "neighbours", "masked_lm", "translator", "styler"):
         role(name)
     encoder, load = role("similarity"), models.load
