@@ -27,6 +27,7 @@ from perturbations.plan.listed import ListedCaption
 from perturbations.report.sheet import contact_sheet
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation, Suite
+from perturbations.video.kernel import name_of
 
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "catalogue"
@@ -164,7 +165,7 @@ def _plain(text: str) -> str:
 
 
 def examples() -> list[list[str]]:
-    """The rows of `caption_examples.csv` (`generate.py --captions`): a sentence of our own under each perturbation, at its middle severity.
+    """The rows of `caption_examples.csv`: a sentence of our own under each perturbation, at its middle severity.
 
     Raises `BackendError` where a library, program or file of a model is missing.
     """
@@ -190,7 +191,7 @@ _HEIGHT = 120  # of a cell, in pixels: half a clip's
 
 def picture_of(entry: Perturbation) -> Path:
     """Where a picture is, or will be drawn: its name follows from what it shows."""
-    shown = repr((entry.key, entry.kernel, entry.version, entry.by_severity, _HEIGHT))
+    shown = repr((entry.key, name_of(entry.kernel), entry.version, entry.by_severity, _HEIGHT))
     return PICTURES / f"{entry.suite}-{entry.name}-{hashlib.sha256(shown.encode()).hexdigest()[:8]}.webp"
 
 

@@ -1,8 +1,8 @@
 """Brings what follows from the code up to date in the documentation: `python docs/generate.py`.
 
 What stands in a page between the lines `<!-- name -->` and `<!-- /name -->` is the block of that name; the rest of the
-page is written by hand. `--check` writes nothing, and fails where something is not up to date. `--captions` perturbs the
-catalogue's captions again, which takes a minute; `--pictures` draws its missing pictures, which are not committed.
+page is written by hand. `--check` writes nothing, and fails where something is not up to date. `--captions` perturbs
+the catalogue's captions again, which takes a minute; `--pictures` draws its missing pictures, which are not committed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import csv
 import json
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from graphlib import CycleError
@@ -26,12 +25,12 @@ import coverage_table
 import rooms
 
 from perturbations import retrieval
+from perturbations.cli.main import parser as command_line
 from perturbations.config import sections as config
 from perturbations.datasets import registry as datasets
 from perturbations.evaluation.backbones import registry as backbones
 from perturbations.models import registry as models
 from perturbations.suites import registry as suites
-from perturbations.suites.code import resolve
 from perturbations.suites.registry import Suite
 from perturbations.tta.methods import registry as methods
 
@@ -162,8 +161,7 @@ def of_commands() -> str:
 
 
 def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    installed = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"]["perturb"]
-    for name, parser in _choices(resolve(installed.replace(":main", ":parser"))()):
+    for name, parser in _choices(command_line()):
         inner = list(_choices(parser))
         yield from ((f"{name} {inner_name}", inner_parser) for inner_name, inner_parser in inner)
         if not inner:
@@ -371,6 +369,7 @@ def main() -> int:
     """Write, or check, every generated file; 1 where `--check` finds one that is not up to date."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--captions", action="store_true", help="perturb the catalogue's captions, and nothing else")
     parser.add_argument(
         "--pictures", action="store_true", help="draw the catalogue's missing pictures, and nothing else"
     )
