@@ -15,6 +15,8 @@ from perturbations import read_manifest, retrieval
 from perturbations.cli.main import main
 from perturbations.evaluation import feature_sets, result_sets, stored_features
 from perturbations.evaluation.section import Evaluation
+from perturbations.manifest import files
+from perturbations.manifest.kinds import QRELS, QrelRow
 
 IDS = [f"clip {number}" for number in range(6)]
 EYE = np.eye(6, dtype=np.float32)
@@ -136,10 +138,46 @@ def test_pairs_say_what_answers_what(folder: Path) -> None:
     assert (row["recall_at_1"], row["queries"], row["missing_queries"]) == (100, 6, 1)
 
 
+def test_pairs_are_read_by_their_columns_and_from_our_own_qrels(folder: Path) -> None:
+    (folder / "q.csv").write_text("score,corpus_id,note,query_id\n1,b,x,a\n0,c,y,a\n0,c,,d\n")
+    assert feature_sets.read_answers(folder / "q.csv") == {"a": ["b"], "d": []}
+    qrels = folder / "manifests/d/qrels.parquet"
+    known = [QrelRow(query_id=f"{name}#0", corpus_id=name, score=1) for name in IDS]
+    files.write(qrels, QRELS, known, {"root": "../.."})
+    stored_features.write(folder / "captions/clean.npz", [f"{name}#0" for name in IDS], EYE)
+    assert called(folder, "--relevant", str(qrels)) == 0
+    backwards = {"queries": "clips/clean.npz", "gallery": "captions/clean.npz"}
+    assert called(folder, "--relevant", str(qrels), "--direction", "v2t", **backwards) == 0
+    (row,) = read_manifest(folder / "out/results.parquet").to_dict("records")
+    assert (row["recall_at_1"], row["missing_queries"]) == (100, 0)
+
+
+def test_a_wrong_pairs_table_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "x.parquet").write_bytes(b"no table")
+    assert called(folder, "--relevant", str(folder / "x.parquet")) == 1
+    assert "x.parquet" in capsys.readouterr().err
+
+
+def test_there_is_one_warning_per_kind_and_one_of_features_in_a_wrong_order(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored_features.write(folder / "captions/clean.npz", IDS, EYE[[1, 2, 3, 4, 5, 0]])
+    for severity in (1, 2, 3):
+        stored_features.write(folder / f"captions/mm_robustness/ocr/{severity}.npz", IDS, EYE)
+    stored_features.write(folder / "clips/clean.npz", IDS[:5], EYE[:5])
+    assert called(folder, queries="captions") == 0
+    lacking, order = caplog.messages
+    assert lacking.endswith("which count as missing (and so in 3 more scenarios)")
+    assert order.startswith(
+        "R@1 is 0.0 clean, and 100.0 under mm_robustness/ocr: are the rows of the clean features in"
+    )
+    assert order.endswith("(and so in 3 more scenarios)")
+
+
 @pytest.mark.parametrize(
     ("name", "ids", "rows", "message"),
     [
-        ("clips/clean", ["a"], EYE[:1], "clean.npz holds no answer to any query of .*; --relevant FILE.csv says"),
+        ("clips/clean", ["a"], EYE[:1], "clean.npz holds no answer to any query of .*; --relevant FILE says"),
         ("clips/clean", [*IDS[:5], "clip 0"], EYE, "clean.npz has 1 ids twice: 'clip 0'"),
         ("clips/clean", IDS, EYE[:, :4] + 1, "6 numbers each, the gallery's items 4"),
         ("clips/clean", IDS, np.zeros((6, 6)), "row 0 of the gallery is all zeros"),
@@ -166,6 +204,7 @@ def test_wrong_features_are_named(
         ("query_id,gallery_id\n", "lists no pair"),
         ("query,item\na,b\n", "no column 'query_id', 'gallery_id'"),
         ("query_id,gallery_id\nclip 0\n", "line 2: a line has a query_id and a gallery_id"),
+        ("query_id,gallery_id\na,b,c\n", "line 2: a line has a query_id and a gallery_id"),
         ("query_id,gallery_id\na,b\na,b\n", "line 3: 'a' and 'b' stand there twice"),
         ("query_id,gallery_id\nclip 0,clip 0\n", "no item answers 'clip 1', 'clip 2', 'clip 3' and 2 more"),
     ],
@@ -243,19 +282,28 @@ def test_two_files_of_one_scenario_are_refused(folder: Path, capsys: pytest.Capt
 
 WITHOUT_TORCH = """
 import sys
-sys.modules |= dict.fromkeys(["torch", "transformers", "scipy", "safetensors"])
+sys.modules |= dict.fromkeys(["torch", "transformers", "scipy", "safetensors"])  # which refuses to import them
 from perturbations.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_numpy_alone_scores(folder: Path) -> None:
-    files = [str(folder / name) for name in ("captions", "clips", "out")]
-    command = [sys.executable, "-c", WITHOUT_TORCH, "score", *files[:2], "-o", files[2], "--sides", "query", "both"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def without_torch(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *words], capture_output=True, text=True, check=False)
+
+
+def test_numpy_alone_scores_and_two_sets_of_features_share_a_page(folder: Path) -> None:
+    sides = [str(folder / name) for name in ("captions", "clips")]
+    for name in ("one", "other"):
+        done = without_torch("score", *sides, "-o", str(folder / name), "--model", name, "--sides", "query", "both")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (folder / name / "report.html").is_file()
+    given = [[str(folder / name / f"{kind}.parquet") for name in ("one", "other")] for kind in ("results", "ranks")]
+    page = str(folder / "both.html")
+    done = without_torch("report", "--results", *given[0], "--ranks", *given[1], "-o", page)
     assert (done.returncode, done.stderr) == (0, "")
-    assert (folder / "out/report.html").is_file()
-    done = subprocess.run([*command, "--methods", "dsl"], capture_output=True, text=True, check=False)
+    assert re.findall("<th scope=row>(o.*?)<td>", Path(page).read_text())[:2] == ["one, none", "other, none"]
+    done = without_torch("score", *sides, "-o", str(folder / "none"), "--methods", "dsl")
     assert done.returncode == 1
     assert "torch, transformers, safetensors not installed" in done.stderr
 

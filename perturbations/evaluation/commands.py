@@ -66,7 +66,10 @@ def add(commands: Commands) -> None:
         help="which side the queries are of; t2i and i2t are t2v and v2t, of pictures",
     )
     parser.add_argument(
-        "--relevant", type=Path, metavar="FILE.csv", help="query_id,gallery_id pairs; default: equal ids"
+        "--relevant",
+        type=Path,
+        metavar="FILE",
+        help="the dataset's qrels.parquet, or a CSV of query_id,gallery_id pairs; default: equal ids",
     )
     parser.add_argument(
         "--choices",
@@ -133,7 +136,6 @@ def add(commands: Commands) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
-    need_models()
     from perturbations.evaluation.page import page
 
     def there(kind: str) -> list[Path]:
@@ -180,7 +182,7 @@ def _score(options: argparse.Namespace) -> int:
         gallery_bank=options.gallery_bank,
         choices=choices,
     )
-    answers = None if options.relevant is None else feature_sets.read_answers(options.relevant)
+    answers = None if options.relevant is None else feature_sets.read_answers(options.relevant, options.direction)
     if options.similarities:
         rows, ranks = feature_scores.scored_similarities(feature_sets.located(options.similarities), answers, wanted)
     else:

@@ -101,6 +101,12 @@ class _Case:
 
 _Rows = tuple[list[ResultRow], list[RankRow]]
 
+_Warnings = dict[str, list[str]]
+"""What a user should know, by its kind: a text per scenario."""
+
+_FAR_BELOW = 10.0
+"""Percent points of R@1: a clean result so far below a perturbed one is that of other rows."""
+
 
 def scored(queries: FeatureSet, gallery: FeatureSet, answers: Answers | None, wanted: Wanted) -> _Rows:
     """The results and ranks of every scenario: clean, perturbed queries, perturbed galleries, and both.
@@ -122,15 +128,16 @@ def scored(queries: FeatureSet, gallery: FeatureSet, answers: Answers | None, wa
         query, items = (
             known if path == known.path else _read(path) for known, path in zip(clean, case.files, strict=True)
         )
-        query, targets = _answered(query, items.ids, items.path, listed, wanted.choices)
+        query, targets = _answered(query, items.ids, items.path, listed, wanted.choices, warned)
         for method in dict.fromkeys((AS_IT_IS, *wanted.methods)):
             yield method, _of_features(query, items, targets, method, wanted)
 
     listed = answers or {name: (name,) for name in clean[0].ids}
+    warned: _Warnings = {}
     about: dict[str, object] = {"compared": "cosine", "numbers": int(clean[1].rows.shape[1])}
     banks = {"bank": wanted.bank, "gallery_bank": wanted.gallery_bank}
     about |= {name: storage.sha256(bank) for name, bank in banks.items() if bank}
-    return _rows(cases, of_case, listed, wanted, about)
+    return _warned(_rows(cases, of_case, listed, wanted, about), warned)
 
 
 def scored_similarities(held: FeatureSet, answers: Answers | None, wanted: Wanted) -> _Rows:
@@ -146,11 +153,28 @@ def scored_similarities(held: FeatureSet, answers: Answers | None, wanted: Wante
 
     def of_case(case: _Case) -> Iterator[tuple[str, _Retrieved]]:
         stored = stored_features.read_similarities(case.files[0])
-        query, targets = _answered(stored, stored.gallery, stored.path, listed, wanted.choices)
+        query, targets = _answered(stored, stored.gallery, stored.path, listed, wanted.choices, warned)
         yield AS_IT_IS, _retrieved(query.ids, stored.gallery, _whole(query.rows), targets, wanted)
 
     listed = answers or {name: (name,) for name in stored_features.read_similarities(held.clean).ids}
-    return _rows(cases, of_case, listed, wanted, {"compared": "similarities"})
+    warned: _Warnings = {}
+    return _warned(_rows(cases, of_case, listed, wanted, {"compared": "similarities"}), warned)
+
+
+def _warned(scored: _Rows, warned: _Warnings) -> _Rows:
+    """The same results; the log has one line per kind of warning."""
+    as_it_is = [row for row in scored[0] if row.method == AS_IT_IS]
+    clean, perturbed = ([row for row in as_it_is if (row.side == "none") == is_clean] for is_clean in (True, False))
+    warned["order"] = [
+        f"R@1 is {own.recall_at_1:.1f} clean, and {row.recall_at_1:.1f} under {row.suite}/{row.perturbation}: are the "
+        "rows of the clean features in the order of their ids?"
+        for own in clean
+        for row in perturbed
+        if own.recall_at_1 < row.recall_at_1 - _FAR_BELOW
+    ]
+    for texts in filter(None, warned.values()):
+        _log.warning("%s%s", texts[0], f" (and so in {len(texts) - 1:,} more scenarios)" if len(texts) > 1 else "")
+    return scored
 
 
 def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], about: Mapping[str, object]) -> None:
@@ -180,11 +204,12 @@ _Stored = TypeVar("_Stored", StoredFeatures, StoredSimilarities)
 
 
 def _answered(
-    held: _Stored, items: Sequence[str], path: Path, listed: Answers, choices: Answers | None
+    held: _Stored, items: Sequence[str], path: Path, listed: Answers, choices: Answers | None, warned: _Warnings
 ) -> tuple[_Stored, list[list[int]]]:
     """The queries that have an answer among the items, and its places. Raises `AnnotationError` where none has.
 
-    Of multiple choice the answer is one of the query's items, of which none may be absent.
+    Of multiple choice the answer is one of the query's items, of which none may be absent. What a user should know
+    is put to `warned`.
     """
     place = {name: row for row, name in enumerate(items)}
     if unknown := [name for name in held.ids if name not in listed]:
@@ -198,14 +223,16 @@ def _answered(
             for rows, own, whole in zip(targets, of_query, complete, strict=True)
         ]
     kept = [row for row, own in enumerate(targets) if own]
-    hint = "--relevant FILE.csv says which item answers which query"
+    hint = "--relevant FILE says which item answers which query"
     if not kept:
         raise AnnotationError(f"{path} holds no answer to any query of {held.path}; {hint}")
     if len(kept) < len(targets):
         lacking = [name for name, own in zip(held.ids, targets, strict=True) if not own]
-        _log.warning("%s holds no answer to %s of %s, which count as missing", path, _some(lacking), held.path)
+        text = f"{path} holds no answer to {_some(lacking)} of {held.path}, which count as missing"
+        warned.setdefault("answers", []).append(text)
     if len(items) == 1:
-        _log.warning("%s is a gallery of one item: every rank is 1, whatever the model", path)
+        text = f"{path} is a gallery of one item: every rank is 1, whatever the model"
+        warned.setdefault("gallery", []).append(text)
     own_ids = tuple(held.ids[row] for row in kept)
     return replace(held, ids=own_ids, rows=held.rows[kept]), [targets[row] for row in kept]
 

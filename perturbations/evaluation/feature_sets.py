@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from perturbations.base import storage
-from perturbations.base.errors import AnnotationError, short
+from perturbations.base.errors import AnnotationError, ManifestError, short
 from perturbations.datasets import parsing
 from perturbations.evaluation.planning import ALL, CLEAN, MIXED
 from perturbations.evaluation.rows import ScenarioKey
 from perturbations.evaluation.stored_features import SUFFIXES
+from perturbations.manifest import files
+from perturbations.manifest.kinds import QRELS
 from perturbations.plan.mixes import SHARES
 from perturbations.suites import registry
 
@@ -26,6 +28,8 @@ Answers = Mapping[str, Sequence[str]]
 
 _RELEVANT = ("query_id", "gallery_id")
 """The columns of a file of answers."""
+_QRELS = ("query_id", "corpus_id")
+"""The same in qrels."""
 
 _MIXES = {"mixed_severity": None, **{f"mixed_types_{share}": share for share in SHARES}}
 """The share of perturbed clips, by the name of a file."""
@@ -110,22 +114,43 @@ def combined(clips: Iterable[ScenarioKey], texts: Iterable[ScenarioKey]) -> list
     return pairs
 
 
-def read_answers(path: Path) -> dict[str, list[str]]:
-    """The answers in a CSV of `query_id,gallery_id`, one pair per line. Raises `AnnotationError`.
+def read_answers(path: Path, direction: str = "") -> dict[str, list[str]]:
+    """The answers in a table, one pair per line. Raises `AnnotationError`.
 
-    A line without a gallery_id lists a query that nothing answers.
+    A CSV has the columns query_id and gallery_id (or corpus_id, as in qrels), and perhaps score and others; a line
+    without a gallery_id, or with a score of 0, lists a query that nothing answers. A dataset's `qrels.parquet` says
+    which clip answers a caption: in the `direction` v2t, which caption answers a clip.
     """
     answers: dict[str, list[str]] = {}
-    for place, row in parsing.table(path, _RELEVANT):
-        if not isinstance(row, dict) or None in row or not row.get(_RELEVANT[0], "").strip() or _RELEVANT[1] not in row:
-            raise AnnotationError(f"{path}, line {place}: a line has a query_id and a gallery_id, and nothing else")
-        query, item = (row[name].strip() for name in _RELEVANT)
+    for where, query, item in _pairs_of_qrels(path, direction) if path.suffix == ".parquet" else _pairs(path):
         if item in answers.setdefault(query, []):
-            raise AnnotationError(f"{path}, line {place}: {short(query)} and {short(item)} stand there twice")
+            raise AnnotationError(f"{where}: {short(query)} and {short(item)} stand there twice")
         answers[query] += [item] if item else []
     if not any(answers.values()):
         raise AnnotationError(f"{path} lists no pair")
     return answers
+
+
+def _pairs(path: Path) -> Iterator[tuple[str, str, str]]:
+    """The place of each line of a CSV, its query, and the item that answers it, or ""."""
+    query, item = _RELEVANT[0], _RELEVANT[1]
+    item = _QRELS[1] if _QRELS[1] in parsing.header(path) and item not in parsing.header(path) else item
+    for place, row in parsing.table(path, (query, item)):
+        where = f"{path}, line {place}"
+        if not isinstance(row, dict) or None in row or not row.get(query, "").strip() or item not in row:
+            raise AnnotationError(f"{where}: a line has a {query} and a {item}, and a field of each column")
+        is_relevant = row.get("score", "1").strip() not in ("0", "0.0")
+        yield where, row[query].strip(), row[item].strip() if is_relevant else ""
+
+
+def _pairs_of_qrels(path: Path, direction: str) -> Iterator[tuple[str, str, str]]:
+    try:
+        rows = files.read_rows(path, QRELS)
+    except ManifestError as error:
+        raise AnnotationError(f"{error}; pairs of other programs are read from a CSV") from error
+    for place, row in enumerate(rows):
+        pair = (row.corpus_id, row.query_id) if direction == "v2t" else (row.query_id, row.corpus_id)
+        yield f"{path}, row {place}", *pair
 
 
 def write_answers(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
