@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
 import shlex
 import subprocess
@@ -181,8 +182,8 @@ def test_what_is_not_up_to_date_is_noticed(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(generate, "_measured", lambda: [{**row, "version": "0"}, *others])
     assert generate.main() == 1
     assert f"other versions of msrvtt_p/{row['perturbation']};" in capsys.readouterr().out
-    unknown = registry.Suite(name="unknown", title="Unknown", reference="Nobody", perturbations=())
     known = registry.suites()
+    unknown = dataclasses.replace(known["mlvp"], reference="Nobody")
     monkeypatch.setattr(registry, "suites", lambda: {**known, "unknown": unknown})
     assert ROOT / "README.md" in generate.stale()
 
