@@ -28,10 +28,13 @@ from synthetic_results import (
 )
 
 from perturbations.base.errors import ManifestError
+from perturbations.composed.modifications import PoolClip
+from perturbations.composed.rows import COMPOSED_QUERIES, POOL, ComposedQueryRow
 from perturbations.evaluation.page import intervals, names, page
 from perturbations.evaluation.page.intervals import Scores, mean_of
 from perturbations.evaluation.page.robustness import score_of
-from perturbations.evaluation.rows import ResultRow, backend_cell
+from perturbations.evaluation.rows import RANKS, RankRow, ResultRow, backend_cell
+from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval import gamma_a, gamma_r, mmi
 from perturbations.retrieval.bootstrap import share_interval
@@ -304,3 +307,39 @@ def test_mixed_videos_have_a_table_of_their_own(tmp_path: Path) -> None:
         ["clean", "25% perturbed", "50% perturbed"],
         ["40.0", "25.0", "20.0"],
     ]
+
+
+def test_a_few_composed_queries_are_shown_with_what_was_retrieved(tmp_path: Path) -> None:
+    about: dict[str, Any] = {
+        "direction": "composed",
+        "dataset": "d",
+        "model": "m",
+        "model_key": "m",
+        "gallery_name": "local",
+    }
+    recalls = {"text": 0.0, "average": 100.0, "random": 100.0}
+    rows = [result(method, r1, label=method, queries=20, **about) for method, r1 in recalls.items()]
+    same = ("dataset", "narration", "target_narration", "modified_caption", "change_source", "instruction_source")
+    asked: dict[str, Any] = {**dict.fromkeys((*same, "caption_source"), "d"), "change": "object"}
+    ids = [f"q{number}" for number in range(20)]
+    queries = [
+        ComposedQueryRow(query_id=name, clip_id="a", instruction=f"<i>{name}", targets='["b", "c"]', **asked)
+        for name in ids
+    ]
+    pool = [PoolClip(clip_id=name, video_id="v", narration=f"C {name}s", dataset="d") for name in "abcd"]
+    clean = {name: value for name, value in synthetic.CLEAN.items() if name != "category"}
+    retrieved = {"text": (2, None), "average": (1, '[["c", 0.5], ["d", 0.4], ["a", 0.1], ["b", null]]')}
+    ranks = [
+        RankRow(**about, **clean, seed=42, method=method, label=method, query_id=name, rank=rank, retrieved=first)
+        for method, (rank, first) in retrieved.items()
+        for name in ids
+    ]
+    for name, kind, own in (("queries", COMPOSED_QUERIES, queries), ("pool", POOL, pool), ("ranks", RANKS, ranks)):
+        files.write(tmp_path / f"{name}.parquet", kind, own, {"root": "."})
+    paths = {name: [tmp_path / f"{name}.parquet"] for name in ("ranks", "queries")}
+    content = page_of(tmp_path, rows, **paths)
+    (table,) = (own for caption, own in content.tables.items() if "8 examples of composed queries" in caption)
+    assert [line[0][0] for line in table[1:]] == [sorted(ids)[place] for place in (0, 2, 5, 7, 10, 12, 15, 17)]
+    shown = ["C as (a)", "<i>q0", "C bs (b); C cs (c)", "1", "✓ C cs (c); C ds (d); C as (a)"]
+    assert [text for text, _ in table[1]][1:] == shown
+    assert "evaluation.top_k" not in content.text

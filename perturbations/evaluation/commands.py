@@ -147,6 +147,7 @@ def _report(options: argparse.Namespace) -> int:
         ranks=options.ranks,
         statistics=there("text_statistics"),
         quarantine=[*there("captions_quarantine"), *there("quarantine")],
+        queries=there("composed_queries"),
     )
     return 0
 

@@ -45,8 +45,11 @@ def write(
     ranks: Sequence[Path] = (),
     statistics: Sequence[Path] = (),
     quarantine: Sequence[Path] = (),
+    queries: Sequence[Path] = (),
 ) -> None:
     """Write the page, and beside it a folder of its tables and curves.
+
+    `queries` are manifests of composed queries, of which the page shows a few.
 
     Results without `ranks` have no intervals. Raises `ManifestError` when a file is not of its kind, when means of the
     results would mix models, or when ranks and results are of different runs.
@@ -67,6 +70,7 @@ def write(
         Section("results", "Results", boards),
         Section("severity", "R@1 against severity", severity),
         Section("published", "Published values", published and [published_section.READ, *published]),
+        page_sections.examples(frame, ranks, queries),
         page_sections.hubs(frame),
         page_sections.costs(frame),
         page_sections.corpora(statistics, quarantine, results, page_sections.read_as_clean(frame)),

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 
+from perturbations.base import shown
 from perturbations.evaluation.page.intervals import marks
 from perturbations.evaluation.page.leaderboard import NEAR_ZERO
 from perturbations.evaluation.page.names import (
@@ -19,6 +21,7 @@ from perturbations.evaluation.page.names import (
     titled,
 )
 from perturbations.evaluation.page.tables import Column, PagePart, PageTable, Section
+from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import ResultRow
 from perturbations.manifest import files, layout, sets
 from perturbations.manifest.columns import columns_of
@@ -92,6 +95,65 @@ def _of_methods(caption: str, values: pd.DataFrame, compared: pd.DataFrame, form
 
 def _heading(name: str) -> str:
     return name.removeprefix("hub_").replace("_", " ")
+
+
+_EXAMPLES, _RETRIEVED = 8, 3
+"""How many composed queries are shown, and how many clips that each retrieved first."""
+
+
+def examples(frame: pd.DataFrame, ranks: Sequence[Path], queries: Sequence[Path]) -> Section:
+    """A few composed queries of each dataset: clip, instruction, target, and what the best method retrieved first.
+
+    `queries` are manifests of composed queries, beside which lies the pool of clips.
+    """
+    rows = frame[(frame["direction"] == "composed") & (frame["side"] == "none") & (frame["method"] != RANDOM)]
+    parts = []
+    for path in queries:
+        names = ("dataset", "query_id", "clip_id", "instruction", "targets")
+        asked = files.read_columns(path, *names).to_pandas().set_index("query_id")
+        if rows["dataset"].isin(asked["dataset"]).any():
+            parts.append(_examples(rows[rows["dataset"].isin(asked["dataset"])], asked, path, ranks))
+    return Section("examples", "Examples", parts)
+
+
+def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequence[Path]) -> PageTable:
+    """The table of one dataset: of the queries `asked` some that have ranks, evenly spread by id."""
+    best = rows.loc[rows["recall_at_1"].idxmax()]
+    names = ("dataset", "model_key", "method", "label", "seed", "side")
+    filters = [(name, "==", best[name]) for name in names if pd.notna(best[name])]
+    wanted = ["query_id", "rank", "retrieved"]
+    known = pd.concat([pq.read_table(own, columns=wanted, filters=filters).to_pandas() for own in ranks])
+    known = asked.join(known.set_index("query_id"), how="inner").sort_index()
+    places = {place * len(known) // _EXAMPLES for place in range(_EXAMPLES)} if len(known) else ()
+    known = known.iloc[sorted(places)]
+    pool = files.read_columns(path.with_name(layout.name("composed_pool")), "clip_id", "narration").to_pandas()
+    told = dict(zip(pool["clip_id"], pool["narration"], strict=True))
+    targets = [json.loads(text) for text in known["targets"]]
+    first = [[name for name, _ in json.loads(text or "[]")][:_RETRIEVED] for text in known["retrieved"]]
+    columns = {
+        "clip": [_told(name, told) for name in known["clip_id"]],
+        "instruction": list(known["instruction"]),
+        "target": ["; ".join(_told(name, told) for name in own) for own in targets],
+        "rank": [str(rank) for rank in known["rank"]],
+        "retrieved first": [
+            "; ".join(f"{'✓ ' * (name in own)}{_told(name, told)}" for name in names)
+            for names, own in zip(first, targets, strict=True)
+        ],
+    }
+    what = titled(str(best["dataset"]), str(best["model_name"]), method_label(str(best["applied"])))
+    return PageTable(
+        f"{what}: {shown.plural(len(known), 'example')} of composed queries",
+        "query",
+        list(known.index),
+        [Column("", name, "", {"value": texts}) for name, texts in columns.items()],
+        "✓: a target." if any(first) else "evaluation.top_k keeps what is retrieved first.",
+        style="left",
+    )
+
+
+def _told(clip: str, told: Mapping[str, str]) -> str:
+    """A clip by what happens in it, and its name."""
+    return f"{told[clip]} ({clip})" if told.get(clip) else clip
 
 
 def corpora(
