@@ -1,4 +1,4 @@
-"""Features: packages that bring keys of `config.yaml`, targets, commands and kinds of manifests. Standard library only.
+"""Features: packages that bring keys of `config.yaml`, targets and kinds of manifests. Standard library only.
 
 Each declares `FEATURE` in its `feature.py`. What a package above asks for in its own types, it declares as fields of a
 record that extends the one below: `ManifestFeature` (`manifest.kind`), `ConfigFeature` and `PlanFeature` (the
@@ -12,15 +12,12 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Never, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Never, TypeVar
 
 if TYPE_CHECKING:
     from perturbations.base.settings import Strict
 
-_PACKAGES = ("demo", "evaluation", "composed", "preflight", "report", "status")
-
-Declare: TypeAlias = "Callable[[argparse._SubParsersAction[Any]], object]"
-"""Declares commands of `perturb`."""
+_PACKAGES = ("demo", "evaluation", "composed", "report")
 
 MenuLines = Callable[[], list[tuple[str, dict[str, object]]]]
 """The line of each thing of a menu for `perturb list`, and the same as JSON."""
@@ -50,7 +47,6 @@ class Feature:
         caption_files: those that lie beside each manifest of perturbed captions.
         section: the type of its section of `config.yaml`, whose key is the feature's name.
         complete: the raw configuration with what its section implies for others.
-        commands: title of a section of `perturb --help` -> name of a command -> what declares it.
         menus: names of menus that `perturb list` prints.
         cells: names of those of them that have published cells, for `perturb list MENU NAME --cells`.
         encoder: the kind of its file that is a small dual encoder's folder, for evaluations that name no model.
@@ -64,7 +60,6 @@ class Feature:
     caption_files: tuple[str, ...] = ()
     section: Callable[[], type[Strict]] | None = None
     complete: Callable[[object], object] = _same
-    commands: Mapping[str, Mapping[str, Declare]] = field(default_factory=dict)
     menus: Mapping[str, MenuLines] = field(default_factory=dict)
     cells: Mapping[str, MenuDetails] = field(default_factory=dict)
     encoder: str | None = None

@@ -7,7 +7,7 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 # One thread per job; NumPy's libraries read these when they load.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -18,34 +18,26 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from perturbations import __version__
-from perturbations.base import features, limits, progress, shown
+from perturbations.base import limits, progress, shown
 from perturbations.base.errors import PerturbationError
 from perturbations.cli import printed, rules
-from perturbations.cli.arguments import Command, Commands, Parser, parsed
+from perturbations.cli.arguments import Command, Parser, parsed
 
-
-def _sections() -> Mapping[str, Mapping[str, features.Declare]]:
-    """What declares commands, by the sections of `perturb --help` and the commands' names."""
-    sections: dict[str, dict[str, features.Declare]] = {
-        "start": {"init": _of_module("people_init"), "list": _of_module("people_list")},
-        "perturb one video": {"video": _of_module("people_clips")},
-        "before, during and after a run": {},
-        "use what a run made": dict.fromkeys(("export", "regenerate"), _of_module("people_export")),
-    }
-    for feature in features.features().values():
-        for title, commands in feature.commands.items():
-            sections.setdefault(title, {}).update(commands)
-    sections["before, during and after a run"]["verify"] = _of_module("people_verify")
-    return sections
-
-
-def _of_module(name: str) -> features.Declare:
-    """What declares the commands of a module of this package, which is imported only then."""
-
-    def declare(commands: Commands) -> None:
-        importlib.import_module(f"perturbations.cli.{name}").add(commands)
-
-    return declare
+COMMANDS = {
+    "start": {"init": "cli.people_init", "list": "cli.people_list"},
+    "perturb one video": {"video": "cli.people_clips"},
+    "before, during and after a run": {
+        "check": "preflight.command",
+        **dict.fromkeys(("status", "retry"), "status.command"),
+        "verify": "cli.people_verify",
+    },
+    "use what a run made": {
+        **dict.fromkeys(("export", "regenerate"), "cli.people_export"),
+        **dict.fromkeys(("report", "score", "encode"), "evaluation.commands"),
+        "preview": "report.command",
+    },
+}
+"""The sections of `perturb --help` -> their commands -> the module whose `add` declares them; loaded when needed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,14 +86,13 @@ def parser(command: str | None = None) -> Parser:
     )
     printed.add(command_line)
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
-    sections = _sections()
-    known = {name: declare for declared in sections.values() for name, declare in declared.items()}
+    known = {name: module for names in COMMANDS.values() for name, module in names.items()}
     listed = {}
-    for title, declared in sections.items():
+    for title, names in COMMANDS.items():
         before = len(commands._get_subactions())
-        for declare in dict.fromkeys(declared.values()):
-            if command not in known or known[command] == declare:
-                declare(commands)
+        for module in dict.fromkeys(names.values()):
+            if known.get(command or "", module) == module:
+                importlib.import_module(f"perturbations.{module}").add(commands)
         listed[title] = commands._get_subactions()[before:]
     command_line.sections = listed
     return command_line

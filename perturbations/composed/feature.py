@@ -1,4 +1,4 @@
-"""What `composed` brings to the configuration, the plan and the command line."""
+"""What `composed` brings to the configuration and the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `demo` brings to the configuration, the plan and the command line."""
+"""What `demo` brings to the configuration and the plan."""
 
 from __future__ import annotations
 

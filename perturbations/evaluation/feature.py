@@ -1,4 +1,4 @@
-"""What `evaluation` brings to the configuration, the plan and the command line."""
+"""What `evaluation` brings to the configuration and the plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from perturbations.evaluation.layout import FIELDS, PLACES
 from perturbations.plan.extension import CaptionShards, PlanFeature, Plans, Target
 
 if TYPE_CHECKING:
-    from perturbations.cli.arguments import Commands
     from perturbations.config.problems import Problem
     from perturbations.config.sections import Config
     from perturbations.evaluation.section import Evaluation
@@ -33,12 +32,6 @@ def _problems(config: Config) -> list[Problem]:
     from perturbations.evaluation import section
 
     return section.problems_of(config)
-
-
-def _commands(commands: Commands) -> None:
-    from perturbations.evaluation import commands as own
-
-    own.add(commands)
 
 
 def _targets(config: Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
@@ -100,7 +93,6 @@ FEATURE = PlanFeature(
     complete=_complete,
     problems=_problems,
     kinds=lambda: rows.KINDS,
-    commands={"use what a run made": dict.fromkeys(("report", "score", "encode"), _commands)},
     menus={"methods": _methods, "backbones": _backbones, "protocols": _protocols},
     cells={"protocols": protocols.cell_lines},
     targets=_targets,
