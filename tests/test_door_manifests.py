@@ -6,7 +6,9 @@ import json
 import logging
 import os
 import re
+import shutil
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -214,10 +216,31 @@ class Corpus:
         files.write(self.path, VIDEOS, [row], about)
         return row
 
+    def copied(self, root: Path) -> Corpus:
+        """The same corpus in another folder."""
+        other = copy(self)
+        other.root = Path(shutil.copytree(self.root, root))
+        for name in ("folder", "file", "path"):
+            place = getattr(self, name)
+            setattr(other, name, place and root / place.relative_to(self.root))
+        return other
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """Not to be changed: use `corpus`."""
+    return Corpus(tmp_path_factory.mktemp("made") / "corpus")
+
+
+@pytest.fixture(scope="module")
+def styled(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """Of a guided perturbation. Not to be changed."""
+    return Corpus(tmp_path_factory.mktemp("styled") / "corpus", "mlvp/style_transfer", tiers.Unstored())
+
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Corpus:
-    return Corpus(tmp_path / "corpus")
+def corpus(made: Corpus, tmp_path: Path) -> Corpus:
+    return made.copied(tmp_path / "corpus")
 
 
 def refusals(corpus: Corpus) -> dict[str, str]:
@@ -270,15 +293,18 @@ RECIPES: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_is_only_what_a_declaration_allows(
-    name: str, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@each("name", RECIPES)
+def test_a_recipe_is_only_what_a_declaration_allows(name: str, made: Corpus) -> None:
+    with pytest.raises(ManifestError):
+        recipe.parse(altered(made, RECIPES[name]))
+
+
+def test_a_forged_recipe_is_refused_where_clips_are_opened_and_verified(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    corpus.change(recipe=altered(corpus, RECIPES[name]), storage="recipe", path=None)
-    messages = refusals(corpus)
-    assert set(messages) == {"open", "verify"}
-    assert all(not message.startswith("unforeseen") for message in messages.values())
+    corpus.change(recipe=altered(corpus, RECIPES["a kernel"]), storage="recipe", path=None)
+    assert set(refusals(corpus)) == {"open", "verify"}
     assert not (tmp_path / "pwned").exists()
 
 
@@ -378,19 +404,16 @@ CUTS = [
 
 
 @pytest.mark.parametrize(
-    ("key", "column", "text"),
-    [
-        *(("mlvp/style_transfer", "guide", text) for text in GUIDES),
-        *(("mlvp/gaussian_noise", "cut", text) for text in CUTS),
-        ("mlvp/gaussian_noise", "recipe", "[" * 100_000),
-    ],
+    ("column", "text"),
+    [*(("guide", text) for text in GUIDES), *(("cut", text) for text in CUTS), ("recipe", "[" * 100_000)],
 )
 def test_facts_of_a_guide_a_place_in_a_video_and_a_recipe_are_checked(
-    key: str, column: str, text: str, tmp_path: Path
+    column: str, text: str, corpus: Corpus, styled: Corpus, tmp_path: Path
 ) -> None:
-    corpus = Corpus(tmp_path / "corpus", key, tiers.Unstored())
-    corpus.change(**{column: text})
-    assert set(refusals(corpus)) == {"open", "verify"}
+    tree = styled.copied(tmp_path / "styled") if column == "guide" else corpus
+    changed = {} if column == "guide" else {"recipe": _unstored(corpus), "storage": "recipe", "path": None}
+    tree.change(**{**changed, column: text})
+    assert set(refusals(tree)) == {"open", "verify"}
 
 
 # --- texts that are shown --------------------------------------------------------------------------------------------

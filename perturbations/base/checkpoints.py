@@ -13,27 +13,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from perturbations.base.errors import BackendError, ConfigError, first_line
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 _DTYPES = ("float32", "bfloat16", "float16")
 
 
-class _Part(Protocol):
-    """A tokenizer or an image processor of transformers."""
-
-    @classmethod
-    def from_pretrained(cls, folder: Path, /, *, local_files_only: bool, trust_remote_code: bool) -> Self:
-        """Loaded from a folder."""
-
-
-_PartT = TypeVar("_PartT", bound=_Part)
+_PartT = TypeVar("_PartT")
+"""A tokenizer or an image processor of transformers."""
 _ModelT = TypeVar("_ModelT", bound="PreTrainedModel")
 
 
@@ -129,7 +122,8 @@ def load_model(
         ConfigError: it is another kind of model, or weights are missing, damaged or not in safetensors (whose loading
             runs no code from the file).
     """
-    expected, actual = _config_class(model_class).model_type, str(read_config(checkpoint)["model_type"])
+    assert model_class.config_class is not None  # only the abstract classes of transformers have none
+    expected, actual = model_class.config_class.model_type, str(read_config(checkpoint)["model_type"])
     if actual != expected:
         raise ConfigError(_broken(checkpoint, model_class.__name__, f"it is {actual!r}, not {expected!r}"))
     try:
@@ -155,18 +149,15 @@ def load_model(
     return model
 
 
-def _config_class(model_class: type[PreTrainedModel]) -> type[PreTrainedConfig]:
-    config_class = model_class.config_class
-    assert config_class is not None  # only the abstract classes of transformers have none
-    return config_class
-
-
 def load_part(part_class: type[_PartT], checkpoint: Checkpoint) -> _PartT:
     """A tokenizer or image processor from the checkpoint's folder; ConfigError where files are missing or damaged."""
     try:
-        return part_class.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
+        part: _PartT = cast("Any", part_class).from_pretrained(
+            checkpoint.folder, local_files_only=True, trust_remote_code=False
+        )
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ImportError) as error:
         raise ConfigError(_broken(checkpoint, part_class.__name__, first_line(error))) from error
+    return part
 
 
 def pretrained(auto_class: Any, name: str) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import io
 import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 # One thread per job; NumPy's libraries read these when they load.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -20,7 +22,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 from perturbations import __version__
 from perturbations.base import limits, progress, shown
 from perturbations.base.errors import PerturbationError
-from perturbations.cli import printed, rules
+from perturbations.cli import rules
 from perturbations.cli.arguments import Command, Parser, parsed
 
 COMMANDS = {
@@ -84,7 +86,9 @@ def parser(command: str | None = None) -> Parser:
     command_line.add_argument(
         "--limits", default="{}", metavar="JSON", help="limits on the size of one file: `limits` of config.yaml"
     )
-    printed.add(command_line)
+    command_line.add_argument(
+        "--schema", action=_Schema, nargs=0, help="print the JSON schema of config.yaml, for editors"
+    )
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
     known = {name: module for names in COMMANDS.values() for name, module in names.items()}
     listed = {}
@@ -96,3 +100,13 @@ def parser(command: str | None = None) -> Parser:
         listed[title] = commands._get_subactions()[before:]
     command_line.sections = listed
     return command_line
+
+
+class _Schema(argparse.Action):
+    """The option that prints the schema, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from perturbations.config import sections as config
+
+        print(config.json_schema(), end="")
+        parser.exit()
