@@ -219,3 +219,16 @@ def test_any_small_clip(
     assert (result.shape, result.dtype) == ((len(frames), *expected), np.uint8)
     assert np.array_equal(frames, before)
     assert np.array_equal(perturbed(entry, severity, frames, seed), result)
+
+
+@pytest.mark.parametrize("radius", [1, 4, 20, 33, 130])
+def test_the_mean_over_a_disk_is_that_of_a_convolution(radius: int) -> None:
+    frame = np.random.default_rng(radius).integers(0, 256, (137, 141, 3), np.uint8)
+    grid = np.arange(-radius, radius + 1)
+    disk = (grid[:, None] ** 2 + grid**2 <= radius**2).astype(float)
+    expected = cv2.filter2D(frame.astype(float), -1, disk / disk.sum(), borderType=cv2.BORDER_REFLECT_101)
+    mean = blur.disk_mean(137, 141, radius=radius)
+    for picture in (255 - frame, frame):  # buffers are used again
+        result = mean(picture)
+    assert np.abs(result - expected).max() < 0.5001
+    assert (mean(np.full_like(frame, 255)) == 255).all()

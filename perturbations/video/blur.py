@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import cv2
 import numpy as np
@@ -13,7 +14,7 @@ from perturbations.base.arrays import Image
 from perturbations.base.bounds import REACH, SIGMA_OF_TAPS, Joint, Range, whole
 from perturbations.video.kernel import Apply, Kernel
 
-_Levels = NDArray[np.uint16]
+_Levels = NDArray[np.uint16] | NDArray[np.float32]
 
 # OpenCV rounds where the references truncate, so this is subtracted first. It is slightly less than a half: whole
 # numbers, and sums that are slightly below one, keep their value.
@@ -55,25 +56,24 @@ def disk_blur(height: int, width: int, *, radius: int, alias: float, rounded: bo
     """`defocus_blur`, truncated or rounded."""
     taps = 3 if radius <= 8 else 5
     smoothing = cv2.getGaussianKernel(taps, alias, cv2.CV_64F).ravel()
-    halves = [math.isqrt(radius**2 - row**2) for row in range(radius + 1)]
+    halves = _half_lengths(radius)
     area = 2 * sum(2 * half + 1 for half in halves) - (2 * radius + 1)
     around = taps // 2
     reach = radius + around
     heavier = float(smoothing[around + 1]) / area if radius >= 8 else 0.0
 
     padded = np.empty((height + 2 * reach, width + 2 * reach, 3), np.uint16)
+    summed, smoothed = np.empty((2, height + 2 * around, width + 2 * around, 3), np.float32)
     steps: _Steps = []
-    addends = _disk_sums(padded, halves, steps)
+    _add_disk(padded, halves, summed, steps)
     tips = _tip_sums(padded, halves, height, width, steps) if heavier > 1e-6 else None
-    summed, smoothed = np.empty((2, *addends[0].shape), np.float32)
     inner = smoothed[around : around + height, around : around + width]
     more = np.empty((height, width, 3), np.float32)
 
     def apply(frame: Image, index: int) -> Image:
         np.copyto(padded, cv2.copyMakeBorder(frame, reach, reach, reach, reach, cv2.BORDER_REFLECT_101))
-        for left, right, output in steps:
-            cv2.add(left, right, dst=output)  # twice as fast as NumPy's where rows are parts of longer ones
-        cv2.add(addends[0], addends[1], dst=summed, dtype=cv2.CV_32F)
+        for step in steps:
+            step()
         cv2.sepFilter2D(summed, cv2.CV_32F, smoothing / area, smoothing, dst=smoothed)
         if tips is not None:
             cv2.subtract(tips[0], tips[1], dst=more, dtype=cv2.CV_32F)
@@ -84,26 +84,55 @@ def disk_blur(height: int, width: int, *, radius: int, alias: float, rounded: bo
     return apply
 
 
-_Steps = list[tuple[_Levels, _Levels, _Levels]]
+def disk_mean(height: int, width: int, *, radius: int) -> Callable[[Image], Image]:
+    """The function that gives the mean over a flat disk about each pixel, borders mirrored, rounded to uint8."""
+    halves = _half_lengths(radius)
+    area = 2 * sum(2 * half + 1 for half in halves) - (2 * radius + 1)
+    levels = np.uint16 if 2 * radius < _MOST_PIXELS else np.float32
+    padded = np.empty((height + 2 * radius, width + 2 * radius, 3), levels)
+    summed = np.empty((height, width, 3), np.float32)
+    steps: _Steps = []
+    _add_disk(padded, halves, summed, steps)
+
+    def mean(frame: Image) -> Image:
+        np.copyto(padded, cv2.copyMakeBorder(frame, radius, radius, radius, radius, cv2.BORDER_REFLECT_101))
+        for step in steps:
+            step()
+        return np.asarray(cv2.convertScaleAbs(summed, alpha=1 / area), np.uint8)
+
+    return mean
 
 
-def _disk_sums(padded: _Levels, halves: list[int], steps: _Steps) -> tuple[_Levels, _Levels]:
-    """Append to `steps` the additions (left, right, into) for the sum of a disk about each pixel.
+_Steps = list[Callable[[], object]]
 
-    Returns two arrays, whose sum is the result; they are as large as `padded` less the radius on each side. Row r of
-    the disk, up or down, reaches `halves[r]` pixels to both sides. Rows of the disk are running sums, and each longer
-    one extends a shorter one; equal rows are added up first.
+
+def _half_lengths(radius: int) -> list[int]:
+    """How far each row of a disk, from its middle to its last, reaches to both sides."""
+    return [math.isqrt(radius**2 - row**2) for row in range(radius + 1)]
+
+
+def _plus(left: _Levels, right: _Levels, into: _Levels) -> Callable[[], object]:
+    # Twice as fast as NumPy's addition where rows are parts of longer ones.
+    return partial(cv2.add, left, right, dst=into)
+
+
+def _add_disk(padded: _Levels, halves: list[int], summed: NDArray[np.float32], steps: _Steps) -> None:
+    """Append to `steps` the additions for the sum of a disk about each pixel, which is then in `summed`.
+
+    `summed` is as large as `padded` less the radius on each side. Row r of the disk, up or down, reaches `halves[r]`
+    pixels to both sides. Rows of the disk are running sums, and each longer one extends a shorter one; equal rows are
+    added up first, and as many pixels as the levels' type holds before they are added to `summed`.
     """
     radius = len(halves) - 1
-    height, width = padded.shape[0] - 2 * radius, padded.shape[1] - 2 * radius
+    height, width = summed.shape[:2]
+    most = _MOST_PIXELS if padded.dtype == np.uint16 else (1 << 24) // 255  # whole numbers that floats hold exactly
     runs = {1: padded}  # number of neighbours in a row -> their sum, at the place of the first
-    addends = np.zeros((2, height, width, 3), np.uint16)
-    # The first addition to each array starts from zeros, not from the sums of the last frame.
-    zeros = np.zeros((height, width, 3), np.uint16)
-    started = [False, False]
-    pixels = 0
+    spare: list[_Levels] = []
+    total = np.empty((height, width, 3), padded.dtype)
+    held = 0
     line = padded
     length = 1
+    steps.append(partial(summed.fill, 0))
     for half in sorted(set(halves)):
         while length < 2 * half + 1:
             # The longest run of a power of two that is missing.
@@ -111,45 +140,60 @@ def _disk_sums(padded: _Levels, halves: list[int], steps: _Steps) -> tuple[_Leve
             added = _run(runs, more, steps)
             valid = padded.shape[1] - length - more + 1
             grown = np.empty_like(padded) if line is padded else line
-            steps.append((line[:, :valid], added[:, length : length + valid], grown[:, :valid]))
+            steps.append(_plus(line[:, :valid], added[:, length : length + valid], grown[:, :valid]))
             line, length = grown, length + more
+        columns = line[:, radius - half : radius - half + width]
         rows = [row for row, reaches in enumerate(halves) if reaches == half]
         tops = [-rows[-1]] if rows[0] == 0 else [-rows[-1], rows[0]]
         count = 2 * rows[-1] + 1 if rows[0] == 0 else len(rows)
-        block = _summed(line[:, radius - half : radius - half + width], count, steps)
-        for top in tops:
-            pixels += length * count
-            which = int(pixels > _MOST_PIXELS)
-            into = addends[which]
-            steps.append((into if started[which] else zeros, block[radius + top : radius + top + height], into))
-            started[which] = True
-    return addends[0], addends[1]
+        size = min(count, most // length)
+        firsts = {size: [top + row for top in tops for row in range(0, count - size + 1, size)]}
+        if rest := count % size:
+            firsts[rest] = [top + count - rest for top in tops]
+        for size in firsts:
+            block = _summed(columns, size, steps, spare=spare)
+            for first in firsts[size]:
+                part = block[radius + first : radius + first + height]
+                if held + length * size > most:
+                    steps.append(partial(cv2.accumulate, total, summed))
+                    held = 0
+                steps.append(_plus(total, part, total) if held else partial(np.copyto, total, part))
+                held += length * size
+    steps.append(partial(cv2.accumulate, total, summed))
 
 
 def _run(runs: dict[int, _Levels], length: int, steps: _Steps) -> _Levels:
     """The sums of `length` neighbours in a row, a power of two; kept in `runs`."""
     if length not in runs:
         half = _run(runs, length // 2, steps)
-        runs[length] = np.empty((half.shape[0], half.shape[1] - length // 2, 3), np.uint16)
-        steps.append((half[:, : -(length // 2)], half[:, length // 2 :], runs[length]))
+        runs[length] = np.empty((half.shape[0], half.shape[1] - length // 2, 3), half.dtype)
+        steps.append(_plus(half[:, : -(length // 2)], half[:, length // 2 :], runs[length]))
     return runs[length]
 
 
-def _summed(lines: _Levels, count: int, steps: _Steps, axis: int = 0) -> _Levels:
-    """The sums of `count` neighbours along an axis, each at the place of its first; by doubling."""
+def _summed(lines: _Levels, count: int, steps: _Steps, axis: int = 0, spare: list[_Levels] | None = None) -> _Levels:
+    """The sums of `count` neighbours along an axis, each at the place of its first; by doubling.
+
+    `spare` holds the arrays that the call before used, to be used again.
+    """
     if count == 1:
         return lines
     first = count // 2
-    part = _summed(lines, first, steps, axis)
+    used: list[_Levels] = [] if spare is None else spare
+    part = _summed(lines, first, steps, axis, used)
     size = lines.shape[axis] - count + 1
 
     def at(array: _Levels, start: int) -> _Levels:
         return array[start : start + size] if axis == 0 else array[:, start : start + size]
 
-    total = np.empty(at(lines, 0).shape, np.uint16)
-    steps.append((at(part, 0), at(part, first), total))
+    depth = first.bit_length()
+    while len(used) < depth:
+        used.append(np.empty(lines.size, lines.dtype))
+    shape = at(lines, 0).shape
+    total = used[depth - 1][: math.prod(shape)].reshape(shape)
+    steps.append(_plus(at(part, 0), at(part, first), total))
     if count % 2:
-        steps.append((total, at(lines, count - 1), total))
+        steps.append(_plus(total, at(lines, count - 1), total))
     return total
 
 
@@ -168,13 +212,15 @@ def _tip_sums(padded: _Levels, halves: list[int], height: int, width: int, steps
 
     tall, wide = (_summed(padded, 2 * half + 1, steps, axis) for axis in (0, 1))
     gained, lost = np.empty((2, height, width, 3), np.uint16)
-    steps.append((at(wide, -radius, -half), at(wide, radius, -half), gained))
-    steps.append((gained, at(tall, -half, -radius), gained))
-    steps.append((gained, at(tall, -half, radius), gained))
     outside = radius + 1
-    steps.append((at(padded, -outside, 0), at(padded, outside, 0), lost))
-    steps.append((lost, at(padded, 0, -outside), lost))
-    steps.append((lost, at(padded, 0, outside), lost))
+    steps += [
+        _plus(at(wide, -radius, -half), at(wide, radius, -half), gained),
+        _plus(gained, at(tall, -half, -radius), gained),
+        _plus(gained, at(tall, -half, radius), gained),
+        _plus(at(padded, -outside, 0), at(padded, outside, 0), lost),
+        _plus(lost, at(padded, 0, -outside), lost),
+        _plus(lost, at(padded, 0, outside), lost),
+    ]
     return gained, lost
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import Choice, Joint, whole
+from perturbations.video.blur import disk_mean, rounded_levels
 from perturbations.video.kernel import Apply, Kernel
 
 _Floats = npt.NDArray[np.float32]
@@ -24,14 +24,6 @@ _Motion = Callable[[int], tuple[npt.NDArray[np.bool_], float, bool]]
 _TILE = 11
 
 
-class _Tile(NamedTuple):
-    """A piece of a kernel, and the place of its first row and column in the kernel."""
-
-    y: int
-    x: int
-    taps: _Floats
-
-
 def motion_blur(
     realization: None, motion: _Motion, num_frames: int, height: int, width: int, *, low: int, high: int, still: str
 ) -> Apply:
@@ -39,13 +31,26 @@ def motion_blur(
 
     MLVP, App. E, Alg. 2. `still` says whether the pixels of a still frame count as "high" or as "low".
     """
+    pad = high // 2
+    padded, total, part = np.empty((3, height + 2 * pad, width + 2 * pad, 3), np.float32)
+
+    def blurred(length: int, angle: float) -> Image:
+        start = pad - length // 2
+        summed = total[:height, :width]
+        for number, (top, left, taps) in enumerate(_tiles(_line(length, angle))):
+            rows, columns = start + top, start + left
+            seen = padded[rows : rows + height + len(taps) - 1, columns : columns + width + taps.shape[1] - 1]
+            into = (part if number else total)[: seen.shape[0], : seen.shape[1]]
+            # The anchor is the piece's corner, so the pixels that depend on the border are cut off again.
+            cv2.filter2D(seen, cv2.CV_32F, taps, dst=into, anchor=(0, 0), borderType=cv2.BORDER_CONSTANT)
+            if number:
+                cv2.add(summed, into[:height, :width], dst=summed)
+        return rounded_levels(summed)
 
     def apply(frame: Image, index: int) -> Image:
-        mask, angle = _moving(motion(index), still)
-        pad = high // 2
-        padded = _padded(frame, pad, pad)
-        short, long = (_blurred(padded, _line(length, angle), pad, frame.shape) for length in (low, high))
-        return _where(mask, long, short)
+        mask, angle, stands = motion(index)
+        np.copyto(padded, cv2.copyMakeBorder(frame, pad, pad, pad, pad, cv2.BORDER_REFLECT_101))
+        return _by_motion(mask, stands and still == "high", lambda: blurred(low, angle), lambda: blurred(high, angle))
 
     return apply
 
@@ -55,48 +60,23 @@ def video_defocus(
 ) -> Apply:
     """Blur with a disk of `radius` pixels, twice that where the frame moves most (MLVP, App. E).
 
-    `still` says whether the pixels of a still frame count as "high" or as "low".
+    `still` says whether the pixels of a still frame count as "high" or as "low". The papers smooth the disk with a
+    Gaussian of sigma 0.1, whose neighbouring weights are exp(-50), practically 0: the disk is flat.
     """
-    radii = (radius, 2 * radius)
-    disks = [_disk_edges(reach) for reach in radii]
-    areas = [sum(2 * half + 1 for half in _half_heights(reach)) for reach in radii]
+    sharp, soft = (disk_mean(height, width, radius=reach) for reach in (radius, 2 * radius))
 
     def apply(frame: Image, index: int) -> Image:
-        mask, _ = _moving(motion(index), still)
-        # Sums down the columns: a disk is then the difference of its lower and its upper edge, 2 taps per column
-        # instead of 2 r. All sums are whole numbers below 2^24, which floats hold exactly.
-        sums = _column_sums(_padded(frame, 2 * radius + 1, 2 * radius) - np.float32(128))
-        sharp, soft = (
-            _levels(_correlated(sums, tiles, 2 * radius - reach, frame.shape), alpha=1 / area, beta=128)
-            for reach, tiles, area in zip(radii, disks, areas, strict=True)
-        )
-        return _where(mask, soft, sharp)
+        mask, _, stands = motion(index)
+        return _by_motion(mask, stands and still == "high", lambda: sharp(frame), lambda: soft(frame))
 
     return apply
 
 
-def _moving(motion: tuple[npt.NDArray[np.bool_], float, bool], still: str) -> tuple[npt.NDArray[np.bool_], float]:
-    mask, angle, stands = motion
-    return (np.ones_like(mask) if stands and still == "high" else mask), angle
-
-
-def _levels(values: _Floats, alpha: float = 1.0, beta: float = 0.0) -> Image:
-    """Rounded to the nearest level of grey, as the references' filters do."""
-    return np.asarray(cv2.convertScaleAbs(values, alpha=alpha, beta=beta), np.uint8)
-
-
-def _where(mask: npt.NDArray[np.bool_], inside: Image, outside: Image) -> Image:
-    return np.asarray(cv2.copyTo(inside, mask.view(np.uint8), outside), np.uint8)
-
-
-def _padded(frame: Image, top: int, others: int) -> _Floats:
-    padded = cv2.copyMakeBorder(frame, top, others, others, others, cv2.BORDER_REFLECT_101)
-    return np.asarray(padded, np.float32)
-
-
-def _blurred(padded: _Floats, kernel: _Floats, pad: int, shape: tuple[int, ...]) -> Image:
-    offset = pad - kernel.shape[0] // 2
-    return _levels(_correlated(padded, list(_tiles(kernel)), offset, shape))
+def _by_motion(mask: npt.NDArray[np.bool_], is_all: bool, low: Callable[[], Image], high: Callable[[], Image]) -> Image:
+    """The frame as `high` makes it where it moves most, or all of it, and as `low` makes it elsewhere."""
+    if is_all or mask.all():
+        return high()
+    return np.asarray(cv2.copyTo(high(), mask.view(np.uint8), low()), np.uint8) if mask.any() else low()
 
 
 def _line(length: int, angle: float) -> _Floats:
@@ -108,52 +88,15 @@ def _line(length: int, angle: float) -> _Floats:
     return np.asarray(turned / turned.sum(), np.float32)
 
 
-def _half_heights(radius: int) -> list[int]:
-    """The height of a disk above and below its middle in each of its 2 radius + 1 columns."""
-    return [int((radius**2 - x**2) ** 0.5) for x in range(-radius, radius + 1)]
-
-
-def _disk_edges(radius: int) -> list[_Tile]:
-    """The taps for a disk's sum from column sums.
-
-    The papers smooth the disk with a Gaussian of sigma 0.1, whose neighbouring weights are exp(-50), practically 0.
-    """
-    edges = np.zeros((2 * radius + 2, 2 * radius + 1), np.float32)
-    for x, reach in enumerate(_half_heights(radius)):
-        edges[radius + 1 + reach, x] = 1
-        edges[radius - reach, x] = -1
-    return list(_tiles(edges))
-
-
-def _column_sums(padded: _Floats) -> _Floats:
-    for row in range(1, len(padded)):  # many times as fast as `cumsum`, which works column by column
-        np.add(padded[row], padded[row - 1], out=padded[row])
-    return padded
-
-
-def _tiles(kernel: _Floats) -> Iterator[_Tile]:
+def _tiles(kernel: _Floats) -> Iterator[tuple[int, int, _Floats]]:
+    """A kernel's pieces that are not empty: the place of the first row and column in the kernel, and the taps."""
     for top in range(0, kernel.shape[0], _TILE):
         for left in range(0, kernel.shape[1], _TILE):
             taps = kernel[top : top + _TILE, left : left + _TILE]
             rows, columns = np.flatnonzero(taps.any(1)), np.flatnonzero(taps.any(0))
             if len(rows):
                 kept = taps[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-                yield _Tile(top + int(rows[0]), left + int(columns[0]), np.ascontiguousarray(kept))
-
-
-def _correlated(padded: _Floats, tiles: list[_Tile], offset: int, shape: tuple[int, ...]) -> _Floats:
-    """Correlate with a kernel given in pieces; its corner is `offset` pixels inside the padded image's corner."""
-    height, width = shape[:2]
-    total: _Floats | None = None
-    for tile in tiles:
-        top, left = offset + tile.y, offset + tile.x
-        seen = padded[top : top + height + len(tile.taps) - 1, left : left + width + tile.taps.shape[1] - 1]
-        # The anchor is the piece's corner, so the pixels that depend on the border are cut off again.
-        part = cv2.filter2D(seen, cv2.CV_32F, tile.taps, anchor=(0, 0), borderType=cv2.BORDER_CONSTANT)
-        part = part[:height, :width]
-        total = np.asarray(part if total is None else cv2.add(total, part, dst=total), np.float32)
-    assert total is not None
-    return total
+                yield top + int(rows[0]), left + int(columns[0]), np.ascontiguousarray(kept)
 
 
 # --- declarations ----------------------------------------------------------------------------------------------------

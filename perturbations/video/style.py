@@ -79,10 +79,9 @@ def filter_bank(style: Image, *, own_size: bool = False) -> _Paint:
             return frame.copy()
         own = bands(opponent(np.ascontiguousarray(frame)))
         last = _residual(targets, len(own))
-        painted = [
-            _moved(band, alpha, target) for band, target in zip(own, [*targets[: len(own) - 1], last], strict=True)
-        ]
-        return rgb(joined(painted))
+        for band, target in zip(own, [*targets[: len(own) - 1], last], strict=True):
+            move(band, alpha, target)
+        return rgb(joined(own))
 
     return paint
 
@@ -103,15 +102,21 @@ def opponent(frame: Image) -> _Floats:
 
 def rgb(colours: _Floats) -> Image:
     """Opponent colours as a frame, rounded and clipped."""
-    return np.asarray(cv2.convertScaleAbs(np.maximum(cv2.transform(colours, _OPPONENT.T), 0)), np.uint8)
+    frame = cv2.transform(colours, _OPPONENT.T)
+    cv2.threshold(frame, 0, 0, cv2.THRESH_TOZERO, dst=frame)
+    return np.asarray(cv2.convertScaleAbs(frame), np.uint8)
 
 
 def bands(colours: _Floats) -> list[_Floats]:
-    """The bands of a Laplacian pyramid, finest first, the residual last; `joined` adds them up again."""
+    """The bands of a Laplacian pyramid, finest first, the residual last; `joined` adds them up again.
+
+    The finest is where `colours` were.
+    """
     pyramid: list[_Floats] = []
     while len(pyramid) < _LEVELS and min(colours.shape[:2]) >= 8:
         coarse = cv2.pyrDown(colours)
-        pyramid.append(colours - cv2.pyrUp(coarse, dstsize=(colours.shape[1], colours.shape[0])))
+        enlarged = cv2.pyrUp(coarse, dstsize=(colours.shape[1], colours.shape[0]))
+        pyramid.append(np.asarray(cv2.subtract(colours, enlarged, dst=colours), np.float32))
         colours = np.asarray(coarse, np.float32)
     return [*pyramid, colours]
 
@@ -120,7 +125,8 @@ def joined(pyramid: list[_Floats]) -> _Floats:
     """The colours of a pyramid from `bands`."""
     colours = pyramid[-1]
     for band in pyramid[-2::-1]:
-        colours = band + cv2.pyrUp(colours, dstsize=(band.shape[1], band.shape[0]))
+        enlarged = cv2.pyrUp(colours, dstsize=(band.shape[1], band.shape[0]))
+        colours = np.asarray(cv2.add(band, enlarged, dst=enlarged), np.float32)
     return colours
 
 
@@ -137,11 +143,15 @@ def _residual(targets: list[_Moments], count: int) -> _Moments:
     return _Moments(rest[-1].mean, np.asarray(deviation, np.float32))
 
 
-def _moved(band: _Floats, alpha: float, target: _Moments) -> _Floats:
+def move(band: _Floats, alpha: float, target: _Moments) -> None:
+    """Bring a band's statistics closer to the target's, in place."""
     own = moments(band)
     gain = alpha * target.deviation / own.deviation + (1 - alpha)
     shift = alpha * (target.mean - own.mean * target.deviation / own.deviation)
-    return np.asarray(band * gain.astype(np.float32) + shift.astype(np.float32), np.float32)
+    rows = band.reshape(len(band), -1)
+    # Factors of a whole row: NumPy takes ten times as long to repeat three of them.
+    for operate, values in ((np.multiply, gain), (np.add, shift)):
+        operate(rows, np.tile(values.astype(np.float32), band.shape[1]), out=rows)
 
 
 # --- declarations ----------------------------------------------------------------------------------------------------
