@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,6 +18,7 @@ from perturbations.base import rng
 from perturbations.guides import style
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
+from perturbations.video import blur
 
 Apply = Callable[[np.ndarray, int], np.ndarray]
 PIXEL = [form for entry in registry.perturbations(kind="video") if entry.method == "pixel" for form in entry.forms()]
