@@ -1,5 +1,11 @@
 # The workflow is workflow/Snakefile, which Snakemake and its catalog look for. This file is for commands that name `Snakefile`.
-include: "workflow/Snakefile"
+include: "workflow/rules/main.smk"
 
 
-snakemake_inside.make_default(workflow, rules, "all")
+rule all:
+    default_target: True
+    input:
+        JOBS.files_of(MENU["all"], say),
+
+
+describe(MENU["all"])

@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 from perturbations.engine import clip_files
 from perturbations.manifest import layout
@@ -67,10 +68,11 @@ from pathlib import Path
 from perturbations.plan import costs, items
 
 def locate(dataset, listing):
-    return [items._Located(item, os.path.join(dataset.videos, item.files[0]), 1_000_000) for item in listing.items], []
+    paths = [os.path.join(dataset.videos, item.files[0]) for item in listing.items]
+    return [items.clip(item, dataset, path, 1_000_000) for item, path in zip(listing.items, paths)], []
 
 items.locate = locate
-costs.headers = lambda clips, *, seed=0: [costs.Header(640 * 360, {pixels} / (640 * 360), 18.0, 1_000_000)]
+costs.largest = lambda clips: costs.ClipSize(640 * 360, {pixels} / (640 * 360))
 runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
 """
 
@@ -82,7 +84,11 @@ def measure_listing(clips: int, pixels: float) -> None:
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             write_dataset(folder, clips, exist=False)
-            configured = {"datasets": {"d": dataset_in(folder)}, "suites": {suite: {}}}
+            configured = {
+                "datasets": {"d": dataset_in(folder)},
+                "suites": {suite: {}},
+                "shard_size": max(100, clips // 250),
+            }
             (folder / "config.yaml").write_text(json.dumps(configured))
             seconds, jobs = dry_run(folder, f"{suite}_d", ["-c", _LISTED.format(pixels=pixels)])
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
@@ -113,12 +119,13 @@ def make_everything(folder: Path, suite: str) -> None:
     """In the child: write empty files in place of all results, in the order of work, so that nothing is left to do."""
     from perturbations.config import file as config_file
     from perturbations.guides import registry as guides
-    from perturbations.plan import paths, targets
+    from perturbations.plan import paths, recipe, sharding, targets
+    from perturbations.plan.rules import CorpusRules
 
     parsed = config_file.parse({"datasets": {"d": dataset_in(folder)}, "suites": {suite: {}}})
-    shards = paths.plan(parsed, "d").shards
-    corpus = targets.corpus(parsed, suite, "d", lambda name: paths.plan(parsed, name)).files
-    paths.video_recipes(parsed, "d", suite)
+    shards = sharding.plan_clips(parsed, "d").shards
+    corpus = targets.corpus(parsed, suite, "d", lambda name: sharding.plan_clips(parsed, name)).files
+    CorpusRules(parsed).video_recipes(SimpleNamespace(dataset="d", suite=suite))
     analyses = [
         part for name in guides.ANALYSES for part in paths.of_shards("analysis_part", "d", shards, analysis=name)
     ]
@@ -127,7 +134,7 @@ def make_everything(folder: Path, suite: str) -> None:
         ["manifests/d/sources.parquet"],
         analyses,
         [f"manifests/d/{name}.parquet" for name in guides.ANALYSES],
-        paths.video_parts(parsed, "d", suite, shards),
+        paths.of_scenarios("video_part", "d", suite, recipe.scenarios(parsed, suite), shards),
         [f"manifests/d/{suite}/{name}" for name in ("videos.parquet", "quarantine.parquet", "README.md")],
         [name for name in corpus if not Path(name).exists()],
     ]

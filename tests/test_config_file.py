@@ -63,18 +63,28 @@ def test_what_is_refused(content: str | bytes, message: str, tmp_path: Path) -> 
     ],
 )
 def test_what_is_read(content: str, values: dict[object, object], tmp_path: Path) -> None:
-    assert config_file.load([written(tmp_path, content)])[0] == values
+    assert config_file.load([written(tmp_path, content)]).values == values
 
 
 def test_later_files_replace_single_values_and_say_where_keys_stand(tmp_path: Path) -> None:
     first = written(tmp_path, "seed: 1\nstorage: {tier: frames, num_frames: 3}\n")
     second = tmp_path / "more.yaml"
     second.write_text("# more\nstorage: {tier: recipe}\n")
-    values, lines = config_file.load([first, second, tmp_path / "absent.yaml"], {"seed": 2})
-    assert values == {"seed": 1, "storage": {"tier": "recipe", "num_frames": 3}}
+    files = config_file.load([first, second, tmp_path / "absent.yaml"])
+    assert files.values == {"seed": 1, "storage": {"tier": "recipe", "num_frames": 3}}
+    lines = files.given({"seed": 2, "storage": {"tier": "recipe", "num_frames": 3}})
     assert str(lines.of(("storage", "tier"))) == f"{second}, line 2"
     assert str(lines.of(("storage", "num_frames"))) == f"{first}, line 2"
     assert str(lines.of(("seed",))) == "command line"
+    assert files.given({"seed": 4}) == lines
+    assert not files.given({"seed": 4}).by_key, "the configuration of another workflow's module"
+
+
+def test_the_command_line_names_further_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "sys.argv", ["snakemake", "--configfile", "a.yaml", "b.yaml", "-n", "--configfiles", "c", "--", "d"]
+    )
+    assert config_file.further_files() == ["a.yaml", "b.yaml", "c"]
 
 
 def test_a_folder_cannot_be_read(tmp_path: Path) -> None:

@@ -101,8 +101,8 @@ def parsed(folder: Path, *texts: str, command_line: dict[str, Any] | None = None
     files = [folder / name for name in ("config.yaml", "more.yaml")[: len(texts)]]
     for path, text in zip(files, texts, strict=True):
         path.write_text(text, encoding="utf-8")
-    raw, lines = config_file.load(files, command_line)
-    return config_file.parse(raw | (command_line or {}), lines)
+    written = config_file.load(files)
+    return config_file.parse({**written.values, **(command_line or {})}, written)
 
 
 def mistakes(folder: Path, *texts: str, command_line: dict[str, Any] | None = None) -> list[str]:

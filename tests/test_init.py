@@ -15,7 +15,7 @@ from test_deploy import REPOSITORY
 
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
-from perturbations.plan import paths
+from perturbations.plan import sharding
 
 
 def test_init_writes_a_commented_configuration_that_is_valid(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(
         assert text in output, output
     monkeypatch.chdir("My Study")
     config = config_file.parse(yaml.safe_load(Path("config.yaml").read_text()))
-    plan = paths.plan(config, "my_study")
+    plan = sharding.plan_clips(config, "my_study")
     assert (plan.listed, config.max_failed_items_of("my_study")) == (4, 2)
     monkeypatch.chdir(tmp_path)
     Path("y.csv").write_text("video,text\none,a man\nextra.mp4,a dog\n")  # with an ending and without
@@ -166,7 +166,7 @@ def test_init_reads_lists_of_captions_and_splits_as_keys(
         assert "max_failed_items" not in section
         monkeypatch.chdir(name)
         config = config_file.parse(yaml.safe_load(Path("config.yaml").read_text()))
-        assert paths.plan(config, name).listed == (1 if name == "split" else 2)
+        assert sharding.plan_clips(config, name).listed == (1 if name == "split" else 2)
         monkeypatch.chdir(tmp_path)
     Path("x.json").write_text(json.dumps({"train": rows, "val": rows}))
     assert main(["init", "none", *options]) == 1

@@ -38,7 +38,7 @@ from perturbations.guides import frost
 from perturbations.guides import registry as guides
 from perturbations.guides.guide import AnalysisRecipe, GuideSettings, Known
 from perturbations.manifest import machine
-from perturbations.plan import paths
+from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import make
 from perturbations.plan.tiers import Unstored
@@ -104,7 +104,7 @@ def versioned() -> dict[str, Versioned]:
         for form in entry.forms()
     }
     for name, analysis in guides.ANALYSES.items():
-        version = paths.analysis_recipe(CONFIG, name).version
+        version = recipe.analysis(name, CONFIG.backends, tiers.storage_of(CONFIG.storage)).version
         result = None if analysis.after else partial(result_of_analysis, name)
         entries[name] = Versioned(version, file_of(analysis), result)
     for name, guide in guides.GUIDES.items():
@@ -189,7 +189,9 @@ def result_of_analysis(analysis: str) -> bytes:
     """What an analysis finds in the clip."""
     with tempfile.TemporaryDirectory() as folder:
         source = clips.source_row(clips.write_scene(Path(folder) / "clip.mp4", clip()))
-        (row,) = clips.analysed(paths.analysis_recipe(CONFIG, analysis), [source], Path(folder))
+        (row,) = clips.analysed(
+            recipe.analysis(analysis, CONFIG.backends, tiers.storage_of(CONFIG.storage)), [source], Path(folder)
+        )
     assert row.status == "complete", row.error
     return f"{row.result} {row.vector} {row.sha256}".encode()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import clips
 import preloaded
@@ -11,7 +12,8 @@ import yaml
 
 from perturbations import read_manifest
 from perturbations.config import file as config_file
-from perturbations.plan import paths
+from perturbations.plan import sharding
+from perturbations.plan.rules import CorpusRules
 
 RULES = Path(__file__).parents[1] / "workflow" / "rules"
 SNAKEFILE = """
@@ -120,8 +122,11 @@ def test_nothing_is_made_again(corpora: Path) -> None:
 def test_planning_writes_where_jobs_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = config_file.parse(SETTINGS["drawn"], place=Path("results"))
-    plan = paths.plan(config, "demo")
-    assert paths.video_recipes(config, "demo", "mlvp") == "work/demo/mlvp/recipes.jsonl"
+    plan = sharding.plan_clips(config, "demo")
+    assert (
+        CorpusRules(config).video_recipes(SimpleNamespace(dataset="demo", suite="mlvp"))
+        == "work/demo/mlvp/recipes.jsonl"
+    )
     lists = sorted(str(path) for path in Path("results/work/demo/shards").iterdir())
     assert lists == [f"results/work/demo/shards/{shard}.jsonl" for shard in plan.shards]
     assert '"path":"work/demo/videos/' in Path(lists[0]).read_text()
@@ -134,7 +139,7 @@ def test_mistakes_are_those_of_the_module(tmp_path: Path) -> None:
     settings = "clips:\n  datasets: {demo: {adapter: demo, clips: no}}\n  suites:\n    mlvp: {severities: [9]}\n"
     (tmp_path / "settings.yaml").write_text(settings)
     printed = preloaded.snakemake(tmp_path, "--dry-run", status=1)
-    _, _, message = printed.partition("the configuration of the module `clips` is not valid:\n")
+    _, _, message = printed.partition("the configuration of this module is not valid:\n")
     first, second = message.splitlines()[:2]
     assert first.strip().startswith("datasets.demo.clips: Input should be a valid integer, not False")
     assert second.strip() == "suites.mlvp.severities.0: Input should be less than or equal to 5, not 9"

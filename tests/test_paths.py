@@ -22,7 +22,7 @@ from perturbations.config.sections import Config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.plan import listed, paths, recipe, rules
-from perturbations.plan.costs import Workload
+from perturbations.plan.extension import Plans
 from perturbations.plan.sharding import DatasetPlan
 
 REPOSITORY = Path(__file__).parents[1]
@@ -36,15 +36,11 @@ def configured(**settings: Any) -> Config:
     return config_file.parse({"datasets": datasets, "suites": suites, **settings})
 
 
-def video(name: str, dataset: str = "tiny", suite: str = "mlvp", **settings: Any) -> recipe.VideoRecipe:
-    return recipe.from_config(configured(**settings), dataset, suite, name, 2)
-
-
 def not_planned(collection: str) -> DatasetPlan:
     raise AssertionError(f"{collection} is planned, and nothing needs it")
 
 
-def planned(**videos: Mapping[str, set[str]]) -> paths.Plans:
+def planned(**videos: Mapping[str, set[str]]) -> Plans:
     """Plans of collections by name (`cooking_whole` for `cooking/whole`): of each shard, the ids of its videos."""
 
     def plan_of(collection: str) -> DatasetPlan:
@@ -54,56 +50,66 @@ def planned(**videos: Mapping[str, set[str]]) -> paths.Plans:
     return plan_of
 
 
+def wildcards(dataset: str, suite: str, name: str, shard: str = "s1") -> SimpleNamespace:
+    return SimpleNamespace(dataset=dataset, suite=suite, perturbation=name, severity="2", shard=shard)
+
+
 # --- clips -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("dataset", "suite", "name", "others"),
+    ("dataset", "suite", "name", "analysis", "donors"),
     [
-        ("tiny", "mlvp", "fog", {}),
-        ("cooking", "mlvp", "fog", {}),
-        ("cooking/whole", "msrvtt_p", "rotate", {}),
-        ("tiny", "mlvp", "motion_blur", {"analysis": "motion"}),
-        ("tiny", "mlvp", "main_object_occlusion", {"analysis": "main_object"}),
-        ("tiny", "mlvp", "event_insertion", {"analysis": "embedding", "donors": "manifests/train/embedding.parquet"}),
-        ("train", "mlvp", "event_insertion", {"analysis": "embedding", "donors": "manifests/train/embedding.parquet"}),
+        ("tiny", "mlvp", "fog", None, []),
+        ("cooking/whole", "msrvtt_p", "rotate", None, []),
+        ("tiny", "mlvp", "motion_blur", "motion", []),
+        ("tiny", "mlvp", "main_object_occlusion", "main_object", []),
+        ("tiny", "mlvp", "event_insertion", "embedding", "manifests/train/embedding.parquet"),
+        ("train", "mlvp", "event_insertion", "embedding", "manifests/train/embedding.parquet"),
     ],
 )
-def test_a_kernel_needs_clips_and_what_guides_it(dataset: str, suite: str, name: str, others: dict[str, str]) -> None:
+def test_a_kernel_needs_clips_and_what_guides_it(
+    dataset: str, suite: str, name: str, analysis: str | None, donors: str | list[str]
+) -> None:
     """Of the same shard; donors come from another dataset or the same."""
-    expected = {"sources": f"work/{dataset}/sources/s1.parquet", **others}
-    if "analysis" in others:
-        expected["analysis"] = f"work/{dataset}/analyses/{others['analysis']}/s1.parquet"
-    assert paths.video_inputs(video(name, dataset, suite), dataset, "s1", not_planned) == expected
+    jobs = rules.CorpusRules(configured())
+    given = wildcards(dataset, suite, name)
+    assert jobs.video_analysis(given) == (f"work/{dataset}/analyses/{analysis}/s1.parquet" if analysis else [])
+    assert jobs.donors(given) == donors
+    assert jobs.whole_videos(given) == []
 
 
 def test_pretrained_donors_are_asked_for_with_captions_about_main_objects() -> None:
     pretrained = {"backend": "pretrained"}
-    wanted = video("event_insertion", backends={"embedding": pretrained, "main_object": pretrained})
-    inputs = paths.video_inputs(wanted, "tiny", "s1", not_planned)
-    assert inputs["analysis"] == "work/tiny/analyses/caption_embedding/s1.parquet"
-    captions = paths.analysis_captions("tiny", "caption_embedding", "s1")
-    assert captions == "work/tiny/analyses/main_object/s1.parquet"
-    for analysis in ("motion", "main_object", "embedding"):
-        assert paths.analysis_captions("tiny", analysis, "s1") == []
+    jobs = rules.CorpusRules(configured(backends={"embedding": pretrained, "main_object": pretrained}))
+    analysis = jobs.video_analysis(wildcards("tiny", "mlvp", "event_insertion"))
+    assert analysis == "work/tiny/analyses/caption_embedding/s1.parquet"
+    before = {
+        name: jobs.analysis_before(SimpleNamespace(dataset="tiny", analysis=name, shard="s1"))
+        for name in ("caption_embedding", "motion", "main_object", "embedding")
+    }
+    assert before.pop("caption_embedding") == "work/tiny/analyses/main_object/s1.parquet"
+    assert list(before.values()) == [[]] * 3
 
 
-def test_clips_of_whole_videos_need_their_shards() -> None:
+def test_clips_of_whole_videos_need_their_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     plans = planned(cooking={"s1": {"a", "b"}, "s2": {"c"}}, cooking_whole={"s3": {"a", "x"}, "s4": {"b"}, "s5": {"c"}})
-    wanted = video("rotate", "cooking", "msrvtt_p")
-    parts = [paths.video_inputs(wanted, "cooking", shard, plans)["whole"] for shard in ("s1", "s2")]
+    monkeypatch.setattr(rules.sharding, "plan_clips", lambda config, collection: plans(collection))
+    jobs = rules.CorpusRules(configured())
+    parts = [jobs.whole_videos(wildcards("cooking", "msrvtt_p", "rotate", shard)) for shard in ("s1", "s2")]
     assert parts == [
         ["work/cooking/whole/sources/s3.parquet", "work/cooking/whole/sources/s4.parquet"],
         ["work/cooking/whole/sources/s5.parquet"],
     ]
 
 
-def test_the_parts_of_a_corpus_are_every_scenario_of_every_shard() -> None:
+def test_the_parts_of_a_corpus_are_every_scenario_of_every_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = planned(tiny={"s1": {"a"}, "s2": {"b"}})
+    monkeypatch.setattr(rules.sharding, "plan_clips", lambda config, collection: plans(collection))
     settings = configured(suites={"mlvp": {"perturbations": ["snow", "fog"], "severities": [5, 1]}})
-    parts = paths.video_parts(settings, "tiny", "mlvp", ["s1", "s2"])
     scenarios = recipe.scenarios(settings, "mlvp")
     assert len(scenarios) == 4
-    assert parts == [
+    assert rules.CorpusRules(settings).video_parts(SimpleNamespace(dataset="tiny", suite="mlvp")) == [
         f"work/tiny/mlvp/{name}/{severity}/{shard}.parquet" for name, severity in scenarios for shard in ("s1", "s2")
     ]
 
@@ -111,7 +117,7 @@ def test_the_parts_of_a_corpus_are_every_scenario_of_every_shard() -> None:
 @pytest.mark.parametrize(("adapter", "drawn"), [("demo", True), ("folder", False)])
 def test_only_the_demo_draws_its_clips(adapter: str, drawn: bool) -> None:
     settings = configured(datasets={"tiny": {**FOLDER, "adapter": adapter}})
-    of_rules = rules.CorpusRules(settings, lambda: True)
+    of_rules = rules.CorpusRules(settings)
     for collection in ("tiny", "tiny/whole"):
         said = of_rules.source_settings(SimpleNamespace(dataset=collection))
         assert json.loads(said) == {"version": 1, "dataset": "tiny", "drawn": drawn}
@@ -120,71 +126,19 @@ def test_only_the_demo_draws_its_clips(adapter: str, drawn: bool) -> None:
 def test_recipes_are_written_when_a_manifest_is_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings = configured()
-    path = paths.video_recipes(settings, "cooking/whole", "msrvtt_p")
+    jobs = rules.CorpusRules(settings)
+    path = jobs.video_recipes(SimpleNamespace(dataset="cooking/whole", suite="msrvtt_p"))
     assert path == "work/cooking/whole/msrvtt_p/recipes.jsonl"
     assert listed.read_recipes(Path(path)) == {
         f"{name}/{severity}": recipe.from_config(settings, "cooking/whole", "msrvtt_p", name, severity).text
         for name, severity in recipe.scenarios(settings, "msrvtt_p")
     }
-    path = paths.text_recipes(settings, "tiny", "msrvtt_p")
+    path = jobs.text_recipes(SimpleNamespace(dataset="tiny", suite="msrvtt_p"))
     assert path == "work/tiny/msrvtt_p/captions/recipes.jsonl"
     texts = listed.read_recipes(Path(path))
     assert list(texts)
     assert all(recipe.parse_text(text).text == text for text in texts.values())
     assert texts == paths.texts_of_recipes(settings, "tiny", "msrvtt_p")
-
-
-# --- sizes -----------------------------------------------------------------------------------------------------------
-
-
-SMALL = Workload(clips=1000, pixels=27_000_000_000, frame_pixels=320 * 240)
-"""A thousand clips of MSR-VTT."""
-STYLES = {
-    "offline": {"backend": "offline"},
-    "pretrained": {
-        "backend": "pretrained",
-        "encoder": "encoder.pth",
-        "encoder_sha256": "0" * 64,
-        "decoder": "decoder.pth",
-        "decoder_sha256": "0" * 64,
-    },
-}
-
-
-def with_pretrained(role: str) -> Config:
-    return configured(suites={"msrvtt_p": {}}, backends={role: {"backend": "pretrained"}})
-
-
-@pytest.mark.parametrize("analysis", paths.ANALYSES)
-def test_only_a_pretrained_model_needs_much_memory(analysis: str) -> None:
-    own, other = map(with_pretrained, ("main_object", "embedding"))
-    if analysis != "main_object":
-        own, other = other, own
-    assert [paths.analysis_memory_mb(given, analysis, SMALL) for given in (configured(), other)] == [1000, 1000]
-    assert (paths.analysis_memory_mb(own, analysis, SMALL) > 1000) == (analysis != "motion")
-    assert paths.analysis_minutes(own, analysis, SMALL) >= paths.analysis_minutes(other, analysis, SMALL)
-
-
-@pytest.mark.parametrize(("device", "gpus"), [("cpu", 0), ("cuda:1", 1)])
-@pytest.mark.parametrize("backend", ["offline", "pretrained"])
-def test_a_gpu_is_asked_for_where_weights_run_on_one(device: str, gpus: int, backend: str) -> None:
-    settings = configured(
-        suites={"mlvp": {}}, backends={"device": device, "main_object": {"backend": backend}, "style": STYLES[backend]}
-    )
-    wanted = gpus if backend == "pretrained" else 0
-    assert paths.analysis_gpus(settings, "main_object") == wanted
-    assert paths.analysis_gpus(settings, "motion") == 0
-    style, fog = (recipe.from_config(settings, "tiny", "mlvp", name, 1) for name in ("style_transfer", "fog"))
-    assert paths.video_gpus(settings, style) == wanted
-    assert paths.video_gpus(settings, fog) == 0
-    more = [size(style, SMALL) > size(fog, SMALL) for size in (paths.video_memory_mb, paths.video_minutes)]
-    assert more == [backend == "pretrained"] * 2
-
-
-def test_pretrained_captions_need_more_memory_and_time() -> None:
-    own, other = with_pretrained("captions"), configured()
-    assert paths.text_memory_mb(own) > paths.text_memory_mb(other)
-    assert paths.text_minutes(own) > paths.text_minutes(other)
 
 
 @pytest.mark.parametrize(

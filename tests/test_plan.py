@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from perturbations.base import storage
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.manifest import layout
-from perturbations.plan import listed, recipe, sharding
+from perturbations.plan import listed, sharding
 from perturbations.plan.listed import ListedCaption, ListedClip, RejectedItem
 
 ids = st.lists(st.text(max_size=6), unique=True, max_size=40)
@@ -56,18 +57,18 @@ def project(root: Path, names: list[str], rows: list[dict[str, Any]] | None = No
     rows = rows or [{"item_id": name, "caption": "c\u2028d"} for name in [*names, "gone"]]
     (root / "captions.json").write_text(json.dumps(rows))
     raw: dict[str, Any] = {"adapter": "folder", "annotations": root / "captions.json", "videos": root / "videos"}
-    return config_file.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}, "shard_size": 2})
+    return config_file.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}, "shard_size": 2}, place=root)
 
 
 def clips_of(root: Path, plan: sharding.DatasetPlan) -> list[str]:
     """The items of all shards' lists, sorted."""
-    lists = [listed.read(sharding.list_path(root, shard), ListedClip) for shard in plan.shards]
+    lists = [listed.read(listed.list_in(root / "shards", shard), ListedClip) for shard in plan.shards]
     return sorted(clip.item_id for members in lists for clip in members)
 
 
 def test_list_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> None:
-    root = tmp_path / "work"
-    plan = sharding.make("d", project(tmp_path, ["a", "b", "c", "new\nline"]), root)
+    root = tmp_path / "work/d"
+    plan = sharding.plan_clips(project(tmp_path, ["a", "b", "c", "new\nline"]), "d")
     files = {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()}
     assert sorted(files) == sorted(plan.shards)
     assert (plan.listed, plan.rejected) == (5, 1)
@@ -75,10 +76,10 @@ def test_list_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> N
     assert [line.item_id for line in listed.read(root / "rejected.jsonl", RejectedItem)] == ["gone"]
     assert listed.read(root / "captions.jsonl", ListedCaption)[0].text == "c\u2028d"
 
-    sharding.make("d", project(tmp_path, ["a", "b", "c", "new\nline"]), root)
+    sharding.plan_clips(project(tmp_path, ["a", "b", "c", "new\nline"]), "d")
     assert {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()} == files
 
-    again = sharding.make("d", project(tmp_path, ["a"]), root)
+    again = sharding.plan_clips(project(tmp_path, ["a"]), "d")
     assert {path.stem for path in (root / "shards").iterdir()} == set(again.shards)
 
 
@@ -100,8 +101,8 @@ ROWS: list[dict[str, Any]] = [
 
 def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path) -> None:
     settings = project(tmp_path, list("abcdef"), ROWS)
-    root = tmp_path / "work"
-    plan = sharding.make("d", settings, root)
+    root = tmp_path / "work/d"
+    plan = sharding.plan_clips(settings, "d")
     usable = listed.read(root / "captions.jsonl", ListedCaption)
     # The number of a caption does not depend on whether those before it can be used.
     assert [(caption.caption_id, caption.text) for caption in usable] == [("a#0", "first"), ("a#2", "second")]
@@ -127,7 +128,7 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
     assert next(row.error for row in unusable if not row.item_id).endswith("; 1 more entries with this id")
     assert (plan.listed, plan.rejected) == (7, 4)
     # Captions alone are listed in the same way.
-    shard_names = sharding.captions("d", settings, root)
+    shard_names = sharding.plan_captions(settings, "d")
     lists = [listed.read(root / "captions" / f"{shard}.jsonl", ListedCaption) for shard in shard_names]
     assert sorted(caption.caption_id for members in lists for caption in members) == ["a#0", "a#2"]
     assert listed.read(root / layout.in_dataset("rejected_captions"), RejectedItem) == rejected
@@ -140,14 +141,14 @@ def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path
     for name in "ab":
         (tmp_path / "videos" / f"{name}.mp4").write_bytes(b"x")
     raw = {"adapter": "msrvtt", "annotations": annotations, "videos": tmp_path / "videos"}
-    plan = sharding.make("d", config_file.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}}), tmp_path / "work")
-    rejected = listed.read(tmp_path / "work" / layout.in_dataset("rejected_captions"), RejectedItem)
+    plan = sharding.plan_clips(config_file.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}}, place=tmp_path), "d")
+    rejected = listed.read(tmp_path / "work/d" / layout.in_dataset("rejected_captions"), RejectedItem)
     assert [(row.item_id, row.error) for row in rejected] == [
         ("b", "duplicate caption id 'k0' (a.csv, line 3)"),
         ("a", "duplicate id, first seen at line 2 (a.csv, line 4)"),
     ]
     assert (plan.listed, plan.rejected, plan.captions, plan.rejected_captions) == (2, 1, 1, 2)
-    assert [row.item_id for row in listed.read(tmp_path / "work/rejected.jsonl", RejectedItem)] == ["b"]
+    assert [row.item_id for row in listed.read(tmp_path / "work/d/rejected.jsonl", RejectedItem)] == ["b"]
 
 
 @given(names=ids.filter(bool), shard_size=st.integers(1, 9))
@@ -163,11 +164,11 @@ def written(root: Path) -> dict[str, int]:
 
 
 def test_a_new_item_rewrites_only_its_own_shards_list(tmp_path: Path) -> None:
-    root = tmp_path / "work"
+    root = tmp_path / "work/d"
     names = [f"item{index}" for index in range(12)]
-    sharding.make("d", project(tmp_path, names), root)
+    sharding.plan_clips(project(tmp_path, names), "d")
     before = written(root)
-    sharding.make("d", project(tmp_path, [*names, "new"]), root)
+    sharding.plan_clips(project(tmp_path, [*names, "new"]), "d")
     after = written(root)
     touched = {name for name in after if before.get(name) != after[name]} - {"captions.jsonl"}
     assert touched
@@ -178,15 +179,15 @@ def test_a_new_item_rewrites_only_its_own_shards_list(tmp_path: Path) -> None:
 
 
 def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(tmp_path: Path) -> None:
-    root = tmp_path / "work"
+    root = tmp_path / "work/d"
     config_of = project(tmp_path, ["a", "b", "c"])
-    sharding.make("d", config_of, root)
+    sharding.plan_clips(config_of, "d")
     before = written(root)
     os.utime(tmp_path / "videos" / "a.mp4", (1, 1))
-    sharding.make("d", config_of, root)
+    sharding.plan_clips(config_of, "d")
     assert written(root) == before
     (tmp_path / "videos" / "a.mp4").write_bytes(b"longer")
-    sharding.make("d", config_of, root)
+    sharding.plan_clips(config_of, "d")
     (changed,) = {name for name, when in written(root).items() if before.get(name) != when}
     (line,) = [line for line in listed.read(root / changed, ListedClip) if line.item_id == "a"]
     assert line.bytes == 6
@@ -195,9 +196,9 @@ def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(tmp_path: 
 
 def test_odd_names_take_one_line_each(tmp_path: Path) -> None:
     names = ["new\nline", "re\rturn", "next\x85line", "separator\u2028", "form\x0cfeed", 'quote"', "back\\slash", "é"]
-    root = tmp_path / "work"
-    plan = sharding.make("d", project(tmp_path, names), root)
-    texts = [sharding.list_path(root, shard).read_bytes() for shard in plan.shards]
+    root = tmp_path / "work/d"
+    plan = sharding.plan_clips(project(tmp_path, names), "d")
+    texts = [listed.list_in(root / "shards", shard).read_bytes() for shard in plan.shards]
     assert b"".join(texts).count(b"\n") == len(names)
     assert all(text.isascii() and len(text.splitlines()) == text.count(b"\n") for text in texts)
     assert clips_of(root, plan) == sorted(names)
@@ -239,34 +240,36 @@ def test_captions_are_listed_as_plain_json_sorted_by_id(tmp_path: Path) -> None:
         for number, text in enumerate(ODD_TEXTS)
         for name in names
     ]
-    lines = [json.dumps(row, sort_keys=True, separators=(",", ":")) for row in sorted(expected, key=recipe.canonical)]
+    lines = [
+        json.dumps(row, sort_keys=True, separators=(",", ":")) for row in sorted(expected, key=itemgetter("caption_id"))
+    ]
 
-    path = tmp_path / "work" / "captions.jsonl"
-    sharding.make("d", parsed, tmp_path / "work")
+    path = tmp_path / "work/d/captions.jsonl"
+    sharding.plan_clips(parsed, "d")
     assert path.read_text() == "".join(f"{line}\n" for line in lines)
     os.utime(path, (1, 1))
-    sharding.make("d", parsed, tmp_path / "work")
+    sharding.plan_clips(parsed, "d")
     assert path.stat().st_mtime == 1, "the same content is not written again"
     for other in (path.read_bytes()[:-1], path.read_bytes() + b"\n", b""):
         path.write_bytes(other)
-        sharding.make("d", parsed, tmp_path / "work")
+        sharding.plan_clips(parsed, "d")
         assert path.read_text() == "".join(f"{line}\n" for line in lines)
 
-    shards = sharding.captions("d", parsed, tmp_path / "work")
+    shards = sharding.plan_captions(parsed, "d")
     assert list(shards) == sorted(shards)
-    texts = [(tmp_path / "work" / "captions" / f"{shard}.jsonl").read_text() for shard in shards]
+    texts = [(tmp_path / "work/d/captions" / f"{shard}.jsonl").read_text() for shard in shards]
     assert sorted("".join(texts).splitlines()) == sorted(lines)
 
 
 def test_captions_go_to_the_shards_of_their_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharding, "CAPTIONS_PER_JOB", 4)
-    stale = tmp_path / "work" / "captions" / "s0.jsonl"
+    stale = tmp_path / "work/d/captions" / "s0.jsonl"
     stale.parent.mkdir(parents=True)
     stale.touch()
     parsed = project(tmp_path, [f"item{number}" for number in range(20)])
-    shards = sharding.captions("d", parsed, tmp_path / "work")
+    shards = sharding.plan_captions(parsed, "d")
     members = {
-        shard: [row.caption_id for row in listed.read(tmp_path / "work" / "captions" / f"{shard}.jsonl", ListedCaption)]
+        shard: [row.caption_id for row in listed.read(tmp_path / "work/d/captions" / f"{shard}.jsonl", ListedCaption)]
         for shard in shards
     }
     names = [f"item{number}" for number in range(20)] + ["gone"]
@@ -313,9 +316,9 @@ def test_two_plans_may_remove_the_same_stale_list(tmp_path: Path, monkeypatch: p
     (tmp_path / "videos").mkdir()
     (tmp_path / "videos" / "a.mp4").touch()
     dataset = {"adapter": "folder", "annotations": str(tmp_path / "captions.csv"), "videos": str(tmp_path / "videos")}
-    parsed = config_file.parse({"datasets": {"d": dataset}, "suites": {"mlvp": {}}})
-    lists_of(tmp_path / "work" / "shards", "s0.jsonl")
-    lists_of(tmp_path / "work" / "captions", "s0.jsonl")
+    parsed = config_file.parse({"datasets": {"d": dataset}, "suites": {"mlvp": {}}}, place=tmp_path)
+    lists_of(tmp_path / "work/d/shards", "s0.jsonl")
+    lists_of(tmp_path / "work/d/captions", "s0.jsonl")
     unlink = Path.unlink
 
     def second(path: Path, missing_ok: bool = False) -> None:
@@ -323,5 +326,5 @@ def test_two_plans_may_remove_the_same_stale_list(tmp_path: Path, monkeypatch: p
         unlink(path, missing_ok=missing_ok)
 
     monkeypatch.setattr(Path, "unlink", second)
-    assert len(sharding.make("d", parsed, tmp_path / "work").shards) == 1
-    assert len(sharding.captions("d", parsed, tmp_path / "work")) == 1
+    assert len(sharding.plan_clips(parsed, "d").shards) == 1
+    assert len(sharding.plan_captions(parsed, "d")) == 1

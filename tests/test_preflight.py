@@ -17,7 +17,7 @@ from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
 from perturbations.engine import clip_files, needs
-from perturbations.plan import clip_markers, costs, listed, paths
+from perturbations.plan import clip_markers, costs, listed, sharding
 from perturbations.preflight import check as preflight
 from perturbations.preflight import readiness
 from perturbations.preflight import work as planning
@@ -198,7 +198,8 @@ def test_what_is_stored_follows_the_tier_the_frames_and_the_clips(project: Proje
         assert size is not None
         return size
 
-    listed_clips = listed.read_folder(Path("work/tiny/shards"), listed.ListedClip)
+    shards = listed.read_folder(Path("work/tiny/shards"), listed.ListedClip)
+    listed_clips = [clip for members in shards.values() for clip in members]
     high = stored_bytes(tier="video")
     assert 0 < 4 * stored_bytes(tier="video", profile="compatible") < high
     assert stored_bytes(tier="recipe") == 0
@@ -223,7 +224,7 @@ def test_the_check_counts_the_jobs_of_captions_until_they_exist(project: Project
     assert captions_line == "to make: perturbed captions in 1 job"
     config, wanted = wanted_of(project, "text_mm_robustness_tiny")
     assert preflight.check(config, wanted).lines == ["to make: perturbed captions in 1 job"]
-    (shard,) = paths.caption_shards(config, "tiny")
+    (shard,) = sharding.plan_captions(config, "tiny")
     marker = project.root / f"work/tiny/mm_robustness/captions/{shard}.json"
     marker.parent.mkdir(parents=True, exist_ok=True)
     clip_markers.write_texts(marker, [])
@@ -352,18 +353,18 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
     )
 
     def parsed() -> configuration.Config:
-        return config_file.parse(*config_file.load([path]))
+        return config_file.of_files([path])
 
     for key, wrong, right in (
         ("line 8: backends.frost.images", "no_frost", "."),
         ("line 5: datasets.tiny.videos", "nowhere", "videos"),
     ):
         with pytest.raises(ConfigError, match=f"\n  config.yaml, {key}: no such directory: {wrong}$") as caught:
-            paths.plan(parsed(), "tiny")
+            sharding.plan_clips(parsed(), "tiny")
         assert str(caught.value).count("\n") == 1
         path.write_text(path.read_text().replace(wrong, right))
     with pytest.raises(ConfigError, match=r"config\.yaml, line 6: datasets\.tiny\.subset: not in the annotations"):
-        paths.plan(parsed(), "tiny")
+        sharding.plan_clips(parsed(), "tiny")
     lines = readiness.problems(parsed(), planning.Work(rules={"evaluate"}), local=False)
     assert lines == ["config.yaml, line 10: evaluation.pretrained: no such folder: ./no_model"]
 

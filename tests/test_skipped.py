@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ from perturbations.evaluation import planning as evaluation
 from perturbations.manifest import skipped
 from perturbations.manifest.skipped import Skipped
 from perturbations.models import registry as models
-from perturbations.plan import caption_recipes, paths, targets
+from perturbations.plan import caption_recipes, paths, sharding, targets
 from perturbations.plan.listed import ListedCaption
+from perturbations.plan.rules import CorpusRules
 from perturbations.suites import registry
 from perturbations.text import scripts
 
@@ -57,7 +59,8 @@ def test_what_lacks_its_backend_is_skipped_and_the_rest_is_made() -> None:
     assert caption_recipes.skipped(settings, "tiny", "msrvtt_p") == [Skipped("back_trans", (1,), REASON)]
     assert caption_recipes.skipped(settings, "tiny", "mm_robustness") == [Skipped("back_translation", (1,), REASON)]
     assert len(caption_recipes.scenarios(settings, "tiny", "msrvtt_p")) == 34
-    assert skipped.parse(paths.text_skipped(settings, "tiny", "msrvtt_p")) == [Skipped("back_trans", (1,), REASON)]
+    said = json.loads(CorpusRules(settings).texts_settings(SimpleNamespace(dataset="tiny", suite="msrvtt_p")))
+    assert skipped.parse(json.dumps(said["skipped"])) == [Skipped("back_trans", (1,), REASON)]
 
 
 def test_installing_it_later_adds_exactly_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +232,7 @@ def test_a_run_on_captions_of_another_script_is_warned(
     rows = [{"item_id": name, "caption": text} for name, text in (("a", ARABIC), ("b", ARABIC), ("c", ENGLISH))]
     Path("a.json").write_text(json.dumps(rows))
     settings = configured(language)
-    work = targets.texts(settings, "msrvtt_p", "tiny", lambda dataset: paths.caption_shards(settings, dataset))
+    work = targets.texts(settings, "msrvtt_p", "tiny", lambda dataset: sharding.plan_captions(settings, dataset))
     assert [line for line in work.sizes if line.startswith("warning")] == warnings * [
         "warning: datasets.tiny.language is `en`, but 67% of the captions are written in Arabic: name their language, "
         "so that perturbations that mean nothing for it are skipped"

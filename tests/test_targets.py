@@ -15,7 +15,7 @@ from perturbations.config import sections as config
 from perturbations.config.sections import Config
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import section
-from perturbations.plan import paths, recipe, targets
+from perturbations.plan import recipe, sharding, targets
 from perturbations.plan.sharding import DatasetPlan
 
 ODD = ["with space", "quo'te\"s", "$(touch pwned);`x`", "日本語 🎥", "-rf", "{braces}"]
@@ -40,10 +40,10 @@ def request(settings: Config, name: str) -> targets.TargetWork:
     """The work of a target, planned as Snakemake plans it."""
 
     def plans(collection: str) -> DatasetPlan:
-        return paths.plan(settings, collection)
+        return sharding.plan_clips(settings, collection)
 
-    menu = targets.menu(settings, plans, lambda dataset: paths.caption_shards(settings, dataset))
-    entries = {target.name: target for target in (targets.demo(settings, plans), *menu)}
+    menu = targets.menu(settings, plans, lambda dataset: sharding.plan_captions(settings, dataset))
+    entries = {target.name: target for target in menu}
     return entries[name].request()
 
 

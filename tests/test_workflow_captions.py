@@ -136,12 +136,12 @@ def test_results_do_not_depend_on_a_kill_order_cores_or_shards(
     # One caption per shard, as the jobs would do it.
     parsed = config_file.parse(finished.config)
     monkeypatch.setattr(sharding, "CAPTIONS_PER_JOB", 1)
-    shards = sharding.captions(
-        "tiny", config_file.parse({**finished.config, "datasets": absolute(finished)}), tmp_path / "work"
+    shards = sharding.plan_captions(
+        config_file.parse({**finished.config, "datasets": absolute(finished)}, place=tmp_path / "alone"), "tiny"
     )
     assert len(shards) == len(USABLE)
     recipe = caption_recipes.from_config(parsed, "tiny", "msrvtt_p", "keyboard", 1)
-    by_shard = listed.read_folder(tmp_path / "work/captions", listed.ListedCaption)
+    by_shard = listed.read_folder(tmp_path / "alone/work/tiny/captions", listed.ListedCaption)
     assert sorted(by_shard) == sorted(shards)
     alone = [row for lines in by_shard.values() for row in caption_rows.run(recipe, "tiny", lines)]
     together = texts(finished).query("perturbation == 'keyboard'").set_index("caption_id")

@@ -16,7 +16,7 @@ from perturbations.evaluation import sizes
 from perturbations.manifest import layout
 from perturbations.plan import sharding
 from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
-from perturbations.plan.paths import COMPOSED_SHARD, Inputs, clip_inputs, without_braces
+from perturbations.plan.paths import Inputs, clip_inputs, without_braces
 from perturbations.plan.targets import together, whole_collections
 
 _SPLIT = ("composed_queries", "composed_qrels", "composed_galleries", "composed_pool")
@@ -61,7 +61,7 @@ def split_gpus(config: configuration.Config) -> int:
 
 def instructions(dataset: str) -> str:
     """The list of the instructions, for the jobs that perturb them."""
-    return layout.at("caption_list", dataset=sharding.composed(dataset), shard=COMPOSED_SHARD)
+    return layout.at("caption_list", dataset=sharding.composed(dataset), shard=sharding.COMPOSED_SHARD)
 
 
 def features(dataset: str, suite: str = "clean", level: str = "clean") -> str:
@@ -124,7 +124,8 @@ def inputs(config: configuration.Config, dataset: str, job: composed.ComposedJob
     if suites:
         own = sharding.composed(dataset)
         named["texts"] = [
-            layout.at("text_marker", dataset=own, suite=suite, shard=COMPOSED_SHARD) for suite in dict.fromkeys(suites)
+            layout.at("text_marker", dataset=own, suite=suite, shard=sharding.COMPOSED_SHARD)
+            for suite in dict.fromkeys(suites)
         ]
     return named
 

@@ -14,16 +14,16 @@ from perturbations.composed import paths, planning
 from perturbations.evaluation import model_files, sizes
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation.rules import EvaluationRules, loaded_model, where
-from perturbations.plan.rules import CorpusRules, RuleFunctions, Wildcards
+from perturbations.plan.rules import CorpusRules, Wildcards, user_mistakes
 
 
-class ComposedRules(RuleFunctions):
+class ComposedRules:
     """The functions of the rules of composed retrieval."""
 
     def __init__(self, corpora: CorpusRules, evaluations: EvaluationRules, requested: Callable[[], list[str]]) -> None:
         self.config = next(iter(evaluations.models.values()))
         self._corpora = corpora
-        self._files_sha256 = cache(lambda: model_files.sha256(self.config))
+        self._files_sha256 = cache(user_mistakes()(lambda: model_files.sha256(self.config)))
         evaluations.further.append(
             cache(
                 lambda kind: [
@@ -48,12 +48,14 @@ class ComposedRules(RuleFunctions):
         """Percents of a GPU of a job."""
         return evaluation_paths.gpu_share(self.config)
 
+    @user_mistakes()
     def model_files(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
         """The files that the model is loaded from, by name."""
         return evaluation_paths.model_inputs(self.config)
 
     # --- the split ---
 
+    @user_mistakes()
     def annotation_files(self, wildcards: Wildcards) -> list[str]:
         """The files that a split is made from."""
         return paths.annotation_files(self.config, wildcards.dataset)
@@ -89,6 +91,7 @@ class ComposedRules(RuleFunctions):
         plan = self._corpora.plan(wildcards.dataset)
         return sizes.encoding_minutes(self.config, plan, "clips") << (attempt - 1)
 
+    @user_mistakes()
     def query_inputs(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
         """The inputs of `composed_queries` by name."""
         place = (wildcards.dataset, wildcards.suite, wildcards.level)
@@ -106,6 +109,7 @@ class ComposedRules(RuleFunctions):
 
     # --- results ---
 
+    @user_mistakes()
     def job_inputs(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
         """The inputs of `composed_evaluate` by name."""
         return paths.inputs(self.config, wildcards.dataset, (wildcards.corpus, wildcards.level))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
-from perturbations.base.errors import ConfigError, cut, short
+from perturbations.base.errors import ConfigError, short
 
 Key = tuple[str, ...]
 """A key's path from the top of the configuration: ("suites", "mlvp", "severities", "0")."""
 
 COMMAND_LINE = "command line"
-_MERGE = "tag:yaml.org,2002:merge"
 
 
 class LineOfKey(NamedTuple):
@@ -35,12 +34,12 @@ class LineOfKey(NamedTuple):
 class LinesOfKeys:
     """The place of every key; a key of several sources stands in the last one, whose value counts.
 
-    All are equal, so that configurations that say the same are, wherever their keys stand. `title` is what messages
-    call the whole.
+    All are equal, so that configurations that say the same are, wherever their keys stand. `values` are those of the
+    files.
     """
 
     by_key: Mapping[Key, LineOfKey] = field(compare=False)
-    title: str = field(default="config.yaml", compare=False)
+    values: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def of(self, key: Key) -> LineOfKey | None:
         """Where a key stands, or else the nearest key around it; None where nothing of it is written anywhere."""
@@ -52,48 +51,51 @@ class LinesOfKeys:
         place = self.of(tuple(key.split(".")))
         return f"{place}: {line}" if place else line
 
+    def given(self, raw: object) -> LinesOfKeys:
+        """The places where `raw` was read: values that are not those of the files are the command line's.
+
+        Nowhere, where none is: the configuration of a module stands in its user's workflow.
+        """
+        if not isinstance(raw, dict) or not any(name in raw and raw[name] == self.values[name] for name in self.values):
+            return NOWHERE
+        other = dict.fromkeys(_differing(raw, self.values, ()), LineOfKey(len(self.by_key), 0, COMMAND_LINE))
+        return LinesOfKeys({**self.by_key, **other}, self.values)
+
 
 NOWHERE = LinesOfKeys({})
 
 
-def of_node(node: yaml.Node | None, source: str, key: Key = ()) -> Iterator[tuple[Key, int]]:
+def _differing(raw: Mapping[str, Any], values: Mapping[str, Any], key: Key) -> Iterator[Key]:
+    for name, value in raw.items():
+        written, inner = values.get(name), (*key, str(name))
+        if isinstance(value, dict) and isinstance(written, dict):
+            yield from _differing(value, written, inner)
+        elif name not in values or value != written:
+            yield inner
+            yield from _differing(value, {}, inner) if isinstance(value, dict) else ()
+
+
+def of_node(node: yaml.Node, loader: yaml.SafeLoader, source: str, key: Key = ()) -> Iterator[tuple[Key, int]]:
     """Each key of a YAML document and its line. Raises `ConfigError` where a mapping has a key twice."""
     if isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            inner = (*key, str(index))
-            yield inner, value.start_mark.line + 1
-            yield from of_node(value, source, inner)
+            yield (*key, str(index)), value.start_mark.line + 1
+            yield from of_node(value, loader, source, (*key, str(index)))
     if not isinstance(node, yaml.MappingNode):
         return
-    for name, value in node.value:  # first what is merged in: what is written out replaces it
-        if name.tag == _MERGE:
-            for mapping in reversed(value.value) if isinstance(value, yaml.SequenceNode) else (value,):
-                yield from of_node(mapping, source, key)
     lines: dict[str, int] = {}
+    merged = [(name, value) for name, value in node.value if name.tag == "tag:yaml.org,2002:merge"]
+    for _, value in merged:  # first what is merged in: what is written out replaces it
+        for mapping in reversed(value.value) if isinstance(value, yaml.SequenceNode) else (value,):
+            yield from of_node(mapping, loader, source, key)
     for name, value in node.value:
-        if name.tag == _MERGE or not isinstance(name, yaml.ScalarNode):
+        if (name, value) in merged or not isinstance(name, yaml.ScalarNode):
             continue
         line = name.start_mark.line + 1
         if name.value in lines:
             stands = f"the key {short(name.value)} stands in line {lines[name.value]} already"
             raise ConfigError(f"{source}, line {line}: {stands}")
         lines[name.value] = line
-        inner = (*key, _as_python(name))
+        inner = (*key, str(loader.construct_object(name)))  # as Python writes it: `yes` is True, `0x5` is 5
         yield inner, line
-        yield from of_node(value, source, inner)
-
-
-def _as_python(name: yaml.ScalarNode) -> str:
-    """A key as its Python value is written: `yes` is True, `0x5` is 5."""
-    try:
-        return str(name.value if name.tag == "tag:yaml.org,2002:str" else yaml.safe_load(name.value))
-    except (ValueError, yaml.YAMLError):
-        return cut(str(name.value))
-
-
-def of_values(value: object, key: Key = ()) -> Iterator[Key]:
-    """Each key of a value that stands in no file."""
-    members = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    for name, inner in members:
-        yield (*key, str(name))
-        yield from of_values(inner, (*key, str(name)))
+        yield from of_node(value, loader, source, inner)

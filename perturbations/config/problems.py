@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,9 @@ def problem(key: str, text: str) -> Problem:
     return Problem(tuple(key.split(".")), text)
 
 
-def raise_all(problems: Iterable[Problem], what: str = "", places: LinesOfKeys = NOWHERE) -> None:
+def raise_all(
+    problems: Iterable[Problem], what: str = "config.yaml is not valid", places: LinesOfKeys = NOWHERE
+) -> None:
     """Raise `ConfigError` with one line per problem, each once, in the order of the files' lines; nothing without any.
 
     What is written nowhere, as a missing key at the top, comes first.
@@ -53,9 +55,7 @@ def raise_all(problems: Iterable[Problem], what: str = "", places: LinesOfKeys =
     placed.sort(key=lambda pair: pair[0] or LineOfKey(-1, 0, ""))
     lines = list(dict.fromkeys(f"{place}: {problem}" if place else str(problem) for place, problem in placed))
     if lines:
-        raise ConfigError(
-            f"{what or f'{places.title} is not valid'}:\n" + "\n".join(f"  {line}" for line in lines)
-        ) from None
+        raise ConfigError(f"{what}:\n" + "\n".join(f"  {line}" for line in lines)) from None
 
 
 def unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
@@ -66,9 +66,12 @@ def unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
 
 
 def of_datasets(config: Config) -> list[Problem]:
-    """Names that are taken, and paths that an adapter needs or does not take."""
+    """Names that are taken, paths that an adapter needs or does not take, and donors that there are not."""
     problems = []
     for name, dataset in config.datasets.items():
+        if dataset.donors is not None and dataset.donors not in config.datasets:
+            text = unknown(dataset.donors, config.datasets, "unknown dataset")
+            problems.append(Problem(("datasets", name, "donors"), text))
         if name in layout.RESERVED:
             text = "the name is taken by a folder of the workflow; choose another"
             problems.append(Problem(("datasets", name), text))
@@ -181,21 +184,12 @@ def not_among(name: str, what: str, known: Iterable[str]) -> str:
     return f"{short(name)} is not among `{what}`: {', '.join(names)}{did_you_mean(name, names)}"
 
 
-def of_storage(config: Config) -> list[Problem]:
-    """A number of frames for a tier that stores whole clips, or none."""
-    wanted = config.storage
-    if wanted.tier != "frames" and "num_frames" in wanted.model_fields_set:
-        return [problem("storage.num_frames", f"for the tier 'frames', not '{wanted.tier}'")]
-    return []
-
-
 def of_backends(config: Config) -> list[Problem]:
-    """Datasets of donors that there are not, and what a guide says that its backends lack."""
+    """What a guide says that its backends lack, and a number of frames for a tier that stores none or all."""
     problems = []
-    for name, dataset in config.datasets.items():
-        if dataset.donors is not None and dataset.donors not in config.datasets:
-            text = unknown(dataset.donors, config.datasets, "unknown dataset")
-            problems.append(Problem(("datasets", name, "donors"), text))
+    storage = config.storage
+    if storage.tier != "frames" and "num_frames" in storage.model_fields_set:
+        problems.append(problem("storage.num_frames", f"for the tier 'frames', not '{storage.tier}'"))
     for suite, wanted in config.suites.items():
         if suite not in registry.suites() or wanted.variant not in registry.suite(suite).variants:
             continue
@@ -212,7 +206,7 @@ _ROLES_BY_BACKEND = {"embedding", "main_object", "style"}
 _SETTINGS = {adapter.settings.__name__ for adapter in datasets.adapters().values()} | {Dataset.__name__}
 
 
-def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]], places: LinesOfKeys) -> list[Problem]:
+def of_types(error: ValidationError, schema: _Schema, places: LinesOfKeys) -> list[Problem]:
     """What pydantic finds wrong, one problem per key; `schema` is that of the configuration."""
     # A list whose items are wrong is also reported as too short.
     errors = [item for item in error.errors(include_url=False) if item["type"] != "too_short" or not item["input"]]
@@ -222,11 +216,13 @@ def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]], pl
         key = _key_of(item)
         text = _explained(item)
         if item["type"] == "extra_forbidden":
-            keys = _known_keys(schema(), [str(part) for part in item["loc"][:-1]])
+            keys = _known_keys(schema, [str(part) for part in item["loc"][:-1]])
             if key[:-1] not in listed:  # once per object
                 text += f"; known: {cut(', '.join(keys), 1000)}"
                 listed.add(key[:-1])
-            text += did_you_mean(key[-1], keys)
+            text += _belongs(schema, key) or did_you_mean(key[-1], keys)
+        elif item["type"] in _NO_MAPPING and key:
+            text += _belongs(schema, key)
         elif len(key) > 1 and isinstance(item["input"], str) and getattr(places.of(key), "source", "") == COMMAND_LINE:
             text += "; within braces, --config gives texts: write it into a file, and name that with --configfile"
         texts.setdefault(key, []).append(text)
@@ -245,11 +241,12 @@ def _key_of(item: ErrorDetails) -> Key:
     return tuple(str(part) for part in location if part != "[key]" and not str(part).startswith(("tuple[", "literal[")))
 
 
+_NO_MAPPING = ("model_type", "dict_type", "model_attributes_type")
 _WORDS = {
     "extra_forbidden": "unknown key",
     "missing": "is missing",
     "union_tag_not_found": "is missing",
-    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "must be a mapping of keys to values"),
+    **dict.fromkeys(_NO_MAPPING, "must be a mapping of keys to values"),
     "too_short": "must list at least one",
     "tuple_type": "must be a list, such as [1, 2]",
     "path_type": "must be a path, which is a text",
@@ -285,6 +282,47 @@ def _known_keys(schema: _Schema, location: Sequence[str]) -> list[str]:
         nodes = named or [inner for _, node in choices if (inner := _member(node, part))]
     objects = (node for outer in nodes for _, node in _choices(schema, outer))
     return list(dict.fromkeys(key for node in objects for key in node.get("properties", ())))
+
+
+def _belongs(schema: _Schema, key: Key) -> str:
+    """Where a key belongs that stands a level too high or too low, as the end of a message; "" where it may stand."""
+    *around, name = key
+    paths = [path for path in dict.fromkeys(_paths(schema, schema)) if path[-1] == name and _matches(path[:-1], around)]
+    if name in registry.suites():
+        paths = [("suites", name)]
+    elif key[0] == "suites" and len(key) == 3 and key[1] in registry.suites() and name in _names(key[1]):
+        paths = [(*around, "perturbations")]
+    if not paths or any(len(path) == len(key) and _matches(path, key) for path in paths):
+        return ""
+    nearest = [
+        ".".join(key[at] if part == _ANY and at < len(around) else part for at, part in enumerate(path))
+        for path in sorted(paths, key=len)[:3]
+    ]
+    top = " at the top of the file" if len(paths[0]) == 1 else ""
+    return f"; it belongs to {' or '.join(nearest)}{top}"
+
+
+def _names(suite: str) -> set[str]:
+    return {entry.name for entry in registry.suite(suite).perturbations}
+
+
+_ANY = "<name>"
+"""In a path of keys, a name that the user chooses."""
+
+
+def _matches(path: Sequence[str], key: Sequence[str]) -> bool:
+    """Whether one of them leads to the other, or they are the same."""
+    return all(part in (_ANY, name) for part, name in zip(path, key, strict=False))
+
+
+def _paths(root: _Schema, node: _Schema, around: Key = ()) -> Iterator[Key]:
+    """The path of every key that a configuration may have."""
+    for _, choice in _choices(root, node):
+        named = [*choice.get("patternProperties", {}).values(), choice.get("additionalProperties")]
+        for name, inner in (*choice.get("properties", {}).items(), *((_ANY, value) for value in named)):
+            if isinstance(inner, Mapping):
+                yield (*around, name)
+                yield from _paths(root, inner, (*around, name))
 
 
 def _choices(root: _Schema, node: _Schema) -> Iterator[tuple[set[str], _Schema]]:

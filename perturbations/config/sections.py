@@ -214,13 +214,7 @@ class _Config(Strict):
     )
     backends: Backends = Field(default_factory=Backends)
     storage: StorageSettings = Field(default_factory=StorageSettings)
-    shard_size: Whole | None = Field(
-        None,
-        ge=1,
-        le=100_000,
-        description="the most items per job; it never changes a result. Without it: 100, fewer where a job would take "
-        "more than about 30 minutes, more where a target would have more than about 5,000 jobs",
-    )
+    shard_size: Whole = Field(100, ge=1, le=100_000, description="the most items per job; it never changes a result")
     max_failed_items: Whole = Field(
         0,
         ge=0,

@@ -10,7 +10,7 @@ from typing import Any
 from perturbations.base.records import canonical
 from perturbations.config.sections import Config
 from perturbations.evaluation import model_files, paths, planning, sizes
-from perturbations.plan.rules import CorpusRules, RuleFunctions, Wildcards
+from perturbations.plan.rules import CorpusRules, Wildcards, user_mistakes
 
 
 def loaded_model(config: Config, files_sha256: str | None) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def where(config: Config) -> dict[str, object]:
     return {"device": config.evaluation.device, "reader": config.evaluation.reader}
 
 
-class EvaluationRules(RuleFunctions):
+class EvaluationRules:
     """The functions of the rules of evaluations.
 
     Attributes:
@@ -39,7 +39,7 @@ class EvaluationRules(RuleFunctions):
         self.models = planning.models(corpora.config)
         self.further: list[Callable[[str], list[str]]] = []
         self._corpora = corpora
-        self._files_sha256 = cache(lambda model: model_files.sha256(self.models[model]))
+        self._files_sha256 = cache(user_mistakes()(lambda model: model_files.sha256(self.models[model])))
         self._reported = cache(lambda: paths.reported(self.config, requested(), others=bool(self._further("results"))))
 
     def _further(self, kind: str) -> list[str]:
@@ -68,6 +68,7 @@ class EvaluationRules(RuleFunctions):
         """Percents of a GPU of a job."""
         return paths.gpu_share(self._model(wildcards))
 
+    @user_mistakes()
     def model_files(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
         """The files that a model is loaded from, by name."""
         return paths.model_inputs(self._model(wildcards))
@@ -94,6 +95,7 @@ class EvaluationRules(RuleFunctions):
         plan = self._corpora.plan(wildcards.dataset)
         return sizes.encoding_minutes(self._model(wildcards), plan, wildcards.modality) << (attempt - 1)
 
+    @user_mistakes()
     def job_inputs(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
         """The inputs of `evaluate` by name: what is perturbed, what is encoded, and banks."""
         return paths.inputs(*self._job(wildcards), self._corpora.plan, self._corpora.caption_shards)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, short
@@ -17,15 +17,7 @@ from perturbations.datasets import registry
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Listing, Rejected, raise_problems
 from perturbations.datasets.parsing import lines
 from perturbations.datasets.registry import Dataset
-
-
-@dataclass(frozen=True)
-class _Located:
-    """An item whose video exists: its path and size in bytes."""
-
-    item: Item
-    path: str
-    bytes: int
+from perturbations.plan.listed import ListedClip
 
 
 def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKeys = NOWHERE) -> Listing:
@@ -99,7 +91,20 @@ def _split_videos(dataset: Dataset) -> list[str]:
     return [os.path.basename(line.strip()) for _, line in lines(dataset.ids)]
 
 
-def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rejected]]:
+def clip(item: Item, dataset: Dataset, path: str, size: int | None = None) -> ListedClip:
+    """An item as jobs know it; `size` is that of its file in bytes: a new time alone changes nothing."""
+    return ListedClip(
+        item_id=item.item_id,
+        source_video_id=item.source_video_id,
+        path=path,
+        bytes=size,
+        start_s=item.start_s,
+        end_s=item.end_s,
+        split=registry.split_of(dataset),
+    )
+
+
+def locate(dataset: Dataset, listing: Listing) -> tuple[list[ListedClip], list[Rejected]]:
     """The items that have a video, in the listing's order, and the items that do not.
 
     Each folder is listed once, because a listing may name 90,000 files. Symbolic links are followed. Reasons are
@@ -107,86 +112,79 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rej
     """
     assert dataset.videos is not None, "the configuration has checked it"
     folders = _Folders(dataset.videos)
-    videos = "" if dataset.videos == Path() else str(dataset.videos)
-    located: list[_Located] = []
+    located: list[ListedClip] = []
     missing: list[Rejected] = []
     for item in listing.items:
-        # Normalized, so that the file looked for is the file read: in `a/../b`, `a` may be a link to another folder.
-        names = [os.path.normpath(name) if "/" in name else name for name in item.files]
         try:
-            present = next((path for path in map(folders.find, names) if path is not None), None)
-        except _TwoFormsError as error:
+            name = folders.first(item, pictures=dataset.has_pictures)
+            path = str(dataset.videos / name)
+            located.append(clip(item, dataset, path, _size(path, name, pictures=dataset.has_pictures)))
+        except _NoVideoError as error:
             missing.append(Rejected(item.item_id, str(error)))
-            continue
-        if present is None:
-            named = " or ".join(item.files[:3]) + (" ..." if len(item.files) > 3 else "")
-            problem = next(filter(None, map(folders.problems.get, map(os.path.dirname, names))), None)
-            problem = problem or _of_other_medium(folders, item, has_pictures=dataset.has_pictures)
-            missing.append(Rejected(item.item_id, problem or f"missing: no {named} in its dataset's `videos`"))
-            continue
-        path = os.path.join(videos, present)
-        if is_picture(path) != dataset.has_pictures:
-            missing.append(Rejected(item.item_id, f"{present} {_other_medium(has_pictures=dataset.has_pictures)}"))
-            continue
-        try:
-            status = os.stat(path)
-        except OSError as error:
-            broken = isinstance(error, FileNotFoundError) and os.path.islink(path)
-            what = "is a broken symbolic link" if broken else f"cannot be read: {error.strerror}"
-            missing.append(Rejected(item.item_id, f"{present} {what}"))
-            continue
-        if stat.S_ISREG(status.st_mode):
-            located.append(_Located(item, path, status.st_size))
-        else:
-            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
-            missing.append(Rejected(item.item_id, f"{present} is {kind}, not a regular file"))
     return located, missing
 
 
-def _other_medium(*, has_pictures: bool) -> str:
-    if has_pictures:
-        return "is no picture: the adapter `folder` reads videos, and `perturb init` takes them by --videos"
-    return "is a picture: the adapter `pictures` reads it, and `perturb init` takes it by --pictures"
-
-
-def _of_other_medium(folders: _Folders, item: Item, *, has_pictures: bool) -> str | None:
-    """That an item without a video is there as a picture, or one without a picture as a video."""
-    others = VIDEO_EXTENSIONS if has_pictures else PICTURE_EXTENSIONS
-    found = (folders.find(item.source_video_id + extension) for extension in others if item.extensions)
-    there = next(filter(None, found), None)
-    return there and f"{there} {_other_medium(has_pictures=has_pictures)}"
-
-
+_OTHER_MEDIUM = {
+    True: "is no picture: the adapter `folder` reads videos, and `perturb init` takes them by --videos",
+    False: "is a picture: the adapter `pictures` reads it, and `perturb init` takes it by --pictures",
+}
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
-class _TwoFormsError(Exception):
-    """Two files have one name, in two Unicode forms."""
+def _size(path: str, name: str, *, pictures: bool) -> int:
+    """The bytes of a video or picture. Raises `_NoVideoError`."""
+    if is_picture(path) != pictures:
+        raise _NoVideoError(f"{name} {_OTHER_MEDIUM[pictures]}")
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        broken = isinstance(error, FileNotFoundError) and os.path.islink(path)
+        raise _NoVideoError(
+            f"{name} {'is a broken symbolic link' if broken else f'cannot be read: {error.strerror}'}"
+        ) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise _NoVideoError(f"{name} is {_KINDS.get(stat.S_IFMT(status.st_mode), 'a device')}, not a regular file")
+    return status.st_size
+
+
+class _NoVideoError(Exception):
+    """Why an item has no video."""
 
 
 class _Folders:
-    """The names below the folder of videos. Each folder is listed once.
-
-    `problems` says why folders cannot be listed. A folder that does not exist is empty.
-    """
+    """The names below the folder of videos. Each folder is listed once; one that does not exist is empty."""
 
     def __init__(self, videos: Path) -> None:
-        self.problems: dict[str, str] = {}
         self._videos = str(videos)
+        self._problems: dict[str, str] = {}  # why folders cannot be listed
         self._listed: dict[str, dict[str, list[str]]] = {}
 
-    def find(self, path: str) -> str | None:
-        """The path of a file as it is there, None where it is not. Raises `_TwoFormsError`.
+    def first(self, item: Item, *, pictures: bool) -> str:
+        """The first of an item's files that is there, as it is named there. Raises `_NoVideoError`."""
+        # Normalized, so that the file looked for is the file read: in `a/../b`, `a` may be a link to another folder.
+        names = [os.path.normpath(name) if "/" in name else name for name in item.files]
+        if (present := next(filter(None, map(self._find, names)), None)) is not None:
+            return present
+        if problem := next(filter(None, (self._problems.get(os.path.dirname(name)) for name in names)), None):
+            raise _NoVideoError(problem)
+        others = (VIDEO_EXTENSIONS if pictures else PICTURE_EXTENSIONS) if item.extensions else ()
+        if other := next(filter(None, (self._find(item.source_video_id + ending) for ending in others)), None):
+            raise _NoVideoError(f"{other} {_OTHER_MEDIUM[pictures]}")
+        named = " or ".join(item.files[:3]) + (" ..." if len(item.files) > 3 else "")
+        raise _NoVideoError(f"missing: no {named} in its dataset's `videos`")
+
+    def _find(self, path: str) -> str | None:
+        """The path of a file as it is there, None where it is not. Raises `_NoVideoError` for two of one name.
 
         It is found by its name in any Unicode form, and by that with an ending in lower case: `a.MP4` by `a.mp4`.
         """
         folder, name = os.path.split(path)
-        folder = folder if folder.isascii() else self.find(folder) or folder
+        folder = folder if folder.isascii() else self._find(folder) or folder
         if folder not in self._listed:
             self._listed[folder] = self._list(folder)
         near = self._listed[folder].get(_folded(name), [])
         if len(set(map(composed, near))) < len(near):
-            raise _TwoFormsError(f"two files are called {composed(near[-1])!r}, in two Unicode forms: rename one")
+            raise _NoVideoError(f"two files are called {composed(near[-1])!r}, in two Unicode forms: rename one")
         same = [other for other in near if composed(other) == composed(name)] or near[-1:]
         return os.path.join(folder, same[0]) if same else None
 
@@ -199,7 +197,7 @@ class _Folders:
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:
-            self.problems[folder] = f"{folder or 'the folder of videos'} cannot be listed: {error.strerror}"
+            self._problems[folder] = f"{folder or 'the folder of videos'} cannot be listed: {error.strerror}"
         return names
 
 

@@ -1,14 +1,12 @@
-"""The list files that planning writes for jobs: one JSON object per line. Snakemake imports it: no NumPy."""
+"""The list files that planning writes for jobs: one JSON object per line."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
-from json.encoder import encode_basestring_ascii
-from operator import attrgetter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
@@ -58,33 +56,31 @@ class RejectedItem:
 
 _Line = TypeVar("_Line", ListedClip, ListedCaption, RejectedItem)
 
+# ASCII only: names may contain characters that some readers treat as line ends.
+_ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
+def line(entry: ListedClip | ListedCaption | RejectedItem) -> str:
+    """An entry as a line of its file: canonical JSON."""
+    return _ENCODE({name: getattr(entry, name) for name in entry.__slots__}) + "\n"
+
 
 def write(path: Path, lines: Iterable[_Line]) -> None:
     """Write a list file, unless it holds these lines already."""
-    storage.write_text_if_changed(path, "".join(map(_text, lines)))
+    storage.write_text_if_changed(path, "".join(map(line, lines)))
 
 
-def _text(line: _Line) -> str:
-    """A line as JSON with sorted keys. There may be a million, and `json.dumps` of an object takes longer."""
-    form, values = _FORMS[type(line)]
-    # ASCII only: names may contain characters that some readers treat as line ends.
-    return form % tuple([_ENCODE.get(type(value), json.dumps)(value) for value in values(line)])
+def write_shards(folder: Path, lists: Mapping[str, Sequence[_Line]]) -> None:
+    """Write a list file per shard into a folder, and delete those of shards that are no more."""
+    for shard, lines in lists.items():
+        write(list_in(folder, shard), lines)
+    for stale in {*shards(folder)} - {*lists}:
+        list_in(folder, stale).unlink(missing_ok=True)  # another plan may be as far
 
 
-_ENCODE: dict[type, Callable[[Any], str]] = {
-    str: encode_basestring_ascii,
-    int: int.__repr__,
-    type(None): lambda value: "null",
-}
-
-
-def write_captions(path: Path, captions: Iterable[tuple[str, str, str]]) -> None:
-    """Write a list of captions by their ids, items' ids and texts, as `write` does, ten times as fast."""
-    encoded = (map(encode_basestring_ascii, caption) for caption in captions)
-    lines = (
-        f'{{"caption_id":{caption_id},"item_id":{item_id},"text":{text}}}\n' for caption_id, item_id, text in encoded
-    )
-    storage.write_text_if_changed(path, "".join(lines))
+def list_in(folder: Path, shard: str) -> Path:
+    """The list file of a shard, of clips or of captions, in the folder of all."""
+    return folder / layout.name("shard_list", shard=shard)
 
 
 def read(path: Path, line: type[_Line]) -> list[_Line]:
@@ -104,22 +100,12 @@ def shards(folder: Path) -> list[str]:
 
 def counts(folder: Path) -> dict[str, int]:
     """The number of lines of every list file of a folder, by shard; they are not parsed."""
-    return {
-        shard: (folder / layout.name("shard_list", shard=shard)).read_bytes().count(b"\n") for shard in shards(folder)
-    }
+    return {shard: list_in(folder, shard).read_bytes().count(b"\n") for shard in shards(folder)}
 
 
 def read_folder(folder: Path, line: type[_Line]) -> dict[str, list[_Line]]:
     """The lines of every list file of a folder, by shard. Raises `ManifestError`."""
-    return {shard: read(folder / layout.name("shard_list", shard=shard), line) for shard in shards(folder)}
-
-
-_FORMS = {
-    line: ("{" + ",".join(f'"{name}":%s' for name in names) + "}\n", attrgetter(*names))
-    for line, names in (
-        (line, sorted(field.name for field in fields(line))) for line in (ListedClip, ListedCaption, RejectedItem)
-    )
-}
+    return {shard: read(list_in(folder, shard), line) for shard in shards(folder)}
 
 
 Recipes = Mapping[str, str]
@@ -128,9 +114,8 @@ Recipes = Mapping[str, str]
 
 def write_recipes(path: Path, recipes: Recipes) -> None:
     """Write the current recipes of a corpus's scenarios, unless the file holds them already."""
-    storage.write_text_if_changed(
-        path, "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in recipes.items())
-    )
+    text = "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in recipes.items())
+    storage.write_text_if_changed(path, text)
 
 
 def read_recipes(path: Path) -> Recipes:

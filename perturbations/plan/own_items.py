@@ -54,13 +54,8 @@ def match(name: str, videos: Path, captions: Path, *, pictures: bool = False) ->
     dataset = Dataset.model_validate(given)
     listing = items.read(name, dataset)
     located, missing = items.locate(dataset, listing)
-    clips = [
-        (
-            ListedClip(item_id=entry.item.item_id, source_video_id="", path=entry.path, bytes=entry.bytes),
-            sum(map(bool, entry.item.texts)),
-        )
-        for entry in located
-    ]
+    captions_of = {item.item_id: sum(map(bool, item.texts)) for item in listing.items}
+    clips = [(clip, captions_of[clip.item_id]) for clip in located]
     named = {os.path.realpath(clip.path) for clip, _ in clips}
     extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
     there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions)

@@ -15,10 +15,19 @@ from perturbations.suites import registry
 from perturbations.text import scripts
 
 
-def demo(config: configuration.Config, plans: Plans) -> Target:
-    """The default target."""
+def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
+    """Every target of a configuration, in the menu's order; the first is the default."""
     text = "the demo: every perturbation of the suite `mlvp` on clips that the package draws itself"
-    return Target("all", text, partial(_demo, config, plans))
+    yield Target("all", text, partial(_demo, config, plans))
+    for suite in registry.suites().values():
+        for name, adapter in suite.corpora.items():
+            text = f"the suite `{suite.name}` on every dataset of the adapter `{adapter}`"
+            yield Target(name, text, partial(_corpora, config, suite.name, adapter, plans))
+    for feature in features.of(PlanFeature):
+        yield from feature.targets(config, plans, caption_shards)
+    for suite_name in config.suites:
+        for dataset in config.datasets:
+            yield from _of_suite(config, suite_name, dataset, plans, caption_shards)
 
 
 def _demo(config: configuration.Config, plans: Plans) -> TargetWork:
@@ -30,19 +39,6 @@ def _demo(config: configuration.Config, plans: Plans) -> TargetWork:
                 f"the default target is the demo, and `{what}` has no `{name}`: name targets, such as {first}"
             )
     return corpus(config, "mlvp", "demo", plans)
-
-
-def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
-    """Every other target of a configuration, in the menu's order."""
-    for suite in registry.suites().values():
-        for name, adapter in suite.corpora.items():
-            text = f"the suite `{suite.name}` on every dataset of the adapter `{adapter}`"
-            yield Target(name, text, partial(_corpora, config, suite.name, adapter, plans))
-    for feature in features.of(PlanFeature):
-        yield from feature.targets(config, plans, caption_shards)
-    for suite_name in config.suites:
-        for dataset in config.datasets:
-            yield from _of_suite(config, suite_name, dataset, plans, caption_shards)
 
 
 def _of_suite(
@@ -112,12 +108,19 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     kinds = ["videos", "quarantine", "mixed_severity", "mixed_types"]
     kinds += [kind for feature in features.features().values() for kind in feature.corpus_files] + ["videos_checked"]
     files = [
-        *paths.main_objects(config, suite, dataset),
+        *_main_objects(config, suite, dataset),
         *whole,
         *(layout.at(kind, dataset=dataset) for kind in ("sources", "captions", "qrels")),
         *(layout.at(kind, dataset=dataset, suite=suite) for kind in kinds),
     ]
     return TargetWork(files, (size,), tuple((collection, suite) for collection in (dataset, *videos)))
+
+
+def _main_objects(config: configuration.Config, suite: str, dataset: str) -> list[str]:
+    """The manifests of a suite's guides that people inspect: the main objects."""
+    entries = [registry.get(f"{suite}/{name}") for name, _ in recipe.scenarios(config, suite)]
+    shown = any(entry.guide == "main_object" for entry in entries)
+    return [layout.at("analyses", dataset=dataset, analysis="main_object")] if shown else []
 
 
 def whole_collections(config: configuration.Config, suite: str, dataset: str) -> list[str]:

@@ -27,7 +27,7 @@ def _check(options: argparse.Namespace) -> int:
     further = [path.absolute() for path in options.configfile]  # as Snakemake takes them: from where it was started
     enter(options.directory)
     config = config_file.of_files([Path("config.yaml"), *further])
-    paths.without_braces("the working directory", Path.cwd())
+    paths.check_folders(Path())
     limits.use(limits.parse(config.limits.model_dump_json()))
     wanted = work.of_targets(config, options.targets)
     report = check.check(config, wanted)

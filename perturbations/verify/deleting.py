@@ -13,9 +13,9 @@ from pathlib import Path
 from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, cut
 from perturbations.base.records import DIGEST_LENGTH
+from perturbations.guides import registry as guides
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import FILES, AnalysisRow, TextRow, VideoRow
-from perturbations.plan import paths
 from perturbations.verify.checking import LEFTOVER, Checked, MadeRow
 
 
@@ -28,7 +28,7 @@ def delete(checked: Checked) -> list[Path]:
     wrong = [finding.place for finding in checked.findings if finding.problem == LEFTOVER]
     tree = layout.in_tree(locations.lying(checked.path))
     place = None if tree is None else layout.place_of(tree[1].as_posix())
-    is_made = place is not None and place[0] in FILES and place[1].get("analysis") in (None, *paths.ANALYSES)
+    is_made = place is not None and place[0] in FILES and place[1].get("analysis") in (None, *guides.ANALYSES)
     if tree is not None and place is not None and is_made and (checked.is_edited or checked.wrong or checked.tars):
         root = tree[0]
         if not (root / layout.WORK).is_dir():

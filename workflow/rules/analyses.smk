@@ -11,9 +11,9 @@ rule analyses:
         "work/benchmarks/{dataset}/analyses/{analysis}/{shard}.tsv"
     priority: 10
     resources:
-        mem_mb=JOBS.analysis_mb,
-        runtime=JOBS.analysis_minutes,
-        gpu=JOBS.analysis_gpus,
+        mem_mb=JOBS.clips_mb,
+        runtime=JOBS.clips_minutes,
+        gpu=JOBS.clips_gpus,
     params:
         settings=JOBS.analysis_settings,
         run=JOBS.run,

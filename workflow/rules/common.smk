@@ -3,10 +3,11 @@ import os
 import subprocess
 import sys
 from functools import cache, partial
-from pathlib import Path
 
 from snakemake.logging import logger
 
+from perturbations.base import shown
+from perturbations.guides.registry import ANALYSES
 from perturbations.status import run_lines
 
 # The profiles let Snakemake print little; this prints the jobs of a run, how far it is, and what failed.
@@ -19,7 +20,7 @@ wildcard_constraints:
     perturbation="[A-Za-z0-9_]+",
     severity="[1-9][0-9]*",
     shard="s[0-9a-f]+",
-    analysis="|".join(paths.ANALYSES),
+    analysis="|".join(ANALYSES),
     level="[a-z0-9_]+",
 
 
@@ -33,7 +34,7 @@ shell.prefix(COMMAND_PATH)
 # Planning prints each line once.
 say = cache(partial(print, file=sys.stderr))
 
-JOBS = CorpusRules(CONFIG, partial(snakemake_inside.plans_all, workflow))
+JOBS = CorpusRules(CONFIG)
 MENU = JOBS.menu()
 
 # Where several modules make corpora, their reports name the folder.
@@ -45,25 +46,18 @@ NAMES = {}
 
 def describe(target):
     """Give a target its line in `snakemake --list-target-rules`."""
-    name = snakemake_inside.describe(rules, target.name, target.text)
-    NAMES[name] = target.name
+    described = getattr(rules, target.name).rule
+    described.docstring = target.text
+    NAMES[described.name] = target.name
 
 
 def requested_targets():
-    return [NAMES.get(name, name) for name in snakemake_inside.targets(workflow)]
+    return [NAMES.get(name, name) for name in workflow.dag_settings.targets]
 
 
 def stored(marker):
     """The marker of a job's clips, by which Snakemake sees them, as an output where clips are stored."""
     return {} if CONFIG.storage.tier == "recipe" else {"marker": marker}
-
-
-def before_the_first_job():
-    """Stop the run with one message where it cannot succeed."""
-    try:
-        check_before()
-    except PerturbationError as error:
-        raise WorkflowError(shown.lines(str(error))) from None
 
 
 def at_the_end(*words):

@@ -40,7 +40,7 @@ rule videos_manifest:
     localrule: True
     resources:
         mem_mb=doubled(2000),
-        runtime=JOBS.merge_minutes,
+        runtime=doubled(60),
     params:
         settings=JOBS.corpus_settings,
         work=JOBS.work,
@@ -48,27 +48,6 @@ rule videos_manifest:
         "perturb rule videos_manifest {params.settings:q} --work {params.work:q} --recipes {input.recipes:q}"
         " --sources {input.sources:q} --videos {output.videos:q} --quarantine {output.quarantine:q} --card {output.card:q}"
         " 2> {log:q}"
-
-
-# Mixed manifests: rows that point at the videos of the single scenarios.
-rule mixes:
-    input:
-        videos="manifests/{dataset}/{suite}/videos.parquet",
-        sources="manifests/{dataset}/sources.parquet",
-    output:
-        severities="manifests/{dataset}/{suite}/mixed_severity.parquet",
-        types="manifests/{dataset}/{suite}/mixed_types.parquet",
-    log:
-        "work/logs/{dataset}/{suite}/mixes.log",
-    benchmark:
-        "work/benchmarks/{dataset}/{suite}/mixes.tsv"
-    localrule: True
-    resources:
-        mem_mb=doubled(2000),
-        runtime=JOBS.merge_minutes,
-    shell:
-        "perturb rule mixes --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
-        " --types {output.types:q} 2> {log:q}"
 
 
 rule check_quarantine:

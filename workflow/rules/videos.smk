@@ -14,9 +14,9 @@ rule videos:
     benchmark:
         "work/benchmarks/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tsv"
     resources:
-        mem_mb=JOBS.video_mb,
-        runtime=JOBS.video_minutes,
-        gpu=JOBS.video_gpus,
+        mem_mb=JOBS.clips_mb,
+        runtime=JOBS.clips_minutes,
+        gpu=JOBS.clips_gpus,
     params:
         settings=JOBS.video_settings,
         run=JOBS.run,

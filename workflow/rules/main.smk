@@ -1,0 +1,81 @@
+# Configuration, all rules, and named targets.
+from importlib.util import find_spec
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import min_version
+
+min_version("9.20")
+
+# A folder of the package's name alone has no origin.
+if getattr(find_spec("perturbations"), "origin", None) is None or find_spec("pyarrow") is None:
+    raise WorkflowError(
+        "This workflow needs its Python package: pip install perturbations; in a checkout, pip install ."
+    )
+
+from perturbations.config import file as config_file
+from perturbations.plan import paths
+from perturbations.plan.rules import CorpusRules, doubled, user_mistakes
+
+
+include: "mixes.smk"
+
+
+# In a module with `prefix:`, the folder in which its rules put work/, manifests/ and corpora/.
+PREFIX = Path(
+    rules.mixes.output.types.removesuffix("manifests/{dataset}/{suite}/mixed_types.parquet")
+)
+
+with user_mistakes():
+    WRITTEN = config_file.load(["config.yaml", *config_file.further_files()])
+
+
+configfile: "config.yaml"
+
+
+with user_mistakes():
+    CONFIG = config_file.parse(config, WRITTEN, PREFIX)
+    paths.check_folders(CONFIG.at(""))
+
+
+# What `snakemake --report` opens on.
+report: "../report/description.rst"
+
+
+include: "common.smk"
+include: "sources.smk"
+include: "captions.smk"
+include: "analyses.smk"
+include: "videos.smk"
+include: "manifests.smk"
+include: "report.smk"
+include: "demo.smk"
+include: "evaluation.smk"
+include: "composed.smk"
+include: "preflight.smk"
+
+
+for TARGET in list(MENU.values())[1:]:
+
+    rule:
+        name:
+            TARGET.name
+        input:
+            JOBS.files_of(TARGET, say),
+
+    describe(TARGET)
+
+
+onstart:
+    check_before()
+
+
+onsuccess:
+    list_failures()
+    write_index()
+    print_roots()
+
+
+onerror:
+    list_failures()
+    write_index()
