@@ -261,7 +261,7 @@ def test_didemo_twins_do_not_share_a_file(tmp_path: Path) -> None:
     for name in ("x.mp4", "y.mp4"):
         (tmp_path / "videos" / name).touch()
     matches, missing = reading.locate(config, reading.read("d", config))
-    assert [(entry.item.item_id, Path(entry.path).name) for entry in matches] == [("x.mp4", "x.mp4"), ("y", "y.mp4")]
+    assert [(entry.item_id, Path(entry.path).name) for entry in matches] == [("x.mp4", "x.mp4"), ("y", "y.mp4")]
     assert missing == []  # one of the two files is all that a complete copy has
     (tmp_path / "videos" / "x.mov").touch()
     matches, missing = reading.locate(config, reading.read("d", config))

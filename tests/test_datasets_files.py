@@ -47,7 +47,7 @@ def test_locate_says_what_is_there_instead(tmp_path: Path) -> None:
     (videos / "deep").mkdir()
     (videos / "deep" / "er.webm").write_bytes(b"1")
     matches, missing = reading.locate(config, reading.read("d", config))
-    assert [(entry.item.item_id, entry.bytes) for entry in matches] == [("there", 5), ("link", 5), ("deep/er", 1)]
+    assert [(entry.item_id, entry.bytes) for entry in matches] == [("there", 5), ("link", 5), ("deep/er", 1)]
     reasons = {entry.item_id: entry.reason for entry in missing}
     assert reasons["gone"].startswith("missing: no gone.mp4 or gone.mkv")
     assert "folder.mp4 is a directory, not a regular file" in reasons["folder"]
@@ -96,7 +96,7 @@ def test_a_file_is_found_in_either_unicode_form_of_its_name(listed: str, there: 
     (videos / f"{there}.mp4").write_bytes(b"12")
     matches, missing = reading.locate(config, reading.read("d", config))
     assert missing == []
-    assert [(entry.item.item_id, entry.bytes) for entry in matches] == [(names[0], 1), (names[1], 2)]
+    assert [(entry.item_id, entry.bytes) for entry in matches] == [(names[0], 1), (names[1], 2)]
     (videos / f"{listed}.mp4").write_bytes(b"123")
     (_, (rejected,)) = reading.locate(config, reading.read("d", config))
     assert rejected.reason == f"two files are called '{COMPOSED}.mp4', in two Unicode forms: rename one"
