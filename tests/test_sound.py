@@ -7,7 +7,6 @@ from pathlib import Path
 
 import av
 import clips
-import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -99,24 +98,6 @@ def test_the_sound_is_in_time(codec: str, extension: str, span: dict[str, float]
     for part in (slice(960), slice(-960, None)):  # nothing is missing at the edges
         assert np.std(held[part]) == pytest.approx(np.std(expected[part]), rel=0.2)
     assert clips.made_row("mlvp/fog", VIDEO, clips.source_row(source, **span), tmp_path / "c").sha256 == row.sha256
-
-
-@pytest.mark.parametrize("key", ["mlvp/h264_compression", "msrvtt_p/mpeg2"])
-def test_every_reader_sees_the_frames_of_an_encoders_stream(key: str, tmp_path: Path) -> None:
-    decord = pytest.importorskip("decord")
-    copied, silent = (Path(row.path or "") for row in pair(voiced(tmp_path / "clip.mp4", seconds=2), tmp_path, key))
-    assert packets_of(copied)
-    seen = []
-    for path in (copied, silent):
-        capture, reader = cv2.VideoCapture(str(path)), decord.VideoReader(str(path))
-        shown = []
-        while (read := capture.read())[0]:
-            shown.append((capture.get(cv2.CAP_PROP_POS_MSEC), read[1].tobytes()))
-        starts = reader.get_frame_timestamp(range(len(reader))).tolist()
-        picked = reader.get_batch([9, 0, 24]).asnumpy().tobytes()
-        seen.append((shown, starts, picked, capture.get(cv2.CAP_PROP_FRAME_COUNT)))
-    assert seen[0] == seen[1]
-    assert len(seen[0][0]) == len(seen[0][1]) == 25
 
 
 def test_a_clip_without_sound_says_why(tmp_path: Path) -> None:

@@ -50,24 +50,17 @@ def raising(error: BaseException) -> Callable[[Tick], Any]:
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
-def test_results_come_in_order_however_many_and_large() -> None:
+def test_results_come_in_order_from_one_child_however_many_large_or_empty() -> None:
     tasks = list(range(50))
-    outcomes = run(lambda task, tick: task * task, tasks)
-    assert outcomes == [TaskOutcome(task, task * task, None) for task in tasks]
+    outcomes = run(lambda task, tick: (task * task, os.getpid()), tasks)
+    assert [(outcome.task, outcome.result[0]) for outcome in outcomes] == [(task, task * task) for task in tasks]
+    (pid,) = {outcome.result[1] for outcome in outcomes}
+    assert pid != os.getpid()
     assert run(lambda task, tick: task, []) == []
     outcomes = run(lambda task, tick: np.full(3_000_000, task, np.uint8), [1, 2])
     assert [int(outcome.result.sum()) for outcome in outcomes] == [3_000_000, 6_000_000]
-
-
-@pytest.mark.parametrize("nothing", [None, 0, "", []])
-def test_an_empty_result_is_a_result(nothing: Any) -> None:
-    assert run(lambda task, tick: nothing, ["a"]) == [TaskOutcome("a", nothing, None)]
-
-
-def test_one_child_does_all_tasks_when_none_fails() -> None:
-    pids = {outcome.result for outcome in run(lambda task, tick: os.getpid(), [1, 2, 3])}
-    assert len(pids) == 1
-    assert pids != {os.getpid()}
+    empty = [None, 0, "", []]
+    assert run(lambda task, tick: task, empty) == [TaskOutcome(nothing, nothing, None) for nothing in empty]
 
 
 # --- failures --------------------------------------------------------------------------------------------------------
@@ -165,26 +158,16 @@ def test_an_opencv_without_memory_or_no_process_for_a_worker_stops_the_run(monke
         run(lambda task, tick: task, [1])
 
 
-def test_a_lack_of_memory_that_passes_costs_nothing(tmp_path: Path) -> None:
-    outcomes = run(doing({"a": Counted(tmp_path, raising(MemoryError()), 1)}), ["a", "b"])
-    assert outcomes == [TaskOutcome("a", "in the end", None), TaskOutcome("b", "B", None)]
-
-
-@pytest.mark.parametrize("error", [OutputError("the disk is full"), ConfigError("no"), ManifestError("no")])
-def test_other_deliberate_errors_stop_at_once(error: Exception, tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [OutputError("the disk is full"), ConfigError("no"), ManifestError("no"), OSError(2)])
+def test_other_deliberate_errors_and_the_systems_refusals_stop_at_once(error: Exception, tmp_path: Path) -> None:
     seen: list[str] = []
     work = doing({"b": raising(error), "c": lambda tick: (tmp_path / "c").touch()})
-    with pytest.raises(type(error), match=str(error)):
+    kind = OutputError if isinstance(error, OSError) else type(error)
+    with pytest.raises(kind, match=str(error)):
         for outcome in supervise.run(work, ["a", "b", "c"], stall_limit_s=PATIENCE_S):
             seen.append(outcome.task)
     assert seen == ["a"]
     assert not (tmp_path / "c").exists()
-
-
-def test_the_systems_refusal_stops_at_once(tmp_path: Path) -> None:
-    work = doing({"b": lambda tick: (tmp_path / "no" / "such" / "folder").write_text("")})
-    with pytest.raises(OutputError, match="the system refused: .*No such file"):
-        run(work, ["a", "b", "c"])
 
 
 # --- crashes and stalls ----------------------------------------------------------------------------------------------
@@ -218,27 +201,50 @@ class Counted:
         return int(path.read_text()) if path.exists() else 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL])
-def test_a_crash_at_every_try_is_the_tasks_own(number: signal.Signals, tmp_path: Path) -> None:
-    crashing = Counted(tmp_path, crash(number))
+CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+ITS_OWN: dict[str, tuple[Callable[[Tick], Any], str]] = {
+    **{number.name: (crash(number), f"its decoder crashes: {number.name}") for number in CRASHES},
+    "program": (raising(CrashError("ffmpeg crashes: SIGSEGV")), "ffmpeg crashes: SIGSEGV"),
+    "exit": (lambda tick: os._exit(3), "its worker process ended with exit status 3"),
+    "system exit": (lambda tick: sys.exit(4), "its worker process ended with exit status 4"),
+}
+
+
+@pytest.mark.parametrize("name", ITS_OWN)
+def test_a_crash_at_every_try_is_the_tasks_own(name: str, tmp_path: Path) -> None:
+    act, reason = ITS_OWN[name]
+    crashing = Counted(tmp_path, act)
     outcomes = run(doing({"b": crashing, "d": crashing}), ["a", "b", "c"])
     assert [outcome.result for outcome in outcomes] == ["A", None, "C"]
-    assert outcomes[1].error == f"its decoder crashes: {number.name}, 3 times"
+    assert outcomes[1].error == f"{reason}, 3 times"
     assert crashing.tries() == 3
 
 
-def test_a_program_that_crashes_at_every_try_is_the_tasks_own(tmp_path: Path) -> None:
-    crashing = Counted(tmp_path, raising(CrashError("ffmpeg crashes: SIGSEGV")))
-    outcomes = run(doing({"a": crashing}), ["a", "b"])
-    assert [outcome.error for outcome in outcomes] == ["ffmpeg crashes: SIGSEGV, 3 times", None]
-    assert crashing.tries() == 3
+def fork_and_die(tick: Tick) -> None:
+    parent = os.getppid()
+    if os.fork() == 0:  # holds the pipe's end open
+        os.setpgid(0, 0)
+        for _ in range(1000):
+            if is_gone(parent):
+                break
+            pause(0.01)
+        os._exit(0)
+    crash(signal.SIGKILL)(tick)
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU, signal.SIGRTMIN, signal.SIGSEGV]
-)
-def test_a_worker_that_dies_at_first_costs_nothing(number: int, tmp_path: Path) -> None:
-    outcomes = run(doing({"b": Counted(tmp_path, crash(number), 2)}), ["a", "b", "c"])
+KILLS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU, signal.SIGRTMIN, signal.SIGSEGV)
+PASSING: dict[str, tuple[Callable[[Tick], Any], int, float]] = {
+    **{f"signal {int(number)}": (crash(number), 2, PATIENCE_S) for number in KILLS},
+    "memory": (raising(MemoryError()), 1, PATIENCE_S),
+    "hang": (lambda tick: signal.pause(), 1, STALL_S),
+    "a pipe that outlives the worker": (fork_and_die, 1, PATIENCE_S),
+}
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_a_failure_that_passes_costs_nothing(name: str, tmp_path: Path) -> None:
+    act, times, limit_s = PASSING[name]
+    outcomes = run(doing({"b": Counted(tmp_path, act, times)}), ["a", "b", "c"], limit_s)
     assert outcomes == [TaskOutcome("a", "A", None), TaskOutcome("b", "in the end", None), TaskOutcome("c", "C", None)]
 
 
@@ -285,31 +291,6 @@ def test_a_worker_killed_after_its_last_answer_costs_nothing() -> None:
     assert run(work, ["a"]) == [TaskOutcome("a", "a", None)]
 
 
-def test_a_pipe_that_outlives_the_worker_does_not_hide_its_death(tmp_path: Path) -> None:
-    def fork_and_die(tick: Tick) -> None:
-        if os.fork() == 0:  # holds the pipe's end open
-            os.setpgid(0, 0)
-            while os.getppid() != 1 and not (tmp_path / "over").exists():
-                pause(0.01)
-            os._exit(0)
-        crash(signal.SIGKILL)(tick)
-
-    try:
-        outcomes = run(doing({"a": Counted(tmp_path, fork_and_die, 1)}), ["a"])
-    finally:
-        (tmp_path / "over").touch()
-    assert outcomes == [TaskOutcome("a", "in the end", None)]
-
-
-def test_an_exit_at_every_try_costs_one_task() -> None:
-    outcomes = run(doing({"a": lambda tick: os._exit(3), "c": lambda tick: sys.exit(4)}), ["a", "b", "c"])
-    assert [outcome.error for outcome in outcomes] == [
-        "its worker process ended with exit status 3, 3 times",
-        None,
-        "its worker process ended with exit status 4, 3 times",
-    ]
-
-
 def test_a_hanging_task_is_killed_with_what_it_started_and_the_rest_goes_on(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
 
@@ -335,11 +316,6 @@ def assert_helper_is_gone(path: Path) -> None:
     wait_for(lambda: is_gone(pid))
 
 
-def test_a_hang_that_passes_costs_nothing(tmp_path: Path) -> None:
-    outcomes = run(doing({"a": Counted(tmp_path, lambda tick: signal.pause(), 1)}), ["a", "b"], STALL_S)
-    assert outcomes == [TaskOutcome("a", "in the end", None), TaskOutcome("b", "B", None)]
-
-
 def test_time_in_which_the_whole_job_was_stopped_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """A laptop that slept, a job that was suspended: between two looks at the clock hours have passed."""
     monkeypatch.setattr(supervise, "time", SimpleNamespace(monotonic=count(step=10_000).__next__))
@@ -351,7 +327,7 @@ def test_time_in_which_the_whole_job_was_stopped_is_no_hang(monkeypatch: pytest.
     assert run(work, ["a"], PATIENCE_S) == [TaskOutcome("a", "a", None)]
 
 
-def test_a_slow_task_that_makes_progress_is_not_killed() -> None:
+def test_neither_a_slow_task_that_makes_progress_nor_a_slow_reader_gets_a_task_killed() -> None:
     def slow(tick: Tick) -> str:
         until = time.monotonic() + 1.5 * STALL_S
         while time.monotonic() < until:
@@ -359,16 +335,11 @@ def test_a_slow_task_that_makes_progress_is_not_killed() -> None:
             tick()
         return "done"
 
-    assert run(doing({"a": slow}), ["a", "b"], STALL_S) == [TaskOutcome("a", "done", None), TaskOutcome("b", "B", None)]
-
-
-def test_a_reader_that_takes_its_time_does_not_get_tasks_killed() -> None:
-    outcomes = supervise.run(lambda task, tick: task, [1, 2, 3], stall_limit_s=STALL_S)
     seen = []
-    for outcome in outcomes:
+    for outcome in supervise.run(doing({"a": slow}), ["a", "b", "c"], stall_limit_s=STALL_S):
         seen.append(outcome.result)
-        pause(1.5 * STALL_S if outcome.task == 1 else 0)
-    assert seen == [1, 2, 3]
+        pause(1.5 * STALL_S if outcome.task == "a" else 0)
+    assert seen == ["done", "B", "C"]
 
 
 # --- what must not stay behind ---------------------------------------------------------------------------------------

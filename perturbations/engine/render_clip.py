@@ -85,7 +85,7 @@ def _store_video(distortion: _Distortion, target: Path, profile: str, *, with_so
             planned.write_stream(temporary, tick)
         else:
             encoding.encode(
-                _keeping(distortion.frames(), kept),
+                distortion.frames(kept=kept),
                 temporary,
                 settings,
                 planned.timing,
@@ -164,10 +164,13 @@ class _Distortion:
             self._clean_of = dict(zip(uniform_indices(sampled, planned.num_frames), clean, strict=True))
         self._distortion = quality.Distortion(structural=True)
 
-    def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
-        """The perturbed frames, or those at `only`."""
+    def frames(self, only: Collection[int] | None = None, kept: list[Frame] | None = None) -> Iterator[Frame]:
+        """The perturbed frames, or those at `only`; they are added to `kept` where it is a list."""
         frames = self.planned.frames(only=only, tick=self.tick, seen=self._see)
-        return frames if self.planned.sees_clean else self.against_clean(frames)
+        for frame in frames if self.planned.sees_clean else self.against_clean(frames):
+            if kept is not None:
+                kept.append(frame)
+            yield frame
 
     def _see(self, clean: Frame, image: Image) -> None:
         """Compare a clean frame with its perturbed image."""
@@ -192,14 +195,6 @@ class _Distortion:
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
-
-
-def _keeping(frames: Iterable[Frame], kept: list[Frame] | None) -> Iterator[Frame]:
-    """The frames, which are added to `kept` where it is a list."""
-    for frame in frames:
-        if kept is not None:
-            kept.append(frame)
-        yield frame
 
 
 def _compared(pairs: Iterable[tuple[Frame, Frame]], stored: quality.Distortion) -> Iterator[Frame]:

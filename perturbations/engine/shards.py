@@ -132,7 +132,10 @@ def run_videos(
         (row,) = task
         kept = _kept_file(known.rows.get(row.item_id), root)
         source = replace(source_of(row), kept=kept, scratch=Path(scratch) if row.cut else None)
-        return [render_clip.produce(recipe, source, root / (row.path or ""), tick, with_sound=with_sound)]
+        measured = render_clip.produce(recipe, source, root / (row.path or ""), tick, with_sound=with_sound)
+        # In the worker, not where results arrive: by then the next clip may have started, and a kill would lose both.
+        finished.add(row.recipe_id, measured)
+        return [measured]
 
     yield from failed
     # Clips of one video follow each other, because they share its decoded or encoded frames.
@@ -235,6 +238,9 @@ def run_analysis(
         clips = [source_of(by_item[row.item_id]) for row in task]
         kept = [root / row.path if row.path else None for row in task]
         results = recipe.run(clips, files=kept, before=before or {}, tick=tick)
+        for row, result in zip(task, results, strict=True):
+            if isinstance(result, Analysed):
+                finished.add(row.recipe_id, result)
         return [str(result) if isinstance(result, MediaError) else result for result in results]
 
     with locking.one_job(journal):
@@ -272,7 +278,7 @@ def _outcomes(
 ) -> Iterator[tuple[_Item, _Finished | str]]:
     """Yield each row with what was measured of it, or the reason of its failure; the rows of the journal first.
 
-    `work` makes the clips of some rows `together`.
+    `work` makes the clips of some rows `together`, and keeps in the journal what is finished.
     """
     todo = []
     for row in expected:
@@ -283,16 +289,8 @@ def _outcomes(
             yield row, done
     log_kept(len(expected) - len(todo), len(expected))
 
-    def kept(task: Sequence[_Item], tick: Tick) -> Sequence[_Finished | str]:
-        results = work(task, tick)
-        # In the worker, not where results arrive: by then the next item may have started, and a kill would lose both.
-        for row, result in zip(task, results, strict=True):
-            if not isinstance(result, str):
-                journal.add(row.recipe_id, result)
-        return results
-
     tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
-    for outcome in supervise.run(kept, tasks, stall_limit_s=stall_limit_s, name=_names):
+    for outcome in supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=_names):
         if outcome.error is None:
             yield from zip(outcome.task, outcome.result or (), strict=True)
         elif len(outcome.task) == 1:
