@@ -109,12 +109,9 @@ def perturb(
     chosen = facts.donor.item_id if isinstance(facts, DonorFacts) else None
     other = next((donor.images for donor in others if donor.item_id == chosen), frames)
     fit = partial(fitted, size=clip.size, antialiased=recipe.antialiases_donors)
-
-    def clean(only: Collection[int] | None) -> Iterator[Frame]:
-        for position in range(len(frames)) if planned.order is None else planned.order:
-            yield Frame(frames[position] if position >= 0 else fit(other[~position]), position, position)
-
-    return np.stack([image for _, image in planned.changed(clean)])
+    if entry.method == "temporal":
+        return np.stack([frames[at] if at >= 0 else fit(other[~at]) for at in planned.order or ()])
+    return np.stack([frame.image for frame in planned.frames()])
 
 
 @dataclass(frozen=True, kw_only=True)

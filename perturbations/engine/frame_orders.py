@@ -115,6 +115,9 @@ def _decoded(positions: Sequence[int]) -> int:
 
 def frames_at(source: Source, positions: Sequence[int], tick: Tick) -> Iterator[Frame]:
     """The clip's frames at ascending positions. Their times may count from any of its frames."""
+    if not source.place:  # an array
+        yield from source.frames(positions)
+        return
     clip, start = source.clip, 0
     if positions[0] > _KEY_FRAMES:
         times = times_of(source)

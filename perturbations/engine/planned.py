@@ -102,16 +102,6 @@ class PlannedClip(ABC):
         `seen` is called with each clean frame and its perturbed image, where `sees_clean`.
         """
 
-    def changed(
-        self, clean: Callable[[Collection[int] | None], Iterator[Frame]], only: Collection[int] | None = None
-    ) -> Iterator[tuple[Frame, Image]]:
-        """Clean frames, each with the image that the kernel makes of it: the same one, unless it changes pixels.
-
-        `clean` gives frames of the clip in order: all of them, or those at given positions.
-        """
-        for frame in clean(only):
-            yield frame, frame.image
-
     def write_stream(self, path: Path, tick: Tick) -> None:
         """Write the stream of an encoder into a file."""
         raise NotImplementedError(f"{self.recipe.key} makes no stream")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -44,7 +44,7 @@ def _pixel_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
         order = shape.kept[source.first : source.first + source.num_frames]
         check_length(recipe, len(order))
     num_frames = source.num_frames if order is None else len(order)
-    return (_PixelClip if recipe.guide is None else _GuidedClip)(
+    return _PixelClip(
         recipe=recipe,
         source=source,
         drawn=drawn,
@@ -60,7 +60,7 @@ def _pixel_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
 
 @dataclass(frozen=True, kw_only=True)
 class _PixelClip(PlannedClip):
-    """Each frame changed by itself, by what is drawn for the clip or for the frame."""
+    """Each frame changed by itself, by what is drawn for the clip or for the frame, and by a guide where it has one."""
 
     @property
     def sees_clean(self) -> bool:
@@ -69,25 +69,22 @@ class _PixelClip(PlannedClip):
     def frames(
         self, *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
     ) -> Iterator[Frame]:
-        if self.order is not None:
-            yield from self._kept(self.order, only, tick)
+        source, order = self.source, self.order
+        guide = guided.arguments(self.recipe, source.facts, source, source.kept)
+        follower = next((argument for argument in guide if isinstance(argument, Follower)), None)
+        if order is None:
+            clean = ticking(source.frames(only if follower is None else follower.needed(only)), tick)
+            clean = clean if follower is None else _shown(clean, follower, only)
+            for frame, image in self._applied(clean, *guide):
+                if seen is not None:
+                    seen(frame, image)
+                yield frame._replace(image=image)
             return
-        for frame, image in self.changed(lambda wanted: ticking(self.source.frames(wanted), tick), only):
-            if seen is not None:
-                seen(frame, image)
-            yield frame._replace(image=image)
-
-    def changed(
-        self, clean: Callable[[Collection[int] | None], Iterator[Frame]], only: Collection[int] | None = None
-    ) -> Iterator[tuple[Frame, Image]]:
-        return self._applied(clean(only))
-
-    def _kept(self, order: Sequence[int], only: Collection[int] | None, tick: Tick) -> Iterator[Frame]:
-        """The perturbed frames of a video that loses frames, one after the other."""
+        assert follower is None, f"the guide of {self.recipe.key} sees every frame, so none may be lost"
         places = [place for place in range(len(order)) if only is None or place in only]
-        clean = frames_at(self.source.whole, [order[place] for place in places], tick)
-        in_clip = (frame._replace(position=frame.position - self.source.first) for frame in clean)
-        for place, (_, image) in zip(places, self.changed(lambda _: in_clip), strict=True):
+        kept = frames_at(source.whole, [order[place] for place in places], tick)
+        in_clip = (frame._replace(position=frame.position - source.first) for frame in kept)
+        for place, (_, image) in zip(places, self._applied(in_clip, *guide), strict=True):
             yield Frame(image, place, place)
 
     def _applied(self, frames: Iterator[Frame], *guide: object) -> Iterator[tuple[Frame, Image]]:
@@ -110,21 +107,8 @@ class _PixelClip(PlannedClip):
         return bound
 
 
-@dataclass(frozen=True, kw_only=True)
-class _GuidedClip(_PixelClip):
-    """As `_PixelClip`, by a kernel that has a guide. One that follows motion sees each frame before the kernel does."""
-
-    def changed(
-        self, clean: Callable[[Collection[int] | None], Iterator[Frame]], only: Collection[int] | None = None
-    ) -> Iterator[tuple[Frame, Image]]:
-        (guide,) = guided.arguments(self.recipe, self.source.facts, self.source, self.source.kept)
-        if not isinstance(guide, Follower):
-            return self._applied(clean(only), guide)
-        assert self.order is None, f"the guide of {self.recipe.key} sees every frame, so none may be lost"
-        return self._applied(_shown(clean(guide.needed(only)), guide, only), guide)
-
-
 def _shown(frames: Iterable[Frame], follower: Follower, only: Collection[int] | None) -> Iterator[Frame]:
+    """Those of the frames that are wanted; the guide sees each before the kernel does."""
     for frame in frames:
         follower.show(frame.image, frame.position)
         if only is None or frame.position in only:
