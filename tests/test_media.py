@@ -209,17 +209,6 @@ def test_colours_that_change_within_a_stream_are_those_of_ffmpeg(second: tuple[s
     assert_as_ffmpeg_gives_them(path)
 
 
-def test_reserved_numbers_of_colours_are_no_damage(tmp_path: Path) -> None:
-    reserved = ("-bsf:v", "h264_metadata=transfer_characteristics=3:colour_primaries=3")
-    assert_as_ffmpeg_gives_them(copied(make(tmp_path / "a.mp4"), tmp_path / "reserved.mp4", *reserved))
-
-
-def test_one_frame_is_a_clip(tmp_path: Path) -> None:
-    path = make(tmp_path / "one.mp4", frames=1)
-    assert_as_ffmpeg_gives_them(path)
-    assert len(decoded(path)) == 1
-
-
 @each("mirrored", [(), ("-display_hflip:v:0",)])
 @each("degrees", ["0", "90", "89.999", "180", "270"])
 @each(("output", "size"), [(X264, (WIDTH, HEIGHT)), (X264_10, (WIDTH, HEIGHT)), (X264_444, ODD)])
@@ -262,38 +251,52 @@ def test_a_late_start_is_time_zero(suffix: str, tmp_path: Path) -> None:
     assert times(path) == [index / RATE for index in range(FRAMES)]
 
 
-def test_an_edit_list_hides_frames(tmp_path: Path) -> None:
-    path = copied(make(tmp_path / "whole.mp4", *X264_B), tmp_path / "trimmed.mp4", inputs=("-ss", "0.3"))
-    assert 0 < len(decoded(path)) < FRAMES
-    assert_as_ffmpeg_gives_them(path)
+def dropping(folder: Path, *output: str) -> Path:
+    frames = ("-vf", "select='not(between(n,3,7))'", "-fps_mode", "passthrough")
+    return make(folder / "dropped.avi", *frames, *output)
 
 
-@pytest.mark.parametrize("output", [MPEG4, (*MPEG4, "-bf", "2"), X264], ids=["plain", "b-frames", "h264"])
-def test_an_avi_with_dropped_frames_is_sound(output: tuple[str, ...], tmp_path: Path) -> None:
-    dropping = ("-vf", "select='not(between(n,3,7))'", "-fps_mode", "passthrough")
-    path = make(tmp_path / "dropped.avi", *dropping, *output)
-    assert_as_ffmpeg_gives_them(path)
-    assert len(decoded(path)) == FRAMES
-
-
-def test_a_longer_sound_does_not_make_a_picture_short(tmp_path: Path) -> None:
-    for name in ("sound.mp4", "sound.mkv"):
-        assert len(decoded(with_longer_sound(tmp_path / name))) == FRAMES
-
-
-@pytest.mark.parametrize("suffix", ["mp4", "mkv", "avi"])
-def test_sound_that_comes_first_in_the_file_leaves_the_last_frames(suffix: str, tmp_path: Path) -> None:
+def sound_first(folder: Path, suffix: str) -> Path:
     inputs = ("-f", "lavfi", "-i", "sine=frequency=440:duration=0.5")
-    path = make(tmp_path / f"first.{suffix}", "-map", "1", "-map", "0", *X264_B, inputs=inputs)
+    return make(folder / f"first.{suffix}", "-map", "1", "-map", "0", *X264_B, inputs=inputs)
+
+
+def trimmed(folder: Path) -> Path:
+    return copied(make(folder / "whole.mp4", *X264_B), folder / "trimmed.mp4", inputs=("-ss", "0.3"))
+
+
+def reserved_colours(folder: Path) -> Path:
+    numbers = ("-bsf:v", "h264_metadata=transfer_characteristics=3:colour_primaries=3")
+    return copied(make(folder / "a.mp4"), folder / "reserved.mp4", *numbers)
+
+
+def covered(folder: Path, suffix: str) -> Path:
+    return with_cover(folder / f"covered.{suffix}", make(folder / "video.mp4"))
+
+
+SOUND: dict[str, tuple[Callable[[Path], Path], int]] = {
+    "one frame": (lambda folder: make(folder / "one.mp4", frames=1), 1),
+    "reserved numbers of colours": (reserved_colours, FRAMES),
+    "an edit list that hides frames": (trimmed, 4),
+    "dropped frames": (lambda folder: dropping(folder, *MPEG4), FRAMES),
+    "dropped frames, B-frames": (lambda folder: dropping(folder, *MPEG4, "-bf", "2"), FRAMES),
+    "dropped frames, H.264": (lambda folder: dropping(folder, *X264), FRAMES),
+    "a longer sound.mp4": (lambda folder: with_longer_sound(folder / "sound.mp4"), FRAMES),
+    "a longer sound.mkv": (lambda folder: with_longer_sound(folder / "sound.mkv"), FRAMES),
+    "sound first.mp4": (lambda folder: sound_first(folder, "mp4"), FRAMES),
+    "sound first.mkv": (lambda folder: sound_first(folder, "mkv"), FRAMES),
+    "sound first.avi": (lambda folder: sound_first(folder, "avi"), FRAMES),
+    "a cover picture.mp4": (lambda folder: covered(folder, "mp4"), FRAMES),
+    "a cover picture.mkv": (lambda folder: covered(folder, "mkv"), FRAMES),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_unusual_files_are_read_whole(name: str, tmp_path: Path) -> None:
+    maker, frames = SOUND[name]
+    path = maker(tmp_path)
     assert_as_ffmpeg_gives_them(path)
-    assert len(decoded(path)) == FRAMES
-
-
-@pytest.mark.parametrize("suffix", ["mp4", "mkv"])
-def test_a_cover_picture_is_no_video(suffix: str, tmp_path: Path) -> None:
-    path = with_cover(tmp_path / f"covered.{suffix}", make(tmp_path / "video.mp4"))
-    assert len(decoded(path)) == FRAMES
-    assert images(path).shape[1:] == (HEIGHT, WIDTH, 3)
+    assert len(decoded(path)) == frames
 
 
 # --- what a container says of its pictures ---------------------------------------------------------------------------
