@@ -202,10 +202,7 @@ def _kept_file(row: AnalysisRow | None, root: Path) -> Path | None:
     if row is None or row.path is None:
         return None
     path = root / row.path
-    if path.is_file() and storage.sha256(path) == row.sha256:
-        return path
-    _log.warning("the %s of %r is no longer in %s: computing it again", row.analysis, row.item_id, path)
-    return None
+    return path if path.is_file() and storage.sha256(path) == row.sha256 else None
 
 
 def run_analysis(

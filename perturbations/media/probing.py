@@ -11,7 +11,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from perturbations.base import limits, storage, tars
+from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.media import opening, pixels, stills
 from perturbations.media.clip import VideoInfo
@@ -29,31 +29,21 @@ def sha256(path: Path) -> str:
         raise MediaError(f"{path} cannot be read: {os.strerror(error.errno or 0)}") from error
 
 
-_LEAST_FRAME_BYTES = 8
-"""The smallest size of a frame in a container: the frames of smaller files need not be counted."""
-
-
 def probe(path: Path) -> VideoInfo:
     """Read a container's header and its first frame.
 
-    Raises `MediaError` when there is no video to decode, or when it is larger or longer than `limits` allows; frames
-    that the header does not declare are counted. A picture is decoded.
+    Raises `MediaError` when there is no video to decode, or when its header declares more than `limits` allows. A
+    picture is decoded.
     """
     if storage.is_picture(path):
         return stills.describe(path)
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)
-        large = tars.at(path).size > _LEAST_FRAME_BYTES * limits.current().frames
-        countable = large and not opening.declared_frames(stream)
-        info: VideoInfo | None = None
-        for packet in opening.packets(container, stream):
-            if info is None and (packet.size or packet.pts is None):
-                info = next((_describe(path, stream, frame) for frame in packet.decode()), None)
-            if info is not None and not countable:
-                break
-        if info is None:
+        packets = (packet for packet in opening.packets(container, stream) if packet.size or packet.pts is None)
+        frame = next((frame for packet in packets for frame in packet.decode()), None)
+        if frame is None:
             raise MediaError("no frame could be decoded")
-        return info
+        return _describe(path, stream, frame)
 
 
 def _describe(path: Path, stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> VideoInfo:
