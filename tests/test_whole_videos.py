@@ -22,9 +22,10 @@ from perturbations import open_clip, perturb, read_manifest
 from perturbations.base.errors import MediaError
 from perturbations.config import file as config_file
 from perturbations.engine import frame_orders, rendering
-from perturbations.engine.source import Cut, Source, cut_of, source_of
+from perturbations.engine.source import cut_of, source_of
 from perturbations.media import decoding, program
 from perturbations.media.clip import Image, MediaClip, uniform_indices
+from perturbations.media.footage import CleanClip, Cut
 from perturbations.plan import recipe, sharding, tiers
 from perturbations.suites import registry
 
@@ -220,7 +221,9 @@ def long_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return clips.make(tmp_path_factory.mktemp("long") / "long.mp4", *GOP, frames=200)
 
 
-def assert_rendered(wanted: recipe.VideoRecipe, source: Source, expected: list[Image], only: set[int] | None) -> None:
+def assert_rendered(
+    wanted: recipe.VideoRecipe, source: CleanClip, expected: list[Image], only: set[int] | None
+) -> None:
     frames = list(rendering.planned_clip(wanted, source).frames(only=only))
     assert [frame.position for frame in frames] == sorted(range(len(expected)) if only is None else only)
     assert all(np.array_equal(expected[frame.position], frame.image) for frame in frames)

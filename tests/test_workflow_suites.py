@@ -18,8 +18,8 @@ from test_workflow import Project, copy_of, folders, tiny_clip
 
 from perturbations import perturb, read_manifest
 from perturbations.engine import guided, rendering
-from perturbations.engine.source import Source
 from perturbations.media.clip import Frame, MediaClip
+from perturbations.media.footage import CleanClip
 from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
@@ -174,7 +174,7 @@ DRAWN = [
 def test_mm_robustness_draws_by_the_clip_or_by_the_frame(key: str) -> None:
     def changed(draw: registry.Draw | None, num_frames: int = 4) -> list[bytes]:
         wanted = recipe.make(registry.get(key), 3, seed=0, storage=tiers.Unstored(), draw=draw)
-        source = Source("data", "it", MediaClip(Path()), "", num_frames, 64, 48, clips.TIMING)
+        source = CleanClip("data", "it", MediaClip(Path()), "", num_frames, 64, 48, clips.TIMING)
         planned = rendering.planned_clip(wanted, replace(source, facts=guided.facts_now(wanted, source)))
         frames = [Frame(FRAMES[0], index, index) for index in range(num_frames)]
         return [image.tobytes() for _, image in planned.changed(lambda _: iter(frames))]

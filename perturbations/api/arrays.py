@@ -21,10 +21,10 @@ from perturbations.base.errors import UnknownPerturbationError, did_you_mean, sh
 from perturbations.captions.pipeline import PerturbedText, perturb_captions
 from perturbations.engine import guided, rendering
 from perturbations.engine.frame_orders import fitted
-from perturbations.engine.source import Source
 from perturbations.guides.donor import DonorFacts
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
+from perturbations.media.footage import CleanClip
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import VideoRecipe, entry_of, make
 from perturbations.plan.tiers import Unstored
@@ -115,7 +115,7 @@ def perturb(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ArrayClip(Source):
+class _ArrayClip(CleanClip):
     """A clip in memory, T x H x W x 3, RGB uint8. It has no file."""
 
     images: Frames
@@ -279,5 +279,5 @@ def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: s
         pictures = (Frame(frame, index, index) for index, frame in enumerate(frames))
         encoding.encode(pictures, path, storage.PROFILES["lossless"], timing)
         num_frames, height, width = frames.shape[:3]
-        source = Source(dataset, item_id, MediaClip(path), "", num_frames, width, height, timing)
+        source = CleanClip(dataset, item_id, MediaClip(path), "", num_frames, width, height, timing)
         return np.stack([frame.image for frame in rendering.planned_clip(recipe, source).frames()])

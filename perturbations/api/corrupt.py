@@ -116,9 +116,9 @@ def _of_video(
 ) -> Frames:
     # Not at the top: who perturbs arrays alone needs no library that reads videos.
     from perturbations.engine import rendering
-    from perturbations.engine.source import Source
     from perturbations.media import decoding, probing
     from perturbations.media.clip import MediaClip, Timing, plain_rate
+    from perturbations.media.footage import CleanClip
 
     try:
         info = probing.probe(path)
@@ -138,7 +138,7 @@ def _of_video(
             )
         # An encoder may depend on the file itself: on its bitrate, its stream, its frames' times.
         timing = Timing(info.time_base, plain_rate(info.frame_rate))
-        source = Source(
+        source = CleanClip(
             dataset,
             checked_id(item_id),
             MediaClip(path),

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from perturbations.base.records import canonical
 from perturbations.engine import guided
 from perturbations.engine.journal import Measured
-from perturbations.engine.source import Cut
 from perturbations.guides.donor import DonorFacts
 from perturbations.guides.guide import Analysed, AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import (
@@ -21,6 +20,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
+from perturbations.media.footage import Cut
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import VideoRecipe, recipe_id
 from perturbations.plan.tiers import StoredFrames, StoredVideo

@@ -12,14 +12,14 @@ from perturbations.base.records import digest
 from perturbations.base.storage import output_errors
 from perturbations.engine.frame_orders import frames_at
 from perturbations.engine.planned import PlannedClip, Realizations, Seen
-from perturbations.engine.source import Source, even, scratch_file
+from perturbations.engine.source import scratch_file
 from perturbations.media import decoding, pixels, probing, program, received
-from perturbations.media.clip import Frame, MediaClip
-from perturbations.media.footage import times_of
+from perturbations.media.clip import Frame, MediaClip, even
+from perturbations.media.footage import CleanClip, times_of
 from perturbations.plan.recipe import VideoRecipe
 
 
-def codec_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
+def codec_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
     """The plan of a clip whose frames are an encoder's."""
     encoding = recipe.entry.encoding(recipe.params)
     return _CodecClip(
@@ -95,7 +95,7 @@ class _CodecClip(PlannedClip):
                 path.write_bytes(damage(self.drawn.of_clip, path.read_bytes(), **recipe.params))
 
 
-def at_clean_times(frames: Iterable[Frame], source: Source) -> Iterator[Frame]:
+def at_clean_times(frames: Iterable[Frame], source: CleanClip) -> Iterator[Frame]:
     """Frames whose `position` is a place in the clip, at the times of its clean frames."""
     times = times_of(source.whole)
     at_places = ((frame, times[source.first + frame.position] - times[source.first]) for frame in frames)
@@ -111,7 +111,7 @@ def _in_ticks(frames: Iterable[tuple[Frame, float | Fraction]], time_base: Fract
 
 
 def _received(
-    path: Path, source: Source, only: Collection[int] | None, tick: Tick, *, damage: str | None = None
+    path: Path, source: CleanClip, only: Collection[int] | None, tick: Tick, *, damage: str | None = None
 ) -> Iterator[Frame]:
     """What a player shows of a damaged stream; of the source's own, to which `damage` is done while it is read."""
     whole = source.whole

@@ -13,10 +13,10 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.progress import Tick, ticking
 from perturbations.base.records import digest
-from perturbations.engine.source import Source, even, scratch_file
+from perturbations.engine.source import scratch_file
 from perturbations.media import decoding, encoding
-from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
-from perturbations.media.footage import times_of
+from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, even
+from perturbations.media.footage import CleanClip, times_of
 
 _HELD_BYTES = 256 * 2**20
 
@@ -32,7 +32,7 @@ _INTRA = storage.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0
 
 def arranged(
     plan: Sequence[int],
-    source: Source,
+    source: CleanClip,
     other: Callable[[], MediaClip],
     only: Collection[int] | None,
     tick: Tick,
@@ -113,7 +113,7 @@ def _decoded(positions: Sequence[int]) -> int:
     return min(positions[0], _KEY_FRAMES) + positions[-1] - positions[0] + 1 if positions else 0
 
 
-def frames_at(source: Source, positions: Sequence[int], tick: Tick) -> Iterator[Frame]:
+def frames_at(source: CleanClip, positions: Sequence[int], tick: Tick) -> Iterator[Frame]:
     """The clip's frames at ascending positions. Their times may count from any of its frames."""
     if not source.place:  # an array
         yield from source.frames(positions)
@@ -129,7 +129,7 @@ def frames_at(source: Source, positions: Sequence[int], tick: Tick) -> Iterator[
         yield frame._replace(position=start + frame.position)
 
 
-def _from_scratch(wanted: Sequence[tuple[int, int]], source: Source, tick: Tick) -> Iterator[Frame]:
+def _from_scratch(wanted: Sequence[tuple[int, int]], source: CleanClip, tick: Tick) -> Iterator[Frame]:
     """The frames of a plan, read from a lossless copy of the clip that allows any order."""
 
     def make(path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
@@ -58,7 +57,6 @@ def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
     (result,) = recipe.run([clip], files=[None], before={})
     if not isinstance(result, Analysed):
         raise result
-    start_s, end_s = clip.span
     return AnalysisRow(
         dataset=clip.dataset,
         item_id=clip.item_id,
@@ -75,8 +73,8 @@ def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
         source_path=clip.place,
         source_sha256=clip.sha256,
         source_frames_sha256=clip.frames_sha256,
-        start_s=start_s,
-        end_s=end_s,
+        start_s=clip.clip.start_s,
+        end_s=clip.clip.end_s,
         status=COMPLETE,
     )
 
@@ -94,15 +92,15 @@ def parse_facts(recipe: VideoRecipe, text: str | None) -> Facts | None:
     return parse_record(recipe.guide.facts, text, f"the facts of the guide '{recipe.guide.kind}'")
 
 
-def arguments(recipe: VideoRecipe, facts: Facts | None, clip: CleanClip, kept: Path | None) -> tuple[object, ...]:
-    """The guide, which a guided kernel takes beside the others; `kept` is the file of the clip's analysis."""
+def arguments(recipe: VideoRecipe, clip: CleanClip) -> tuple[object, ...]:
+    """The guide, which a guided kernel takes beside the others."""
     if recipe.guide is None:
         return ()
-    assert facts is not None
-    return (recipe.guide.argument(facts, clip, kept),)
+    assert isinstance(clip.facts, Facts)
+    return (recipe.guide.argument(clip.facts, clip, clip.kept),)
 
 
-def other_clip(facts: Facts | None) -> MediaClip:
+def other_clip(facts: object) -> MediaClip:
     """The other clip that frames are taken from. Raises `MediaError` when its file is missing or changed."""
     assert isinstance(facts, DonorFacts), "the plan names frames of another clip, and the guide has none"
     return facts.clip()

@@ -12,8 +12,8 @@ from perturbations.base import rng
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick
-from perturbations.engine.source import Source, even
-from perturbations.media.clip import Frame, Timing
+from perturbations.media.clip import Frame, Timing, even
+from perturbations.media.footage import CleanClip
 from perturbations.plan.recipe import VideoRecipe
 
 Seen = Callable[[Frame, Image], None]
@@ -25,7 +25,7 @@ class Realizations:
     """What is random in a clip. Each realization is drawn once, when it is first needed."""
 
     recipe: VideoRecipe
-    source: Source
+    source: CleanClip
 
     @cached_property
     def of_clip(self) -> object:
@@ -72,7 +72,7 @@ class PlannedClip(ABC):
     """
 
     recipe: VideoRecipe
-    source: Source
+    source: CleanClip
     drawn: Realizations = field(repr=False)
     height: int
     width: int

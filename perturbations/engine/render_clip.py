@@ -16,9 +16,9 @@ from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.engine.journal import Measured
 from perturbations.engine.planned import PlannedClip
 from perturbations.engine.rendering import planned_clip
-from perturbations.engine.source import Source
 from perturbations.media import decoding, encoding, framefile, probing, quality, sound
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
+from perturbations.media.footage import CleanClip
 from perturbations.plan.recipe import VideoRecipe
 from perturbations.plan.tiers import StoredFrames, StoredVideo
 
@@ -29,7 +29,7 @@ _KEPT_BYTES = 256 * 2**20
 
 
 def produce(
-    recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick, *, with_sound: bool = True
+    recipe: VideoRecipe, source: CleanClip, target: Path, tick: Tick = no_tick, *, with_sound: bool = True
 ) -> Measured:
     """Make one corpus entry in the recipe's storage tier and return what was measured of it.
 

@@ -16,8 +16,8 @@ from perturbations.engine import guided
 from perturbations.engine.codec_clips import at_clean_times, codec_clip
 from perturbations.engine.frame_orders import arranged, frames_at
 from perturbations.engine.planned import PlannedClip, Realizations, Seen, check_length
-from perturbations.engine.source import Source
 from perturbations.media.clip import Frame
+from perturbations.media.footage import CleanClip
 from perturbations.plan.recipe import VideoRecipe
 from perturbations.plan.tiers import StoredFrames
 from perturbations.video.kernel import Batched, FrameFunction, Function, Shape
@@ -25,7 +25,7 @@ from perturbations.video.kernel import Batched, FrameFunction, Function, Shape
 cv2.setNumThreads(1)  # the jobs already use all cores; threads within a kernel would only slow them down
 
 
-def planned_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
+def planned_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
     """All that is decided about a clip under a recipe. Raises `MediaError` where no frame is left of it."""
     return _KINDS[recipe.entry.method](recipe, source)
 
@@ -33,7 +33,7 @@ def planned_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
 # --- pixels -----------------------------------------------------------------------------------------------------------
 
 
-def _pixel_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
+def _pixel_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
     drawn, whole = Realizations(recipe, source), source.whole
     shape, order = Shape(source.height, source.width), None
     if recipe.entry.shape is not None:
@@ -70,7 +70,7 @@ class _PixelClip(PlannedClip):
         self, *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
     ) -> Iterator[Frame]:
         source, order = self.source, self.order
-        guide = guided.arguments(self.recipe, source.facts, source, source.kept)
+        guide = guided.arguments(self.recipe, source)
         follower = next((argument for argument in guide if isinstance(argument, Follower)), None)
         if order is None:
             clean = ticking(source.frames(only if follower is None else follower.needed(only)), tick)
@@ -118,9 +118,9 @@ def _shown(frames: Iterable[Frame], follower: Follower, only: Collection[int] | 
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
-def _temporal_clip(recipe: VideoRecipe, source: Source) -> PlannedClip:
+def _temporal_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
     drawn, entry = Realizations(recipe, source), recipe.entry
-    guide = guided.arguments(recipe, source.facts, source, source.kept)
+    guide = guided.arguments(recipe, source)
 
     def order_by(kernel: Function) -> list[int]:
         order: list[int] = kernel(drawn.of_clip, *guide, source.whole.num_frames, **recipe.params).tolist()
@@ -165,7 +165,7 @@ class _TemporalClip(PlannedClip):
         return at_clean_times(frames, source) if self.is_aligned else frames
 
 
-_KINDS: dict[str, Callable[[VideoRecipe, Source], PlannedClip]] = {
+_KINDS: dict[str, Callable[[VideoRecipe, CleanClip], PlannedClip]] = {
     "pixel": _pixel_clip,
     "temporal": _temporal_clip,
     "codec": codec_clip,

@@ -14,12 +14,13 @@ from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, log_kept, no_tick, ticking
 from perturbations.engine import clip_rows, guided, packing, render_clip, supervise
 from perturbations.engine.journal import Journal, Measured
-from perturbations.engine.source import Cuts, Source, source_of
+from perturbations.engine.source import Cuts, source_of
 from perturbations.guides.guide import Analysed, AnalysisRecipe, Known
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, QuarantineStage, SourceRow, VideoRow
 from perturbations.media import decoding, probing, program, sound
 from perturbations.media.clip import Frame, MediaClip
+from perturbations.media.footage import CleanClip
 from perturbations.plan.recipe import VideoRecipe
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def _expected(
         return _quarantined(clip_rows.video_with_facts(recipe, source, None, None, None, known), stage, str(error))
 
 
-def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence[CompleteSource] = ()) -> Source:
+def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence[CompleteSource] = ()) -> CleanClip:
     """A clip that is ready to be rendered, analysed now.
 
     Raises `MediaError` when the analysis finds nothing suitable.

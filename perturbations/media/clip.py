@@ -63,6 +63,11 @@ class Timing:
     frame_rate: Fraction
 
 
+def even(clock: Timing) -> Timing:
+    """A timing of the same frame rate, with one tick per frame."""
+    return Timing(1 / clock.frame_rate, clock.frame_rate)
+
+
 def plain_rate(rate: Fraction) -> Fraction:
     """A frame rate as a fraction of small numbers: 30000/1001 of what a container rounded."""
     plain = rate.limit_denominator(1001)

@@ -17,7 +17,7 @@ from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
 from perturbations.base.names import composed
 from perturbations.engine import guided, rendering
-from perturbations.engine.source import Source, source_of
+from perturbations.engine.source import source_of
 from perturbations.guides import registry as guides
 from perturbations.guides.guide import AnalysisRecipe
 from perturbations.manifest import files, locations
@@ -81,7 +81,7 @@ def from_video(
 
 
 @dataclass(frozen=True)
-class _Remembering(Source):
+class _Remembering(CleanClip):
     """A clip that keeps the few frames that are read of it, because each severity reads the same ones."""
 
     memory: dict[frozenset[int], list[Frame]] = field(default_factory=dict, compare=False)
@@ -102,7 +102,7 @@ def images_of(
     *,
     severities: Sequence[int],
     seed: int,
-    read: Callable[[CompleteSource], Source] = source_of,
+    read: Callable[[CompleteSource], CleanClip] = source_of,
     analysed: Callable[[AnalysisRecipe, CleanClip], AnalysisRow] = guided.analysed_now,
     latest: int | None = None,
 ) -> list[Image]:
@@ -140,7 +140,7 @@ def _places(num_frames: int, latest: int | None = None, *, temporal: bool) -> li
     return [num_frames // 2 if latest is None else min(num_frames // 2, latest)]
 
 
-def _begun(source: Source, place: int) -> Source:
+def _begun(source: CleanClip, place: int) -> CleanClip:
     """A clip without the frames that an encoder does not know when it encodes the one at `place`."""
     clip = source.clip
     end_s = (clip.start_s or 0.0) + float((place + _LOOKAHEAD) / source.timing.frame_rate)
