@@ -17,7 +17,6 @@ from nltk.translate.bleu_score import corpus_bleu
 from nltk.translate.meteor_score import single_meteor_score
 
 from perturbations.base.errors import BackendError
-from perturbations.manifest.rows import stored
 from perturbations.models import registry as models
 
 _Pairs = Sequence[tuple[str, str]]
@@ -30,9 +29,7 @@ def bleu4(pairs: _Pairs) -> float | None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about captions that share no run of four words
-        both = stored(pairs)  # of which the words are split one after the other
-        originals, perturbed = both.mapped(lambda pair: [pair[0].split()]), both.mapped(lambda pair: pair[1].split())
-        return float(corpus_bleu(originals, perturbed))
+        return float(corpus_bleu([[old.split()] for old, _ in pairs], [new.split() for _, new in pairs]))
 
 
 def meteor(pairs: _Pairs) -> float | None:

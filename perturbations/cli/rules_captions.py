@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +104,13 @@ def texts_manifest(
     about: dict[str, object] = {}
 
     def merged() -> Iterator[TextRow]:
-        for members in logged(caption_rows.by_scenario(rows), len(wanted), "perturbations counted"):
-            scenario = caption_rows.CaptionTally()
+        scenarios = groupby(rows, lambda row: (row.perturbation, row.severity))
+        for _, scenario in logged(scenarios, len(wanted), "perturbations counted"):
+            members = list(scenario)
+            counted.append(caption_rows.statistics(members))
             for row in members:
-                scenario.add(row)
                 tally.add(row)
                 yield row
-            counted.append(scenario.summary().statistics)
 
     def described() -> dict[str, object]:
         about.update(provenance(texts), dataset=dataset)
