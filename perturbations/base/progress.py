@@ -62,27 +62,15 @@ def log_kept(kept: int, total: int) -> None:
 
 
 def logged(things: Iterable[_T], total: int, unit: str) -> Iterator[_T]:
-    """Pass things on and log items done, rate and time left, at most every few seconds and at the end."""
+    """Pass things on and log how many are done, and the time left, at most every few seconds and at the end."""
     start = last_log = time.monotonic()
     for done, thing in enumerate(things, start=1):
         now = time.monotonic()
         if done == total or now - last_log >= _EVERY_S:
-            _log.info(_meter(done, total, now - start, unit))
+            took, left = (shown.duration(seconds) for seconds in (now - start, (now - start) * (total - done) / done))
+            _log.info("%d of %d %s in %s, %s left", done, total, unit, took, left)
             last_log = now
         yield thing
-
-
-def _meter(done: int, total: int, seconds: float, unit: str) -> str:
-    """tqdm's text without its bar: a log file is read line by line. Loading tqdm takes longer than a short job may."""
-    rate = done / max(seconds, 1e-9)
-    pace = f"{rate:.2f} {unit}/s" if rate >= 1 else f"{1 / rate:.2f} s/ {unit}"
-    return f"{done / total:.0%} {done}/{total} [{_clock(seconds)}<{_clock((total - done) / rate)}, {pace}]"
-
-
-def _clock(seconds: float) -> str:
-    minutes, left = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{left:02d}" if hours else f"{minutes:02d}:{left:02d}"
 
 
 def no_tick() -> None:

@@ -53,27 +53,19 @@ class Strict(BaseModel):
         return path.absolute() if info.context == ABSOLUTE else path
 
 
-_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
-
-
 def _expanded(path: str) -> str:
     """A path with `~`, `$VAR` and `${VAR}` replaced, unless it exists as it is written.
 
     Raises `ValueError`, for pydantic, naming a variable that is not defined.
     """
-    if not path.startswith("~") and "$" not in path:
+    if "\0" in path or os.path.lexists(path):
         return path
-    try:
-        if os.path.lexists(path):
-            return path
-    except ValueError:  # a NUL
-        return path
-    names = [plain or braced for plain, braced in _VARIABLE.findall(path)]
-    if missing := [name for name in dict.fromkeys(names) if name not in os.environ]:
-        listed = ", ".join(f"${name}" for name in missing)
-        plural = "variables are" if len(missing) > 1 else "variable is"
+    missing = [name for name in re.findall(r"\$\{?([A-Za-z_]\w*)", path, re.ASCII) if name not in os.environ]
+    if missing:
+        listed = ", ".join(f"${name}" for name in dict.fromkeys(missing))
+        plural = "variables are" if len(set(missing)) > 1 else "variable is"
         raise ValueError(f"{short(path)}: the environment {plural} not defined: {cut(listed)}")
-    return os.path.expanduser(_VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], path))
+    return os.path.expanduser(os.path.expandvars(path))
 
 
 def _model(name: str, info: ValidationInfo) -> str:
