@@ -379,11 +379,10 @@ def test_a_similarity_is_computed_once() -> None:
 
 
 def test_a_full_memory_of_similarities_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(similarities, "_MOST_BYTES", 100)
+    monkeypatch.setattr(similarities, "_MOST", 1)
     full = Similarities(fake_encoder())
     assert full.of(PAIRS) == COSINES
     assert full.of(PAIRS) == COSINES
-    assert full._held_bytes <= 100
 
 
 def test_a_hundred_tries_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
