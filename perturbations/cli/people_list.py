@@ -6,7 +6,8 @@ import argparse
 import json
 import shutil
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from perturbations.base import features
 from perturbations.base.errors import ConfigError, UnknownPerturbationError, did_you_mean, short
@@ -17,10 +18,8 @@ if TYPE_CHECKING:
 
 _UNLIMITED = 10_000
 
-
-def _menus() -> dict[str, features.MenuLines]:
-    """What `perturb list` prints beside perturbations: other menus, whose things config.yaml names."""
-    return {name: described for feature in features.features().values() for name, described in feature.menus.items()}
+_Line = tuple[str, int]
+"""A line, and how far its further lines are indented where a terminal is too narrow for it; 0: it is not parted."""
 
 
 def add(commands: Commands) -> None:
@@ -36,71 +35,27 @@ def add(commands: Commands) -> None:
     add_json(parser)
 
 
+def _menus() -> dict[str, features.MenuLines]:
+    """What `perturb list` prints beside perturbations: other menus, whose things config.yaml names."""
+    return {name: described for feature in features.features().values() for name, described in feature.menus.items()}
+
+
 def _cells() -> dict[str, features.MenuDetails]:
     """The menus whose things have published cells."""
     return {name: described for feature in features.features().values() for name, described in feature.cells.items()}
 
 
 def _list(options: argparse.Namespace) -> int:
-    from perturbations.suites import registry
-
-    name, menus, suites = options.name, _menus(), registry.suites()
-    if vars(options).get("cells"):
-        if name not in _cells():
-            raise ConfigError(f"--cells is of {', '.join(_cells())}: perturb list {next(iter(_cells()))} --cells")
-        return _list_cells(_cells()[name](options.thing), as_json=options.json)
-    if name in menus:
-        described = [own for own in menus[name]() if options.thing in (None, own[1]["name"])]
-        if not described:
-            near = did_you_mean(options.thing, [str(facts["name"]) for _, facts in menus[name]()])
-            raise ConfigError(f"no {short(options.thing)} among {name}{near}")
-        return _list_menu(described, as_json=options.json)
-    if options.thing is not None:
-        name = f"{name}/{options.thing}"
-    if name is not None and name not in suites:
-        things = [own for of_menu in menus.values() for own in of_menu()] if "/" not in name else []
-        if own := [described for described in things if described[1]["name"] == name]:
-            return _list_menu(own, as_json=options.json)
-        meant = did_you_mean(name, [*suites, *menus, *(str(facts["name"]) for _, facts in things)])
-        if meant and "/" not in name:
-            raise UnknownPerturbationError(f"nothing to list: {short(name)}{meant}")
-        return _print_declaration(registry.get(name), as_json=options.json)
-    entries = registry.perturbations(name)
+    lines, facts = _wanted(options.name, options.thing, cells=vars(options).get("cells", False))
     if options.json:
-        print(json.dumps([_described(entry) for entry in entries], indent=2))
+        print(json.dumps(facts, indent=2))
         return 0
-    keys = max(len(entry.key) for entry in entries)
-    categories = max(len(entry.category) for entry in entries)
-    for entry in entries:
-        severities = f"1-{len(entry.severities)}" if len(entry.severities) > 1 else "1"
-        line = f"{entry.key:{keys}}  {entry.kind:5}  {entry.category:{categories}}  {severities:3}  {entry.summary}"
-        print(_filled(line, len(line) - len(entry.summary)))
-    return 0
-
-
-def _list_menu(described: list[tuple[str, dict[str, object]]], *, as_json: bool) -> int:
-    """Print the things of a menu, each as its line, or one with all its facts; or as JSON."""
-    if as_json:
-        print(json.dumps([facts for _, facts in described], indent=2))
-        return 0
-    if len(described) == 1:
-        import yaml
-
-        ((_, facts),) = described
-        print(f"{facts['name']}: {facts['title']}")
-        held = {key: value for key, value in facts.items() if key not in ("name", "title") and value not in ({}, [])}
-        text = yaml.safe_dump(held, sort_keys=False, default_flow_style=None, width=_width() - 2)
-        print(textwrap.indent(text, "  "), end="")
-        return 0
-    names = max(len(str(facts["name"])) for _, facts in described)
-    titles = [str(facts["title"]) for _, facts in described]
-    grouped = len(set(titles)) < len(titles)  # such as the protocols of a paper
-    for place, (text, facts) in enumerate(described):
-        title = titles[place]
-        if grouped and title not in titles[:place]:
-            print(title)
-        line = f"{facts['name']:{names}}  {text if grouped else f'{title}: {text}'}"
-        print(_filled(f"  {line}" if grouped else line, names + 2 + 2 * grouped))
+    width = _width()
+    for text, indent in lines:
+        if indent and len(text) > width:
+            further = " " * min(indent, width // 2)
+            text = textwrap.fill(text, width, subsequent_indent=further, break_on_hyphens=False, break_long_words=False)
+        print(text)
     return 0
 
 
@@ -109,67 +64,108 @@ def _width() -> int:
     return max(shutil.get_terminal_size((_UNLIMITED, 24)).columns, 40)
 
 
-def _filled(text: str, indent: int) -> str:
-    """A line in lines as wide as the terminal, the further ones indented."""
-    if len(text) <= (width := _width()):
-        return text
-    indent = min(indent, width // 2)
-    return textwrap.fill(text, width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False)
+def _wanted(name: str | None, thing: str | None, *, cells: bool) -> tuple[Iterator[_Line], Any]:
+    """What is listed: lines, and the same for JSON. Raises `ConfigError` and `UnknownPerturbationError`."""
+    from perturbations.suites import registry
+
+    menus, suites = _menus(), registry.suites()
+    if cells:
+        if name not in _cells():
+            raise ConfigError(f"--cells is of {', '.join(_cells())}: perturb list {next(iter(_cells()))} --cells")
+        described = _cells()[name](thing)
+        lines = ((text, len(text) - len(text.lstrip()) + 4) for text, _ in described)
+        return lines, [facts for _, facts in described if facts]
+    if name in menus:
+        described = [own for own in menus[name]() if thing in (None, own[1]["name"])]
+        if not described:
+            near = did_you_mean(str(thing), [str(facts["name"]) for _, facts in menus[name]()])
+            raise ConfigError(f"no {short(thing)} among {name}{near}")
+        return _menu_lines(described), [facts for _, facts in described]
+    if thing is not None:
+        name = f"{name}/{thing}"
+    if name is None or name in suites:
+        entries = registry.perturbations(name)
+        return _suite_lines(entries), [_described(entry) for entry in entries]
+    if "/" not in name:
+        things = [own for of_menu in menus.values() for own in of_menu()]
+        if own := [described for described in things if described[1]["name"] == name]:
+            return _menu_lines(own), [facts for _, facts in own]
+        if meant := did_you_mean(name, [*suites, *menus, *(str(facts["name"]) for _, facts in things)]):
+            raise UnknownPerturbationError(f"nothing to list: {short(name)}{meant}")
+    entry = registry.get(name)
+    variants = {form.variant: _form(form) for form in entry.forms()}
+    return _declaration_lines(entry), {**_described(entry), "source": entry.source, "variants": variants}
 
 
-def _list_cells(described: list[tuple[str, dict[str, object]]], *, as_json: bool) -> int:
-    """Print lines as wide as the terminal, or what they are of as JSON."""
-    if as_json:
-        print(json.dumps([facts for _, facts in described if facts], indent=2))
-        return 0
-    for text, _ in described:
-        print(_filled(text, len(text) - len(text.lstrip()) + 4))
-    return 0
+def _menu_lines(described: Sequence[tuple[str, dict[str, object]]]) -> Iterator[_Line]:
+    """The things of a menu, each as its line, or one with all its facts."""
+    if len(described) == 1:
+        import yaml
+
+        ((_, facts),) = described
+        yield f"{facts['name']}: {facts['title']}", 0
+        held = {key: value for key, value in facts.items() if key not in ("name", "title") and value not in ({}, [])}
+        text = yaml.safe_dump(held, sort_keys=False, default_flow_style=None, width=_width() - 2)
+        yield from ((f"  {line}", 0) for line in text.splitlines())
+        return
+    names = max(len(str(facts["name"])) for _, facts in described)
+    titles = [str(facts["title"]) for _, facts in described]
+    grouped = len(set(titles)) < len(titles)  # such as the protocols of a paper
+    for place, (text, facts) in enumerate(described):
+        title = titles[place]
+        if grouped and title not in titles[:place]:
+            yield title, 0
+        line = f"{facts['name']:{names}}  {text if grouped else f'{title}: {text}'}"
+        yield f"  {line}" if grouped else line, names + 2 + 2 * grouped
 
 
-def _print_declaration(entry: Perturbation, *, as_json: bool) -> int:
-    """Print what one perturbation is, and its parameters at every severity."""
+def _suite_lines(entries: Sequence[Perturbation]) -> Iterator[_Line]:
+    keys = max(len(entry.key) for entry in entries)
+    categories = max(len(entry.category) for entry in entries)
+    for entry in entries:
+        severities = f"1-{len(entry.severities)}" if len(entry.severities) > 1 else "1"
+        start = f"{entry.key:{keys}}  {entry.kind:5}  {entry.category:{categories}}  {severities:3}  "
+        yield start + entry.summary, len(start)
+
+
+def _declaration_lines(entry: Perturbation) -> Iterator[_Line]:
+    """What one perturbation is, and its parameters at every severity."""
     from perturbations.models import registry as models
     from perturbations.video.kernel import name_of
 
-    if as_json:
-        variants = {form.variant: _form(form) for form in entry.forms()}
-        print(json.dumps({**_described(entry), "source": entry.source, "variants": variants}, indent=2))
-        return 0
+    drawn = "drawn by the kernel" if entry.realization is None else name_of(entry.realization)
     rows = [
         ("what", entry.summary),
         ("category", entry.category),
-        ("kernel", f"{name_of(entry.kernel)} (version {entry.version})"),
-        ("realization", _realization(entry)),
+        ("kernel", _kernel(entry)),
+        ("realization", "none: nothing is random" if entry.draw == "none" else f"{drawn}, one per {entry.draw}"),
         ("source", entry.source),
     ]
     if entry.kind == "text":
         rows.append(("languages", entry.languages))
         rows.append(("gate", "draws again until the caption keeps its topic" if entry.gated else "none"))
-        for backend in models.BACKENDS:
-            rows.append((backend, models.names(entry.makers, backend)))
+        rows += [(backend, models.names(entry.makers, backend)) for backend in models.BACKENDS]
     if entry.not_comparable:
         rows.append(("offline", f"not comparable with published results: {entry.not_comparable}"))
-    if entry.levels_of_paper:
-        rows.append(("severity", entry.levels_of_paper))
+    rows.append(("severity", entry.levels_of_paper))
     if not entry.monotonic:
         rows.append(("severity", "published table; distortion does not grow with every step"))
-    print(entry.key)
-    for name, text in rows:
-        print(f"  {name:12} {text}")
+    yield entry.key, 0
+    yield from ((f"  {name:12} {text}", 15) for name, text in rows if text)
     for form in entry.forms():
         if len(entry.forms()) > 1:
-            print(f"  variant {form.variant}")
-            for name, text in (
-                ("kernel", f"{name_of(form.kernel)} (version {form.version})"),
-                ("differs", form.differences),
-            ):
-                if text:
-                    print(f"    {name:10} {text}")
+            yield f"  variant {form.variant}", 0
+            own = (("kernel", _kernel(form)), ("differs", form.differences))
+            yield from ((f"    {name:10} {text}", 15) for name, text in own if text)
         for severity in form.severities:
             numbers = ", ".join(f"{name} {value}" for name, value in form.parameters(severity).items())
-            print(f"  {form.variant} {severity:<3} {numbers}")
-    return 0
+            yield f"  {form.variant} {severity:<3} {numbers}", 15
+
+
+def _kernel(form: Perturbation) -> str:
+    from perturbations.video.kernel import name_of
+
+    return f"{name_of(form.kernel)} (version {form.version})"
 
 
 def _described(entry: Perturbation) -> dict[str, object]:
@@ -195,12 +191,3 @@ def _form(form: Perturbation) -> dict[str, object]:
         "differences": form.differences,
         "parameters": {str(severity): dict(form.parameters(severity)) for severity in form.severities},
     }
-
-
-def _realization(entry: Perturbation) -> str:
-    if entry.draw == "none":
-        return "none: nothing is random"
-    from perturbations.video.kernel import name_of
-
-    drawn = "drawn by the kernel" if entry.realization is None else name_of(entry.realization)
-    return f"{drawn}, one per {entry.draw}"
