@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perturbations.api.arrays import list_perturbations, perturb, perturb_text
+    from perturbations.api.arrays import list_perturbations, perturb
+    from perturbations.api.captions import perturb_text
     from perturbations.api.corpus import Corpus
     from perturbations.api.corrupt import corrupt, names, parameters, severities
     from perturbations.api.opening import open_clip
@@ -46,7 +47,7 @@ _HOMES = {
     "open_clip": "api.opening",
     "parameters": "api.corrupt",
     "perturb": "api.arrays",
-    "perturb_text": "api.arrays",
+    "perturb_text": "api.captions",
     "read_captions": "manifest.dataframes",
     "read_manifest": "manifest.dataframes",
     "severities": "api.corrupt",

@@ -12,16 +12,12 @@ from typing import Any, NamedTuple, cast
 import cv2
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from perturbations.base.arrays import Image
 
 _PERCENTILE = 75
 _ANGLE_DECIMALS = 6
 _GROUP = 64  # frames; a reader holds one group in memory
-
-_SCHEMA = pa.schema({"position": pa.int64(), "angle": pa.float64(), "still": pa.bool_(), "mask": pa.binary()})
 
 
 class FrameMotion(NamedTuple):
@@ -85,8 +81,13 @@ class Follower:
 
 def write(path: Path, motions: Iterable[tuple[int, FrameMotion]], about: Mapping[str, object]) -> None:
     """Write (position, motion) pairs, in constant memory: one row per frame, masks as bits."""
-    schema = _SCHEMA.with_metadata({"about": json.dumps(about, sort_keys=True)})
-    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=False, write_statistics=False) as writer:
+    import pyarrow as pa  # not at the top: who perturbs arrays alone need not have it
+    from pyarrow import parquet
+
+    types = {"position": pa.int64(), "angle": pa.float64(), "still": pa.bool_(), "mask": pa.binary()}
+    schema = pa.schema(types).with_metadata({"about": json.dumps(about, sort_keys=True)})
+    options = {"compression": "zstd", "use_dictionary": False, "write_statistics": False}
+    with parquet.ParquetWriter(path, schema, **options) as writer:
         rows = (
             {**motion._asdict(), "position": position, "mask": np.packbits(motion.mask).tobytes()}
             for position, motion in motions
@@ -97,7 +98,9 @@ def write(path: Path, motions: Iterable[tuple[int, FrameMotion]], about: Mapping
 
 def reader(path: Path, height: int, width: int) -> Callable[[int], FrameMotion]:
     """A function position -> motion, from a file that `write` wrote; fast where positions ascend."""
-    file = pq.ParquetFile(path)
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(path)
     positions = file.read(columns=["position"])["position"].to_numpy()
     group: int | None = None
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Perturb clips and captions that are in memory, and list the perturbations."""
+"""Perturb clips that are in memory, and list the perturbations."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import SEEDS
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
-from perturbations.captions.pipeline import PerturbedText, perturb_captions
 from perturbations.engine import guided, rendering
 from perturbations.engine.frame_orders import fitted
 from perturbations.guides.donor import DonorFacts
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
 from perturbations.media.footage import CleanClip
-from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import VideoRecipe, entry_of, make
 from perturbations.plan.tiers import Unstored
 from perturbations.suites import registry
@@ -87,8 +85,8 @@ def perturb(
     _check_clip(frames)
     _check_rate(fps)
     entry = declaration(name, "video", variant)
-    severity, seed, item_id = _plain_int(severity), checked_seed(seed), checked_id(item_id)
-    _check_text(dataset, "dataset")
+    severity, seed, item_id = plain_int(severity), checked_seed(seed), checked_id(item_id)
+    check_text(dataset, "dataset")
     if type(severity) is int and severity == 0:
         return frames.copy()
     recipe = make(entry, severity, seed=seed, storage=Unstored())
@@ -151,51 +149,6 @@ def _array_clip(images: Frames, dataset: str, item_id: str, fps: float) -> _Arra
     )
 
 
-def perturb_text(
-    text: str,
-    name: str,
-    severity: int = 1,
-    *,
-    seed: int = 0,
-    item_id: str | int = "",
-    dataset: str = "",
-    variant: str | None = None,
-    backend: str | None = None,
-) -> PerturbedText:
-    """Perturb a caption.
-
-    Args:
-        text: the caption; any string. One that is empty or only white space stays as it is, as every kernel leaves it.
-        name: `suite/name`, e.g. "msrvtt_p/gender_swap", or the name alone, as of `corrupt`.
-        severity: 1 up to the highest of the perturbation; 0 gives the caption itself.
-        seed: the first part of the generator's key; the same key gives the same text, as in a corpus.
-        item_id: the second part of the key, the caption's id; a number is its digits.
-        dataset: the third part of the key.
-        variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
-        backend: which models play the roles: "offline", the default, or "pretrained".
-
-    Returns:
-        The perturbed `text`; whether it `changed`; its `similarity` to the original, where there is a fidelity gate;
-        the number of `attempts`, and whether the gate `accepted` the text; the `backend`.
-
-    Raises:
-        TypeError: `text`, `item_id` or `dataset` is no text.
-        ValueError: `seed` is one that config.yaml could not have.
-        UnknownPerturbationError: no such text perturbation, severity or variant.
-        BackendError: no such backend, or a library, program or weight file that it needs is missing.
-        ToolError: what plays a role is installed, but fails or does not work as it should.
-    """
-    if not isinstance(text, str):
-        raise TypeError(f"a caption must be a str, not {type(text).__name__}: {short(text)}")
-    entry = declaration(name, "text", variant)
-    severity, seed, item_id = _plain_int(severity), checked_seed(seed), checked_id(item_id)
-    _check_text(dataset, "dataset")
-    caption = ListedCaption(caption_id=item_id, item_id=item_id, text=text)
-    return next(
-        perturb_captions([caption], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
-    )
-
-
 def declaration(name: str, kind: registry.Medium | None, variant: str | None) -> registry.Perturbation:
     """The declaration of `suite/name`; of a name alone, that of the first suite that has it, with a warning.
 
@@ -215,14 +168,14 @@ def declaration(name: str, kind: registry.Medium | None, variant: str | None) ->
     return registry.get(keys[0], variant)
 
 
-def _plain_int(value: int) -> int:
+def plain_int(value: int) -> int:
     """A whole number of a DataFrame's row, which may be NumPy's, as Python's; others refuse what is none."""
     return index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value
 
 
 def checked_seed(seed: object) -> int:
     """A seed as config.yaml has it; a table's, of NumPy, as Python's. Raises `ValueError` for another value."""
-    plain = _plain_int(seed)  # type: ignore[arg-type]
+    plain = plain_int(seed)  # type: ignore[arg-type]
     if not SEEDS.allows(plain):
         raise ValueError(f"a seed is {SEEDS}, not {seed!r}")
     return plain
@@ -237,7 +190,8 @@ def checked_id(item_id: object) -> str:
     raise TypeError(f"an id is a text or a whole number, not {type(item_id).__name__}: {short(item_id)}")
 
 
-def _check_text(value: object, name: str) -> None:
+def check_text(value: object, name: str) -> None:
+    """Raise `TypeError` for what is no text."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is a text, not {type(value).__name__}: {short(value)}")
 
