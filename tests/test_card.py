@@ -12,10 +12,10 @@ import clips
 import pytest
 from looping import each
 
-from perturbations.config.sections import Backends
 from perturbations.engine import corpus_card
 from perturbations.engine.comparability import verdict
 from perturbations.engine.tally import Tally, TextTally
+from perturbations.guides.backends import Backends
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import COMPLETE, QUARANTINED, TextRow, VideoRow
 from perturbations.plan import caption_recipes, recipe, tiers

@@ -173,7 +173,7 @@ def test_the_files_that_describe_the_project_agree() -> None:
     assert "bash .ci/run" in [step.get("run") for step in ci["jobs"]["checks"]["steps"]]
     # What `snakemake --report` needs, besides Snakemake.
     reports = {Requirement(line) for line in metadata.requires("snakemake") or [] if 'extra == "reports"' in line}
-    ours = {Requirement(line).name for line in declared["dependencies"]}
+    ours = {Requirement(line).name for line in declared["optional-dependencies"]["workflow"]}
     assert {requirement.name for requirement in reports} == {"pygments"} <= ours
 
 

@@ -39,7 +39,14 @@ def release(extras: str = "") -> str:
 
 def installation(extra: str) -> str:
     """The command that installs an extra, as the package itself was installed."""
-    return f"sh envs/install.sh {extra}" if folder() != _INSTALLED else f"pip install '{release(extra)}'"
+    if folder() == _INSTALLED:
+        return f"pip install '{release(extra)}'"
+    return f"sh envs/install.sh {extra}" if extra != "workflow" else "sh envs/install.sh"
+
+
+def needs(error: ModuleNotFoundError) -> str:
+    """What an import lacks that failed, and the command that installs it: the workflow's libraries."""
+    return f"{error.name} is not installed; it comes with the workflow: {installation('workflow')}"
 
 
 def need_models() -> None:

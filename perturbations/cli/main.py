@@ -22,6 +22,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 from perturbations import __version__
 from perturbations.base import limits, progress, shown
 from perturbations.base.errors import PerturbationError
+from perturbations.base.project import needs
 from perturbations.cli import rules
 from perturbations.cli.arguments import Command, Parser, parsed
 
@@ -48,7 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else [*arguments]
     is_job = words[:1] == ["rule"]
-    options = None if is_job else parsed(parser(*words[:1]), words)
+    try:
+        options = None if is_job else parsed(parser(*words[:1]), words)
+    except ModuleNotFoundError as error:
+        return _failed(needs(error))
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -64,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except (PerturbationError, OSError) as error:
         return _failed(error)
+    except ModuleNotFoundError as error:
+        return _failed(needs(error))
     except MemoryError:
         return _failed("memory ran out: give the job more (mem_mb); finished items are kept")
     except KeyboardInterrupt:

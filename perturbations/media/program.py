@@ -21,8 +21,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import av
 
-from perturbations.base import processes
-from perturbations.base.errors import CrashError, OutputError, PerturbationError, ToolError
+from perturbations.base import processes, project
+from perturbations.base.errors import BackendError, CrashError, OutputError, PerturbationError, ToolError
 from perturbations.base.storage import OUTPUT_ERRNOS
 from perturbations.media.clip import Frame, Timing
 
@@ -34,10 +34,13 @@ if TYPE_CHECKING:
 def ffmpeg_program() -> str:
     """The ffmpeg that encodes: the pinned build that comes with imageio-ffmpeg, so that all machines agree.
 
-    Raises `ToolError` when it is missing. Another ffmpeg is only used if the variable IMAGEIO_FFMPEG_EXE names it.
+    Raises `ToolError` when it is missing, `BackendError` where imageio-ffmpeg is not installed. Another ffmpeg is only
+    used if the variable IMAGEIO_FFMPEG_EXE names it.
     """
-    import imageio_ffmpeg
-
+    try:
+        import imageio_ffmpeg
+    except ModuleNotFoundError as error:
+        raise BackendError(project.needs(error)) from error
     with suppress(RuntimeError):
         program = str(imageio_ffmpeg.get_ffmpeg_exe())
         if os.environ.get("IMAGEIO_FFMPEG_EXE") or Path(imageio_ffmpeg.__file__).parent in Path(program).parents:
@@ -82,6 +85,7 @@ def encode_with_ffmpeg(
     Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
     it is killed or cannot be started.
     """
+    ffmpeg_program()  # which says what is not installed
     import ffmpeg
 
     clock: dict[str, str | None] = {"fps_mode": "passthrough", "enc_time_base": "demux"}

@@ -17,6 +17,7 @@ from pydantic import Field
 from perturbations.base.errors import ConfigError, ManifestError, UnknownPerturbationError
 from perturbations.base.records import Record, canonical, digest, parse_record
 from perturbations.guides import registry as guides
+from perturbations.guides.backends import Backends
 from perturbations.guides.guide import AnalysisRecipe
 from perturbations.guides.registry import AnyGuideRecipe
 from perturbations.manifest.kinds import ClipRow, CompleteSource, TextRow
@@ -210,7 +211,7 @@ def make(
     seed: int,
     storage: Storage,
     replaced: RecipeParameters | None = None,
-    backends: configuration.Backends | None = None,
+    backends: Backends | None = None,
     donors: str = "",
     draw: registry.Draw | None = None,
     whole_videos: bool = False,
@@ -236,9 +237,7 @@ def make(
     guide = None
     if perturbation.guide is not None:
         if backends is None:
-            from perturbations.config import sections
-
-            backends = sections.Backends()
+            backends = Backends()
         settings = backends.guide_settings(variant=perturbation.variant, sampled=_sampled(storage), donors=donors)
         guide = guides.get(perturbation.guide).settle(settings)
     return VideoRecipe.model_validate(
@@ -316,7 +315,7 @@ def _sampled(storage: Storage) -> int | None:
     return storage.num_frames if isinstance(storage, StoredFrames) else None
 
 
-def analysis(name: str, backends: configuration.Backends, storage: Storage) -> AnalysisRecipe:
+def analysis(name: str, backends: Backends, storage: Storage) -> AnalysisRecipe:
     """The recipe of an analysis that the configuration asks for."""
     return guides.analysis(name).settle(backends.guide_settings(sampled=_sampled(storage)))
 

@@ -8,10 +8,14 @@ from snakemake.utils import min_version
 min_version("9.20")
 
 # A folder of the package's name alone has no origin.
-if getattr(find_spec("perturbations"), "origin", None) is None or find_spec("pyarrow") is None:
+if getattr(find_spec("perturbations"), "origin", None) is None:
     raise WorkflowError(
-        "This workflow needs its Python package: pip install perturbations; in a checkout, pip install ."
+        "This workflow needs its Python package: pip install 'perturbations[workflow]'; in a checkout, sh envs/install.sh"
     )
+if ABSENT := [name for name in ("duckdb", "jinja2", "pyarrow") if find_spec(name) is None]:
+    from perturbations.base.project import installation
+
+    raise WorkflowError(f"This workflow needs {', '.join(ABSENT)}: {installation('workflow')}")
 
 from perturbations.config import file as config_file
 from perturbations.plan import paths
