@@ -191,7 +191,7 @@ def noted(job: Job, run: int) -> int:
         return look
 
     shards.render_clip.produce = begun  # type: ignore[assignment]
-    for kind in guides.ANALYSES.values():
+    for kind in map(guides.analysis, guides.ANALYSES):
         kind.run = telling(kind.run)  # type: ignore[method-assign]
     return main(job.command)
 

@@ -47,9 +47,8 @@ SUITE = Suite(
 '''
 REGISTRY = (shelves.ROOT / "perturbations/guides/registry.py").read_text(encoding="utf-8")
 for line, with_another in (  # as the page says
-    ("from perturbations.guides.clock", "from perturbations.guides.brightest import BrightestGuide, Brightness\n{}"),
-    ("    ClockGuide\n", "    BrightestGuide\n    | ClockGuide\n"),
-    ('    "embedding": VideoEmbedding', '    "brightness": Brightness,\n{}'),
+    ('    "clock": "timing"', '    "brightest": "brightest",\n{}'),
+    ('    "embedding": "donor"', '    "brightness": "brightest",\n{}'),
 ):
     assert line in REGISTRY
     REGISTRY = REGISTRY.replace(line, with_another.format(line))

@@ -103,11 +103,13 @@ def versioned() -> dict[str, Versioned]:
         for entry in registry.perturbations(kind=kind)
         for form in entry.forms()
     }
-    for name, analysis in guides.ANALYSES.items():
+    for name in guides.ANALYSES:
+        analysis = guides.analysis(name)
         version = recipe.analysis(name, CONFIG.backends, tiers.storage_of(CONFIG.storage)).version
         result = None if analysis.after else partial(result_of_analysis, name)
         entries[name] = Versioned(version, file_of(analysis), result)
-    for name, guide in guides.GUIDES.items():
+    for name in guides.GUIDES:
+        guide = guides.get(name)
         if (own := guide.model_fields.get("version")) is not None:
             entries[f"{name} guide"] = Versioned(own.default, file_of(guide), OF_GUIDES[name])
     return {**entries, **of_composed()}
@@ -213,9 +215,9 @@ def frost_photographs() -> bytes:
             for item in ("a", "b", "c", "d"):
                 draw = rng.generator(3, "d", item, "mm_robustness/frost").random()
                 facts = recipe.find(item, Known(), seed=3, draw=draw, parameters={})
-                photograph = frost.photograph(facts.frost, facts.files.image)
+                photograph = frost.photograph(facts.frost, facts.files["image"])
                 assert photograph is not None
-                results.append(f"{Path(facts.files.image or '').name} {facts.size} {photograph.tolist()}")
+                results.append(f"{Path(facts.files['image']).name} {facts.size} {photograph.tolist()}")
     return "\n".join(results).encode()
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from perturbations.base.records import Record
 
 _SAME = 0.85
 """Above this cosine similarity, an object of another frame belongs to the track."""
@@ -31,15 +33,15 @@ class Detection(NamedTuple):
     embedding: npt.NDArray[np.float32]
 
 
-class Object(TypedDict):
-    """A ranked object of one frame.
+class Object(Record):
+    """A ranked object of one frame, as rows keep it.
 
     `box` is (x0, y0, x1, y1) in pixels; `track` a number; `confidence`, `persistence`, `area` and `score` lie in
     [0, 1], see `rank`.
     """
 
     label: str
-    box: list[float]
+    box: tuple[float, float, float, float]
     confidence: float
     track: int
     persistence: float
@@ -90,7 +92,7 @@ def rank(frames: Sequence[Sequence[Detection]], height: int, width: int) -> list
             objects.append(
                 Object(
                     label=detection.label,
-                    box=[round(float(value), 2) for value in detection.box],
+                    box=(round(float(x0), 2), round(float(y0), 2), round(float(x1), 2), round(float(y1), 2)),
                     confidence=round(confidence, 4),
                     track=index,
                     persistence=round(persistence, 4),
@@ -98,7 +100,7 @@ def rank(frames: Sequence[Sequence[Detection]], height: int, width: int) -> list
                     score=round(_PERSISTENCE * persistence + _AREA * area + _CONFIDENCE * confidence, 4),
                 )
             )
-        ranked.append(sorted(objects, key=lambda ranked_object: -ranked_object["score"]))
+        ranked.append(sorted(objects, key=lambda ranked_object: -ranked_object.score))
     return ranked
 
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from perturbations.base.records import canonical
 from perturbations.engine import guided
 from perturbations.engine.journal import Measured
-from perturbations.guides.donor import DonorFacts
 from perturbations.guides.guide import Analysed, AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import (
     COMPLETE,
@@ -87,8 +86,7 @@ def video_with_facts(
         params=canonical(recipe.params),
         backend=recipe.guide.models(known.rows.get(source.item_id)) if recipe.guide else "{}",
         guide=guide,
-        donor_id=facts.donor.item_id if isinstance(facts, DonorFacts) else None,
-        donor_similarity=facts.similarity if isinstance(facts, DonorFacts) else None,
+        **({} if facts is None else facts.columns),
         seed=recipe.seed,
         recipe=recipe.text,
         recipe_id=recipe_id(recipe, source, guide, place),

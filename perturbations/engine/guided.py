@@ -9,7 +9,6 @@ from functools import lru_cache
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import parse_record
-from perturbations.guides.donor import DonorFacts
 from perturbations.guides.guide import Analysed, AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource
 from perturbations.media.clip import MediaClip
@@ -102,8 +101,8 @@ def arguments(recipe: VideoRecipe, clip: CleanClip) -> tuple[object, ...]:
 
 def other_clip(facts: object) -> MediaClip:
     """The other clip that frames are taken from. Raises `MediaError` when its file is missing or changed."""
-    assert isinstance(facts, DonorFacts), "the plan names frames of another clip, and the guide has none"
-    return facts.clip()
+    assert facts is not None, "the plan names frames of another clip, and the clip has no guide"
+    return facts.other_clip()
 
 
 def backends_of(backend: str | None) -> dict[str, str]:

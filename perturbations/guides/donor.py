@@ -1,4 +1,4 @@
-"""Donors: the most similar clip of a corpus, whose segment is inserted into a clip (MLVP, event insertion)."""
+"""Donors: another clip of a corpus, the most similar one (MLVP) or any (MVTamperBench), of which a clip gets frames."""
 
 from __future__ import annotations
 
@@ -201,12 +201,6 @@ class _Donor(Record):
     sha256: str
 
 
-class _DonorFiles(Record):
-    """The donor's file."""
-
-    donor: str
-
-
 class DonorFacts(Facts):
     """The donor of a clip, and how similar it is; None where it was drawn.
 
@@ -215,19 +209,24 @@ class DonorFacts(Facts):
 
     donor: _Donor
     similarity: float | None = None
-    files: _DonorFiles
+    files: dict[Literal["donor"], str]
 
-    def clip(self) -> MediaClip:
+    @property
+    def columns(self) -> dict[str, object]:
+        """The columns of the donor."""
+        return {"donor_id": self.donor.item_id, "donor_similarity": self.similarity}
+
+    def other_clip(self) -> MediaClip:
         """The clip that a segment is taken from. Raises `MediaError` when its file is missing or changed."""
         from perturbations.media.clip import MediaClip
 
-        donor, path = self.donor, Path(self.files.donor)
+        donor, path = self.donor, Path(self.files["donor"])
         if not path.is_file() or storage.sha256(path) != donor.sha256:
             raise MediaError(f"the donor {donor.item_id!r} is missing or changed: {path}")
         return MediaClip(path, donor.start_s, donor.end_s)
 
 
-def facts_of(row: AnalysisRow, similarity: float | None = None) -> DonorFacts:
+def _facts_of(row: AnalysisRow, similarity: float | None = None) -> DonorFacts:
     """The facts of a clip whose donor is the one of a row."""
     donor = _Donor(
         dataset=row.dataset,
@@ -238,10 +237,10 @@ def facts_of(row: AnalysisRow, similarity: float | None = None) -> DonorFacts:
         fps=row.fps,
         sha256=row.source_sha256,
     )
-    return DonorFacts(donor=donor, similarity=similarity, files=_DonorFiles(donor=row.source_path))
+    return DonorFacts(donor=donor, similarity=similarity, files={"donor": row.source_path})
 
 
-def is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
+def _is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
     """Whether two rows are of one clip, of one file, or of equal frames."""
     return (
         (row.dataset, row.item_id) == (query.dataset, query.item_id)
@@ -252,7 +251,7 @@ def is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
 
 # --- guide -----------------------------------------------------------------------------------------------------------
 
-CorpusName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
+_CorpusName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
 
 
 class DonorGuide(GuideRecipe):
@@ -269,9 +268,10 @@ class DonorGuide(GuideRecipe):
     summary: ClassVar = "another clip, the most similar one: `backends.embedding`, `offline` or `pretrained`"
     facts: ClassVar = DonorFacts
     role: ClassVar = "embedding"
+    takes_frames: ClassVar = True
 
     kind: Literal["donor"] = "donor"
-    corpus: CorpusName
+    corpus: _CorpusName
     analysis: VideoEmbedding | CaptionEmbedding
     similarity: Literal["product"] | None = None
     resize: Literal["bilinear"] | None = None
@@ -312,12 +312,12 @@ class DonorGuide(GuideRecipe):
         query, number = known.row(item_id), parameters["donors"]
         assert isinstance(number, int)
         donors, vectors = _corpus(known, seed, number)
-        same = np.array([is_the_same(row, query) for row in donors], bool)
+        same = np.array([_is_the_same(row, query) for row in donors], bool)
         search = neighbours.largest_product if self.similarity == "product" else neighbours.nearest
         nearest = search(query.vector or (), vectors, same) if len(donors) else None
         if nearest is None:
             raise MediaError(f"no other clip in the corpus `{self.corpus}` to insert a segment of")
-        return facts_of(donors[nearest.position], round(nearest.similarity, 6))
+        return _facts_of(donors[nearest.position], round(nearest.similarity, 6))
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> tuple[int, float]:
         """The number of the donor's frames, and how many of them pass per frame of the clip."""
@@ -353,3 +353,54 @@ def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], np
     chosen = neighbours.subset(by_item, number, lambda item_id: digest([seed, dataset, item_id]))
     rows = [by_item[item_id] for item_id in chosen]
     return rows, np.array([row.vector for row in rows], np.float64)
+
+
+class RandomDonorGuide(GuideRecipe):
+    """The kernel takes frames of any other clip of a corpus, as in MVTamperBench; its analysis lists them."""
+
+    summary: ClassVar = "another clip, drawn"
+    facts: ClassVar = DonorFacts
+    role: ClassVar = "embedding"
+    takes_frames: ClassVar = True
+
+    kind: Literal["random_donor"] = "random_donor"
+    corpus: _CorpusName
+    analysis: VideoEmbedding
+
+    @classmethod
+    def settle(cls, settings: GuideSettings) -> RandomDonorGuide:
+        """The recipe for a clip of the dataset of donors."""
+        return cls(corpus=settings.donors, analysis=VideoEmbedding.settle(settings))
+
+    def donors(self) -> tuple[str, str]:
+        """Clips are drawn out of those that have an analysis."""
+        return self.corpus, "embedding"
+
+    def find(
+        self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]
+    ) -> DonorFacts:
+        """A clip of the corpus, drawn for the clip out of those long enough, or out of all where none is.
+
+        Never the clip itself, nor one of its file or its frames.
+        """
+        query = known.row(item_id)
+        seconds = parameters["seconds"]
+        assert isinstance(seconds, float | int)
+        others = [row for row in known.donors if not _is_the_same(row, query)]
+        if not others:
+            raise MediaError("no other clip in the donors' corpus to take frames of")
+        long_enough = [row for row in others if row.frame_count >= query.fps * seconds] or others
+        return _facts_of(long_enough[int(draw * len(long_enough))])
+
+    def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> tuple[int, float]:
+        """The number of the donor's frames, and the clip's frames per second."""
+        assert isinstance(facts, DonorFacts)
+        return facts.donor.frame_count, clip.fps
+
+    def models(self, row: AnalysisRow | None) -> str:
+        """None: which clips there are does not depend on how they are compared."""
+        return "{}"
+
+
+GUIDES = {"donor": DonorGuide, "random_donor": RandomDonorGuide}
+ANALYSES = {"embedding": VideoEmbedding, "features": VideoFeatures, "caption_embedding": CaptionEmbedding}

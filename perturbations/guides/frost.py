@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from perturbations.base import storage
-from perturbations.base.records import Record, canonical
+from perturbations.base.records import canonical
 from perturbations.base.settings import Strict
 from perturbations.guides.guide import Facts, GuideRecipe, GuideSettings, Known
 from perturbations.manifest.kinds import AnalysisRow
@@ -29,31 +29,19 @@ class Frost(Strict):
     images: Path | None = Field(None, description="a folder of photographs of frost; the default is synthetic ice")
 
 
-class _FrostFiles(Record):
-    """The folder of photographs of frost; None: the kernel draws the ice."""
-
-    images: str | None = None
-
-
-class _FrostFactFiles(Record):
-    """The file of a clip's photograph of frost."""
-
-    image: str | None = None
-
-
 class FrostFacts(Facts):
-    """The SHA-256 of a clip's photograph of frost; None where the kernel draws the ice.
+    """The SHA-256 and file of a clip's photograph of frost; None where the kernel draws the ice.
 
     `size` is its width and height, where the recipe does not resize it: a smaller one than the frame is enlarged.
     """
 
     frost: str | None = None
     size: tuple[int, int] | None = None
-    files: _FrostFactFiles
+    files: dict[Literal["image"], str]
 
 
 class FrostGuide(GuideRecipe):
-    """The kernel is given a photograph of frost, or nothing.
+    """The kernel is given a photograph of frost of the folder `files["images"]`, or nothing: it draws the ice then.
 
     `choice` is "first_five" where MM-Robustness' code chooses: of its six photographs, it never takes the last.
     """
@@ -65,14 +53,14 @@ class FrostGuide(GuideRecipe):
     kind: Literal["frost"] = "frost"
     version: int = 1
     choice: Literal["first_five"] | None = None
-    files: _FrostFiles
+    files: dict[Literal["images"], str]
 
     @classmethod
     def settle(cls, settings: GuideSettings) -> FrostGuide:
         """The photographs that the configuration names."""
-        model = settings.roles["frost"].model_dump(mode="json")
+        files = settings.roles["frost"].model_dump(mode="json", exclude_none=True)
         choice: Literal["first_five"] | None = "first_five" if settings.variant == "released" else None
-        return cls(choice=choice, files=_FrostFiles.model_validate(model))
+        return cls(choice=choice, files=files)
 
     def find(
         self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]
@@ -81,26 +69,26 @@ class FrostGuide(GuideRecipe):
 
         Raises `MediaError` when the photograph cannot be read, where its size is a fact.
         """
-        if self.files.images is None:
-            return FrostFacts(files=_FrostFactFiles())
+        if "images" not in self.files:
+            return FrostFacts(files={})
         from perturbations.media import images
 
         as_released = self.choice is not None
-        paths = images.listed("frost", Path(self.files.images))[: _FIRST if as_released else None]
+        paths = images.listed("frost", Path(self.files["images"]))[: _FIRST if as_released else None]
         path = paths[int(draw * len(paths))]
         sha256 = storage.sha256(path)
         picture = photograph(sha256, str(path)) if as_released else None
         size = None if picture is None else (picture.shape[1], picture.shape[0])
-        return FrostFacts(frost=sha256, size=size, files=_FrostFactFiles(image=str(path)))
+        return FrostFacts(frost=sha256, size=size, files={"image": str(path)})
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> Image | None:
         """The photograph, RGB uint8. Raises `MediaError` when it is missing or changed."""
         assert isinstance(facts, FrostFacts)
-        return photograph(facts.frost, facts.files.image)
+        return photograph(facts.frost, facts.files.get("image"))
 
     def models(self, row: AnalysisRow | None) -> str:
         """Photographs, or the kernel, which draws offline."""
-        return canonical({"frost": {"backend": "offline" if self.files.images is None else "photographs"}})
+        return canonical({"frost": {"backend": "photographs" if self.files else "offline"}})
 
 
 @lru_cache(maxsize=4)
@@ -109,3 +97,6 @@ def photograph(sha256: str | None, path: str | None) -> Image | None:
     from perturbations.media import images
 
     return None if sha256 is None or path is None else images.checked("frost", sha256, path)
+
+
+GUIDES = {"frost": FrostGuide}

@@ -22,6 +22,7 @@ from perturbations.manifest.kinds import COMPLETE, AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.base.settings import Strict
+    from perturbations.media.clip import MediaClip
     from perturbations.media.footage import CleanClip
 
 OFFLINE_MB = 1000
@@ -182,6 +183,15 @@ class Known:
 class Facts(Record):
     """All that the frames of one clip depend on beside its pixels."""
 
+    @property
+    def columns(self) -> dict[str, object]:
+        """What of them has columns of its own in the clip's row."""
+        return {}
+
+    def other_clip(self) -> MediaClip:
+        """The other clip that frames are taken from."""
+        raise AssertionError("the plan names frames of another clip, and the guide has none")
+
 
 class GuideRecipe(Record):
     """All that determines a kernel's guide beside the clip; `files` only holds places, which change no result.
@@ -195,6 +205,7 @@ class GuideRecipe(Record):
         facts: the type of its facts; empty ones where the kernel needs nothing that a row could hold.
         role: the role whose model it uses.
         keeps_times: whether the kernel is given the clip's times, at which the perturbed frames are shown too.
+        takes_frames: whether the kernel is given frames of another clip.
         on_the_fly: whether the kernel works without the analysis, because the guide watches the frames.
     """
 
@@ -202,6 +213,7 @@ class GuideRecipe(Record):
     facts: ClassVar[type[Facts]] = Facts
     role: ClassVar[str | None] = None
     keeps_times: ClassVar[bool] = False
+    takes_frames: ClassVar[bool] = False
     on_the_fly: ClassVar[bool] = False
 
     kind: str

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
+from perturbations.analysis import tracking
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking_on
-from perturbations.base.records import Record, canonical, parse_record
+from perturbations.base.records import canonical, parse_record
 from perturbations.base.settings import ModelName, Strict
 from perturbations.guides.guide import (
     Analysed,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from perturbations.analysis import tracking
     from perturbations.media.footage import CleanClip, Footage
     from perturbations.models import captioner, nouns, owlv2, yolo_world
 
@@ -92,30 +92,6 @@ _Source = Literal["motion", "centre", "detector"]
 _Position = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-class DetectedObject(Record):
-    """An object in one analysed frame, ranked: see `perturbations.analysis.tracking`."""
-
-    label: str
-    box: _Box
-    confidence: float
-    track: int
-    persistence: float
-    area: float
-    score: float
-
-
-class MainObjects(Record):
-    """The result of the analysis: per analysed frame, the objects and the main object."""
-
-    caption: str | None = None
-    keywords: tuple[str, ...]
-    positions: tuple[_Position, ...] = Field(min_length=1)
-    objects: tuple[tuple[DetectedObject, ...], ...]
-    boxes: tuple[_Box | None, ...]
-    tracks: tuple[int | None, ...]
-    sources: tuple[_Source | None, ...]
-
-
 class _MainObjectFacts(Facts):
     """The main object's box, its track and what it rests on, per analysed frame; None in a frame without one."""
 
@@ -129,6 +105,14 @@ class _MainObjectFacts(Facts):
         if not len(self.positions) == len(self.boxes) == len(self.tracks) == len(self.sources):
             raise ValueError("there must be as many boxes, tracks and sources as positions")
         return self
+
+
+class MainObjects(_MainObjectFacts):
+    """The result of the analysis: also the caption, its nouns, and the ranked objects of each analysed frame."""
+
+    caption: str | None = None
+    keywords: tuple[str, ...]
+    objects: tuple[tuple[tracking.Object, ...], ...]
 
 
 def parse_result(text: str) -> MainObjects:
@@ -196,14 +180,10 @@ class MainObjectGuide(GuideRecipe):
     ) -> _MainObjectFacts:
         """The part of the analysis that the frames depend on, and what each box rests on."""
         objects = parse_result(known.row(item_id).result or "")
-        return _MainObjectFacts(
-            positions=objects.positions, boxes=objects.boxes, tracks=objects.tracks, sources=objects.sources
-        )
+        return _MainObjectFacts(**{name: getattr(objects, name) for name in _MainObjectFacts.model_fields})
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> npt.NDArray[np.float64]:
         """The main object's box in every frame, num_frames x 4, NaN in a frame without one."""
-        from perturbations.analysis import tracking
-
         assert isinstance(facts, _MainObjectFacts)
         return tracking.interpolate(facts.positions, facts.boxes, facts.tracks, clip.num_frames)
 
@@ -212,8 +192,6 @@ class MainObjectGuide(GuideRecipe):
 
 
 def _results(model: ObjectModel, clips: Sequence[Footage]) -> list[Analysed]:
-    from perturbations.analysis import tracking
-
     if not clips:
         return []
     detect = _offline if model.backend == "offline" else _pretrained
@@ -221,7 +199,7 @@ def _results(model: ObjectModel, clips: Sequence[Footage]) -> list[Analysed]:
     results = []
     for clip, sampled, sight in zip(clips, positions, detect(model, clips, positions), strict=True):
         ranks = tracking.rank(sight.detected, clip.height, clip.width)
-        objects = tuple(tuple(map(_detected, ranked)) for ranked in ranks)
+        objects = tuple(map(tuple, ranks))
         result = MainObjects(
             caption=sight.caption,
             keywords=tuple(sight.keywords),
@@ -251,7 +229,7 @@ class _Sight(NamedTuple):
 def _offline(model: ObjectModel, clips: Sequence[Footage], positions: Sequence[list[int]]) -> list[_Sight]:
     import numpy as np
 
-    from perturbations.analysis import saliency, tracking
+    from perturbations.analysis import saliency
 
     identity = {"backend": "offline", "detector": "motion, else a central region"}
     alike = np.ones(1, np.float32)  # one object per clip: all boxes are of one track
@@ -277,10 +255,6 @@ def _pretrained(model: ObjectModel, clips: Sequence[Footage], positions: Sequenc
         _Sight([next(detected) for _ in sampled], ["detector"] * len(sampled), caption, words, identity)
         for sampled, caption, words in zip(positions, captions, keywords, strict=True)
     ]
-
-
-def _detected(ranked: tracking.Object) -> DetectedObject:
-    return DetectedObject.model_validate({**ranked, "box": tuple(ranked["box"])})
 
 
 def _sampled(num_frames: int) -> list[int]:
@@ -338,3 +312,7 @@ def _object_models(settings: str) -> _ObjectModels:
         )
         roles["detector"] = detector.identity
     return _ObjectModels(words, finds_nouns, detector, roles)
+
+
+GUIDES = {"main_object": MainObjectGuide}
+ANALYSES = {"main_object": ObjectAnalysis}

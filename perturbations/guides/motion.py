@@ -89,3 +89,7 @@ class MotionGuide(GuideRecipe):
         from perturbations.analysis import motion
 
         return motion.Follower() if kept is None else motion.reader(kept, clip.height, clip.width)
+
+
+GUIDES = {"motion": MotionGuide}
+ANALYSES = {"motion": MotionAnalysis}

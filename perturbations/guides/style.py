@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from perturbations.base import storage
-from perturbations.base.records import Record, canonical
+from perturbations.base.records import canonical
 from perturbations.base.settings import Strict
 from perturbations.guides.guide import Facts, GuideRecipe, GuideSettings, Known
 from perturbations.manifest.kinds import AnalysisRow
@@ -43,27 +43,14 @@ class PretrainedStyle(Strict):
     decoder_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="its SHA-256")
 
 
-class StyleFiles(Record):
-    """The files of a style's image and networks: not a part of a recipe's identity."""
-
-    images: str | None = None
-    encoder: str | None = None
-    decoder: str | None = None
-
-
-class StyleFactFiles(Record):
-    """The files of a clip's style image (None where the package draws it) and of the networks."""
-
-    image: str | None = None
-    encoder: str | None = None
-    decoder: str | None = None
-
-
 class StyleFacts(Facts):
-    """The style that a clip is painted in: a name, or the SHA-256 of an image."""
+    """The style that a clip is painted in: a name, or the SHA-256 of an image.
+
+    `files` has the image, where the package does not draw it, and the networks.
+    """
 
     style: str
-    files: StyleFactFiles
+    files: dict[Literal["image", "encoder", "decoder"], str]
 
 
 # --- guide -----------------------------------------------------------------------------------------------------------
@@ -83,12 +70,12 @@ class StyleGuide(GuideRecipe):
     decoder_sha256: str | None = None
     device: str | None = None
     dtype: str | None = None
-    files: StyleFiles
+    files: dict[Literal["images", "encoder", "decoder"], str]
 
     @classmethod
     def settle(cls, settings: GuideSettings) -> StyleGuide:
         """The recipe for the painter and its weights, from the configuration."""
-        model = settings.roles["style"].model_dump(mode="json")
+        model = settings.roles["style"].model_dump(mode="json", exclude_none=True)
         files = {name: model.pop(name) for name in ("images", "encoder", "decoder") if name in model}
         where = {"device": settings.device, "dtype": settings.dtype} if model["backend"] == "pretrained" else {}
         return cls.model_validate({**model, **where, "files": files})
@@ -100,16 +87,15 @@ class StyleGuide(GuideRecipe):
         from perturbations.media import images
         from perturbations.video import procedural_styles
 
-        image: str | None = None
-        if self.files.images is None:
+        files = {name: path for name, path in self.files.items() if name != "images"}
+        if "images" not in self.files:
             names = procedural_styles.names()
             name = names[int(draw * len(names))]
         else:
-            paths = images.listed("style", Path(self.files.images))
+            paths = images.listed("style", Path(self.files["images"]))
             path = paths[int(draw * len(paths))]
-            name, image = storage.sha256(path), str(path)
-        files = StyleFactFiles(image=image, encoder=self.files.encoder, decoder=self.files.decoder)
-        return StyleFacts(style=name, files=files)
+            name, files["image"] = storage.sha256(path), str(path)
+        return StyleFacts.model_validate({"style": name, "files": files})
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> Painter:
         """The painter of a clip's style."""
@@ -122,7 +108,7 @@ class StyleGuide(GuideRecipe):
 
     def differences(self, dataset: str) -> Iterator[str]:
         """The authors' styles are paintings; of an offline painter its stand-in is said anyway."""
-        if self.files.images is None and not self.is_offline:
+        if "images" not in self.files and not self.is_offline:
             yield "styles are drawn by the package, and the authors' are paintings"
 
     @property
@@ -140,8 +126,10 @@ def painter(guide: StyleGuide, facts: StyleFacts) -> Painter:
     Raises `MediaError` for a style image that is missing or changed, `ConfigError` for weights that are missing.
     """
     if guide.is_offline:
-        return _offline_painter(facts.style, facts.files.image)
-    return _pretrained_painter(facts.style, facts.files.image, guide.text, facts.files.text)
+        return _offline_painter(facts.style, facts.files.get("image"))
+    return _pretrained_painter(
+        facts.style, facts.files.get("image"), guide.text, facts.files["encoder"], facts.files["decoder"]
+    )
 
 
 # The severities of a clip, and clips of one style, share a painter.
@@ -155,11 +143,10 @@ def _offline_painter(name: str, image: str | None) -> Painter:
 
 
 @lru_cache(maxsize=4)
-def _pretrained_painter(name: str, image: str | None, guide: str, files: str) -> Painter:
+def _pretrained_painter(name: str, image: str | None, guide: str, encoder: str, decoder: str) -> Painter:
     from perturbations.video import style
 
-    where = StyleFactFiles.model_validate_json(files)
-    networks = _networks(guide, where.encoder or "", where.decoder or "")
+    networks = _networks(guide, encoder, decoder)
     picture = _style_image(name, image)
 
     def painter_of(*, released: bool) -> Painter:
@@ -198,3 +185,6 @@ def _networks(guide: str, encoder: str, decoder: str) -> adain.Adain:
         device=settings.device or "cpu",
         dtype=settings.dtype or "float32",
     )
+
+
+GUIDES = {"style": StyleGuide}

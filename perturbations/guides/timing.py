@@ -1,4 +1,4 @@
-"""The clock: when each frame of the clip is shown. The perturbed frames are shown at the same times."""
+"""Times: when each frame of the clip is shown, and how many there are per second."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ClockGuide(GuideRecipe):
-    """The kernel gets the times of the clip's frames."""
+    """The kernel gets the times of the clip's frames; the perturbed ones are shown at the same times."""
 
     summary: ClassVar = "the times of the clip's frames"
     keeps_times: ClassVar = True
@@ -29,3 +29,18 @@ class ClockGuide(GuideRecipe):
         from perturbations.media.footage import times_of
 
         return np.asarray(times_of(clip), np.float64)
+
+
+class FrameRateGuide(GuideRecipe):
+    """The kernel gets the clip's frame rate: one that counts in seconds, or changes the clip's length."""
+
+    summary: ClassVar = "the clip's frame rate"
+
+    kind: Literal["frame_rate"] = "frame_rate"
+
+    def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> float:
+        """The clip's frames per second."""
+        return clip.fps
+
+
+GUIDES = {"clock": ClockGuide, "frame_rate": FrameRateGuide}
