@@ -54,8 +54,8 @@ GUIDES: dict[str, Callable[[int, int, int], Any]] = {
     "motion": motion_of,
     "main_object": boxes_of,
     "style": lambda *_: style.painter(
-        style.StyleGuide(version=1, backend="offline", files=style.StyleFiles()),
-        style.StyleFacts(style="mosaic", files=style.StyleFactFiles()),
+        style.StyleGuide(version=1, backend="offline", files={}),
+        style.StyleFacts(style="mosaic", files={}),
     ),
     "frost": lambda *_: None,
     "clock": lambda num_frames, *_: np.arange(num_frames) / 25,

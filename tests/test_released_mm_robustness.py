@@ -136,7 +136,7 @@ def test_the_frost_of_the_released_code_is_one_of_five_photographs(tmp_path: Pat
 
     drawn_sizes = {facts("released", str(item)).size for item in range(60)}
     assert drawn_sizes == {(6 + number, 4) for number in range(1, 6)}
-    assert {Path(str(facts("paper", str(item)).files.image)).stem for item in range(60)} == {
+    assert {Path(str(facts("paper", str(item)).files["image"])).stem for item in range(60)} == {
         f"frost{number}" for number in range(1, 7)
     }
     known = facts("released", "any")

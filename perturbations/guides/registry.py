@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, SerializeAsAny
+from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
 from perturbations.base.errors import ConfigError, ManifestError, RegistryError
 from perturbations.base.records import Record, parse_record
@@ -62,7 +62,11 @@ def _of_its_kind(value: Any) -> Any:
         return value
     if (kind := value.get("kind")) not in GUIDES:
         raise ValueError(f"no guide {str(kind)[:60]!r}; known: {', '.join(GUIDES)}")
-    return get(kind).model_validate_json(json.dumps(value))
+    try:
+        return get(kind).model_validate_json(json.dumps(value))
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()]
+        raise ValueError("; ".join(lines)) from None
 
 
 AnyGuideRecipe = Annotated[SerializeAsAny[GuideRecipe], BeforeValidator(_of_its_kind)]
