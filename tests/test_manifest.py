@@ -25,8 +25,6 @@ from perturbations.manifest.kinds import (
     ANALYSES,
     CAPTIONS,
     COMPLETE,
-    FILES,
-    KINDS,
     MISSING,
     MIXES,
     MULTIMODAL,
@@ -42,6 +40,7 @@ from perturbations.manifest.kinds import (
     RowKind,
     SourceRow,
 )
+from perturbations.manifest.registry import FILES, KINDS
 
 VALUES: dict[type, st.SearchStrategy[Any]] = {
     str: st.text(max_size=12),

@@ -1,8 +1,8 @@
 """Features: packages that bring keys of `config.yaml`, targets and kinds of manifests. Standard library only.
 
 Each declares `FEATURE` in its `feature.py`. What a package above asks for in its own types, it declares as fields of a
-record that extends the one below: `ManifestFeature` (`manifest.kind`), `ConfigFeature` and `PlanFeature` (the
-`extension` of their packages). Its functions import what they call, so that nothing is loaded before it is used.
+record that extends the one below: `ConfigFeature` and `PlanFeature` (the `extension` of their packages). Its functions
+import what they call, so that nothing is loaded before it is used.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Feature:
         summary: what it is for.
         places: its kinds of files -> their paths with fields in braces, for `manifest.layout`.
         fields: the fields of these paths that are no plain names -> what they may hold, as a regular expression.
+        kinds: gives the kinds of its manifests (`manifest.kind.RowKind`).
         corpus_files: those of its kinds of files that lie beside each corpus's manifests.
         caption_files: those that lie beside each manifest of perturbed captions.
         section: the type of its section of `config.yaml`, whose key is the feature's name.
@@ -56,6 +57,7 @@ class Feature:
     summary: str
     places: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
+    kinds: Callable[[], Iterable[Any]] = nothing
     corpus_files: tuple[str, ...] = ()
     caption_files: tuple[str, ...] = ()
     section: Callable[[], type[Strict]] | None = None

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perturbations.base.features import nothing
-from perturbations.manifest.kind import ManifestFeature
+from perturbations.base.features import Feature, nothing
 
 if TYPE_CHECKING:
     from perturbations.config.problems import Problem
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfigFeature(ManifestFeature):
+class ConfigFeature(Feature):
     """A feature that reads the configuration.
 
     Attributes:

@@ -17,7 +17,6 @@ from perturbations.exports import folder, sums
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
     ANALYSES,
-    FILES,
     PUBLISHED,
     SOURCE_STORAGE,
     SOURCES,
@@ -27,6 +26,7 @@ from perturbations.manifest.kinds import (
     RowKind,
     SourceRow,
 )
+from perturbations.manifest.registry import FILES
 
 FORMAT = "recipe"
 _DONORS = "donors"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -212,7 +212,7 @@ class DonorFacts(Facts):
     files: dict[Literal["donor"], str]
 
     @property
-    def columns(self) -> dict[str, object]:
+    def columns(self) -> dict[str, Any]:
         """The columns of the donor."""
         return {"donor_id": self.donor.item_id, "donor_similarity": self.similarity}
 

@@ -59,8 +59,8 @@ class FrostGuide(GuideRecipe):
     def settle(cls, settings: GuideSettings) -> FrostGuide:
         """The photographs that the configuration names."""
         files = settings.roles["frost"].model_dump(mode="json", exclude_none=True)
-        choice: Literal["first_five"] | None = "first_five" if settings.variant == "released" else None
-        return cls(choice=choice, files=files)
+        choice = "first_five" if settings.variant == "released" else None
+        return cls.model_validate({"choice": choice, "files": files})
 
     def find(
         self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick
@@ -184,7 +184,7 @@ class Facts(Record):
     """All that the frames of one clip depend on beside its pixels."""
 
     @property
-    def columns(self) -> dict[str, object]:
+    def columns(self) -> dict[str, Any]:
         """What of them has columns of its own in the clip's row."""
         return {}
 

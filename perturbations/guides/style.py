@@ -87,7 +87,7 @@ class StyleGuide(GuideRecipe):
         from perturbations.media import images
         from perturbations.video import procedural_styles
 
-        files = {name: path for name, path in self.files.items() if name != "images"}
+        files: dict[str, str] = {name: path for name, path in self.files.items() if name != "images"}
         if "images" not in self.files:
             names = procedural_styles.names()
             name = names[int(draw * len(names))]

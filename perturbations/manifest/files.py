@@ -17,7 +17,7 @@ from perturbations.base import locking, storage
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import parquet
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import COMPLETE, KINDS, RowKind, RowT
+from perturbations.manifest.kinds import COMPLETE, RowKind, RowT
 from perturbations.manifest.parquet import Metadata
 from perturbations.manifest.rows import Numbers, StoredRows
 
@@ -228,6 +228,8 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 def kind_of(path: Path) -> RowKind[Any]:
     """The kind of a manifest. Raises `ManifestError` when the file is not a manifest."""
+    from perturbations.manifest.registry import KINDS  # a job knows the kinds that it reads
+
     name = read_metadata(path).get("kind")
     if not isinstance(name, str) or name not in KINDS:
         raise ManifestError(f"{path} says it is a manifest of kind '{name}'; known: {sorted(KINDS)}")

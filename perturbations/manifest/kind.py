@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
-
-from perturbations.base.features import Feature, nothing
+from typing import Generic, Literal, TypeVar
 
 RowStatus = Literal["complete", "quarantined", "missing"]
 COMPLETE: RowStatus = "complete"
@@ -41,10 +39,3 @@ class RowKind(Generic[RowT]):
     def type_of(self, status: object) -> type[RowT]:
         """The type of a row of that status."""
         return self.complete if self.complete is not None and status == COMPLETE else self.row
-
-
-@dataclass(frozen=True, kw_only=True)
-class ManifestFeature(Feature):
-    """A feature with manifests: `kinds` gives their kinds."""
-
-    kinds: Callable[[], Iterable[RowKind[Any]]] = nothing

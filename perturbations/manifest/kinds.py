@@ -8,13 +8,11 @@ Standard library only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from perturbations.base import features
 from perturbations.manifest.kind import COMPLETE as COMPLETE
 from perturbations.manifest.kind import MISSING as MISSING
 from perturbations.manifest.kind import QUARANTINED as QUARANTINED
-from perturbations.manifest.kind import ManifestFeature
 from perturbations.manifest.kind import QuarantineStage as QuarantineStage
 from perturbations.manifest.kind import RowKind as RowKind
 from perturbations.manifest.kind import RowStatus as RowStatus
@@ -366,14 +364,3 @@ PUBLISHED = (
     *("text_statistics", "quarantine"),
 )
 """The manifests that belong to a published corpus."""
-
-_DECLARED: list[RowKind[Any]] = [
-    *(SOURCES, CAPTIONS, QRELS, ANALYSES, VIDEOS, MIXES, TEXTS, MULTIMODAL, TEXT_STATISTICS, QUARANTINE),
-    *(kind for feature in features.of(ManifestFeature) for kind in feature.kinds()),
-]
-
-KINDS: dict[str, RowKind[Any]] = {kind.name: kind for kind in reversed(_DECLARED)}
-"""By name. A feature may declare further manifests of a kind of others: of a feature that it needs."""
-
-FILES: dict[str, str] = {name: path for kind in _DECLARED for name, path in kind.files.items()}
-"""The path of every manifest, with fields in braces, by its name in `manifest.layout`."""

@@ -10,8 +10,6 @@ import re
 from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 
-from perturbations.base import features
-
 WORK, MANIFESTS, CORPORA = "work", "manifests", "corpora"
 TOP = (WORK, MANIFESTS, CORPORA)
 INDEX = f"{MANIFESTS}/index.html"
@@ -67,7 +65,8 @@ _FIELDS = {
 @cache
 def patterns() -> dict[str, str]:
     """Kind -> its path with fields in braces: those of the program itself, of features, and of all manifests."""
-    from perturbations.manifest.kinds import FILES
+    from perturbations.base import features
+    from perturbations.manifest.registry import FILES
 
     of_features = {kind: text for feature in features.features().values() for kind, text in feature.places.items()}
     return _PATTERNS | of_features | FILES
@@ -75,7 +74,7 @@ def patterns() -> dict[str, str]:
 
 def pattern(kind: str) -> str:
     """A kind's path, with its fields as wildcards of Snakemake."""
-    return patterns()[kind]
+    return _PATTERNS[kind] if kind in _PATTERNS else patterns()[kind]
 
 
 def at(kind: str, /, **fields: object) -> str:
@@ -188,5 +187,7 @@ def _expression(text: str) -> str:
 @cache
 def expression(field: str) -> str:
     """What a field of patterns may hold, as a regular expression."""
+    from perturbations.base import features
+
     of_features = (feature.fields for feature in features.features().values())
     return {name: text for fields in (_FIELDS, *of_features) for name, text in fields.items()}.get(field, NAME)

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import layout
@@ -207,7 +208,7 @@ class Content:
         for name in table.column_names:
             column = table[name].combine_chunks()
             self._digest.update(f"{name}:{table.num_rows}".encode())
-            self._digest.update(np.packbits(np.asarray(column.is_null())).tobytes())
+            self._digest.update(np.packbits(_values(column.is_null())).tobytes())
             _update(self._digest, column)
 
     def sha256(self) -> str:
@@ -226,14 +227,23 @@ class Content:
 def _update(digest: hashlib._Hash, column: pa.Array) -> None:
     """Add a column: the lengths of texts and lists, then what the cells hold."""
     if pa.types.is_list(column.type):
-        digest.update(np.asarray(pc.fill_null(pc.list_value_length(column), -1), "<i4").tobytes())
+        digest.update(_values(pc.fill_null(pc.list_value_length(column), -1)).tobytes())
         _update(digest, column.flatten())
     elif pa.types.is_string(column.type):
-        digest.update(np.asarray(pc.fill_null(pc.binary_length(column), -1), "<i4").tobytes())
+        digest.update(_values(pc.fill_null(pc.binary_length(column), -1)).tobytes())
         filled = pc.fill_null(column, "")
         _, ends, data = filled.buffers()
         places = np.frombuffer(ends, np.int32)[filled.offset : filled.offset + len(filled) + 1]
         digest.update(memoryview(data or b"")[places[0] : places[-1]] if len(filled) else b"")
     else:
         empty = False if pa.types.is_boolean(column.type) else 0
-        digest.update(np.ascontiguousarray(pc.fill_null(column, empty)).tobytes())
+        digest.update(_values(pc.fill_null(column, empty)).tobytes())
+
+
+def _values(column: pa.Array) -> NDArray[Any]:
+    """The numbers or truths of a column without empty cells. Arrow's own conversion imports pandas: 0.2 s per job."""
+    _, data = column.buffers()
+    held, cells = data or b"", slice(column.offset, column.offset + len(column))
+    if pa.types.is_boolean(column.type):
+        return np.unpackbits(np.frombuffer(held, np.uint8), bitorder="little")[cells]
+    return np.frombuffer(held, column.type.to_pandas_dtype())[cells]

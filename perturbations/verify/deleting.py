@@ -15,7 +15,8 @@ from perturbations.base.errors import ManifestError, cut
 from perturbations.base.records import DIGEST_LENGTH
 from perturbations.guides import registry as guides
 from perturbations.manifest import files, layout, locations
-from perturbations.manifest.kinds import FILES, AnalysisRow, TextRow, VideoRow
+from perturbations.manifest.kinds import AnalysisRow, TextRow, VideoRow
+from perturbations.manifest.registry import FILES
 from perturbations.verify.checking import LEFTOVER, Checked, MadeRow
 
 
