@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import base64
 import html
-import json
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import clips
-import needs
 import numpy as np
 import pytest
+from browsing import browsed
 from PIL import Image
 from test_pictures import OF_VIDEOS, rows_of
 from test_pipeline import scene
@@ -349,18 +347,8 @@ document.getElementById("f").onload = function () {{
 
 @pytest.mark.parametrize(("width", "scheme"), [(1920, "light"), (1280, "light"), (390, "dark")])
 def test_it_fits_the_screen_and_its_choices_work(width: int, scheme: str, played: Path, tmp_path: Path) -> None:
-    chromium = needs.browser()
     page_of(played, tmp_path / "corpus.html")
-    (tmp_path / "wrapper.html").write_text(WRAPPER.format(width=width))
-    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
-    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    command += [f"--blink-settings=preferredColorScheme={int(scheme == 'light')}"]
-    command += [f"--user-data-dir={tmp_path / 'profile'}", "--allow-file-access-from-files"]
-    command += ["--virtual-time-budget=5000", "--dump-dom", (tmp_path / "wrapper.html").as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    title = re.search(r"<title>(.*?)</title>", done.stdout)
-    assert title, done.stderr[-2000:]
-    seen = json.loads(html.unescape(title.group(1)))
+    seen = browsed(tmp_path, WRAPPER.format(width=width), 5000, scheme)
     assert seen["view"] == width
     assert seen["wide"] <= width, "the page is wider than the screen"
     assert not seen["cut"], "a column is cut"

@@ -1,4 +1,4 @@
-"""What the report says first of a retrieval, in words: how many queries, what is lost, and what methods change."""
+"""What the report says of a retrieval in words: how many queries, what is lost, and what methods change."""
 
 from __future__ import annotations
 
@@ -24,17 +24,23 @@ _METRIC = "recall_at_1"
 _ROUNDING = 1e-9
 
 
-def of_retrieval(models: Sequence[Scores], retrieval: RetrievalChoice) -> Iterator[str]:
-    """The numbers of queries and gallery items, then a paragraph per model."""
-    keys = [scores.every(retrieval.suite, retrieval.side) for scores in models]
-    counts = [
-        counts for scores, own in zip(models, keys, strict=True) for counts in scores.counts(own or [CLEAN_SCENARIO])
+def counts(models: Sequence[Scores], retrieval: RetrievalChoice) -> str:
+    """The numbers of queries and gallery items of a retrieval."""
+    known = [
+        own
+        for scores in models
+        for own in scores.counts(scores.every(retrieval.suite, retrieval.side) or [CLEAN_SCENARIO])
     ]
-    queries, _, gallery = (span_of_numbers(own[place] for own in counts) for place in range(3))
+    queries, _, gallery = (span_of_numbers(own[place] for own in known) for place in range(3))
     says = " Intervals: 95 %; significant: 5 %, with Holm's correction." if models[0].sampled else ""
-    yield f"{retrieval.title(models[0].dataset)}: N = {queries} queries, gallery of {gallery}.{says}"
-    for scores, own in zip(models, keys, strict=True):
-        yield " ".join(_of_model(scores, own, retrieval.suite))
+    return f"{retrieval.title(models[0].dataset)}: N = {queries} queries, gallery of {gallery}.{says}"
+
+
+def of_models(models: Sequence[Scores], retrieval: RetrievalChoice) -> list[str]:
+    """A paragraph per model."""
+    return [
+        " ".join(_of_model(scores, scores.every(retrieval.suite, retrieval.side), retrieval.suite)) for scores in models
+    ]
 
 
 def _of_model(scores: Scores, keys: Sequence[ScenarioKey], suite: str) -> Iterator[str]:

@@ -57,11 +57,12 @@ _BRIEF = ("clean", "mean", LOSS)
 _WITH_INTERVALS = (
     "Small: change against {baseline}, and its 95 % interval (paired bootstrap over queries, the captions of a clip "
     "together); of {baseline}, the interval of the value. Bold: best, its difference to every other row is off zero "
-    "(Holm, 5 % per column). ≈: best, and rows that are not separable from it. Underlined: second best."
+    "(Holm, 5 % per column). ≈: best, and rows that are not separable from it; no mark where none is. Underlined: "
+    "second best."
 )
 _SMALL = (
-    "Small: 95 % interval over queries. Bold: best; ≈: not separable from the best (Holm, 5 % per column); underlined: "
-    "second best."
+    "Small: 95 % interval over queries. Bold: best; ≈: not separable from the best (Holm, 5 % per column), no mark "
+    "where none is; underlined: second best."
 )
 _WITHOUT_INTERVALS = "Small: change against {baseline}. Bold: best; underlined: second best; without intervals."
 _OF_LOSS = "Loss: mean difference to the same method's clean result over the same queries and an equal gallery."

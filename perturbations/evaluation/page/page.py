@@ -63,7 +63,8 @@ def write(
         rows = pd.concat([scores.rows for models in of_directions.values() for scores in models])
         for retrieval in retrievals_of(rows):
             models = of_directions[retrieval.direction]
-            boards += [*facts.of_retrieval(models, retrieval), *leaderboard.of_retrieval(models, retrieval)]
+            board, *others = leaderboard.of_retrieval(models, retrieval)
+            boards += [facts.counts(models, retrieval), board, *facts.of_models(models, retrieval), *others]
             severity += curves.of_models(models, retrieval)
         published += published_section.of_dataset(of_directions)
     sections = [

@@ -118,7 +118,7 @@ def examples(frame: pd.DataFrame, ranks: Sequence[Path], queries: Sequence[Path]
 
 def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequence[Path]) -> PageTable:
     """The table of one dataset: of the queries `asked` some that have ranks, evenly spread by id."""
-    best = rows.loc[rows["recall_at_1"].idxmax()]
+    best = rows.iloc[int(rows["recall_at_1"].to_numpy().argmax())]
     names = ("dataset", "model_key", "method", "label", "seed", "side")
     filters = [(name, "==", best[name]) for name in names if pd.notna(best[name])]
     wanted = ["query_id", "rank", "retrieved"]

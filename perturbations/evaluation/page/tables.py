@@ -120,17 +120,17 @@ class PageTable:
         return [(str(name), [column.cells[at] for column in self.columns]) for at, name in enumerate(self.names)]
 
     @property
-    def body(self) -> Iterator[tuple[str, list[Cell]]]:
-        """The same as the page shows them."""
-        is_brief = [bool(self.brief) and column.name not in self.brief for column in self.columns]
-        for name, cells in self.rows:
-            yield (
-                name,
-                [
-                    Cell(cell.value, mark=cell.mark) if brief else cell
-                    for cell, brief in zip(cells, is_brief, strict=True)
-                ],
-            )
+    def body(self) -> list[tuple[str, list[Cell]]]:
+        """The same as the page shows them: without what is not `brief`, zero deviations, and marks of all rows."""
+        columns = []
+        for column in self.columns:
+            cells = [cell._replace(std=cell.std if cell.std.strip("0.") else "") for cell in column.cells]
+            if self.brief and column.name not in self.brief:
+                cells = [Cell(cell.value, mark=cell.mark) for cell in cells]
+            if {cell.mark for cell in cells if cell.value} == {"tie"}:
+                cells = [cell._replace(mark="") for cell in cells]
+            columns.append(cells)
+        return [(str(name), [cells[at] for cells in columns]) for at, name in enumerate(self.names)]
 
 
 @dataclass
