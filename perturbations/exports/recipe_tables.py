@@ -61,7 +61,8 @@ def near(videos: Path, root: Path, donors: Iterable[tuple[str, str]]) -> dict[st
     Raises `ManifestError` for a manifest that was changed after it was written.
     """
     top = videos.parents[1]
-    paths = [layout.beside(videos, VIDEOS.name, name) for name in (*PUBLISHED, f"{layout.WHOLE}/{SOURCES.name}")]
+    paths = [top / layout.in_dataset(name, suite=videos.parent.name) for name in PUBLISHED]
+    paths.append(top / layout.WHOLE / layout.name(SOURCES.name))
     others = {layout.name(name) for name in FILES if name != ANALYSES.name}
     analyses = top.glob(layout.in_dataset(ANALYSES.name, analysis="*"))
     paths += sorted(path for path in analyses if path.name not in others)

@@ -104,18 +104,6 @@ def folder(kind: str, /, **fields: object) -> str:
     return text.format_map(fields) if fields else text
 
 
-def beside(path: Path, kind: str, other: str, /, **fields: object) -> Path:
-    """Where the file `other` lies for a file of a kind at `path`, wherever its folders lie now.
-
-    `whole/NAME` is that of the dataset's whole videos. `fields` are those that only the other one has.
-    """
-    below, _, named = other.rpartition("/")
-    own, wanted = PurePosixPath(pattern(kind)), PurePosixPath(pattern(named))
-    common = PurePosixPath(os.path.commonpath([own.parent, wanted.parent]))
-    top = Path(*path.parts[: -len(own.relative_to(common).parts)])
-    return top.joinpath(below, wanted.relative_to(common).as_posix().format_map(fields))
-
-
 def journal_of(part: Path) -> Path:
     """The journal of the job that makes a part: beside it."""
     return part.with_suffix(".jsonl")

@@ -23,6 +23,7 @@ from perturbations.base.progress import Tick
 from perturbations.engine import render_clip, supervise
 from perturbations.engine.source import source_of
 from perturbations.manifest import files, layout, locations, machine, sets, skipped
+from perturbations.manifest.companions import companion
 from perturbations.manifest.kinds import (
     ANALYSES,
     CAPTIONS,
@@ -167,25 +168,19 @@ def _check_set(checked: Checked, kind: RowKind[Any], rows: Sequence[Any], about:
     try:
         if kind == SOURCES:
             problems += _other_counts(about, sets.of_sources(rows))
-        elif kind == VIDEOS and (sources := _neighbours(checked.path, kind, SOURCES)):
+        elif kind == VIDEOS and (sources := companion(checked.path, SOURCES)):
             listed = {row.item_id for row in sources if row.status == COMPLETE}
             problems += _missing(rows, item_column, listed, items, scenarios)
             described = about.get(sets.SET)
             count = described.get("scenarios", 0) if isinstance(described, dict) else 0
             problems += _other_counts(about, sets.of_counts(sources, complete, count))
-        elif kind == TEXTS and (captions := _neighbours(checked.path, kind, CAPTIONS)):
+        elif kind == TEXTS and (captions := companion(checked.path, CAPTIONS)):
             problems += _missing(rows, item_column, {row.caption_id for row in captions}, items, scenarios)
     except ManifestError as error:  # which is a finding of that manifest
         checked.notes.append(f"its rows are not compared with the listed ones: {error}")
     for subject, problem in problems:
         checked.is_edited = True
         checked.add(problem, subject)
-
-
-def _neighbours(path: Path, kind: RowKind[Any], other: RowKind[Any]) -> Sequence[Any]:
-    """The rows of a dataset's own manifest beside a corpus; none where it is not there."""
-    neighbour = layout.beside(path.absolute(), kind.name, other.name)
-    return files.read_rows(neighbour, other) if neighbour.is_file() else ()
 
 
 def _other_counts(about: Mapping[str, Any], counted: sets.Listed) -> Iterator[tuple[str, str]]:
