@@ -288,7 +288,7 @@ def test_verify_knows_the_files_of_ids_with_two_dots(tmp_path: Path) -> None:
     (folder / "out.mp4").touch()
     manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
     files.write(manifest, VIDEOS, rows, {"root": "../../.."})
-    findings = checking.check_manifest(manifest, checking.Options()).findings
+    findings = checking.check_manifest(manifest).findings
     assert [finding.place.name for finding in findings if "no row names" in finding.problem] == ["out.mp4"]
 
 

@@ -259,7 +259,7 @@ def refusals(corpus: Corpus) -> dict[str, str]:
 
 def run_verify(corpus: Corpus) -> None:
     """Raise what verifying finds."""
-    if findings := checking.check_manifest(corpus.path, checking.Options(render=True, stall_limit_s=60)).findings:
+    if findings := checking.check_manifest(corpus.path, render=True, stall_limit_s=60).findings:
         raise ManifestError("; ".join(map(str, findings)))
 
 

@@ -360,7 +360,7 @@ def test_a_stored_video_that_may_not_be_read_costs_no_other(
     assert [finding.problem for finding in result.failed] == [reason]
     assert result.written == 3 * len(ITEMS) - 1
     closed = tree / "clean/1.mp4"
-    checked = checking.check_manifest(tree / "manifests/data/sources.parquet", checking.Options())
+    checked = checking.check_manifest(tree / "manifests/data/sources.parquet")
     assert [f"{closed}: Permission denied" in finding.problem for finding in checked.findings].count(True) == 1
 
 

@@ -171,7 +171,7 @@ def content_of(path: Path) -> object:
 
 def findings_of(tree: Path) -> list[tuple[str, str, str]]:
     """What is wrong with a tree, without its folder's name."""
-    checked = [checking.check_manifest(path, checking.Options()) for path in checking.manifests_in(tree / "manifests")]
+    checked = [checking.check_manifest(path) for path in checking.manifests_in(tree / "manifests")]
     return sorted(
         (finding.place.relative_to(tree).as_posix(), finding.subject, finding.problem.replace(str(tree), ""))
         for each in checked

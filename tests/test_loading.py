@@ -77,7 +77,7 @@ def test_links_to_manifests_lead_to_the_tree(tree: Path, tmp_path: Path) -> None
     clip = Corpus(tmp_path / "work/link")[0]
     assert len(clip.captions) == 2
     assert clip.clean is not None
-    assert checking.check_manifest(tmp_path / "work/link/mixed_types.parquet", checking.Options()).findings == []
+    assert checking.check_manifest(tmp_path / "work/link/mixed_types.parquet").findings == []
 
 
 # --- the corpus -------------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def tar_of_two(folder: Path) -> Path:
 
 def findings(**options: bool) -> list[str]:
     manifests = checking.manifests_in(Path("manifests"))
-    checked = [checking.check_manifest(path, checking.Options(**options)) for path in manifests]
+    checked = [checking.check_manifest(path, **options) for path in manifests]
     return [str(finding) for each in checked for finding in each.findings]
 
 

@@ -75,7 +75,7 @@ def clips(*, item: int | None = None) -> list[VideoRow]:
 
 
 def findings(path: Path = Path("manifests"), **options: Any) -> list[str]:
-    checked = [checking.check_manifest(each, checking.Options(**options)) for each in checking.manifests_in(path)]
+    checked = [checking.check_manifest(each, **options) for each in checking.manifests_in(path)]
     return [str(finding) for each in checked for finding in each.findings]
 
 
@@ -272,7 +272,7 @@ def test_a_path_of_a_stranger_s_row_is_not_deleted(corpus: Path) -> None:
         files.write(
             MANIFEST, VIDEOS, [replace(rows[0], **change, sha256="0" * 64), *rows[1:]], files.read_metadata(MANIFEST)
         )
-        checked = checking.check_manifest(MANIFEST, checking.Options())
+        checked = checking.check_manifest(MANIFEST)
         assert checked.findings
         if checked.wrong:
             with pytest.raises(ManifestError):

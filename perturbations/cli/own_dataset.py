@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -34,20 +33,11 @@ _ROOM = 0.4
 """The share of the free disk that a corpus may take, whose size is known within a factor of 2."""
 
 
-@dataclass(frozen=True)
-class OwnDataset:
-    """A dataset's section of the configuration as YAML with its suites, and lines for the user about it."""
-
-    name: str
-    suites: tuple[str, ...]
-    config: str
-    summary: tuple[str, ...]
-
-
-def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) -> OwnDataset:
+def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) -> tuple[str, str, str, list[str]]:
     """Match captions with videos or pictures, look at each file, and choose a storage that fits the disk.
 
-    Raises `ConfigError` or `AnnotationError` where no clip can be used.
+    Returns the dataset's name, the suite to begin with, the configuration as YAML, and lines for the user. Raises
+    `ConfigError` or `AnnotationError` where no clip can be used.
     """
     name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_").lstrip("_0123456789") or "mine"
     matched = own_items.match(name, videos, captions, pictures=pictures)
@@ -87,7 +77,7 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
         **({"max_failed_items": len(allowed)} if allowed else {}),
     }
     config = {"datasets": {name: section}, "suites": {suite: {} for suite in suites}, "storage": storage}
-    return OwnDataset(name, suites, yaml.safe_dump(config, sort_keys=False, allow_unicode=True), tuple(summary))
+    return name, suites[0], yaml.safe_dump(config, sort_keys=False, allow_unicode=True), summary
 
 
 def _storage(

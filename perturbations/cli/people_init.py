@@ -48,10 +48,13 @@ def _init(options: argparse.Namespace) -> int:
     if (media is None) != (options.captions is None):
         raise ConfigError("--videos or --pictures and --captions belong together: a folder, and the file of captions")
     has_pictures = options.pictures is not None
-    own = None if media is None else own_dataset.look(folder, media, options.captions, pictures=has_pictures)
     files = {folder / name: text for name, text in _files().items()}
-    if own is not None:
-        files[folder / "config.yaml"] = f"{_HEADER}\n{own.config}"
+    target, others, summary = "", "", list[str]()
+    if media is not None:
+        name, suite, config, summary = own_dataset.look(folder, media, options.captions, pictures=has_pictures)
+        files[folder / "config.yaml"] = f"{_HEADER}\n{config}"
+        target = f" {suite}_{name}"
+        others = f"text_mm_robustness_{name}, evaluate_{name}"
     if there := [path for path in files if path.exists() or path.is_symlink()]:
         raise ConfigError(f"nothing was written, because there is already: {', '.join(map(str, there))}")
     below = {parent for path in files for parent in path.parents if parent != folder and folder in parent.parents}
@@ -60,11 +63,11 @@ def _init(options: argparse.Namespace) -> int:
     for path, text in files.items():
         storage.write_text(path, text)
         print(shown.line(str(path)))
-    for line in () if own is None else own.summary:
+    for line in summary:
         print(shown.line(line))
-    print(_next(folder, "" if own is None else f" {own.suites[0]}_{own.name}"))
-    if own is not None:
-        print(f"Also: text_mm_robustness_{own.name}, evaluate_{own.name}; `snakemake --list-target-rules` lists all")
+    print(_next(folder, target))
+    if others:
+        print(f"Also: {others}; `snakemake --list-target-rules` lists all")
     return 0
 
 

@@ -47,12 +47,13 @@ def _verify(options: argparse.Namespace) -> int:
             f"{options.folder} is an export, not manifests: the same `perturb export` again compares its files, and "
             "makes what is missing or changed"
         )
-    settings = checking.Options(render=options.render, jobs=options.jobs, stall_limit_s=options.stall_limit)
     manifests = checking.manifests_in(options.folder)
     results = []
     deleted: list[Path] = []
     for path in manifests:
-        results.append(checking.check_manifest(path, settings))
+        results.append(
+            checking.check_manifest(path, render=options.render, jobs=options.jobs, stall_limit_s=options.stall_limit)
+        )
         if not options.json:
             _print(results[-1])
     of_root = checking.check_root(manifests, options.root) if options.root else []

@@ -111,9 +111,8 @@ def _log_absent(published: Path, export: recipe_tables.RecipeExport) -> None:
 
 
 def _verified(manifests: Sequence[Path], stall_limit_s: float) -> Iterator[Finding]:
-    options = checking.Options(stall_limit_s=stall_limit_s)
     for path in manifests:
-        yield from checking.check_manifest(path, options).findings
+        yield from checking.check_manifest(path, stall_limit_s=stall_limit_s).findings
 
 
 _Outcome = tuple[VideoRow | None, bool, str | None]

@@ -55,11 +55,11 @@ def _retry(options: argparse.Namespace) -> int:
 
     names = {"datasets": options.dataset, "suites": options.suite, "stages": options.stage, "items": options.item}
     rows = retry.find(Path(), **names)
-    for row in rows:
-        print(f"  {shown.line(row.line)}")
+    for line, _, _ in rows:
+        print(f"  {shown.line(line)}")
     if not options.dry_run:
         retry.forget(Path(), rows)
-    parts = len({row.part for row in rows})
+    parts = len({part for _, part, _ in rows})
     would = "would be" if options.dry_run else "will be"
     print(f"{len(rows)} quarantined rows in {parts} parts {would} processed again")
     if rows and not options.dry_run:

@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, did_you_mean
 from perturbations.base.names import composed
 from perturbations.manifest import files, layout
 
-
-class _RetriedRow(NamedTuple):
-    """A row that is retried, in words; its part, and the manifest that the part is merged into."""
-
-    line: str
-    part: Path
-    manifest: Path
+_RetriedRow = tuple[str, Path, Path]
+"""A row that is retried, in words; its part, and the manifest that the part is merged into."""
 
 
 def find(
@@ -48,7 +42,7 @@ def find(
         for item_id, stage, error in _failed(part):
             if (not stages or stage in stages) and (not wanted or composed(item_id or "") in wanted):
                 item = "all its items" if item_id is None else repr(item_id)
-                found.append(_RetriedRow(f"{part}: {item}: {stage}: {' '.join(error.split())}", part, manifest))
+                found.append((f"{part}: {item}: {stage}: {' '.join(error.split())}", part, manifest))
     return found
 
 
@@ -59,7 +53,7 @@ def forget(root: Path, rows: Collection[_RetriedRow]) -> None:
     """
     if any((root / ".snakemake/locks").glob("*.lock")):
         raise ConfigError("Snakemake is running here, or was killed: wait for it, or run `snakemake --unlock` first")
-    for path in sorted({path for row in rows for path in (row.part, row.manifest)}):
+    for path in sorted({path for _, part, manifest in rows for path in (part, manifest)}):
         with storage.output_errors(path):
             path.unlink(missing_ok=True)
 

@@ -52,15 +52,6 @@ MadeRow = VideoRow | AnalysisRow | TextRow
 """A row of what a job made."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """How to verify: what is compared, and in how many processes; a clip that is silent for so long is given up."""
-
-    render: bool = False
-    jobs: int = 1
-    stall_limit_s: float = 120.0
-
-
 @dataclass
 class Checked:
     """The result of one manifest.
@@ -116,8 +107,11 @@ def check_root(manifests: Sequence[Path], root: str) -> list[Finding]:
     ]
 
 
-def check_manifest(path: Path, options: Options) -> Checked:
-    """What is wrong with a manifest, its rows, and the files that they name."""
+def check_manifest(path: Path, *, render: bool = False, jobs: int = 1, stall_limit_s: float = 120.0) -> Checked:
+    """What is wrong with a manifest, its rows, and the files that they name, which `jobs` processes look at.
+
+    With `render`, clips and captions are made again and compared; a clip that is silent for so long is given up.
+    """
     checked = Checked(path)
     if storage.is_leftover(path):
         checked.add(LEFTOVER)
@@ -134,12 +128,13 @@ def check_manifest(path: Path, options: Options) -> Checked:
         return checked
     _check_set(checked, kind, rows, about)
     if kind in (SOURCES, VIDEOS, ANALYSES):
-        stored = _check_files(checked, kind, rows, root, options)
+        check = partial(_problems, root=root, render=render and kind == VIDEOS, stall_limit_s=stall_limit_s)
+        stored = _check_files(checked, kind, rows, check, jobs)
         if kind == VIDEOS:
             _check_strangers(checked, stored)
-    if kind == TEXTS and options.render:
+    if kind == TEXTS and render:
         _render_captions(checked, kind, rows)
-    if checked.wrong and options.render and (note := machine.note(str(about.get("cpu_features", "")))):
+    if checked.wrong and render and (note := machine.note(str(about.get("cpu_features", "")))):
         checked.notes.append(note)
     return checked
 
@@ -207,12 +202,15 @@ def _missing(
 
 
 def _check_files(
-    checked: Checked, kind: RowKind[Any], rows: Iterable[StoredRow], root: Path, options: Options
+    checked: Checked,
+    kind: RowKind[Any],
+    rows: Iterable[StoredRow],
+    check: Callable[[list[Any]], list[str]],
+    jobs: int,
 ) -> dict[str, int]:
     """Check the file of every complete row; returns their sizes by path."""
     stored = {}
-    check = partial(_problems, root=root, options=options, render=options.render and kind == VIDEOS)
-    for row, problem in _in_parallel(check, (row for row in rows if row.status == COMPLETE), options.jobs):
+    for row, problem in _in_parallel(check, (row for row in rows if row.status == COMPLETE), jobs):
         if row.path is not None:
             stored[row.path] = row.bytes or 0
         if problem:
@@ -242,7 +240,7 @@ def _in_parallel(
             yield from zip(block, chain.from_iterable(pool.map(check, slices)), strict=True)
 
 
-def _problems(rows: Sequence[StoredRow], root: Path, options: Options, *, render: bool) -> list[str]:
+def _problems(rows: Sequence[StoredRow], *, root: Path, render: bool, stall_limit_s: float) -> list[str]:
     """The problem of each row: of its file, or of its clip made again in a process that may crash or hang."""
     problems = [_file_problem(row, root) for row in rows]
     if render:
@@ -250,7 +248,7 @@ def _problems(rows: Sequence[StoredRow], root: Path, options: Options, *, render
         again = supervise.run(
             partial(_rendered_problem, root),
             [rows[place] for place in sound],
-            stall_limit_s=options.stall_limit_s,
+            stall_limit_s=stall_limit_s,
             name=lambda row: repr(row.item_id),
         )
         for place, outcome in zip(sound, again, strict=True):
