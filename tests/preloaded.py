@@ -55,7 +55,6 @@ os._exit(status[0] if status else 137)
 """
 _OF_RULES = {
     **dict.fromkeys(("demo_encoder", "gallery", "check_model", "evaluate"), "models"),
-    **dict.fromkeys(("composed_clips", "composed_queries", "composed_evaluate"), "models"),
     **dict.fromkeys(("texts", "texts_manifest"), "texts"),
 }
 """Which process serves a rule's command, if not that of `perturb`."""

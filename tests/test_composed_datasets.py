@@ -9,8 +9,7 @@ import pytest
 from test_composed_run import EGOCVR_POOL, parse, split_of, write_egocvr
 
 from perturbations.base.errors import ConfigError
-from perturbations.composed import paths as composed_paths
-from perturbations.composed import planning as composed
+from perturbations.composed import rules, sources
 from perturbations.composed.gallery_sets import gallery
 from perturbations.demo import film
 from perturbations.plan import items
@@ -38,11 +37,11 @@ def test_egocvrs_pool_may_lie_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "pool").mkdir()
     pool = (tmp_path / "egocvr_data.csv").rename(tmp_path / "pool" / "all.csv")
     with pytest.raises(ConfigError, match=r"there is no .*egocvr_data\.csv"):
-        composed.check(parse(settings), "mine")
+        sources.check(parse(settings), "mine")
     own = {**settings, "pool": str(pool)}
-    composed.check(parse(own), "mine")
+    sources.check(parse(own), "mine")
     assert len(split_of(own).pool) == 3
-    assert composed_paths.annotation_files(parse(own), "mine") == [settings["annotations"], str(pool)]
+    assert rules.annotation_files(parse(own), "mine") == [settings["annotations"], str(pool)]
 
 
 def test_the_official_files_have_their_published_sizes(reference: Path, tmp_path: Path) -> None:
@@ -71,7 +70,7 @@ def test_activitynets_official_json_lists_sentences_with_their_spans(tmp_path: P
     assert (first.start_s, first.end_s, first.files[0]) == (0.0, 9.5, "v_a.mp4")
     assert [entry.item_id for entry in listing.rejected] == ["v_a_2", "v_b"]
     assert config.datasets["mine"].has_spans
-    composed.check(config, "mine")
+    sources.check(config, "mine")
 
 
 def test_didemos_moments_are_those_that_most_annotators_chose(tmp_path: Path) -> None:
@@ -87,9 +86,9 @@ def test_didemos_moments_are_those_that_most_annotators_chose(tmp_path: Path) ->
     (moment,) = listing.items
     assert (moment.item_id, moment.texts, moment.start_s, moment.end_s) == ("a.mov_7", ("a dog runs",), 5.0, 15.0)
     assert [entry.item_id for entry in listing.rejected] == ["a.mov_8"]
-    composed.check(parse(moments), "mine")
+    sources.check(parse(moments), "mine")
     with pytest.raises(ConfigError, match="`moments: true`"):
-        composed.check(parse(settings), "mine")
+        sources.check(parse(settings), "mine")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +98,7 @@ def test_didemos_moments_are_those_that_most_annotators_chose(tmp_path: Path) ->
 def test_whole_videos_give_no_split(adapter: str, reason: str, tmp_path: Path) -> None:
     config = parse({"adapter": adapter, "annotations": str(tmp_path / "a.jsonl"), "videos": str(tmp_path)})
     with pytest.raises(ConfigError, match=reason):
-        composed.check(config, "mine")
+        sources.check(config, "mine")
 
 
 def test_a_folder_with_spans_gives_a_split(tmp_path: Path) -> None:
@@ -112,7 +111,7 @@ def test_a_folder_with_spans_gives_a_split(tmp_path: Path) -> None:
         "videos": str(tmp_path),
         "columns": columns,
     }
-    composed.check(parse(settings), "mine")
+    sources.check(parse(settings), "mine")
     assert {query.query_id: query.instruction for query in split_of(settings).queries} == {
         "a:temporal": "Cut it instead.",
         "b:temporal": "Peel it instead.",

@@ -12,7 +12,6 @@ import pytest
 from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.cli.main import main
 from perturbations.composed import manifests, official
-from perturbations.composed import planning as composed
 from perturbations.composed.language import (
     caption_prompt,
     instruction_prompt,
@@ -21,6 +20,7 @@ from perturbations.composed.language import (
     temporal_prompt,
 )
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
+from perturbations.composed.rules import split_settings
 from perturbations.config import file as config_file
 from perturbations.models import language_model
 
@@ -186,8 +186,7 @@ def test_the_configured_model_writes_the_split_of_a_dataset(folder: Path, tmp_pa
     given = {"datasets": {"mine": dataset}, "suites": {"mlvp": {}}}
     config = config_file.parse({**given, "composed": {"language_model": writer}})
     output = tmp_path / "manifests/mine/composed"
-    settings = json.loads(composed.split_settings(config, "mine"))
-    arguments = [json.dumps({"settings": settings, "device": "cpu", "reader": "pyav"})]
+    arguments = [split_settings(config, "mine"), json.dumps({"device": "cpu"})]
     arguments += ["--queries", str(output / "queries.parquet")]
     arguments += [
         "--instructions",
@@ -202,4 +201,4 @@ def test_the_configured_model_writes_the_split_of_a_dataset(folder: Path, tmp_pa
     assert (query.kind_source, query.caption_source, query.instruction_source) == (source, source, "official")
     assert query.modified_caption != "#C C takes"
     plain = config_file.parse(given)
-    assert "language_model" not in composed.split_settings(plain, "mine")
+    assert "language_model" not in split_settings(plain, "mine")

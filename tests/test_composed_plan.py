@@ -13,10 +13,10 @@ from test_workflow import Project
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
-from perturbations.composed import paths as composed_paths
-from perturbations.composed import planning as composed
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
+from perturbations.evaluation import composed_plan, planning
+from perturbations.evaluation.rows import Run, as_settings, from_settings
 from perturbations.plan import targets
 from perturbations.plan.sharding import DatasetPlan
 
@@ -34,70 +34,67 @@ def planned(**wanted: Any) -> configuration.Config:
     return parse(DEMO, suites=SUITES, composed=wanted)
 
 
+def jobs_of(config: configuration.Config) -> dict[str, tuple[planning.Job, list[Run]]]:
+    """The jobs and their runs, by the level of the clips' perturbations."""
+    return {job.level: (job, runs) for job, runs in composed_plan.jobs(config, "mine").items()}
+
+
 def test_halves_of_the_queries_are_perturbed_alone_and_together() -> None:
     config = planned(both=["mm_robustness/ocr"])
-    scenarios = composed.scenarios(config, "mine")
-    shown = [
-        (
-            scenario.perturbed,
-            scenario.clips and scenario.clips.part,
-            scenario.instructions and scenario.instructions.part,
-        )
-        for scenario in scenarios
-    ]
-    assert shown == [
+    runs = composed_plan.scenarios(config, "mine")
+    fog, pixelate = ("mlvp", "fog", 3), ("mm_robustness", "pixelate", 5)
+    keyboard, ocr = (("mm_robustness", name, 2) for name in ("keyboard", "ocr"))
+    assert [(composed_plan.perturbed(run), *composed_plan.halves(run)) for run in runs] == [
         ("nothing", None, None),
-        ("clips", "fog/3", None),
-        ("clips", "pixelate/5", None),
-        ("instructions", None, "keyboard/2"),
-        ("instructions", None, "ocr/2"),
-        ("both", "fog/3", "ocr/2"),
-        ("both", "pixelate/5", "ocr/2"),
+        ("clips", fog, None),
+        ("clips", pixelate, None),
+        ("instructions", None, keyboard),
+        ("instructions", None, ocr),
+        ("both", fog, ocr),
+        ("both", pixelate, ocr),
     ]
-    jobs = composed.jobs(config, "mine")
-    assert list(jobs) == [("clean", "clean"), ("mlvp", "low"), ("mm_robustness", "digital")]
-    assert sorted(map(str, scenarios)) == sorted(str(scenario) for members in jobs.values() for scenario in members)
-    assert composed.text_suites(config, "mine") == ["mm_robustness"]
-    assert composed.of_instructions(config, "mine", "mm_robustness") == [("keyboard", 2), ("ocr", 2)]
-    with pytest.raises(ConfigError, match="no composed retrieval mlvp/high"):
-        composed.settings(config, "mine", ("mlvp", "high"))
+    jobs = composed_plan.jobs(config, "mine")
+    assert [job[1:4] for job in jobs] == [
+        ("none", "clean", "clean"),
+        ("query", "mlvp", "low"),
+        ("query", "mm_robustness", "digital"),
+    ]
+    assert sorted(map(str, runs)) == sorted(str(run) for members in jobs.values() for run in members)
+    assert all(from_settings(as_settings(members)) == members for members in jobs.values())
+    assert composed_plan.text_suites(runs) == ["mm_robustness"]
+    assert composed_plan.instructions(config, "mine", "mm_robustness") == [("keyboard", 2), ("ocr", 2)]
 
 
 def test_only_clean_queries_are_asked_when_no_suite_is_named() -> None:
-    config = planned(suites=[], text_suites=[])
-    assert [scenario.perturbed for scenario in composed.scenarios(config, "mine")] == ["nothing"]
+    (run,) = composed_plan.scenarios(planned(suites=[], text_suites=[]), "mine")
+    assert composed_plan.perturbed(run) == "nothing"
 
 
 def test_what_a_job_reads() -> None:
-    config = planned(both=["mm_robustness/ocr"])
-    clean = composed_paths.inputs(config, "mine", ("clean", "clean"))
-    assert clean["queries"] == []
-    assert clean["texts"] == ["work/mine/composed/mm_robustness/captions/s0.json"]
-    fog = composed_paths.inputs(config, "mine", ("mlvp", "low"))
-    assert fog["queries"] == "work/mine/composed/features/mlvp/low.safetensors"
+    config = planned(both=["mm_robustness/ocr"], frames="middle")
     plan = DatasetPlan(("s1", "s2"), {}, 2, 0)
-    encoded = composed_paths.feature_inputs(config, "mine", "mlvp", "low", lambda name: plan)
-    assert encoded["parts"] == [
+    jobs = jobs_of(config)
+    clean, fog = (composed_plan.inputs(config, *jobs[level], lambda name: plan) for level in ("clean", "low"))
+    assert clean["clips"] == []
+    assert clean["texts"] == fog["texts"] == ["work/mine/composed/mm_robustness/captions/s0.json"]
+    assert fog["clips"] == [
         *(f"work/mine/mlvp/fog/3/{shard}.parquet" for shard in plan.shards),
         *(f"corpora/mine/mlvp/fog/3/.{shard}.json" for shard in plan.shards),
     ]
-    assert fog["clips"] == "work/mine/composed/features/clean/clean.safetensors"
+    assert fog["encoded"] == [f"work/mine/evaluation/{planning.model_key(config)}/middle.safetensors"]
 
 
 def test_the_time_of_a_job_follows_from_clips_queries_and_scenarios() -> None:
     few, many = (DatasetPlan(("s1",), {}, count, 0, captions=count) for count in (1000, 100_000))
     once, twice = (planned(suites=["mlvp"], severities=chosen) for chosen in ([3], [1, 3]))
 
-    def features(config: configuration.Config, plan: DatasetPlan) -> int:
-        return composed_paths.feature_minutes(config, "mine", "mlvp", "low", lambda name: plan)
+    def minutes(config: configuration.Config, plan: DatasetPlan, level: str) -> int:
+        return composed_plan.job_minutes(config, jobs_of(config)[level][1], plan)
 
-    def scenarios(config: configuration.Config, plan: DatasetPlan) -> int:
-        return composed_paths.job_minutes(config, "mine", composed.CLEAN, lambda name: plan)
-
-    assert features(once, few) < features(once, many) < features(twice, many)
-    assert scenarios(once, few) < scenarios(once, many)
+    assert minutes(once, few, "low") < minutes(once, many, "low") < minutes(twice, many, "low")
+    assert minutes(once, few, "clean") < minutes(once, many, "clean")
     fewer_words = planned(words=["instruction"])
-    assert scenarios(fewer_words, many) < scenarios(planned(), many)
+    assert minutes(fewer_words, many, "clean") < minutes(planned(), many, "clean")
 
 
 def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
@@ -115,7 +112,7 @@ def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="`families: true`"):
         menu["composed_plain"].request()
     with pytest.raises(ConfigError, match="no dataset of the adapter 'youcook2'"):
-        composed_paths.composed_of_adapter(config, "youcook2", lambda name: DatasetPlan((), {}, 0, 0))
+        composed_plan.composed_of_adapter(config, "youcook2", lambda name: DatasetPlan((), {}, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +151,8 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
         },
     )
     project.snakemake("composed_drawn")
-    results = read_manifest(tmp_path / "manifests/drawn/composed/results.parquet")
+    (folder,) = (path.parent for path in (tmp_path / "manifests/drawn/composed").glob("*/results.parquet"))
+    results = read_manifest(folder / "results.parquet")
     assert set(results["suite"]) == {"clean", "mm_robustness"}
     assert set(results["queries"]) == {8 * 4}
     galleries = results["model_key"].str.partition("@")[2]
@@ -162,7 +160,7 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     assert set(galleries) == {"local_full", "global_distinct"}
     perturbed = results[results["side"] == "query"]
     assert perturbed["clean_recall_at_1"].notna().all()
-    ranks = read_manifest(tmp_path / "manifests/drawn/composed/ranks.parquet")
+    ranks = read_manifest(folder / "ranks.parquet")
     assert len(ranks) == results.loc[results["method"] != "random", "queries"].sum()
     texts = read_manifest(tmp_path / "manifests/drawn/composed/mm_robustness/captions.parquet")
     assert set(texts["dataset"]) == {"drawn"}
@@ -191,14 +189,13 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     project.config["composed"] |= {"suites": ["mm_robustness"], "both": ["mm_robustness/keyboard"]}
     shown = project.snakemake("--dry-run", "--printshellcmds", "--quiet", "host", "--", "composed_drawn").stdout
     assert "suite=mm_robustness, perturbation=pixelate, severity=5" in shown
-    assert "rule composed_queries:" in shown
-    assert "suite=mm_robustness, level=digital" in shown
+    assert "corpus=mm_robustness, level=digital" in shown
     assert "rule composed_split:" not in shown
     # Of another model, features and results are regenerated, and the split and what was perturbed is not.
     project.config["composed"] |= {"suites": [], "both": []}
     tiny_models.save_clip(tmp_path / "model", seed=1)
     shown = project.snakemake("--dry-run", "--printshellcmds", "--quiet", "host", "--", "composed_drawn").stdout
-    assert "rule composed_clips:" in shown
+    assert "rule gallery:" in shown
     assert "corpus=clean, level=clean" in shown
     assert "rule composed_split:" not in shown
     assert "mm_robustness/keyboard" not in shown

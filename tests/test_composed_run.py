@@ -7,18 +7,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from perturbations.base.errors import ManifestError
-from perturbations.composed import manifests, sources
-from perturbations.composed import planning as composed
+from perturbations.composed import manifests, sources, strategies
 from perturbations.composed.gallery_sets import NAMES, gallery
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
+from perturbations.evaluation import composed_plan
+from perturbations.evaluation.rows import CLEAN_SCENARIO, Run
 from perturbations.manifest import files
 from perturbations.plan import items
 
@@ -136,12 +138,17 @@ def test_what_is_missing_is_in_no_gallery_and_asks_nothing() -> None:
 
 
 @pytest.fixture
-def runner() -> Any:
+def runner(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The runner, of a model to which words are the direction of the clip that they name last."""
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from perturbations.composed import runner as composed_runner
+    from perturbations.evaluation import composed_results, encoding
 
-    return composed_runner
+    def texts(backbone: object, lines: Sequence[str]) -> Any:
+        return np.eye(8, dtype=np.float32)[["abcdefgh".index(line[-1]) for line in lines]]
+
+    monkeypatch.setattr(encoding, "text_vectors", texts)
+    return composed_results
 
 
 def clip_features(*names: str) -> Any:
@@ -151,39 +158,37 @@ def clip_features(*names: str) -> Any:
     return StoredFeatures(Path(), names, np.eye(8, dtype=np.float32)[["abcdefgh".index(name) for name in names]])
 
 
-def run(runner: Any, queries: Any = None, names: str = "abcdef", split: Split = SPLIT, **changed: Any) -> list[Any]:
-    """The results where a query's words are the direction of the clip that they name last."""
-    shift = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "variant": "paper"}
-    words = {"suite": "mm_robustness", "perturbation": "ocr", "severity": 2, "variant": "paper"}
-    scenario = {
-        "clips": None if queries is None or queries.clips is None else shift,
-        "instructions": None if queries is None or queries.instructions is None else words,
-    }
-    settings = composed.ComposedSettings.model_validate(
-        {
-            "adapter": "egocvr",
-            "model": "clip4clip",
-            "num_frames": 3,
-            "frames": "mean",
-            "galleries": ("local_full", "global_distinct"),
-            "deduplicate": False,
-            "strategies": ("text", "visual", "average", "two_stage"),
-            "words": ("instruction", "tfcvr"),
-            "average": ("unit",),
-            "shortlist": 15,
-            "first_stage": ("visual",),
-            "scenarios": (scenario,),
-            "model_key": "tiny",
-            "setting": "qs",
-            **changed,
-        }
+HOW = '{"deduplicate":false,"frames":"mean","shortlist":15}'
+RUN = Run(
+    dataset="data",
+    direction="composed",
+    **CLEAN_SCENARIO._asdict(),
+    model="clip4clip",
+    model_key="tiny",
+    method="composed",
+    seed=0,
+    adapter="egocvr",
+    num_frames=3,
+    setting="qs",
+    parameters=HOW,
+)
+
+
+def run(runner: Any, queries: Any = None, names: str = "abcdef", split: Split = SPLIT) -> list[Any]:
+    """The results of one scenario."""
+    fog, ocr = ("mlvp", "fog", 5), ("mm_robustness", "ocr", 2)
+    queries = queries or runner.ComposedQueries()
+    halves = (None if queries.clips is None else fog, None if queries.instructions is None else ocr)
+    scenario = composed_plan.scenario_of(*halves)
+    ways = strategies.Ways(
+        galleries=("local_full", "global_distinct"),
+        strategies=("text", "visual", "average", "two_stage"),
+        words=("instruction", "tfcvr"),
+        averages=("unit",),
     )
-
-    def texts(lines: Sequence[str]) -> Any:
-        return np.eye(8, dtype=np.float32)[["abcdefgh".index(line[-1]) for line in lines]]
-
-    encoded = runner.Encoded(clip_features(*names), texts, "sum")
-    rows, ranks = runner.evaluate(settings, split, "data", encoded, lambda scenario: queries or runner.Queries())
+    model = SimpleNamespace(sha256="sum", architecture=None)
+    job = runner.ComposedEvaluation(model, split, clip_features(*names), ways, json.loads(HOW))
+    rows, ranks = job.scored(replace(RUN, **scenario._asdict()), queries)
     counts = Counter((rank.model_key, rank.method) for rank in ranks)
     assert counts == {(row.model_key, row.method): row.queries for row in rows if row.method != "random"}
     return list(rows)
@@ -229,16 +234,18 @@ def test_missing_clips_are_counted(runner: Any) -> None:
 
 
 def test_only_what_a_perturbation_changes_is_evaluated(runner: Any) -> None:
-    clips = run(runner, runner.Queries(clips=clip_features("a", "c")), split=PLAIN)
+    clips = run(runner, runner.ComposedQueries(clips=clip_features("a", "c")), split=PLAIN)
     assert {row.method.split()[0] for row in clips} == {"visual", "average", "two_stage"}
     assert {row.missing_queries for row in clips} == {1}
     shown = {(row.side, row.suite, row.perturbation, row.severity, row.category) for row in clips}
     assert shown == {("query", "mlvp", "fog", 5, "low")}
-    words = run(runner, runner.Queries(instructions={"0": "to f", "1": "to d"}), split=PLAIN)
+    words = run(runner, runner.ComposedQueries(instructions={"0": "to f", "1": "to d"}), split=PLAIN)
     assert {row.method.split()[0] for row in words} == {"text,", "average", "two_stage"}
     text = next(row for row in words if (row.model_key, row.method) == ("tiny@local_full", "text, instruction"))
     assert (text.recall_at_1, text.suite, text.perturbation) == (50.0, "mm_robustness", "ocr")
-    both = run(runner, runner.Queries(clips=clip_features("a"), instructions={"0": "to b", "1": "to d"}), split=PLAIN)
+    both = run(
+        runner, runner.ComposedQueries(clips=clip_features("a"), instructions={"0": "to b", "1": "to d"}), split=PLAIN
+    )
     assert {row.method.split()[0] for row in both} == {"average", "two_stage"}
     assert {row.missing_queries for row in both} == {2}
     assert {(row.perturbation, row.text_perturbation, row.text_severity) for row in both} == {
@@ -250,20 +257,3 @@ def test_galleries_that_the_dataset_brings_are_evaluated_first(runner: Any) -> N
     split = replace(PLAIN, galleries=SPLIT.galleries)
     keys = dict.fromkeys(row.model_key.partition("@")[2] for row in run(runner, split=split))
     assert list(keys) == ["local_official", "global_official", "local_full", "global_distinct"]
-
-
-def test_features_come_back_from_their_file(tmp_path: Path, runner: Any) -> None:
-    from perturbations.evaluation import features as composed_features
-
-    class Backbone:
-        sha256 = "sum"
-
-    path = tmp_path / "a.safetensors"
-    composed_features.write(path, {"fog/5": clip_features("a", "b"), "fog/1": clip_features()}, Backbone())  # type: ignore[arg-type]
-    again = composed_features.read(path, "sum")
-    assert again["fog/5"].ids == ("a", "b")
-    assert (again["fog/5"].rows == clip_features("a", "b").rows).all()
-    assert again["fog/1"].ids == ()
-    path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(ManifestError, match="holds no features"):
-        composed_features.read(path, "sum")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,11 +16,11 @@ import tiny_models
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
 from perturbations.engine import clip_rows as manifest_rows
-from perturbations.evaluation import backbone, features, galleries, keys, queries, results, runner, scenarios
+from perturbations.evaluation import backbone, encoding, results, runner, scenarios
 from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation.jobs import _clean
-from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
-from perturbations.evaluation.stored_features import StoredFeatures
+from perturbations.evaluation.jobs import clean_rows
+from perturbations.evaluation.method_settings import parameters_of
+from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, Run, key_of, order_of, places_of
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, CaptionRow, CompleteSource, SourceRow, TextRow
 from perturbations.plan import caption_recipes as caption_recipes
@@ -75,36 +75,48 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The items whose clips are read from now on, in order."""
     names: list[str] = []
-    sampled = queries.Clip.sampled
-    monkeypatch.setattr(queries.Clip, "sampled", lambda clip, *how: names.append(clip.item_id) or sampled(clip, *how))
+    sampled = encoding.Clip.sampled
+    monkeypatch.setattr(encoding.Clip, "sampled", lambda clip, *how: names.append(clip.item_id) or sampled(clip, *how))
     return names
 
 
 CAPTIONS = [caption(name, name) for name in "abcde"]
-CLEAN = {"side": "none", "suite": "clean", "level": "clean", "perturbation": "clean", "severity": 0}
-CLEAN |= dict.fromkeys(("text_perturbation", "text_severity", "mix", "share"))
+CLEAN = {"side": "none", "suite": "clean", "perturbation": "clean", "severity": 0}
 
 
-def job(direction: str, methods: Sequence[str], seeds: Sequence[int] = (42,), **scenario: Any) -> dict[str, Any]:
-    return {
+def job(direction: Any, methods: Sequence[str], seeds: Sequence[int] = (42,), **columns: Any) -> list[Run]:
+    """The runs of a job of one scenario."""
+    shared = {
+        "dataset": "data",
         "model": "clip4clip",
+        "pooling": "clip4clip",
         "pretrained": "clip",
-        "revision": None,
         "num_frames": 3,
         "model_key": "clip4clip-clip-qs-0",
         "setting": "qs",
-        "seeds": list(seeds),
         "batch_size": 2,
         "steps": 1,
         "precision": "float32",
-        "scenarios": [{"dataset": "data", "direction": direction, **CLEAN, **scenario}],
         "adapter": "folder",
-        "methods": [{"name": name, "label": title_of(name), "parameters": {}} for name in methods],
+        "gallery_name": "dataset",
     }
+    return [
+        Run(
+            direction=direction,
+            **{**shared, **CLEAN, **columns},
+            method=name,
+            label=title_of(name),
+            parameters=parameters_of(name, {}, direction),
+            seed=seed,
+            order=order_of(seed),
+        )
+        for name in methods
+        for seed in seeds
+    ]
 
 
 def run(
-    settings: Mapping[str, Any],
+    runs: Sequence[Run],
     model: Path,
     rows: Sequence[CompleteSource],
     folder: Path,
@@ -112,15 +124,15 @@ def run(
     perturbed: scenarios.Perturbed | None = None,
     captions: Sequence[CaptionRow] = CAPTIONS,
 ) -> tuple[list[ResultRow], list[RankRow]]:
-    loaded = backbone.load(settings, str(model), None, "cpu")
+    loaded = backbone.load(str(model), num_frames=3)
     clean = scenarios.Clean(rows, captions)
     encoded: dict[evaluation.Modality, Any] = {}
     for modality in evaluation.MODALITIES:
         path = folder / f"{modality}.safetensors"
-        galleries.write(path, loaded, clean, modality, settings["num_frames"])
-        encoded[modality] = galleries.read(path, loaded, modality)
-    given = runner.EvaluationJob(settings, loaded, clean, encoded, None)
-    return runner.evaluate(given, perturbed or (lambda scenario, modality: ([], "")), folder / f"{name}.jsonl")
+        encoding.write(path, loaded, clean, modality, 3)
+        encoded[modality] = encoding.read(path, loaded, modality)
+    given = runner.EvaluationJob(runs, loaded, clean, encoded)
+    return runner.evaluate(given, perturbed or (lambda run, modality: ([], "")), folder / f"{name}.jsonl")
 
 
 METHODS = tuple(name for name, entry in methods().items() if not entry.needs_bank)
@@ -152,11 +164,11 @@ def test_a_seed_draws_the_order_of_queries_and_ranks_keep_their_ids(
     results, ranks = run(job("v2t", ["none", "hatvtr"], [42, 7]), model, rows, tmp_path)
     assert [(row.seed, row.order) for row in results] == [(42, "listed"), (7, "seed 7")] * 2
     of_runs = {
-        (row.method, row.seed): [(rank.query_id, rank.rank) for rank in ranks if keys.key_of(rank) == keys.key_of(row)]
+        (row.method, row.seed): [(rank.query_id, rank.rank) for rank in ranks if key_of(rank) == key_of(row)]
         for row in results
     }
     assert of_runs["none", 42] == of_runs["none", 7]
-    drawn = keys.places_of("abcde", 7)
+    drawn = places_of("abcde", 7)
     assert sorted(drawn) == [0, 1, 2, 3, 4] != drawn
     in_order = [rows[place] for place in drawn]
     renamed = [replace(row, item_id=name) for row, name in zip(in_order, "abcde", strict=True)]
@@ -174,7 +186,7 @@ def test_an_interrupted_job_goes_on_where_it_was(
     adapted = runner._similarities
 
     def counted(*arguments: Any) -> Any:
-        runs.append(arguments[3])
+        runs.append(arguments[1].label)
         if len(runs) == 3:
             raise KeyboardInterrupt
         return adapted(*arguments)
@@ -188,7 +200,7 @@ def test_an_interrupted_job_goes_on_where_it_was(
     assert again[1] == whole[1]
     assert run(settings, model, rows, tmp_path) == again
     assert runs == ["none", "TCR", "HAT-VTR", "HAT-VTR"]
-    run({**settings, "steps": 2}, model, rows, tmp_path)
+    run([replace(own, steps=2) for own in settings], model, rows, tmp_path)
     assert runs[4:] == ["none", "TCR", "HAT-VTR"], "what changes a result runs again"
 
 
@@ -203,7 +215,7 @@ def test_clips_are_read_once_for_all_methods_and_give_the_ranks_of_each_method_a
     assert [row.recipe_id for row in results] == [row.recipe_id for single in alone for row in single[0]]
 
 
-SWAPPED = {"side": "gallery", "suite": "mm_robustness", "level": "word", "perturbation": "word_swap", "severity": 3}
+SWAPPED = {"side": "gallery", "suite": "mm_robustness", "perturbation": "word_swap", "severity": 3}
 
 
 def test_a_perturbed_gallery_is_encoded_once_and_its_clean_queries_not_again(
@@ -213,16 +225,16 @@ def test_a_perturbed_gallery_is_encoded_once_and_its_clean_queries_not_again(
     same = [perturbed_caption(name, name) for name in "abcde"]
     names = ["none", "dsl", "tcr"]
     _, clean_ranks = run(job("v2t", names, [1, 2]), model, rows, tmp_path, "clean")
-    encode, encoded = galleries.encoded, []
+    encode, encoded = encoding.encoded, []
 
     def counted(given: Any, items: Sequence[Any], *arguments: Any) -> Any:
         encoded.append([type(item).__name__ for item in items])
         return encode(given, items, *arguments)
 
-    monkeypatch.setattr(galleries, "encoded", counted)
+    monkeypatch.setattr(encoding, "encoded", counted)
     reads.clear()
     given = job("v2t", names, [1, 2], **SWAPPED)
-    results, ranks = run(given, model, rows, tmp_path, "gallery", lambda scenario, modality: (same, modality))
+    results, ranks = run(given, model, rows, tmp_path, "gallery", lambda run, modality: (same, modality))
     assert encoded == [["CompleteSource"] * 5, ["CaptionRow"] * 5, ["TextRow"] * 5]
     assert sorted(reads) == sorted(2 * [row.item_id for row in rows])  # for the clean side, and for the pixels of TCR
     assert [row.rank for row in ranks] == [row.rank for row in clean_ranks]
@@ -243,10 +255,10 @@ def test_both_sides_of_a_combination_are_perturbed(
         for row in rows
     ]
     texts = [perturbed_caption(name, name, accepted=name != "c") for name in "abcde"]
-    scenario = {"side": "both", "suite": "msrvtt_p", "level": "temporal", "perturbation": "jumble", "severity": 3}
+    scenario = {"side": "both", "suite": "msrvtt_p", "perturbation": "jumble", "severity": 3}
     given = job(direction, ["none"], **scenario, text_perturbation="word_swap", text_severity=3)
     held = {"clips": videos, "captions": texts}
-    results, ranks = run(given, model, rows, tmp_path, perturbed=lambda scenario, modality: (held[modality], modality))
+    results, ranks = run(given, model, rows, tmp_path, perturbed=lambda run, modality: (held[modality], modality))
     (row,) = results
     assert (row.queries, row.missing_queries, row.manifest_sha256) == (4, 1, "clips captions")
     assert row.gallery == (4 if direction == "v2t" else 5)
@@ -266,9 +278,9 @@ def test_perturbed_captions_that_the_model_reads_as_the_clean_ones_are_counted(
         "e": ("a man", "a  man"),
     }
     texts = [replace(perturbed_caption(id_, id_), source_text=old, text=new) for id_, (old, new) in pairs.items()]
-    scenario = {"side": "query", "suite": "mm_robustness", "level": "word", "perturbation": "word_swap", "severity": 3}
+    scenario = {"side": "query", "suite": "mm_robustness", "perturbation": "word_swap", "severity": 3}
     given = job("t2v", ["none"], **scenario)
-    ((row,), *_) = run(given, model, rows, tmp_path, perturbed=lambda scenario, modality: (texts, ""))
+    ((row,), *_) = run(given, model, rows, tmp_path, perturbed=lambda run, modality: (texts, ""))
     assert (row.queries, row.clean_input_queries) == (5, 2)
     ((clean,), *_) = run(job("t2v", ["none"]), model, rows, tmp_path, name="clean")
     assert clean.clean_input_queries is None
@@ -278,7 +290,7 @@ def test_an_evaluation_without_a_complete_clip_stops_with_one_message(tmp_path: 
     rows = [SourceRow(dataset="d", split="test", item_id=name, status="quarantined", error="x") for name in "ab"]
     files.write(tmp_path / "s.parquet", SOURCES, rows)
     with pytest.raises(ManifestError, match=r"s\.parquet has no complete clip: all 2 are quarantined or missing"):
-        _clean(tmp_path / "s.parquet", None)
+        clean_rows(tmp_path / "s.parquet", None)
 
 
 @pytest.mark.parametrize(
@@ -307,17 +319,12 @@ def of_weights(sha256: str) -> Any:
 
 def test_a_gallery_of_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = torch.arange(12.0).reshape(2, 3, 2)
-    monkeypatch.setattr(galleries, "encoded", lambda *_: Gallery("t2v", rows))
+    monkeypatch.setattr(encoding, "encoded", lambda *_: Gallery("t2v", rows))
     path = tmp_path / "clips.safetensors"
-    galleries.write(path, of_weights("old"), scenarios.Clean([source("a")], []), "clips", 3)
-    assert torch.equal(galleries.read(path, of_weights("old"), "clips").features, rows)
+    encoding.write(path, of_weights("old"), scenarios.Clean([source("a")], []), "clips", 3)
+    assert torch.equal(encoding.read(path, of_weights("old"), "clips").features, rows)
     with pytest.raises(ManifestError, match="encoded with other weights.*run snakemake again, which encodes"):
-        galleries.read(path, of_weights("new"), "clips")
-
-
-def test_features_of_other_weights_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "features.safetensors"
-    features.write(path, {"clean": StoredFeatures(path, ("a",), np.ones((1, 4), np.float32))}, of_weights("old"))
-    assert features.read(path, "old")["clean"].ids == ("a",)
-    with pytest.raises(ManifestError, match="encoded with other weights.*run snakemake again, which encodes"):
-        features.read(path, "new")
+        encoding.read(path, of_weights("new"), "clips")
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(ManifestError, match="holds no encoded clips"):
+        encoding.read(path, of_weights("old"), "clips")

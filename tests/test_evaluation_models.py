@@ -63,7 +63,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
 
 
 def load(folder: Path, checkpoint: Path | None = None) -> backbone.LoadedBackbone:
-    return backbone.load(job("v2t", ["none"]), str(folder), checkpoint, "cpu")  # type: ignore[arg-type]
+    return backbone.load(str(folder), num_frames=3, checkpoint=checkpoint)
 
 
 def test_every_supported_architecture_is_tested() -> None:

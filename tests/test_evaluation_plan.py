@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.engine import clip_rows as manifest_rows
 from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation import scenarios
+from perturbations.evaluation import rules, scenarios
+from perturbations.evaluation.planning import category_of
+from perturbations.evaluation.rows import ScenarioKey, as_settings, from_settings
 from perturbations.manifest.kinds import SourceRow
 from perturbations.plan import caption_recipes as caption_recipes
 from perturbations.plan import recipe, tiers
@@ -32,7 +35,7 @@ def parsed(suites: dict[str, Any] = SUITES, /, **evaluated: Any) -> config.Confi
 
 def test_clean_queries_come_first_and_each_suite_at_severity_5() -> None:
     planned = evaluation.scenarios(parsed(), "demo")
-    assert planned[0] == evaluation.Scenario("v2t", "none", "clean", "clean", "clean", 0)
+    assert (planned[0].direction, planned[0].scenario) == ("v2t", ScenarioKey("clean", "clean", 0))
     of_videos = {row.perturbation: row.severity for row in planned if (row.direction, row.suite) == ("v2t", "mlvp")}
     assert of_videos == {entry.name: 5 for entry in registry.perturbations("mlvp", "video")}
     of_captions = {row.perturbation: row.severity for row in planned if row.direction == "t2v" and row.suite != "clean"}
@@ -52,7 +55,7 @@ def test_severities_are_by_category_and_fall_to_the_highest_that_is_made() -> No
     planned = evaluation.scenarios(parsed(severities={"character": 7, "word": [2], "high": [1, 4]}), "demo")
     by_level: dict[str, set[int | None]] = {}
     for scenario in planned:
-        by_level.setdefault(scenario.level, set()).add(scenario.severity)
+        by_level.setdefault(category_of(scenario), set()).add(scenario.severity)
     assert (by_level["character"], by_level["word"], by_level["high"]) == ({7}, {2}, {1, 4})
     assert (by_level["sentence"], by_level["low"], by_level["clean"]) == ({1}, {5}, {0})
 
@@ -117,26 +120,36 @@ def test_each_model_is_planned_by_its_own_options() -> None:
 
 
 def test_jobs_hold_every_scenario_once_and_the_parameters_of_their_methods() -> None:
-    job: evaluation.JobKey = ("v2t", "query", "mlvp", "low")
-    published = evaluation.settings(parsed(), "demo", job, "adapted")
-    wanted = parsed(parameters={"hatvtr": {"alpha": 50, "m": 0.5}})
-    (own,) = evaluation.groups(wanted).keys() - {"none", "adapted"}
-    changed = evaluation.settings(wanted, "demo", job, own)
-    hatvtr = {"name": "hatvtr", "label": "HAT-VTR", "parameters": {"alpha": 50.0}}  # m is as published
-    assert changed == {**published, "methods": [hatvtr]}
+    published = {job: runs for job, runs in evaluation.jobs(parsed(), "demo").items() if job[:4] == LOW}
+    assert [job.group for job in published] == ["none", "adapted"]
+    jobs = evaluation.jobs(parsed(parameters={"hatvtr": {"alpha": 50, "m": 0.5}}), "demo")
+    (own,) = (job for job in jobs if job[:4] == LOW and job.group not in ("none", "adapted"))
+    assert {(run.method, run.label) for run in jobs[own]} == {("hatvtr", "HAT-VTR")}
+    assert {json.loads(run.parameters or "")["alpha"] for run in jobs[own]} == {50.0}
+    adapted = evaluation.Job(*LOW, "adapted")
+    assert jobs[adapted] == [run for run in published[adapted] if run.method != "hatvtr"]
     wanted = parsed(mixes=["mixed_severity", "mixed_types"], severities=[1, 5])
-    jobs = evaluation.jobs(wanted, "demo")
-    flat = [scenario for job in jobs.values() for scenario in job]
+    alone = evaluation.jobs(wanted, "demo", "evaluation")
+    flat = [run for runs in alone.values() for run in runs]
     assert sorted(map(str, flat)) == sorted(map(str, evaluation.scenarios(wanted, "demo")))
-    for (*part, level), members in jobs.items():
-        assert all([scenario.direction, scenario.side, scenario.suite] == part for scenario in members)
+    for (*part, level, _), members in alone.items():
+        assert all([run.direction, run.side, run.suite] == part for run in members)
         assert level.replace("_", "").isalnum()
+
+
+LOW = ("v2t", "query", "mlvp", "low")
+
+
+def test_runs_come_back_from_the_settings_of_their_job() -> None:
+    wanted = parsed(sides=["query", "gallery"], mixes=["mixed_types"], severities=[1, 5], seeds=[42, 7])
+    for runs in evaluation.jobs(wanted, "demo").values():
+        assert from_settings(json.loads(json.dumps(as_settings(runs)))) == runs
 
 
 @pytest.mark.parametrize(("key", "values"), [("device", ("cpu", "cuda")), ("reader", ("pyav", "decord"))])
 def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[str, str]) -> None:
-    job: evaluation.JobKey = ("v2t", "query", "mlvp", "low")
-    first, second = (evaluation.settings(parsed(**{key: value}), "demo", job, "adapted") for value in values)
+    given = [parsed(**{key: value}) for value in values]
+    first, second = ((evaluation.jobs(own, "demo"), rules.loaded_model(own, None)) for own in given)
     assert first == second
 
 

@@ -14,8 +14,10 @@ from perturbations.base import storage
 from perturbations.base.errors import OutputError
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
+from perturbations.evaluation import planning
 from perturbations.evaluation import sizes as evaluation_sizes
 from perturbations.evaluation.method_settings import ADAPTED, AS_IT_IS
+from perturbations.evaluation.rows import Run
 from perturbations.plan.sharding import DatasetPlan
 
 V2T, T2V = ("v2t", "none", "clean", "clean"), ("t2v", "none", "clean", "clean")
@@ -28,7 +30,11 @@ def wanted(**evaluated: Any) -> config.Config:
 
 
 def memory(given: config.Config, job: Any, group: str = ADAPTED, plan: DatasetPlan = THOUSAND) -> int:
-    return evaluation_sizes.job_memory_mb(given, "demo", job, group, plan)
+    return evaluation_sizes.job_memory_mb(given, runs(given, job, group), plan)
+
+
+def runs(given: config.Config, job: Any, group: str) -> list[Run]:
+    return planning.jobs(given, "demo")[planning.Job(*job, group)]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +74,7 @@ def test_the_gallery_and_the_check_of_the_model() -> None:
     few, many = THOUSAND, DatasetPlan((), {}, listed=100_000, rejected=0, captions=1)
     for given in (wanted(), wanted(pretrained=None), wanted(device="cuda")):
         sizes = [evaluation_sizes.gallery_memory_mb(given, plan) for plan in (few, many)]
-        assert evaluation_sizes.model_memory_mb(given) < sizes[0] < sizes[1]
+        assert evaluation_sizes.mb(evaluation_sizes.model_mib(given)) < sizes[0] < sizes[1]
     assert evaluation_sizes.gallery_memory_mb(wanted(pretrained=None), few) > 563  # the demo's, measured
 
 
@@ -111,14 +117,14 @@ def test_queries_reserve_their_frames(tmp_path: Path, monkeypatch: pytest.Monkey
     pytest.importorskip("torch")
     import numpy as np
 
-    from perturbations.evaluation import queries
+    from perturbations.evaluation import encoding
     from perturbations.evaluation.processors import Images
 
     pixels = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
-    monkeypatch.setattr(queries.Clip, "sampled", lambda *_: pixels)
+    monkeypatch.setattr(encoding.Clip, "sampled", lambda *_: pixels)
     reserved: list[int] = []
     monkeypatch.setattr(storage, "reserve", lambda path, size: reserved.append(size) or path.write_bytes(bytes(size)))
-    clips = queries.Clips([None, None, None], 2, Images(4), tmp_path)  # type: ignore[list-item]
+    clips = encoding.Clips([None, None, None], 2, Images(4), tmp_path)  # type: ignore[list-item]
     assert reserved == [3 * 2 * 3 * 4 * 4]
     assert len(clips) == 3
     assert (clips.batch(slice(0, 3)).values[2].numpy() == Images(4).resized(pixels)).all()
@@ -129,7 +135,7 @@ def test_the_time_follows_from_queries_frames_methods_and_scenarios() -> None:
 
     def minutes(job: Any = V2T, group: str = ADAPTED, plan: DatasetPlan = THOUSAND, **evaluated: Any) -> int:
         given = wanted(**{"methods": ["tcr"], "querybank": "demo", "num_frames": 12, **evaluated})
-        return evaluation_sizes.job_minutes(given, "demo", job, group, plan)
+        return evaluation_sizes.job_minutes(given, runs(given, job, group), plan)
 
     assert minutes(group=AS_IT_IS) > 1030 / 60
     assert minutes() > (1030 + 6030) / 60 > minutes(group=AS_IT_IS)

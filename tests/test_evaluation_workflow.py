@@ -112,7 +112,7 @@ def test_another_setting_of_a_method_runs_alone(evaluated: Project) -> None:
     own = {"name": "tcr", "label": "share <0.5>", "parameters": {"share": 0.5}}
     project = changed(evaluated, methods=["tcr", "qbnorm", own])
     planned = {name: count for name, count in project.planned("tta_tiny").items() if name.startswith(RULES)}
-    of_setting = len(evaluation.jobs(config_file.parse(project.config), "tiny"))
+    of_setting = len(evaluation.jobs(config_file.parse(project.config), "tiny", "evaluation"))
     assert planned == {"evaluate": of_setting, "results": 1}
     project.snakemake("tta_tiny")
     results = read_manifest(folder_of(evaluated, "manifests/tiny/adaptation") / "results.parquet")
@@ -127,7 +127,8 @@ def test_after_a_changed_caption_its_runs_are_made_again(evaluated: Project, tmp
     project.config["suites"]["mm_robustness"]["captions"]["perturbations"] += ["ocr"]
     project.snakemake("tta_tiny")
     project.config["suites"]["mm_robustness"]["captions"]["parameters"] = {"ocr": {5: {"ratio": 0.9}}}
-    parts = evaluation_paths.result_parts(config_file.parse(project.config), "tiny", "adaptation")
+    config = config_file.parse(project.config)
+    parts = evaluation_paths.result_parts(config, "tiny", evaluation.jobs(config, "tiny", "adaptation"))
     rerun = [part for part in parts if "/mm_robustness/character/" in part]
     journals = [project.root / layout.journal_of(Path(part)) for part in rerun]
     before = [len(path.read_text().splitlines()) for path in journals]
@@ -157,4 +158,4 @@ def test_another_method_runs_alone(evaluated: Project) -> None:
     project.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)), started=True)
     after = journal.read_text().splitlines()
     assert after[: len(before)] == before
-    assert {json.loads(line)["row"]["method"] for line in after[len(before) :]} == {"dsl"}
+    assert {json.loads(line)[0]["method"] for line in after[len(before) :]} == {"dsl"}

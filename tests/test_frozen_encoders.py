@@ -14,7 +14,6 @@ pytest.importorskip("transformers")
 sentence_transformers = pytest.importorskip("sentence_transformers")
 
 import tiny_models
-from test_evaluation import job
 
 from perturbations import tta
 from perturbations.base.errors import ConfigError
@@ -31,8 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load(folder: Path, **changed: Any) -> backbone.LoadedBackbone:
-    settings: Any = {**job("v2t", ["none"]), **changed}
-    return backbone.load(settings, str(folder), None, "cpu")
+    return backbone.load(str(folder), **{"num_frames": 3, **changed})
 
 
 def test_its_features_are_the_librarys_own(folder: Path) -> None:
@@ -66,7 +64,7 @@ def test_nothing_adapts_it(folder: Path) -> None:
     with pytest.raises(ConfigError, match="tent adapts weights, and this encoder is frozen; methods for it: none, dsl"):
         tta.adapt(load(folder).model, "tent", [], (torch.ones(2, 3, dtype=torch.long), None), direction="v2t")
     with pytest.raises(ConfigError, match="frozen encoder of sentence-transformers: model: clip4clip"):
-        load(folder, model="xpool")
+        load(folder, pooling="xpool")
 
 
 @pytest.mark.parametrize(

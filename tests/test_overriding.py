@@ -112,7 +112,7 @@ def test_a_job_takes_what_its_rule_gives(tmp_path: Path) -> None:
         rule, *words = shlex.split(line)
         inspect.signature(rules.job(rule)).bind(**rules.arguments(words))
         named.add(rule)
-    assert {"videos", "videos_manifest", "evaluate", "composed_evaluate"} <= named
+    assert {"videos", "videos_manifest", "evaluate", "composed_split"} <= named
 
 
 # --- paths of rules, and the layout ----------------------------------------------------------------------------------

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_paths import KEY, configured, not_planned, planned
+from test_paths import KEY, configured, planned
 
 from perturbations.base.errors import ConfigError
 from perturbations.config.sections import Config
@@ -16,19 +17,19 @@ from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.rules import loaded_model
 from perturbations.plan import paths
 
-CLEAN: tuple[evaluation.JobKey, evaluation.JobKey] = (
-    ("v2t", "none", "clean", "clean"),
-    ("t2v", "none", "clean", "clean"),
-)
+_Place = tuple[str, str, str, str]
+CLEAN: tuple[_Place, _Place] = (("v2t", "none", "clean", "clean"), ("t2v", "none", "clean", "clean"))
 
 
 def evaluated(**settings: Any) -> Config:
     return configured(evaluation={"severities": [2], "methods": ["tent", "qbnorm"], "querybank": "train", **settings})
 
 
-def inputs_of(settings: Config, job: evaluation.JobKey, group: str = "none") -> paths.Inputs:
+def inputs_of(settings: Config, place: Sequence[str], group: str = "none") -> paths.Inputs:
     plans = planned(tiny={"s1": {"a"}, "s2": {"b"}})
-    return evaluation_paths.inputs(settings, "tiny", job, group, plans, lambda dataset: (f"{dataset}_c1", "c2"))
+    job = evaluation.Job(*place, group)  # type: ignore[call-arg]
+    runs = evaluation.runs_of(evaluation.jobs(settings, "tiny"), job, "tiny")
+    return evaluation_paths.inputs(settings, job, runs, plans, lambda dataset: (f"{dataset}_c1", "c2"))
 
 
 ENCODED = f"work/tiny/evaluation/{KEY}"
@@ -36,7 +37,7 @@ ENCODED = f"work/tiny/evaluation/{KEY}"
 
 def test_clean_queries_need_no_parts_and_mixed_ones_the_mixed_manifests() -> None:
     common = {
-        "pretrained": "work/demo_encoder",
+        "captions": "manifests/tiny/captions.parquet",
         "clips": [],
         "texts": [],
         "mixes": [],
@@ -56,14 +57,13 @@ def test_clean_queries_need_no_parts_and_mixed_ones_the_mixed_manifests() -> Non
 
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])
 @pytest.mark.parametrize("side", ["query", "gallery", "both"])
-def test_what_is_perturbed_is_read_from_its_parts(side: evaluation.Side, direction: evaluation.DirectionName) -> None:
+def test_what_is_perturbed_is_read_from_its_parts(side: str, direction: str) -> None:
     settings = configured(
         suites={"msrvtt_p": {"severities": [2, 3]}},
         evaluation={"severities": [2], "suites": ["msrvtt_p"], "sides": [side]},
     )
-    jobs = {
-        job: scenarios for job, scenarios in evaluation.jobs(settings, "tiny").items() if job[:2] == (direction, side)
-    }
+    every = evaluation.jobs(settings, "tiny", "evaluation")
+    jobs = {job[:4]: runs for job, runs in every.items() if job[:2] == (direction, side)}
     assert len(jobs) > 1
     modality = {("v2t", "query"): "clips", ("t2v", "gallery"): "clips"}.get((direction, side), "captions")
     for job, scenarios in jobs.items():
@@ -82,7 +82,7 @@ def test_what_is_perturbed_is_read_from_its_parts(side: evaluation.Side, directi
 
 
 @pytest.mark.parametrize(("job", "modality"), [(CLEAN[0], "clips"), (CLEAN[1], "captions")])
-def test_only_a_method_that_needs_a_bank_gets_it(job: evaluation.JobKey, modality: str) -> None:
+def test_only_a_method_that_needs_a_bank_gets_it(job: _Place, modality: str) -> None:
     without = inputs_of(evaluated(), job, "none")
     assert "bank" not in without
     bank = f"work/train/evaluation/{KEY}/{modality}.safetensors"
@@ -93,35 +93,14 @@ def test_only_a_method_that_needs_a_bank_gets_it(job: evaluation.JobKey, modalit
         (evaluated(methods=["tcr", "csls", "invgc"], gallerybank="tiny"), {"bank": bank, "gallery_bank": gallery}),
     ):
         assert inputs_of(settings, job, "adapted") == without
-        (group,) = (name for name in evaluation.groups(settings) if name.startswith("banks-"))
+        groups = {name.group for name in evaluation.jobs(settings, "tiny")}
+        (group,) = (name for name in groups if name.startswith("banks-"))
         assert inputs_of(settings, job, group) == {**without, **banks}
 
 
 def test_a_job_that_nobody_asks_for_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="asks for no evaluation v2t/query/mlvp/mixed of tiny"):
-        job: evaluation.JobKey = ("v2t", "query", "mlvp", "mixed")
-        evaluation_paths.inputs(evaluated(), "tiny", job, "none", not_planned, lambda name: ())
-
-
-def test_a_job_is_told_the_places_of_its_rows() -> None:
-    settings = evaluated(suites=["mlvp", "msrvtt_p"], mixes=["mixed_severity"], sides=["query", "gallery"])
-    for job in evaluation.jobs(settings, "tiny"):
-        inputs = inputs_of(settings, job, "adapted")
-        places = evaluation_paths.asking_places(settings, "tiny", job[2], inputs)
-        assert places.get("bank") == inputs.get("bank")
-        encoded = {Path(path).stem: path for path in inputs["encoded"]}
-        assert [places.get(f"encoded_{name}") for name in ("clips", "captions")] == [
-            encoded.get(name) for name in ("clips", "captions")
-        ]
-        for name, folder, shards, lists in (
-            ("clips", places.get("parts"), places.get("shards"), "shards"),
-            ("texts", places.get("text_parts"), places.get("text_shards"), "captions"),
-        ):
-            parts = [part for part in inputs[name] if Path(part).name[0] != "."]  # besides markers of clips
-            assert all(Path(part).is_relative_to(folder) for part in parts)
-            assert shards == (f"work/tiny/{lists}" if inputs[name] else None)
-            assert (folder is None) == (not inputs[name])
-        assert [f"{places['mixes']}/{Path(path).name}" for path in inputs["mixes"]] == inputs["mixes"]
+    with pytest.raises(ConfigError, match="asks for no evaluation v2t/query/mlvp/mixed/none of tiny"):
+        inputs_of(evaluated(), ("v2t", "query", "mlvp", "mixed"))
 
 
 @pytest.mark.parametrize("name", ["fine tuned.pt", "quo'te\"s.pt", "$(touch pwned).pt"])
@@ -141,11 +120,11 @@ def test_a_model_is_the_demo_s_encoder_or_a_named_one(tmp_path: Path, name: str)
 
 def test_results_have_one_part_per_job_and_group() -> None:
     settings = evaluated(suites=["mlvp"], methods=["tent", "sar"], seeds=[42, 7])
-    folders = [f"work/tiny/evaluation/{KEY}/{'/'.join(job)}" for job in evaluation.jobs(settings, "tiny")]
-    assert len(folders) > 2
+    places = dict.fromkeys("/".join(job[:4]) for job in evaluation.jobs(settings, "tiny"))
+    assert len(places) > 2
     for kind, group in (("evaluation", "none"), ("adaptation", "adapted")):
-        assert evaluation_paths.result_parts(settings, "tiny", kind) == [
-            f"{name}/{group}{seed}.parquet" for seed in ("", "-seed7") for name in folders
+        assert evaluation_paths.result_parts(settings, "tiny", evaluation.jobs(settings, "tiny", kind)) == [
+            f"work/tiny/evaluation/{KEY}/{name}/{group}{seed}.parquet" for seed in ("", "-seed7") for name in places
         ]
 
 
@@ -159,6 +138,8 @@ OTHER = "xpool-vitb16-qs-0badcafe"
         (["tta_train", "report"], [], [("train", "adaptation", "")]),
         (["evaluate_train"], [], [("train", "evaluation", "")]),
         (["evaluate_tiny", "tta_tiny"], [], [("tiny", "adaptation", "")]),
+        (["composed_tiny"], ["tiny/evaluation/"], [("tiny", "evaluation", ""), ("tiny", "composed", "")]),
+        ([], ["tiny/composed/"], [("tiny", "composed", "")]),
         ([], ["train/evaluation/"], [("train", "evaluation", "")]),
         ([], ["tiny/evaluation/", "tiny/adaptation/"], [("tiny", "adaptation", "")]),
         (

@@ -44,7 +44,7 @@ def test_every_protocol_is_a_whole_configuration(name: str) -> None:
 def test_what_the_tables_were_made_of() -> None:
     def runs_of(name: str, suites: dict[str, Any] | None = None) -> set[tuple[str, str, str, str, int | None]]:
         return {
-            (scenario.direction, scenario.side, scenario.suite, scenario.level, scenario.severity)
+            (scenario.direction, scenario.side, scenario.suite, evaluation.category_of(scenario), scenario.severity)
             for scenario in evaluation.scenarios(parsed(name, suites), "demo")
         }
 
@@ -74,7 +74,7 @@ def test_the_settings_of_ablations_are_of_one_corpus_and_run_once() -> None:
     ]
     first = evaluation.scenarios(tables[0], "demo")
     assert all(evaluation.scenarios(table, "demo") == first for table in tables)
-    groups = [{*evaluation.groups(table, unadapted=False)} for table in tables]
+    groups = [{job.group for job in evaluation.jobs(table, "demo", "adaptation")} for table in tables]
     assert [len(own) for own in groups] == [4, 7, 9, 20]
     assert groups[0] & groups[1] & groups[2] & groups[3] == {"adapted"}
     assert evaluation.model_key(tables[0]) == evaluation.model_key(tables[3])
@@ -89,8 +89,7 @@ def test_keys_beside_a_protocol_replace_its_own() -> None:
     keys = {(scenario.suite, scenario.perturbation, scenario.severity) for scenario in planned}
     assert keys == {("clean", "clean", 0), ("mlvp", "fog", 3)}
     assert (given.evaluation.steps, given.suites["mlvp"].variant) == (3, "released")
-    assert evaluation_paths.protocol_settings(given) == {"protocol": "hat_vtr_table_1"}
-    assert evaluation_paths.protocol_settings(config_file.parse({"datasets": DATASETS, "suites": {"mlvp": {}}})) == {}
+    assert given.evaluation.protocol == "hat_vtr_table_1"
 
 
 def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:

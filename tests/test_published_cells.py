@@ -20,11 +20,10 @@ from perturbations.composed import strategies
 from perturbations.config import file as config_file
 from perturbations.config import sections
 from perturbations.evaluation import departures, method_settings, planning
-from perturbations.evaluation.keys import PUBLISHED_SEED
 from perturbations.evaluation.page import intervals, published_section
 from perturbations.evaluation.page.published_section import Beside
 from perturbations.evaluation.protocols import cells, registry
-from perturbations.evaluation.rows import ScenarioKey, backend_cell
+from perturbations.evaluation.rows import PUBLISHED_SEED, ScenarioKey, backend_cell
 from perturbations.evaluation.stated import parts_of
 from perturbations.plan import caption_recipes, mixes
 from perturbations.retrieval.composed import GIVEN, HALVES, STRATEGIES
@@ -97,10 +96,13 @@ def results(name: str, adapter: str) -> list[Row]:
     if protocol.composed:
         return list(composed(protocol, adapter))
     config = config_of(protocol, adapter)
-    planned = pd.DataFrame([asdict(own) for own in planning.scenarios(config, "data")], dtype=object)
+    planned = [
+        {"direction": own.direction, **own.scenario._asdict(), "category": planning.category_of(own)}
+        for own in planning.scenarios(config, "data")
+    ]
     rows: list[Row] = []
     for model in models(protocol, adapter):
-        for scenario in planned.rename(columns={"level": "category"}).to_dict("records"):
+        for scenario in planned:
             for own in config.evaluation.method_settings():
                 given = method_settings.parameters_of(own.name, own.parameters, scenario["direction"])
                 method = {"method": own.name, "label": own.label, "parameters": given, "protocol": name}

@@ -15,12 +15,12 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import tiny_models
-from test_evaluation import CLEAN, job
+from test_evaluation import job
 from test_evaluation_plan import bad_source
 
 from perturbations import read_manifest
 from perturbations.cli.main import main
-from perturbations.evaluation import backbone, galleries, result_sets, runner, scenarios
+from perturbations.evaluation import backbone, encoding, runner, scenarios
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.rows import RankRow, ResultRow
 from perturbations.manifest import files, sets
@@ -36,14 +36,15 @@ from perturbations.manifest.kinds import (
     VideoRow,
 )
 from perturbations.plan import caption_recipes, listed, mixes, tiers
+from perturbations.retrieval.metrics import read_retrieved
 from perturbations.suites import registry
 from perturbations.tta.gallery import Gallery
 
 METHODS = ["none", "dsl", "csls", "sinkhorn", "qbnorm", "dual_is", "dual_dis", "dual_sinkhorn", "invgc"]
 NAMES = "abcdefgh"
 BROKEN, REJECTED = "quarantined", "e 1"
-JUMBLE = {"suite": "msrvtt_p", "level": "temporal", "perturbation": "jumble", "severity": 3}
-APPEND = {"suite": "msrvtt_p", "level": "AddText", "perturbation": "append_irr", "severity": 1}
+JUMBLE = {"suite": "msrvtt_p", "perturbation": "jumble", "severity": 3}
+APPEND = {"suite": "msrvtt_p", "perturbation": "append_irr", "severity": 1}
 
 
 @pytest.fixture(scope="module")
@@ -108,11 +109,11 @@ class Corpus:
     def _jumbled(self, source: CompleteSource) -> VideoRow:
         return clips.made_row("msrvtt_p/jumble", tiers.Unstored(), source, self.folder / "made" / source.item_id)
 
-    def rows(self, scenario: Any, modality: str) -> tuple[Sequence[Any], str]:
-        """The perturbed rows of a scenario, as the jobs of an evaluation read them."""
+    def rows(self, run: Any, modality: str) -> tuple[Sequence[Any], str]:
+        """The perturbed rows of a run, as the jobs of an evaluation read them."""
         if modality == "captions":
             return self.texts, "captions"
-        return (self.mixed if scenario["mix"] else self.videos), "clips"
+        return (self.mixed if run.mix else self.videos), "clips"
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +135,7 @@ def cases(direction: str) -> list[dict[str, Any]]:
     clips_ask = direction == "v2t"
     of_clips, of_texts = ("query", "gallery") if clips_ask else ("gallery", "query")
     both = {**JUMBLE, "side": "both", "text_perturbation": "append_irr", "text_severity": 1}
-    mixed = {"suite": "msrvtt_p", "level": "mixed", "perturbation": "all", "severity": None, "mix": "mixed_types"}
+    mixed = {"suite": "msrvtt_p", "perturbation": "all", "severity": None, "mix": "mixed_types"}
     return [
         {"side": "none"},
         {**JUMBLE, "side": of_clips},
@@ -145,18 +146,18 @@ def cases(direction: str) -> list[dict[str, Any]]:
 
 
 def evaluated(corpus: Corpus, model: Path, direction: str) -> tuple[list[ResultRow], list[RankRow]]:
-    settings = job(direction, METHODS) | {"top_k": 3}
-    settings["scenarios"] = [{"dataset": "data", "direction": direction, **CLEAN, **own} for own in cases(direction)]
-    loaded = backbone.load(settings, str(model), None, "cpu")
+    runs = [run for own in cases(direction) for run in job(direction, METHODS, **own)]
+    loaded = backbone.load(str(model), num_frames=3)
     encoded: dict[evaluation.Modality, Any] = {}
     for modality in evaluation.MODALITIES:
         path = corpus.folder / f"{modality}.safetensors"
-        galleries.write(path, loaded, corpus.clean, modality, 3)
-        encoded[modality] = galleries.read(path, loaded, modality)
+        encoding.write(path, loaded, corpus.clean, modality, 3)
+        encoded[modality] = encoding.read(path, loaded, modality)
     bank = encoded["clips" if direction == "v2t" else "captions"]
     items = encoded["captions" if direction == "v2t" else "clips"]
     few = Gallery(items.direction, items.features[:5].roll(1, -1))
-    given = runner.EvaluationJob(settings, loaded, corpus.clean, encoded, bank, few)
+    banks = {"bank": bank, "gallery_bank": few}
+    given = runner.EvaluationJob(runs, loaded, corpus.clean, encoded, banks, top_k=3)
     rows, ranks = runner.evaluate(given, corpus.rows, corpus.folder / f"{direction}.jsonl")
     return rows, ranks
 
@@ -188,9 +189,9 @@ def test_scored_features_are_an_evaluations(
     ours = {tuple(row[name] for name in key): row["rank"] for row in places.to_dict("records")}
     first = {tuple(row[name] for name in key): row["retrieved"] for row in places.to_dict("records")}
     for row in ranks:
-        of_ours = result_sets.read_retrieved(first[tuple(getattr(row, name) for name in key)])
+        of_ours = read_retrieved(first[tuple(getattr(row, name) for name in key)])
         assert [score for _, score in of_ours] == pytest.approx(
-            [score for _, score in result_sets.read_retrieved(row.retrieved or "")], abs=1e-4
+            [score for _, score in read_retrieved(row.retrieved or "")], abs=1e-4
         )
     expected_ranks = {tuple(getattr(row, name) for name in key): row.rank for row in ranks}
     assert ours.keys() == expected_ranks.keys()

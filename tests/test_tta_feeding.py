@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from perturbations.evaluation import queries
+from perturbations.evaluation import encoding
 
 
 def byte_frames(count: int, seed: int = 0) -> Any:
@@ -65,15 +65,15 @@ def test_items_come_in_their_order_from_another_thread() -> None:
             threads.add(threading.get_ident())
             yield item
 
-    assert list(queries.ahead(items())) == [0, 1, 2, 3, 4]
+    assert list(encoding.ahead(items())) == [0, 1, 2, 3, 4]
     assert threads
     assert threading.get_ident() not in threads
-    assert list(queries.ahead(iter([]))) == []
+    assert list(encoding.ahead(iter([]))) == []
 
 
 def test_no_more_is_made_than_is_asked_for_soon() -> None:
     items: list[int] = []
-    coming = queries.ahead(items.append(item) or item for item in range(50))  # type: ignore[func-returns-value]
+    coming = encoding.ahead(items.append(item) or item for item in range(50))  # type: ignore[func-returns-value]
     assert [next(coming), next(coming)] == [0, 1]
     coming.close()  # type: ignore[attr-defined]
     assert 2 <= len(items) <= 4
@@ -85,7 +85,7 @@ def test_an_error_of_the_thread_is_raised_where_its_item_would_come() -> None:
         yield 1
         raise OSError("the disk is gone")
 
-    coming = queries.ahead(items())
+    coming = encoding.ahead(items())
     assert next(coming) == 1
     with pytest.raises(OSError, match="the disk is gone"):
         next(coming)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar
 if TYPE_CHECKING:
     from perturbations.base.settings import Strict
 
-_PACKAGES = ("demo", "evaluation", "composed", "report")
+_PACKAGES = ("demo", "composed", "evaluation", "report")
 
 MenuLines = Callable[[], list[tuple[str, dict[str, object]]]]
 """The line of each thing of a menu for `perturb list`, and the same as JSON."""
@@ -51,7 +51,6 @@ class Feature:
         menus: names of menus that `perturb list` prints.
         cells: names of those of them that have published cells, for `perturb list MENU NAME --cells`.
         encoder: the kind of its file that is a small dual encoder's folder, for evaluations that name no model.
-        score: the command `perturb score` for composed queries.
     """
 
     summary: str
@@ -65,7 +64,6 @@ class Feature:
     menus: Mapping[str, MenuLines] = field(default_factory=dict)
     cells: Mapping[str, MenuDetails] = field(default_factory=dict)
     encoder: str | None = None
-    score: Callable[[argparse.Namespace], int] | None = None
 
 
 _FeatureT = TypeVar("_FeatureT", bound=Feature)

@@ -26,7 +26,7 @@ JOBS = {
     "perturbations.cli.rules_manifests": (
         *("sources_manifest", "analyses_manifest", "videos_manifest", "mixes", "check_quarantine"),
     ),
-    "perturbations.composed.jobs": ("composed_split", "composed_clips", "composed_queries", "composed_evaluate"),
+    "perturbations.composed.jobs": ("composed_split",),
     "perturbations.demo.jobs": ("demo_encoder",),
     "perturbations.evaluation.jobs": ("check_model", "gallery", "evaluate", "results"),
     "perturbations.report.jobs": ("corpus_page", "captions_page", "index"),

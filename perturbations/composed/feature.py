@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.composed import rows
 from perturbations.composed.layout import PLACES
-from perturbations.plan.extension import CaptionShards, PlanFeature, Plans, Target
+from perturbations.plan.extension import PlanFeature
 
 if TYPE_CHECKING:
     from perturbations.composed.section import Composed
@@ -28,24 +27,6 @@ def _problems(config: Config) -> list[Problem]:
     return section.problems_of(config)
 
 
-def _score(options: argparse.Namespace) -> int:
-    from perturbations.composed import split_scores
-
-    return split_scores.score(options)
-
-
-def _targets(config: Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
-    from perturbations.composed import paths
-
-    return paths.menu(config, plans, caption_shards)
-
-
-def _instructions(config: Config, dataset: str, suite: str) -> list[tuple[str, int]]:
-    from perturbations.composed import planning
-
-    return planning.of_instructions(config, dataset, suite)
-
-
 def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[str]:
     from perturbations.engine import needs
 
@@ -60,8 +41,5 @@ FEATURE = PlanFeature(
     section=_section,
     problems=_problems,
     kinds=rows.kinds,
-    score=_score,
-    targets=_targets,
-    instructions=_instructions,
     readiness=_readiness,
 )

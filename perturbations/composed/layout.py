@@ -5,7 +5,4 @@ FOLDER = "manifests/{dataset}/composed"
 
 PLACES = {
     "composed_rejected": "work/{dataset}/composed/rejected_captions.jsonl",
-    "composed_features": "work/{dataset}/composed/features/{suite}/{level}.safetensors",
-    "composed_part": "work/{dataset}/composed/results/{corpus}/{level}.parquet",
-    "composed_ranks_part": "work/{dataset}/composed/results/{corpus}/{level}.ranks.parquet",
 }

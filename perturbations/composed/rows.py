@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from perturbations.composed.layout import FOLDER
 from perturbations.composed.modifications import PoolClip
-from perturbations.evaluation.rows import RANKS, RESULTS
 from perturbations.manifest.kind import RowKind
 
 
@@ -52,8 +51,6 @@ GALLERIES = RowKind(
     ("gallery", "query_id", "first_row"),
     files={"composed_galleries": f"{FOLDER}/galleries.parquet"},
 )
-_RESULTS = replace(RESULTS, files={"composed_results": f"{FOLDER}/results.parquet"})
-_RANKS = replace(RANKS, files={"composed_ranks": f"{FOLDER}/ranks.parquet"})
 
 
 def kinds() -> Iterable[RowKind[Any]]:
@@ -61,4 +58,4 @@ def kinds() -> Iterable[RowKind[Any]]:
     from perturbations.manifest.kinds import QRELS  # which asks features for their kinds
 
     answers = replace(QRELS, files={"composed_qrels": f"{FOLDER}/qrels.parquet"})
-    return POOL, COMPOSED_QUERIES, GALLERIES, answers, _RESULTS, _RANKS
+    return POOL, COMPOSED_QUERIES, GALLERIES, answers

@@ -1,134 +1,73 @@
-"""What the rules of composed retrieval refer to: a job's inputs, settings and resources, as functions of its wildcards.
-
-Composed retrieval is made with the first model.
-"""
+"""What the rule of splits refers to: its inputs, settings and resources, as functions of its wildcards."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from functools import cache
-
 from perturbations.base.records import canonical
-from perturbations.composed import paths, planning
-from perturbations.evaluation import model_files, sizes
-from perturbations.evaluation import paths as evaluation_paths
-from perturbations.evaluation.rules import EvaluationRules, loaded_model, where
+from perturbations.composed.sources import check, source_of
+from perturbations.config.sections import Config
+from perturbations.plan.paths import without_braces
 from perturbations.plan.rules import CorpusRules, Wildcards, user_mistakes
 
+_NOT_OF_SPLITS = {"videos", "donors", "max_failed_items"}
+"""Settings of a dataset that change no split."""
 
-class ComposedRules:
-    """The functions of the rules of composed retrieval."""
 
-    def __init__(self, corpora: CorpusRules, evaluations: EvaluationRules, requested: Callable[[], list[str]]) -> None:
-        self.config = next(iter(evaluations.models.values()))
-        self._corpora = corpora
-        self._files_sha256 = cache(user_mistakes()(lambda: model_files.sha256(self.config)))
-        evaluations.further.append(
-            cache(
-                lambda kind: [
-                    f"{paths.folder(dataset)}/{kind}.parquet" for dataset in paths.reported(corpora.config, requested())
-                ]
-            )
-        )
+def annotation_files(config: Config, dataset: str) -> list[str]:
+    """The files that a split is made from. Raises `ConfigError` where the dataset has none."""
+    check(config, dataset)
+    source = source_of(config.datasets[dataset].adapter)
+    assert source is not None
+    named = [(f"datasets.{dataset}.annotations", path) for path in source.files(config.datasets[dataset])]
+    writer = config.composed.language_model
+    if writer is not None and writer.captions is not None:
+        named.append(("composed.language_model.captions", writer.captions))
+    return [without_braces(key, path) for key, path in named]
 
-    def run(self, wildcards: Wildcards, input: object) -> str:
-        """Where and with what a job runs: Snakemake does not compare it, as functions of inputs are not."""
-        return canonical(where(self.config))
 
-    def threads(self, wildcards: Wildcards) -> int:
-        """Threads of a job that encodes clips."""
-        return evaluation_paths.readers(self.config)
+def split_settings(config: Config, dataset: str) -> str:
+    """Everything that a split depends on, besides the annotations."""
+    own, wanted = config.datasets[dataset], config.composed
+    settings: dict[str, object] = {
+        "dataset": dataset,
+        "adapter": own.adapter,
+        "settings": own.model_dump_json(exclude=_NOT_OF_SPLITS),
+        "seed": config.seed,
+        "galleries": wanted.galleries,
+        "deduplicate": wanted.deduplicate,
+    }
+    if wanted.language_model is not None:
+        settings["language_model"] = wanted.language_model.model_dump(mode="json", exclude_none=True)
+    return canonical(settings)
 
-    def gpus(self, wildcards: Wildcards) -> int:
-        """GPUs of a job."""
-        return evaluation_paths.gpus(self.config)
 
-    def gpu_share(self, wildcards: Wildcards) -> int:
-        """Percents of a GPU of a job."""
-        return evaluation_paths.gpu_share(self.config)
+class SplitRules:
+    """The functions of the rule `composed_split`."""
 
-    @user_mistakes()
-    def model_files(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
-        """The files that the model is loaded from, by name."""
-        return evaluation_paths.model_inputs(self.config)
-
-    # --- the split ---
+    def __init__(self, corpora: CorpusRules) -> None:
+        self.config = corpora.config
+        self._writes = self.config.composed.language_model is not None
 
     @user_mistakes()
     def annotation_files(self, wildcards: Wildcards) -> list[str]:
         """The files that a split is made from."""
-        return paths.annotation_files(self.config, wildcards.dataset)
+        return annotation_files(self.config, wildcards.dataset)
 
-    def split_settings(self, wildcards: Wildcards) -> str:
+    def settings(self, wildcards: Wildcards) -> str:
         """Settings of `composed_split`."""
-        return canonical({"settings": json.loads(planning.split_settings(self.config, wildcards.dataset))})
+        return split_settings(self.config, wildcards.dataset)
 
-    def split_mb(self, wildcards: Wildcards, attempt: int) -> int:
-        """Memory of `composed_split`."""
-        return paths.split_memory_mib(self.config) << (attempt - 1)
+    def run(self, wildcards: Wildcards, input: object) -> str:
+        """Where a job runs: Snakemake does not compare it, as functions of inputs are not."""
+        return canonical({"device": self.config.evaluation.device})
 
-    def split_minutes(self, wildcards: Wildcards, attempt: int) -> int:
-        """Time of `composed_split`."""
-        return paths.split_minutes(self.config) << (attempt - 1)
+    def mb(self, wildcards: Wildcards, attempt: int) -> int:
+        """Memory; a language model of 7 billion weights takes most of it."""
+        return (40_000 if self._writes else 2_000) << (attempt - 1)
 
-    def split_gpus(self, wildcards: Wildcards) -> int:
-        """GPUs of `composed_split`."""
-        return paths.split_gpus(self.config)
+    def minutes(self, wildcards: Wildcards, attempt: int) -> int:
+        """Time; a language model answers thousands of prompts."""
+        return (1_440 if self._writes else 60) << (attempt - 1)
 
-    # --- features ---
-
-    def _feature_settings(self) -> dict[str, object]:
-        own = json.loads(planning.feature_settings(self.config, self._files_sha256()))
-        return {**loaded_model(self.config, None), "settings": own}
-
-    def clip_settings(self, wildcards: Wildcards) -> str:
-        """Settings of `composed_clips`."""
-        return canonical(self._feature_settings())
-
-    def clip_minutes(self, wildcards: Wildcards, attempt: int) -> int:
-        """Time of `composed_clips`."""
-        plan = self._corpora.plan(wildcards.dataset)
-        return sizes.encoding_minutes(self.config, plan, "clips") << (attempt - 1)
-
-    @user_mistakes()
-    def query_inputs(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
-        """The inputs of `composed_queries` by name."""
-        place = (wildcards.dataset, wildcards.suite, wildcards.level)
-        return paths.feature_inputs(self.config, *place, self._corpora.plan)
-
-    def query_settings(self, wildcards: Wildcards) -> str:
-        """Settings of `composed_queries`."""
-        names = paths.feature_names(self.config, wildcards.dataset, wildcards.suite, wildcards.level)
-        return canonical({**self._feature_settings(), "names": names, "suite": wildcards.suite})
-
-    def query_minutes(self, wildcards: Wildcards, attempt: int) -> int:
-        """Time of `composed_queries`."""
-        place = (wildcards.dataset, wildcards.suite, wildcards.level)
-        return paths.feature_minutes(self.config, *place, self._corpora.plan) << (attempt - 1)
-
-    # --- results ---
-
-    @user_mistakes()
-    def job_inputs(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
-        """The inputs of `composed_evaluate` by name."""
-        return paths.inputs(self.config, wildcards.dataset, (wildcards.corpus, wildcards.level))
-
-    def job_settings(self, wildcards: Wildcards) -> str:
-        """Settings of `composed_evaluate`."""
-        job = (wildcards.corpus, wildcards.level)
-        own = json.loads(planning.settings(self.config, wildcards.dataset, job, self._files_sha256()))
-        return canonical({**loaded_model(self.config, None), "settings": own})
-
-    def job_minutes(self, wildcards: Wildcards, attempt: int) -> int:
-        """Time of `composed_evaluate`."""
-        job = (wildcards.corpus, wildcards.level)
-        return paths.job_minutes(self.config, wildcards.dataset, job, self._corpora.plan) << (attempt - 1)
-
-    def result_parts(self, wildcards: Wildcards) -> list[str]:
-        """The parts of the results of composed retrieval."""
-        return paths.result_parts(self.config, wildcards.dataset)
-
-    def result_settings(self, wildcards: Wildcards) -> str:
-        """Settings of `composed_results`."""
-        return canonical(evaluation_paths.protocol_settings(self._corpora.config))
+    def gpus(self, wildcards: Wildcards) -> int:
+        """GPUs: of a language model alone."""
+        return int(self._writes and self.config.evaluation.device.startswith("cuda"))

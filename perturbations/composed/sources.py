@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from perturbations.base.errors import AnnotationError
+from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.composed import official
 from perturbations.composed.builder import build
 from perturbations.composed.instructions import words_of
 from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
+from perturbations.config import sections as configuration
 from perturbations.datasets import registry, webvid_covr
 from perturbations.datasets.egocvr import pool_of
 from perturbations.datasets.listing import Collector, Listing
@@ -192,3 +193,17 @@ def source_of(adapter: str) -> _SplitSource | None:
     if declared.families is not None:
         return _SplitSource(split=_of_families, refusal=_no_families)
     return _SplitSource(split=_of_spans, refusal=declared.whole) if declared.spans else None
+
+
+def check(config: configuration.Config, dataset: str) -> None:
+    """Raise `ConfigError` where a dataset has no split for composed retrieval."""
+    settings = config.datasets[dataset]
+    source = source_of(settings.adapter)
+    reason: str | None = (
+        f"the adapter '{settings.adapter}' has whole videos, and a split needs several clips of each video"
+    )
+    if source is not None:
+        reason = source.refusal(settings)
+    if reason:
+        key = f"datasets.{dataset}"
+        raise ConfigError(config.places.before(key, f"{key}: no composed retrieval: {reason}"))

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from perturbations.base.errors import ConfigError
 from perturbations.composed.gallery_sets import gallery, targets_in
 from perturbations.composed.modifications import Split
-from perturbations.evaluation.result_sets import retrieved_first
 from perturbations.retrieval.composed import (
     AVERAGES,
     FEWEST,
@@ -31,7 +30,7 @@ from perturbations.retrieval.composed import (
     chance,
     composed_places,
 )
-from perturbations.retrieval.metrics import first_places
+from perturbations.retrieval.metrics import first_places, retrieved_first
 
 _Floats = NDArray[np.float32]
 

@@ -16,7 +16,7 @@ from perturbations.base.errors import ConfigError, first_line
 from perturbations.base.records import digest
 from perturbations.evaluation import frozen, openai_names
 from perturbations.evaluation.backbones import registry as backbones
-from perturbations.evaluation.planning import DirectionName, ModelSettings
+from perturbations.evaluation.planning import DirectionName
 from perturbations.evaluation.processors import Images, TokenizedTexts, read_images, read_texts, two_texts
 from perturbations.evaluation.stated import backbone_name
 from perturbations.tta import encode_gallery
@@ -53,36 +53,50 @@ class LoadedBackbone:
         return self.texts.tokens(texts)
 
 
-def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: str) -> LoadedBackbone:
-    """The model of an evaluation; `folder` is the name or the folder of a model of transformers.
+def load(
+    pretrained: str,
+    *,
+    pooling: str = "clip4clip",
+    revision: str | None = None,
+    num_frames: int = 12,
+    checkpoint: str | Path | None = None,
+    device: str = "cpu",
+) -> LoadedBackbone:
+    """The model of an evaluation; `pretrained` is the name or the folder of a model of transformers.
 
     Raises `ConfigError` when files are missing or do not fit, or the device cannot be used; the weights, which take
     longest, are read last.
     """
     _on_device(library("torch").zeros(1), device)
-    local = Path(folder).expanduser()
-    pretrained = None if frozen.is_frozen(local) else find_checkpoint(folder, settings["revision"])
-    if pretrained is None or frozen.is_frozen(pretrained.folder):
-        return _load_frozen(settings, local if pretrained is None else pretrained.folder, checkpoint, device)
-    config_class = _model_class(pretrained).config_class
+    local = Path(pretrained).expanduser()
+    located = None if frozen.is_frozen(local) else find_checkpoint(pretrained, revision)
+    folder = local if located is None else located.folder
+    if located is None or frozen.is_frozen(folder):
+        if pooling != "clip4clip" or checkpoint is not None:
+            raise ConfigError(
+                f"{folder} is a frozen encoder of sentence-transformers: model: clip4clip, and no checkpoint"
+            )
+        sha256 = digest([storage.sha256(path) for path in frozen.weights(folder)])
+        return LoadedBackbone(*frozen.load(folder, device), sha256)
+    config_class = _model_class(located).config_class
     assert config_class is not None  # only the abstract classes of transformers have none
     try:
-        described = config_class.from_pretrained(pretrained.folder, local_files_only=True)
+        described = config_class.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # the library's classes check little: nonsense can make them raise anything
-        raise ConfigError(f"{pretrained.folder}/config.json does not describe a model: {error}") from error
-    declared = _declared(pretrained)
-    num_frames = described.vision_config.num_frames if declared.whole_videos else 1
-    if declared.whole_videos and num_frames != settings["num_frames"]:
+        raise ConfigError(f"{folder}/config.json does not describe a model: {error}") from error
+    declared = _declared(located)
+    seen = described.vision_config.num_frames if declared.whole_videos else 1
+    if declared.whole_videos and seen != num_frames:
         raise ConfigError(
-            f"evaluation.num_frames is {settings['num_frames']}, and {pretrained.name} sees {num_frames} frames of a "
-            f"video: write num_frames: {num_frames}"
+            f"evaluation.num_frames is {num_frames}, and {located.name} sees {seen} frames of a video: write "
+            f"num_frames: {seen}"
         )
-    texts = read_texts(pretrained, declared, described.text_config)
-    images = read_images(pretrained, described.vision_config)
-    model = load_encoder(settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device)
-    weights = [checkpoint] if checkpoint is not None else sorted(pretrained.folder.glob("*.safetensors"))
+    texts, images = read_texts(located, declared, described.text_config), read_images(located, described.vision_config)
+    fine_tuned = None if checkpoint is None else Path(checkpoint)
+    model = load_encoder(pooling, pretrained, checkpoint=fine_tuned, revision=revision, device=device)
+    weights = [fine_tuned] if fine_tuned is not None else sorted(folder.glob("*.safetensors"))
     sha256 = digest([storage.sha256(path) for path in weights])
-    return LoadedBackbone(model, texts, images, sha256, num_frames, _architecture(described))
+    return LoadedBackbone(model, texts, images, sha256, seen, _architecture(described))
 
 
 def _architecture(described: PretrainedConfig) -> str | None:
@@ -91,14 +105,6 @@ def _architecture(described: PretrainedConfig) -> str | None:
     if isinstance(width, int) and isinstance(patch, int):
         return backbone_name(described.model_type, width, patch)
     return None
-
-
-def _load_frozen(settings: ModelSettings, folder: Path, checkpoint: Path | None, device: str) -> LoadedBackbone:
-    """A model of sentence-transformers: its own pooling alone, and its own weights."""
-    if settings["model"] != "clip4clip" or checkpoint is not None:
-        raise ConfigError(f"{folder} is a frozen encoder of sentence-transformers: model: clip4clip, and no checkpoint")
-    model, texts, images = frozen.load(folder, device)
-    return LoadedBackbone(model, texts, images, digest([storage.sha256(path) for path in frozen.weights(folder)]))
 
 
 def check(backbone: LoadedBackbone) -> dict[str, object]:

@@ -7,12 +7,11 @@ import csv
 import io
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.base import features, shown
+from perturbations.base import shown
 from perturbations.base.errors import ConfigError
 from perturbations.base.project import need_models
 from perturbations.base.readers import READERS
@@ -21,7 +20,6 @@ from perturbations.cli.common import provenance
 from perturbations.manifest import layout
 
 if TYPE_CHECKING:
-    from perturbations.evaluation.planning import ModelSettings
     from perturbations.evaluation.rows import RankRow, ResultRow
 
 _log = logging.getLogger("perturbations")
@@ -167,10 +165,10 @@ def _score(options: argparse.Namespace) -> int:
     if len(given) != (0 if options.similarities else 2):
         raise ConfigError("give the features of the queries and of the gallery, or --similarities alone")
     if options.direction == "composed":
-        score = features.only(feature.score for feature in features.features().values())
-        if score is None:
-            raise ConfigError("this installation has no composed retrieval")
-        return score(options)
+        from perturbations.evaluation import composed_scores
+
+        write(options.output, *composed_scores.scored(options))
+        return 0
     if options.similarities and (options.methods or options.bank or options.gallery_bank):
         raise ConfigError("--methods and their banks need the features of the queries and of the gallery")
     choices = None if options.choices is None else feature_sets.read_answers(options.choices)
@@ -191,7 +189,7 @@ def _score(options: argparse.Namespace) -> int:
         rows, ranks = feature_scores.scored(queries, gallery, answers, wanted)
     write(options.output, rows, ranks)
     for row in rows:
-        scenario = "clean" if row.side == "none" else result_sets.scenario_name(asdict(row))
+        scenario = "clean" if row.side == "none" else result_sets.scenario_name(row)
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.1f}" for k in (1, 5, 10))
         if choices is not None:
             recalls = f"accuracy {row.recall_at_1:.1f}"
@@ -238,13 +236,8 @@ def _encode(options: argparse.Namespace) -> int:
         return _perplexity(options)
     from perturbations.evaluation import backbone, feature_files
 
-    settings: ModelSettings = {
-        "model": "clip4clip",
-        "pretrained": options.pretrained,
-        "revision": options.revision,
-        "num_frames": options.num_frames,
-    }
-    loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
+    how = {name: getattr(options, name) for name in ("revision", "num_frames", "checkpoint", "device")}
+    loaded = backbone.load(options.pretrained, **how)
     for written in feature_files.write(options.manifests, options.output, loaded, options.num_frames, options.reader):
         print(shown.line(written))
     return 0

@@ -35,9 +35,16 @@ def _problems(config: Config) -> list[Problem]:
 
 
 def _targets(config: Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
-    from perturbations.evaluation import paths
+    from perturbations.evaluation import composed_plan, paths
 
-    return paths.menu(config, plans, caption_shards)
+    yield from paths.menu(config, plans, caption_shards)
+    yield from composed_plan.menu(config, plans, caption_shards)
+
+
+def _instructions(config: Config, dataset: str, suite: str) -> list[tuple[str, int]]:
+    from perturbations.evaluation import composed_plan
+
+    return composed_plan.instructions(config, dataset, suite)
 
 
 def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[str]:
@@ -96,5 +103,6 @@ FEATURE = PlanFeature(
     menus={"methods": _methods, "backbones": _backbones, "protocols": _protocols},
     cells={"protocols": protocols.cell_lines},
     targets=_targets,
+    instructions=_instructions,
     readiness=_readiness,
 )

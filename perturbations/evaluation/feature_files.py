@@ -8,16 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from perturbations.base.errors import ManifestError, short
 from perturbations.base.readers import Reader
-from perturbations.evaluation import feature_sets, stored_features
-from perturbations.evaluation import features as composed_features
+from perturbations.evaluation import encoding, feature_sets, stored_features
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.planning import ALL
 from perturbations.evaluation.rows import ScenarioKey
-from perturbations.evaluation.scenarios import Clean, captions_of, clips_of
+from perturbations.evaluation.scenarios import Clean, id_of, usable
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -79,16 +76,12 @@ def write(
         path = feature_sets.path_of(output / name, scenario)
         _check_once(path, rows)
         is_text = name == CAPTIONS_FOLDER
-        usable: Sequence[Any] = captions_of(rows, clean) if is_text else clips_of(rows, clean)
-        if not usable:
+        kept = usable(rows, clean, "captions" if is_text else "clips")
+        if not kept:
             raise ManifestError(f"{path}: no row can be encoded, all are quarantined or rejected")
-        if is_text:
-            ids: Sequence[str] = [row.caption_id for row in usable]
-            features = composed_features.of_texts(backbone, [row.text for row in usable])
-        else:
-            held = composed_features.of_clips(backbone, usable, num_frames=num_frames, kept="mean", reader=reader)
-            ids, features = held.ids, held.rows
-        stored_features.write(path, ids, np.asarray(features, np.float32))
+        ids = [*map(id_of, kept)]
+        features = encoding.vectors(encoding.encoded(backbone, kept, num_frames, reader))
+        stored_features.write(path, ids, features)
         yield f"{path}: {len(ids):,} {'captions' if is_text else 'clips'}, {features.shape[1]} numbers each"
     if clean.captions:
         _write_answers(output / CAPTIONS_FOLDER, clean)

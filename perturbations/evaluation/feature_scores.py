@@ -17,24 +17,27 @@ from perturbations.base.errors import AnnotationError, short
 from perturbations.base.records import canonical, digest
 from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation.feature_sets import Answers, FeatureSet
-from perturbations.evaluation.keys import CHOICES, LISTED, banks_key
 from perturbations.evaluation.method_settings import AS_IT_IS, parameters_of
-from perturbations.evaluation.planning import CLEAN, DirectionName, Side
-from perturbations.evaluation.result_sets import check, retrieved_first, with_clean
+from perturbations.evaluation.planning import DirectionName, Side, category_of
+from perturbations.evaluation.result_sets import check, with_clean
 from perturbations.evaluation.rows import (
+    CHOICES,
     CLEAN_SCENARIO,
+    LISTED,
     RANKS,
     RESULTS,
     WHOLE_GALLERY,
     RankRow,
     ResultRow,
-    ScenarioColumns,
+    Run,
     ScenarioKey,
     backend_cell,
+    banks_key,
 )
 from perturbations.evaluation.stored_features import StoredFeatures, StoredSimilarities
 from perturbations.manifest import files, layout
 from perturbations.manifest.columns import row_from
+from perturbations.retrieval.metrics import retrieved_first
 from perturbations.retrieval.scoring import cosines
 from perturbations.tta.methods import registry as methods_registry
 
@@ -324,7 +327,7 @@ def _rows(
             parameters = parameters_of(method, {}, wanted.direction)
             label = methods_registry.title_of(method)
             used = banks_key({name: own for name, own in hashes.items() if _uses(method, name)})
-            of_method = ScenarioColumns(**shared, method=method, label=label, parameters=parameters)
+            of_method = Run(**shared, method=method, label=label, parameters=parameters)
             columns = {**asdict(of_method), "banks_sha256": used}
             about = {"protocol": wanted.protocol, "missing_queries": len(listed) - len(own.ids)}
             about |= {**_size(own, wanted), "settings": canonical(settings)}
@@ -366,7 +369,7 @@ def _row(columns: dict[str, Any], own: _Retrieved, case: _Case, about: Mapping[s
     `answers` is a hash of what answers which query, and of what each query chooses among.
     """
     scenario = case.query if columns["direction"] == "v2t" else case.gallery
-    scenario = scenario or case.query or case.gallery
+    scenario = scenario or case.query or case.gallery or CLEAN_SCENARIO
     sums = {"queries": storage.sha256(case.files[0]), "gallery": storage.sha256(case.files[-1])}
     return row_from(
         RESULTS,
@@ -374,7 +377,7 @@ def _row(columns: dict[str, Any], own: _Retrieved, case: _Case, about: Mapping[s
             **columns,
             **about,
             **retrieval.summary_of_ranks(own.ranks),
-            "category": CLEAN if scenario is None else feature_sets.category_of(scenario),
+            "category": category_of(scenario),
             "queries": len(own.ids),
             "backend": backend_cell({"retrieval": "features"}),
             "queries_sha256": sums["queries"],

@@ -15,7 +15,7 @@ from pathlib import Path
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, ManifestError, short
 from perturbations.datasets import parsing
-from perturbations.evaluation.planning import ALL, CLEAN, MIXED
+from perturbations.evaluation.planning import ALL, CLEAN
 from perturbations.evaluation.rows import ScenarioKey
 from perturbations.evaluation.stored_features import SUFFIXES
 from perturbations.manifest import files
@@ -33,11 +33,6 @@ _QRELS = ("query_id", "corpus_id")
 
 _MIXES = {"mixed_severity": None, **{f"mixed_types_{share}": share for share in SHARES}}
 """The share of perturbed clips, by the name of a file."""
-
-
-def category_of(scenario: ScenarioKey) -> str:
-    """The category of what features are perturbed by."""
-    return MIXED if scenario.mix else registry.get(f"{scenario.suite}/{scenario.perturbation}").category
 
 
 def medium_of(scenario: ScenarioKey) -> registry.Medium:

@@ -1,4 +1,4 @@
-"""The jobs of rules about evaluations: of their models, of scenarios, and of results.
+"""The jobs of rules about evaluations: of their models, of runs, and of results.
 
 `device` and `reader` say where and with what a job runs.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -22,38 +22,38 @@ from perturbations.manifest import layout
 
 if TYPE_CHECKING:
     from perturbations.evaluation.backbone import LoadedBackbone
-    from perturbations.evaluation.planning import EvaluationSettings, Modality, ModelSettings, ScenarioSettings
+    from perturbations.evaluation.planning import Modality
+    from perturbations.evaluation.rows import RankRow, ResultRow, Run
     from perturbations.evaluation.scenarios import CandidateRow, Clean
 
 
 def gallery(
     *,
-    settings: ModelSettings,
-    pretrained: str,
+    model: Mapping[str, Any],
     device: str,
     reader: Reader,
     sources: Path,
     output: Path,
-    checkpoint: str | None = None,
     captions: Path | None = None,
 ) -> None:
-    """Encode the clean clips of a dataset, or its `captions`."""
+    """Encode the clean clips of a dataset, their middle frames, or its `captions`, as `output` is called."""
     need_models()
-    from perturbations.evaluation import galleries
+    from perturbations.evaluation import encoding
 
-    loaded = _loaded(settings, pretrained, checkpoint, device)
+    loaded = load_model(model, device)
+    num_frames = 1 if output.stem == "middle" else model["num_frames"]
     modality: Modality = "clips" if captions is None else "captions"
-    galleries.write(output, loaded, _clean(sources, captions), modality, settings["num_frames"], reader)
+    encoding.write(output, loaded, clean_rows(sources, captions), modality, num_frames, reader)
 
 
-def _loaded(settings: ModelSettings, pretrained: str, checkpoint: str | None, device: str) -> LoadedBackbone:
-    """The model of a job."""
+def load_model(model: Mapping[str, Any], device: str) -> LoadedBackbone:
+    """The model of a job, from its settings (`rules.loaded_model`)."""
     from perturbations.evaluation import backbone
 
-    return backbone.load(settings, pretrained, None if checkpoint is None else Path(checkpoint), device)
+    return backbone.load(**{name: value for name, value in model.items() if name != "files"}, device=device)
 
 
-def _clean(sources: Path, captions: Path | None, rejected: int = 0) -> Clean:
+def clean_rows(sources: Path, captions: Path | None, rejected: int = 0) -> Clean:
     """The rows of a dataset as it is."""
     from perturbations.evaluation.scenarios import Clean
     from perturbations.manifest import sets
@@ -65,105 +65,148 @@ def _clean(sources: Path, captions: Path | None, rejected: int = 0) -> Clean:
     return Clean(rows, [] if captions is None else sets.read_part(captions, CAPTIONS), rejected)
 
 
-def check_model(
-    *,
-    settings: ModelSettings,
-    pretrained: str,
-    device: str,
-    reader: Reader,
-    output: Path,
-    checkpoint: str | None = None,
-) -> None:
+def check_model(*, model: Mapping[str, Any], device: str, reader: Reader, output: Path) -> None:
     """Check that the parts of a model fit each other."""
     need_models()
     from perturbations.base import storage
     from perturbations.evaluation import backbone
 
-    checked = backbone.check(_loaded(settings, pretrained, checkpoint, device))
+    checked = backbone.check(load_model(model, device))
     storage.write_text(output, json.dumps(checked, indent=2) + "\n")
 
 
 def evaluate(
     *,
-    settings: EvaluationSettings,
-    pretrained: str,
-    rejected: int,
+    runs: Mapping[str, Any],
+    model: Mapping[str, Any],
     device: str,
     reader: Reader,
-    places: Mapping[str, str],
     sources: Path,
-    captions: Path,
     results: Path,
     ranks: Path,
-    checkpoint: str | None = None,
+    captions: Path | None = None,
+    banks: Mapping[str, str] | None = None,
+    rejected: int = 0,
+    top_k: int | None = None,
+    ways: Mapping[str, Any] | None = None,
 ) -> None:
-    """Run some scenarios of an evaluation.
+    """Make some runs of an evaluation, those of `rows.as_settings`.
 
-    `places` are those of `parts` and `text_parts` (the folders of the parts that hold perturbed clips and captions),
-    `shards` and `text_shards` (of their shards' lists), `mixes` (of the mixed manifests), `encoded_clips` and
-    `encoded_captions` (the clean ones, encoded); and of methods with a bank, `bank` and `gallery_bank`: encoded clips
-    or captions.
+    `banks` are the datasets of banks, by name; `ways` of composed retrieval those to use queries.
     """
     need_models()
+    from perturbations.evaluation.rows import RANKS, RESULTS, from_settings
+    from perturbations.manifest import files
+
+    planned = from_settings(runs)
+    clean = clean_rows(sources, captions, rejected)
+    loaded = load_model(model, device)
+    settings = {name: model[name] for name in ("revision", "files") if name in model}
+    if ways is not None:
+        rows, of_ranks = _composed(planned, clean, loaded, ways, settings, reader)
+    else:
+        settings |= {} if top_k is None else {"top_k": top_k}
+        journal = layout.journal_of(results)
+        rows, of_ranks = _retrieval(planned, clean, loaded, banks or {}, settings, top_k, reader, journal)
+    files.write(results, RESULTS, rows)
+    files.write(ranks, RANKS, of_ranks)
+
+
+def _encoded(run: Run, dataset: str, modality: Modality) -> Path:
+    return Path(layout.at("encoded", dataset=dataset, model=run.model_key, modality=modality))
+
+
+def _composed(
+    runs: Sequence[Run],
+    clean: Clean,
+    loaded: LoadedBackbone,
+    ways: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    reader: Reader,
+) -> tuple[list[ResultRow], list[RankRow]]:
+    """Results of queries of a clip and an instruction."""
+    from perturbations.composed import manifests
+    from perturbations.composed.strategies import Ways
+    from perturbations.evaluation import composed_results
+
+    run = runs[0]
+    how = json.loads(run.parameters or "{}")
+    split, _ = manifests.read(Path(layout.folder("composed_queries", dataset=run.dataset)))
+    path = _encoded(run, run.dataset, "middle" if how["frames"] == "middle" else "clips")
+    features = composed_results.clip_features(loaded, path, clean)
+    about = {**settings, **how, "pretrained": run.pretrained, "num_frames": run.num_frames}
+    return composed_results.ComposedEvaluation(loaded, split, features, Ways(**ways), about, reader).evaluate(runs)
+
+
+def _retrieval(
+    planned: Sequence[Run],
+    clean: Clean,
+    loaded: LoadedBackbone,
+    banks: Mapping[str, str],
+    settings: Mapping[str, Any],
+    top_k: int | None,
+    reader: Reader,
+    journal: Path,
+) -> tuple[list[ResultRow], list[RankRow]]:
+    """Results of clips that ask for captions, or of captions that ask for clips."""
+    from perturbations.evaluation import encoding, planning, runner
+    from perturbations.evaluation.results import other_journals
+
+    first = planned[0]
+
+    def encoded(dataset: str, modality: Modality) -> Any:
+        return encoding.read(_encoded(first, dataset, modality), loaded, modality)
+
+    kinds = {"bank": planning.asks(first.direction), "gallery_bank": planning.answers(first.direction)}
+    job = runner.EvaluationJob(
+        planned,
+        loaded,
+        clean,
+        {name: encoded(first.dataset, name) for name in planning.encoded_of(first.direction, first.side)},
+        {name: encoded(dataset, kinds[name]) for name, dataset in banks.items()},
+        settings,
+        top_k,
+        reader,
+    )
+    return runner.evaluate(job, _perturbed_rows(first, clean), journal, other_journals(journal))
+
+
+def _perturbed_rows(job: Run, clean: Clean) -> Callable[[Run, Modality], tuple[list[CandidateRow], str]]:
+    """Reads the perturbed rows of a run of a job: those of the parts of its scenario, or of a mix."""
     from perturbations.base import storage
     from perturbations.base.records import digest
-    from perturbations.evaluation import galleries, planning, runner, scenarios
-    from perturbations.evaluation.keys import LISTED, order_of
-    from perturbations.evaluation.results import other_journals
-    from perturbations.evaluation.rows import RANKS, RESULTS
+    from perturbations.evaluation import planning, scenarios
+    from perturbations.evaluation.rows import LISTED, order_of
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import VIDEOS
     from perturbations.plan import listed, mixes
 
-    at = {name: Path(place) for name, place in places.items()}
-    folders = {"clips": at.get("parts"), "captions": at.get("text_parts")}
-    lists = {"clips": at.get("shards"), "captions": at.get("text_shards")}
-    shards = {name: [] if folder is None else listed.shards(folder) for name, folder in lists.items()}
+    names = {"dataset": job.dataset, "suite": job.suite}
+    read_videos = cache(partial(sets.read_part, kind=VIDEOS))  # once for all mixed scenarios of the job
+    lists: dict[Modality, str] = {"clips": "shard_list", "captions": "caption_list"}
+    shards = cache(lambda modality: listed.shards(Path(layout.folder(lists[modality], dataset=job.dataset))))
 
-    def perturbed(scenario: ScenarioSettings, modality: Modality) -> tuple[list[CandidateRow], str]:
-        if scenario["mix"] is not None and planning.is_drawn(scenario["mix"], seed):
-            videos = at["mixes"] / layout.name("videos")
-            batches = scenarios.batches_of_clips(clean, seed, settings["batch_size"])
-            draw_of = "" if order_of(seed) == LISTED else order_of(seed)
-            own_mix = mixes.drawn(scenario["mix"], read_videos(videos), clean.sources, draw_of, batches)
-            return [*own_mix], storage.sha256(videos)
-        if scenario["mix"] is not None:
-            parts = [at["mixes"] / layout.name(scenario["mix"])]
-        else:
-            name, severity = scenario["perturbation"], scenario["severity"]
-            if modality == "captions" and scenario["text_perturbation"] is not None:
-                name, severity = scenario["text_perturbation"], scenario["text_severity"]
-            folder = folders[modality]
-            assert folder is not None
-            folder = folder / name / str(severity)
-            parts = [folder / layout.name("video_part", shard=shard) for shard in shards[modality]]
+    def drawn(run: Run, mix: str) -> tuple[list[CandidateRow], str]:
+        videos = Path(layout.at("videos", **names))
+        batches = scenarios.batches_of_clips(clean, run.seed, run.batch_size or 1)
+        draw_of = "" if order_of(run.seed) == LISTED else order_of(run.seed)
+        return [*mixes.drawn(mix, read_videos(videos), clean.sources, draw_of, batches)], storage.sha256(videos)
+
+    def perturbed(run: Run, modality: Modality) -> tuple[list[CandidateRow], str]:
+        if run.mix is not None and planning.is_drawn(run.mix, run.seed):
+            return drawn(run, run.mix)
+        parts = [Path(layout.at(run.mix, **names))] if run.mix is not None else []
+        if run.mix is None:
+            kind = "video_part" if modality == "clips" else "text_part"
+            name, severity = run.perturbation, run.severity
+            if modality == "captions" and run.text_perturbation is not None:
+                name, severity = run.text_perturbation, run.text_severity
+            fields = {**names, "perturbation": name, "severity": severity}
+            parts = [Path(layout.at(kind, **fields, shard=shard)) for shard in shards(modality)]
         rows = [row for part in parts for row in sets.read_part(part, files.kind_of(part))]
         return rows, digest(list(map(storage.sha256, parts)))
 
-    (seed,) = settings["seeds"]
-    read_videos = cache(partial(sets.read_part, kind=VIDEOS))  # once for all mixed scenarios of the job
-    journal = layout.journal_of(results)
-    clean = _clean(sources, captions, rejected)
-    loaded = _loaded(settings, pretrained, checkpoint, device)
-    encoded: dict[Modality, Path | None] = {
-        "clips": at.get("encoded_clips"),
-        "captions": at.get("encoded_captions"),
-    }
-    features = {name: galleries.read(path, loaded, name) for name, path in encoded.items() if path is not None}
-    asks: Modality = "clips" if settings["scenarios"][0]["direction"] == "v2t" else "captions"
-    answers: Modality = "captions" if asks == "clips" else "clips"
-    job = runner.EvaluationJob(
-        settings,
-        loaded,
-        clean,
-        features,
-        galleries.read(at["bank"], loaded, asks) if "bank" in at else None,
-        galleries.read(at["gallery_bank"], loaded, answers) if "gallery_bank" in at else None,
-        reader,
-    )
-    rows, of_ranks = runner.evaluate(job, perturbed, journal, other_journals(journal))
-    files.write(results, RESULTS, rows)
-    files.write(ranks, RANKS, of_ranks)
+    return perturbed
 
 
 def results(
@@ -174,7 +217,7 @@ def results(
     skipped: list[Any] | None = None,
     protocol: str | None = None,
 ) -> None:
-    """Merge the scenarios of an evaluation.
+    """Merge the runs of an evaluation.
 
     `skipped` are the perturbations of captions that cannot be made, `protocol` is the published one that the
     configuration follows.

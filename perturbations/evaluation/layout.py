@@ -17,8 +17,14 @@ PLACES = {
     "results_tables": f"manifests/report{TABLES}",
 }
 
-KINDS = ("adaptation", "evaluation")
-"""What `tta_<dataset>` and `evaluate_<dataset>` make; an adaptation includes the model without adaptation."""
+COMPOSED = "composed"
+"""The direction of queries of a clip and an instruction, and the kind of their results."""
+
+KINDS = ("adaptation", "evaluation", COMPOSED)
+"""What `tta_<dataset>`, `evaluate_<dataset>` and `composed_<dataset>` make; an adaptation includes the model without
+adaptation."""
+
+DIRECTIONS = ("v2t", "t2v", COMPOSED)
 
 FIELDS = {"kind": "|".join(KINDS), "model": "[A-Za-z0-9_.-]+"}
 

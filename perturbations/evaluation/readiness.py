@@ -12,7 +12,7 @@ from perturbations.engine import needs
 from perturbations.evaluation.backbones import registry as backbones
 
 _LIBRARIES = ("torch", "transformers", "safetensors")
-_LOADING = ("evaluate", "gallery", "check_model", "composed_clips", "composed_queries")
+_LOADING = ("evaluate", "gallery", "check_model")
 """The rules whose jobs load the evaluation's model."""
 
 

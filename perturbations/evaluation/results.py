@@ -2,61 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, ValidationError, model_validator
 
 from perturbations import retrieval
 from perturbations.base import storage
 from perturbations.base.checkpoints import library
-from perturbations.base.records import Record
+from perturbations.base.records import canonical
 from perturbations.engine import guided
 from perturbations.engine.comparability import differences
 from perturbations.engine.tally import Tally, TextTally
-from perturbations.evaluation.keys import order_of
-from perturbations.evaluation.planning import EvaluationSettings, ScenarioSettings
-from perturbations.evaluation.result_sets import retrieved_first
-from perturbations.evaluation.rows import WHOLE_GALLERY, ResultRow, backend_cell
+from perturbations.evaluation.planning import category_of
+from perturbations.evaluation.rows import RankRow, ResultRow, Run, backend_cell
 from perturbations.evaluation.scenarios import Retrieval, ScenarioRow, id_of
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.plan.recipe import is_published
+from perturbations.retrieval.metrics import retrieved_first
 
 if TYPE_CHECKING:
     from perturbations.tta.recording import Counts
 
 
-class FinishedRun(Record):
-    """A finished run (scenario, method and seed), as one line of a journal."""
+class FinishedRun(NamedTuple):
+    """A finished run and its queries, in the order of their ids, as one line of a journal."""
 
-    model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="constants")
-
-    key: str
     row: ResultRow
-    ranks: tuple[int, ...]
     query_ids: tuple[str, ...]
-    retrieved: tuple[str, ...] = ()
+    ranks: tuple[int, ...]
+    retrieved: tuple[str | None, ...]
 
-    @model_validator(mode="after")
-    def _is_whole(self) -> FinishedRun:
-        if self.row.recipe_id != self.key or len(self.ranks) != len(self.query_ids):
-            raise ValueError("there must be one rank per query, and the row of the key")
-        return self
+    def rank_rows(self) -> list[RankRow]:
+        """The rows of ranks."""
+        columns = self.row.columns()
+        of_queries = zip(self.query_ids, self.ranks, self.retrieved, strict=True)
+        return [RankRow(**columns, query_id=name, rank=rank, retrieved=first) for name, rank, first in of_queries]
 
 
-def read_journal(journal: Path) -> dict[str, FinishedRun]:
-    """The finished runs of a journal by their keys. Without a journal there are none, and its folder is created."""
+def read_journal(journal: Path, others: Iterable[Path] = ()) -> dict[str, FinishedRun]:
+    """The finished runs of a journal and of other ones by `recipe_id`. Without a journal its folder is created."""
+    done: dict[str, FinishedRun] = {}
+    for other in others:
+        done |= _runs_of(other)
     if not journal.is_file():
         journal.parent.mkdir(parents=True, exist_ok=True)
-        return {}
-    done = runs_of(journal)
+        return done
+    own = _runs_of(journal)
     # Written again, so that the next line is not appended to a line that a kill cut short.
-    storage.write_text(journal, "".join(run.model_dump_json() + "\n" for run in done.values()))
-    return done
+    storage.write_text(journal, "".join(map(_line, own.values())))
+    return done | own
 
 
 def other_journals(journal: Path) -> list[Path]:
@@ -65,84 +65,66 @@ def other_journals(journal: Path) -> list[Path]:
     return [path for path in layout.journals_in(journal.parent) if path != journal and not storage.is_leftover(path)]
 
 
-def runs_of(journal: Path) -> dict[str, FinishedRun]:
+def _runs_of(journal: Path) -> dict[str, FinishedRun]:
     """The finished runs of a journal that another job may be writing."""
     done = {}
     for line in journal.read_text("utf-8", errors="replace").split("\n"):
         try:
-            run = FinishedRun.model_validate_json(line)
-        except ValidationError:
+            row, *queries = json.loads(line)
+            run = FinishedRun(ResultRow(**row), *map(tuple, queries))
+        except (ValueError, TypeError):
             continue  # the process was killed while it wrote this line
-        done[run.key] = run
+        done[run.row.recipe_id] = run
     return done
+
+
+def _line(run: FinishedRun) -> str:
+    return json.dumps([asdict(run.row), *run[1:]], ensure_ascii=False) + "\n"
 
 
 def append(journal: Path, run: FinishedRun) -> None:
     """Keep a finished run."""
     with storage.output_errors(journal), journal.open("a", encoding="utf-8") as file:
-        file.write(run.model_dump_json() + "\n")
+        file.write(_line(run))
 
 
 def finished(
-    settings: EvaluationSettings,
-    scenario: ScenarioSettings,
-    task: Retrieval,
-    similarities: NDArray[np.float32],
-    of_run: Mapping[str, Any],
-    counts: Counts,
-    timings: Mapping[str, float],
+    run: Run, task: Retrieval, similarities: NDArray[np.float32], counts: Counts, top_k: int | None, **columns: Any
 ) -> FinishedRun:
-    """The record of a run, from its similarities (queries x gallery), its counts and its timings.
+    """The record of a run, from its similarities (queries x gallery) and its counts.
 
-    `of_run` holds the columns that tell it from other runs of the job, and the hashes of what it is of.
+    `columns` are further ones of its row: timings, and the hashes of what it is of.
     """
-    k = settings.get("top_k")
     ranks = retrieval.ranks(similarities, task.relevant)
     hubness = retrieval.hubness(similarities)
-    figures = {
+    figures: dict[str, Any] = {
         **retrieval.summary_of_ranks(ranks),
-        **{f"hub_{name.removeprefix('hub_')}": value for name, value in hubness.items()},
-        **timings,
+        **{f"hub_{name.removeprefix('hub_')}": float(value) for name, value in hubness.items()},
     }
-    measured: dict[str, Any] = {name: float(value) for name, value in figures.items()}
-    measured |= {name: value for name, value in settings.items() if name in _OF_SETTINGS}
     row = ResultRow(
-        **{name: value for name, value in scenario.items() if name != "level"},
-        category=scenario["level"],
-        **of_run,
-        pooling=settings["model"],
-        gallery_name=WHOLE_GALLERY,
-        order=order_of(of_run["seed"]),
+        **run.columns(),
+        **figures,
+        **columns,
+        category=category_of(run),
         queries=len(task.queries),
         missing_queries=task.missing,
         gallery=len(task.gallery),
-        **measured,
         updates=counts.updates,
         empty=counts.empty,
         non_finite=counts.non_finite,
-        backend=backend_cell(backends(settings["pretrained"], (*task.queries, *task.gallery))),
-        manifest_sha256="",
-        settings="",
-        tools="",
+        backend=backend_cell(backends(run.pretrained, (*task.queries, *task.gallery))),
+        tools=canonical(tools()),
     )
-    return FinishedRun(
-        key=row.recipe_id,
-        row=row,
-        ranks=tuple(ranks.tolist()),
-        query_ids=task.query_ids,
-        retrieved=tuple(retrieved_first(similarities, list(map(id_of, task.gallery)), k)) if k else (),
-    )
+    first: list[str | None] = [None] * len(ranks)
+    if top_k is not None:
+        first = [*retrieved_first(similarities, list(map(id_of, task.gallery)), top_k)]
+    return FinishedRun(row, task.query_ids, tuple(ranks.tolist()), tuple(first))
 
 
-_OF_SETTINGS = frozenset(
-    ["adapter", "model", "model_key", "pretrained", "num_frames", "precision", "setting", "steps", "batch_size"]
-)
-"""Columns of results that are settings of their job."""
-
-
-def shared_settings(settings: EvaluationSettings) -> dict[str, object]:
-    """The settings that all runs of a model share."""
-    return {name: value for name, value in settings.items() if name not in ("methods", "seeds", "scenarios")}
+def settings_cell(run: Run, settings: Mapping[str, Any]) -> str:
+    """The column `settings` of a result: what all runs of a model share, with what no column of its own has."""
+    names = ("adapter", "model", "model_key", "pretrained", "num_frames", "precision", "setting", "steps", "batch_size")
+    return canonical({**{name: getattr(run, name) for name in names}, **settings})
 
 
 def backends(pretrained: str | None, rows: Sequence[ScenarioRow]) -> dict[str, str]:

@@ -1,24 +1,33 @@
-"""The manifests of evaluations. Standard library only."""
+"""The record of a result, from its planning to its table, and the manifests of results. Standard library only."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, NamedTuple
 
+from perturbations.base.records import digest
 from perturbations.manifest.kind import RowKind
 
 _Side = Literal["none", "query", "gallery", "both"]
 """What is perturbed: nothing (clean results), the queries, the gallery, or both."""
 
-
 WHOLE_GALLERY = "dataset"
 """`gallery_name` of ordinary retrieval: every usable item of the dataset."""
 
+CHOICES = "choices"
+"""`gallery_name` of multiple choice: a few items of its own for each query."""
+
+LISTED = "listed"
+"""`order` of queries that are sorted by their ids."""
+
+PUBLISHED_SEED = 42
+"""The seed of the published runs, whose loaders do not shuffle: its order is `LISTED`."""
+
 
 class ScenarioKey(NamedTuple):
-    """What is perturbed in a scenario; None where it has no such thing. `ScenarioColumns` says what each is."""
+    """What is perturbed in a scenario; None where it has no such thing. `Run` says what each is."""
 
     suite: str
     perturbation: str
@@ -45,14 +54,17 @@ def backends_of(backend: str | None) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioColumns:
-    """Which retrieval was run, of which model, by which method.
+class Run:
+    """One retrieval, of one model, by one method with one seed: what is planned, executed and shown as one result.
 
     `perturbation` and `severity` are those of the one perturbed modality; of side "both" those of the videos, and
     `text_perturbation` and `text_severity` those of the captions.
 
     Attributes:
-        suite, perturbation, severity, text_perturbation, text_severity, mix, share: of the scenario.
+        dataset: what the user calls it.
+        suite, perturbation, severity: what is perturbed: "clean", "clean", 0 where nothing is. The perturbation is
+            "all" where it differs from video to video, and the severity None where that does.
+        mix, share: "mixed_severity", "mixed_types", `PER_BATCH`, or None; the part of the videos that is perturbed.
         direction, side: which modality is the query, and what is perturbed.
         model_key, pooling, pretrained, checkpoint_sha256, num_frames, precision, setting: the model, its weights, and
             what it was trained on.
@@ -62,7 +74,7 @@ class ScenarioColumns:
         seed, order: the seed, and the order of queries that it stands for.
         adapter, listed_sha256: of the dataset, whatever the user calls it: how it is read, and a hash of the listed
             items and captions.
-        gallery_name: `WHOLE_GALLERY`, `keys.CHOICES`, or the name of a composed gallery.
+        gallery_name: `WHOLE_GALLERY`, `CHOICES`, or the name of a composed gallery.
     """
 
     dataset: str
@@ -95,10 +107,19 @@ class ScenarioColumns:
     batch_size: int | None = None
     order: str | None = None
 
+    @property
+    def scenario(self) -> ScenarioKey:
+        """What is perturbed."""
+        return ScenarioKey(*(getattr(self, name) for name in ScenarioKey._fields))
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of a run by name, also of a row that has more."""
+        return {column.name: getattr(self, column.name) for column in fields(Run)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResultRow(ScenarioColumns):
-    """One scenario, method and seed of an evaluation.
+class ResultRow(Run):
+    """A run and its figures.
 
     `clean_recall_at_<k>` is the clean result of the same method and seed over the same queries: those that this
     scenario has ranks of. `protocol` names the preset that the configuration follows.
@@ -158,7 +179,7 @@ class ResultRow(ScenarioColumns):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankRow(ScenarioColumns):
+class RankRow(Run):
     """The place of a query's best target, from 1; `retrieved` is what `evaluation.top_k` keeps (`retrieved_first`)."""
 
     query_id: str
@@ -166,11 +187,82 @@ class RankRow(ScenarioColumns):
     retrieved: str | None = None
 
 
-_SCENARIO_KEY = (
+_RUN_KEY = (
     *("direction", "side", "suite", "mix", "share", "perturbation", "severity", "text_perturbation", "text_severity"),
     *("gallery_name", "model", "method", "parameters", "seed"),
 )
 _FOLDER = "manifests/{dataset}/{kind}/{model}"
-RESULTS = RowKind("results", ResultRow, _SCENARIO_KEY, files={"results": f"{_FOLDER}/results.parquet"})
-RANKS = RowKind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"), files={"ranks": f"{_FOLDER}/ranks.parquet"})
+RESULTS = RowKind("results", ResultRow, _RUN_KEY, files={"results": f"{_FOLDER}/results.parquet"})
+RANKS = RowKind("ranks", RankRow, (*_RUN_KEY, "query_id"), files={"ranks": f"{_FOLDER}/ranks.parquet"})
 KINDS = (RESULTS, RANKS)
+
+
+# --- runs of a job as its settings ------------------------------------------------------------------------------------
+
+_OF_METHOD = ("method", "label", "parameters", "seed", "order")
+
+
+def as_settings(runs: Sequence[Run]) -> dict[str, Any]:
+    """Every scenario by every method as JSON: what the runs share, and what each scenario and each method has."""
+    columns = [{name: value for name, value in run.columns().items() if value is not None} for run in runs]
+    parts = {"scenarios": ScenarioKey._fields, "methods": _OF_METHOD}
+    held: dict[str, Any] = {
+        part: list({str(own): own for own in ({name: row.get(name) for name in names} for row in columns)}.values())
+        for part, names in parts.items()
+    }
+    of_parts = {name for names in parts.values() for name in names}
+    return {"shared": {name: value for name, value in columns[0].items() if name not in of_parts}, **held}
+
+
+def from_settings(held: Mapping[str, Any]) -> list[Run]:
+    """The runs of `as_settings`: of each scenario, one by each method."""
+    return [Run(**held["shared"], **scenario, **method) for scenario in held["scenarios"] for method in held["methods"]]
+
+
+# --- the key of a result: all that a number is of ---------------------------------------------------------------------
+
+_NAMES: dict[str, Any] = {"dataset": "", "model_key": "", "label": None}
+"""What the user calls a dataset, a model and a method: a key has none of these."""
+
+KEY_COLUMNS = tuple(column.name for column in fields(Run) if column.name not in _NAMES)
+_NUMBERS = ("severity", "text_severity", "num_frames", "steps", "batch_size", "seed")
+
+
+def key_of(row: Run | Mapping[Any, Any]) -> Run:
+    """The key of a row of results or ranks: its run without the user's names; equal keys are the same result.
+
+    Of a table's row too, whose empty cells may be NaN.
+    """
+    if isinstance(row, Mapping):
+        known: dict[str, Any] = {name: None if row[name] != row[name] else row[name] for name in KEY_COLUMNS}
+        known |= {name: int(known[name]) for name in _NUMBERS if known[name] is not None}
+    else:
+        known = {name: getattr(row, name) for name in KEY_COLUMNS}
+    return Run(**_NAMES, **known)
+
+
+def clean_key(key: Run) -> Run:
+    """The key of the result with nothing perturbed, and all else the same."""
+    unperturbed: dict[str, Any] = CLEAN_SCENARIO._asdict()
+    return replace(key, **unperturbed)
+
+
+def banks_key(hashes: Mapping[str, str]) -> str | None:
+    """`banks_sha256` of a method: of a hash of the features of each bank that it uses, by name; None without one."""
+    return digest(dict(hashes)) if hashes else None
+
+
+def order_of(seed: int) -> str:
+    """The name of the order of queries that a seed stands for: `LISTED`, or a permutation of its own."""
+    return LISTED if seed == PUBLISHED_SEED else f"seed {seed}"
+
+
+def places_of(query_ids: Iterable[str], seed: int) -> list[int]:
+    """The places of queries, which are sorted by their ids, in the order of a seed.
+
+    Each query draws a number of its own, so that a missing one leaves the order of the others.
+    """
+    ids = [*query_ids]
+    if order_of(seed) == LISTED:
+        return [*range(len(ids))]
+    return sorted(range(len(ids)), key=lambda place: digest([seed, ids[place]]))

@@ -9,16 +9,24 @@ from typing import Any
 
 from perturbations.base.records import canonical
 from perturbations.config.sections import Config
-from perturbations.evaluation import model_files, paths, planning, sizes
+from perturbations.evaluation import composed_plan, model_files, paths, planning, sizes
+from perturbations.evaluation.layout import COMPOSED
+from perturbations.evaluation.rows import Run, as_settings
 from perturbations.plan.rules import CorpusRules, Wildcards, user_mistakes
 
 
 def loaded_model(config: Config, files_sha256: str | None) -> dict[str, Any]:
-    """The settings of a job that loads the model of a configuration."""
+    """How a job loads the model of a configuration (`backbone.load`), and the hash of the model's files."""
     wanted = config.evaluation
-    checkpoint = {} if wanted.checkpoint is None else {"checkpoint": str(wanted.checkpoint)}
-    pretrained = wanted.pretrained or paths.encoder(config)
-    return {"settings": planning.model_settings(config, files_sha256), "pretrained": pretrained, **checkpoint}
+    model: dict[str, Any] = {
+        "pretrained": wanted.pretrained or paths.encoder(config),
+        "pooling": wanted.model,
+        "revision": wanted.revision,
+        "num_frames": wanted.num_frames,
+        "checkpoint": None if wanted.checkpoint is None else str(wanted.checkpoint),
+        "files": files_sha256,
+    }
+    return {name: value for name, value in model.items() if value is not None}
 
 
 def where(config: Config) -> dict[str, object]:
@@ -31,26 +39,30 @@ class EvaluationRules:
 
     Attributes:
         models: the configuration of each model alone, by its key.
-        further: gives further files for the page of results, of "results" or "ranks".
     """
 
     def __init__(self, corpora: CorpusRules, requested: Callable[[], list[str]]) -> None:
         self.config = corpora.config
         self.models = planning.models(corpora.config)
-        self.further: list[Callable[[str], list[str]]] = []
         self._corpora = corpora
         self._files_sha256 = cache(user_mistakes()(lambda model: model_files.sha256(self.models[model])))
-        self._reported = cache(lambda: paths.reported(self.config, requested(), others=bool(self._further("results"))))
+        # Snakemake asks many times per job, and every job's runs are planned together.
+        self._jobs = cache(user_mistakes()(self._planned))
+        self._reported = cache(lambda: paths.reported(self.config, requested()))
 
-    def _further(self, kind: str) -> list[str]:
-        return [path for files in self.further for path in files(kind)]
+    def _planned(self, model: str, dataset: str, direction: str) -> dict[planning.Job, list[Run]]:
+        jobs = composed_plan.jobs if direction == COMPOSED else planning.jobs
+        return jobs(self.models[model], dataset)
 
     def _model(self, wildcards: Wildcards) -> Config:
         return self.models[wildcards.model]
 
-    def _job(self, wildcards: Wildcards) -> tuple[Config, str, planning.JobKey, str]:
-        key = (wildcards.direction, wildcards.side, wildcards.corpus, wildcards.level)
-        return self._model(wildcards), wildcards.dataset, key, wildcards.group
+    def _job(self, wildcards: Wildcards) -> planning.Job:
+        return planning.Job(*(getattr(wildcards, name) for name in planning.Job._fields))
+
+    def _runs(self, wildcards: Wildcards) -> list[Run]:
+        known = self._jobs(wildcards.model, wildcards.dataset, wildcards.direction)
+        return planning.runs_of(known, self._job(wildcards), wildcards.dataset)
 
     def run(self, wildcards: Wildcards, input: object) -> str:
         """Where and with what a job runs: Snakemake does not compare it, as functions of inputs are not."""
@@ -75,15 +87,15 @@ class EvaluationRules:
 
     def model_settings(self, wildcards: Wildcards) -> str:
         """Settings of `check_model` and `gallery`."""
-        return canonical(loaded_model(self._model(wildcards), self._files_sha256(wildcards.model)))
+        return canonical({"model": loaded_model(self._model(wildcards), self._files_sha256(wildcards.model))})
 
     def model_mb(self, wildcards: Wildcards, attempt: int) -> int:
         """Memory of `check_model`."""
-        return sizes.model_memory_mb(self._model(wildcards)) << (attempt - 1)
+        return sizes.mb(sizes.model_mib(self._model(wildcards))) << (attempt - 1)
 
     def gallery_captions(self, wildcards: Wildcards) -> str | list[str]:
         """The captions that are encoded, unless clips are."""
-        return paths.encoded_inputs(wildcards.dataset, wildcards.modality).get("captions", [])
+        return f"manifests/{wildcards.dataset}/captions.parquet" if wildcards.modality == "captions" else []
 
     def gallery_mb(self, wildcards: Wildcards, attempt: int) -> int:
         """Memory of `gallery`."""
@@ -97,48 +109,61 @@ class EvaluationRules:
 
     @user_mistakes()
     def job_inputs(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
-        """The inputs of `evaluate` by name: what is perturbed, what is encoded, and banks."""
-        return paths.inputs(*self._job(wildcards), self._corpora.plan, self._corpora.caption_shards)
+        """The inputs of `evaluate` by name: the model, what is perturbed, what is encoded, and banks."""
+        config, job, runs = self._model(wildcards), self._job(wildcards), self._runs(wildcards)
+        if job.direction == COMPOSED:
+            return paths.model_inputs(config) | composed_plan.inputs(config, job, runs, self._corpora.plan)
+        of_corpora = self._corpora.plan, self._corpora.caption_shards
+        return paths.model_inputs(config) | paths.inputs(config, job, runs, *of_corpora)
 
     def job_settings(self, wildcards: Wildcards) -> str:
         """Settings of `evaluate`."""
-        files = self._files_sha256(wildcards.model)
-        of_model = loaded_model(self._model(wildcards), files)
-        rejected = self._corpora.plan(wildcards.dataset).rejected_captions
-        own = planning.settings(*self._job(wildcards), files)
-        return canonical({**of_model, "settings": own, "rejected": rejected})
-
-    def job_run(self, wildcards: Wildcards, input: Any) -> str:
-        """Where and with what `evaluate` runs, and where its inputs lie."""
-        places = paths.asking_places(self.config, wildcards.dataset, wildcards.corpus, dict(input.items()))
-        return canonical({**where(self._model(wildcards)), "places": places})
+        config, runs = self._model(wildcards), self._runs(wildcards)
+        settings: dict[str, Any] = {
+            "runs": as_settings(runs),
+            "model": loaded_model(config, self._files_sha256(wildcards.model)),
+        }
+        if wildcards.direction == COMPOSED:
+            return canonical({**settings, "ways": composed_plan.ways(config)})
+        settings["banks"] = planning.banks_of(config, runs)
+        settings["rejected"] = self._corpora.plan(wildcards.dataset).rejected_captions
+        top_k = config.evaluation.top_k
+        return canonical(settings if top_k is None else {**settings, "top_k": top_k})
 
     def job_mb(self, wildcards: Wildcards, attempt: int) -> int:
         """Memory of `evaluate`."""
+        if wildcards.direction == COMPOSED:
+            return 6000 << (attempt - 1)
         plan = self._corpora.plan(wildcards.dataset)
-        return sizes.job_memory_mb(*self._job(wildcards), plan) << (attempt - 1)
+        return sizes.job_memory_mb(self._model(wildcards), self._runs(wildcards), plan) << (attempt - 1)
 
     def job_minutes(self, wildcards: Wildcards, attempt: int) -> int:
         """Time of `evaluate`."""
+        minutes = composed_plan.job_minutes if wildcards.direction == COMPOSED else sizes.job_minutes
         plan = self._corpora.plan(wildcards.dataset)
-        return sizes.job_minutes(*self._job(wildcards), plan) << (attempt - 1)
+        return minutes(self._model(wildcards), self._runs(wildcards), plan) << (attempt - 1)
 
     def result_parts(self, wildcards: Wildcards) -> list[str]:
         """The parts of an evaluation's results."""
-        return paths.result_parts(self._model(wildcards), wildcards.dataset, wildcards.kind)
+        config, dataset = self._model(wildcards), wildcards.dataset
+        if wildcards.kind == COMPOSED:
+            return paths.result_parts(config, dataset, composed_plan.jobs(config, dataset))
+        return paths.result_parts(config, dataset, planning.jobs(config, dataset, wildcards.kind))
 
     def result_settings(self, wildcards: Wildcards) -> str:
         """Settings of `results`."""
-        skipped = json.loads(paths.skipped(self.config, wildcards.dataset))
-        return canonical({"skipped": skipped, **paths.protocol_settings(self.config)})
+        is_composed = wildcards.kind == COMPOSED
+        settings = {"skipped": [] if is_composed else json.loads(paths.skipped(self.config, wildcards.dataset))}
+        protocol = self.config.evaluation.protocol
+        return canonical(settings if protocol is None else {**settings, "protocol": protocol})
 
     def reported_results(self, wildcards: Wildcards) -> list[str]:
         """The results on the page."""
-        return [*[entry.results for entry in self._reported()], *self._further("results")]
+        return [entry.results for entry in self._reported()]
 
     def reported_ranks(self, wildcards: Wildcards) -> list[str]:
         """The ranks that the page takes its intervals from."""
-        return [*paths.report_ranks(self.config, self._reported()), *self._further("ranks")]
+        return paths.report_ranks(self.config, self._reported())
 
     def datasets(self, wildcards: Wildcards) -> list[str]:
         """The datasets, in the order of the page."""

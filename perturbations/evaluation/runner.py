@@ -1,4 +1,4 @@
-"""The runs of a job: every scenario with every method and seed.
+"""The runs of a job: every scenario with every method.
 
 A scenario's queries, its gallery or both are perturbed. Methods adapt the encoder of the queries; a perturbed gallery
 is encoded once, by the model as it is. Finished runs are kept in a journal, so that an interrupted job resumes.
@@ -9,29 +9,28 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from perturbations.base import storage
 from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
-from perturbations.base.records import canonical, digest
-from perturbations.evaluation import galleries, queries, result_sets, results, scenarios
+from perturbations.base.records import digest
+from perturbations.evaluation import encoding, planning, result_sets, results, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
-from perturbations.evaluation.keys import banks_key, order_of, places_of
-from perturbations.evaluation.method_settings import parameters_of
-from perturbations.evaluation.planning import EvaluationSettings, Modality, ScenarioSettings
+from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.results import FinishedRun
-from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioColumns
+from perturbations.evaluation.rows import RankRow, ResultRow, Run, banks_key, places_of
 from perturbations.evaluation.scenarios import Clean, Perturbed, Retrieval
+from perturbations.manifest.kinds import CaptionRow, TextRow
 from perturbations.tta import adapt
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
@@ -43,82 +42,62 @@ _log = logging.getLogger("perturbations")
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """What the runs of a job share: the settings, the model, the dataset as it is, banks of queries and gallery items.
+    """The runs of a job, and what they share.
 
-    `encoded` holds the features of clean clips and captions, as far as the job needs them.
+    Attributes:
+        runs: those of a scenario stand together.
+        backbone: the model.
+        clean: the dataset as it is.
+        encoded: the features of clean clips and captions, as far as the job needs them.
+        banks: the features of the banks, by the names that `adapt` gives them.
+        settings: what else results depend on, for their column `settings`.
+        top_k: how many items that a query retrieved first are kept.
     """
 
-    settings: EvaluationSettings
+    runs: Sequence[Run]
     backbone: LoadedBackbone
     clean: Clean
     encoded: Mapping[Modality, Gallery]
-    bank: Gallery | None = None
-    gallery_bank: Gallery | None = None
+    banks: Mapping[str, Gallery] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    top_k: int | None = None
     reader: Reader = "pyav"
 
     @cached_property
     def bank_hashes(self) -> dict[str, str]:
         """A hash of the features of each bank."""
-        banks = {"bank": self.bank, "gallery_bank": self.gallery_bank}
-        return {
-            name: storage.sha256_of(bank.features.cpu().numpy().tobytes())
-            for name, bank in banks.items()
-            if bank is not None
-        }
+        return {name: storage.sha256_of(bank.features.cpu().numpy().tobytes()) for name, bank in self.banks.items()}
 
-    def gallery(self, task: Retrieval) -> Gallery:
-        """The clean gallery of a retrieval: every usable item of the dataset."""
-        return self.encoded["captions" if task.direction == "v2t" else "clips"]
-
-    def queries(self, task: Retrieval) -> Gallery | None:
-        """The features of a retrieval's clean queries; None where they are perturbed or were not encoded."""
-        modality: Modality = "clips" if task.direction == "v2t" else "captions"
-        if task.is_perturbed("query") or modality not in self.encoded:
-            return None
-        places = {scenarios.id_of(row): place for place, row in enumerate(galleries.usable(self.clean, modality))}
-        held = self.encoded[modality]
-        return Gallery(held.direction, held.features[[places[query] for query in task.query_ids]])
+    def banks_of(self, method: str) -> dict[str, Gallery]:
+        """The banks that a method uses."""
+        own = methods.method(method)
+        used = {"bank": own.needs_bank, "gallery_bank": own.takes_gallery_bank}
+        return {name: bank for name, bank in self.banks.items() if used[name]}
 
 
 def evaluate(
     job: EvaluationJob, perturbed: Perturbed, journal: Path, journals: Sequence[Path] = ()
 ) -> tuple[list[ResultRow], list[RankRow]]:
-    """Run a job's scenarios; returns the rows of results and the rows of ranks.
+    """Run a job's runs; returns the rows of results and the rows of ranks.
 
     Runs in `journal`, and in `journals` of other jobs on the same scenarios, are not repeated. Raises `ManifestError`
     where no query is left.
     """
-    rows: list[ResultRow] = []
-    ranks: list[RankRow] = []
-    done = results.read_journal(journal)
-    for other in journals:
-        done = {**results.runs_of(other), **done}
-    for own in map(methods.method, dict.fromkeys(method["name"] for method in job.settings["methods"])):
-        if own.takes_gallery_bank and job.gallery_bank is None:
+    for own in map(methods.method, dict.fromkeys(run.method for run in job.runs)):
+        if own.takes_gallery_bank and "gallery_bank" not in job.banks:
             text = (
                 "without `evaluation.gallerybank`, the gallery is its own bank: with few items clean results may drop"
             )
             _log.warning("%s: %s", own.title, text)
-    retrieval_of = partial(scenarios.of_scenario, perturbed=perturbed, clean=job.clean)
-    described: dict[str, Any] = {
-        "settings": canonical(results.shared_settings(job.settings)),
-        "tools": canonical(results.tools()),
-        "architecture": job.backbone.architecture,
-    }
+    rows: list[ResultRow] = []
+    ranks: list[RankRow] = []
+    done = results.read_journal(journal, journals)
     with ExitStack() as stack:
-        inputs = _QueryInputs(stack)
-        for scenario in job.settings["scenarios"]:
-            task, manifest_sha256 = retrieval_of(scenario)
-            _log.info("%s", result_sets.scenario_name(scenario))
-            for label, run in _runs(job, scenario, task, inputs, journal, done):
-                row = replace(run.row, label=label, manifest_sha256=manifest_sha256, **described)
-                columns = {column.name: getattr(row, column.name) for column in fields(ScenarioColumns)}
-                rows.append(row)
-                lists = run.retrieved or [None] * len(run.ranks)
-                ranks += [
-                    RankRow(**columns, query_id=query_id, rank=rank, retrieved=retrieved)
-                    for query_id, rank, retrieved in zip(run.query_ids, run.ranks, lists, strict=True)
-                ]
+        inputs = _QueryInputs(job, stack)
+        for _, runs in groupby(job.runs, key=lambda run: run.scenario):
+            for run in _of_scenario(job, list(runs), perturbed, inputs, done, journal):
+                rows.append(run.row)
+                ranks += run.rank_rows()
     return rows, ranks
 
 
@@ -126,155 +105,153 @@ def evaluate(
 class _QueryInputs:
     """The queries of the last scenario as the model's input; the next scenario may have the same ones."""
 
+    job: EvaluationJob
     stack: ExitStack
     sha256: str = ""
-    last: queries.QueryItems = field(default_factory=list)
+    last: encoding.QueryItems = field(default_factory=list)
 
-    def batches(self, job: EvaluationJob, task: Retrieval, places: Sequence[int]) -> Iterator[Batch]:
+    def batches(self, task: Retrieval, places: Sequence[int], size: int) -> Iterator[Batch]:
         """The queries of a scenario at some places, in that order."""
         sha256 = _sha256_of(task.queries)
         if sha256 != self.sha256:
             self.stack.close()  # the frames of the last scenario
             folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="perturb-")))
-            num_frames = job.settings["num_frames"]
-            self.last = queries.of_rows(task.queries, num_frames, job.backbone, folder, job.reader)
+            num_frames = self.job.runs[0].num_frames
+            assert num_frames is not None
+            self.last = encoding.query_items(task.queries, num_frames, self.job.backbone, folder, self.job.reader)
             self.sha256 = sha256
-        return queries.batches(self.last, places, job.settings["batch_size"], job.backbone)
+        return encoding.batches(self.last, places, size, self.job.backbone)
 
 
-class _Run(NamedTuple):
-    """A method with every parameter as canonical JSON, what tables call it, and a seed."""
-
-    method: str
-    parameters: str
-    label: str
-    seed: int
-
-
-@dataclass(frozen=True)
-class _State:
-    ask: Callable[[Iterator[Batch]], Iterator[Tensor]]
-    counts: Counts
-    timings: Timings
-
-
-def _keys(job: EvaluationJob, scenario: ScenarioSettings, task: Retrieval) -> dict[_Run, str]:
-    """The key of each run of a scenario: a hash of all that determines its result."""
-    determined_by = {
-        **results.shared_settings(job.settings),
-        "scenario": scenario,
-        "queries": _sha256_of(task.queries),
-        "ids": task.query_ids,
-        "relevant": task.relevant,
-        "gallery": [tuple(map(scenarios.id_of, task.gallery)), _sha256_of(task.gallery)],
-        "checkpoint": job.backbone.sha256,
-        "tools": results.tools(),
+def _of_scenario(
+    job: EvaluationJob,
+    runs: Sequence[Run],
+    perturbed: Perturbed,
+    inputs: _QueryInputs,
+    done: dict[str, FinishedRun],
+    journal: Path,
+) -> Iterator[FinishedRun]:
+    """The runs of one scenario; those of `done` are not repeated."""
+    task, manifest_sha256 = scenarios.of_run(runs[0], perturbed, job.clean)
+    _log.info("%s", result_sets.scenario_name(runs[0]))
+    asked = _Asked(job, runs[0], task)
+    about: dict[str, Any] = {
+        "settings": results.settings_cell(runs[0], job.settings),
+        "manifest_sha256": manifest_sha256,
+        "architecture": job.backbone.architecture,
     }
-    keys = {}
-    for method in job.settings["methods"]:
-        name = method["name"]
-        parameters = parameters_of(name, method["parameters"], task.direction)
-        banks = _banks_sha256(job, name)
-        for seed in job.settings["seeds"]:
-            of_run: dict[str, object] = {**determined_by, "method": name, "parameters": parameters, "seed": seed}
-            of_run |= {"banks": banks, "order": order_of(seed)}
-            keys[_Run(name, parameters, method["label"], seed)] = digest(of_run)
-    return keys
+    hashes: dict[str, Any] = {"listed_sha256": job.clean.listed_sha256, "checkpoint_sha256": job.backbone.sha256}
+    for planned in runs:
+        bank_hashes = {name: job.bank_hashes[name] for name in job.banks_of(planned.method)}
+        run = replace(planned, **hashes, banks_sha256=banks_key(bank_hashes))
+        key = digest([{**run.columns(), "label": None}, about["settings"], results.tools(), asked.identity])
+        if key not in done:
+            done[key] = _finished(job, run, asked, inputs, recipe_id=key, **about)
+            results.append(journal, done[key])
+            _log.info("%s: R@1 %.1f %%", run.label, done[key].row.recall_at_1)
+        yield done[key]._replace(row=replace(done[key].row, label=run.label, **about))
 
 
-def _banks(job: EvaluationJob, method: str) -> dict[str, Any]:
-    """The banks that a method uses, as `adapt` names them."""
-    own = methods.method(method)
-    return {
-        "bank": job.bank if own.needs_bank else None,
-        "gallery_bank": job.gallery_bank if own.takes_gallery_bank else None,
-    }
+class _Asked:
+    """A scenario's retrieval, and what its runs share: the gallery, and the queries by the model as it is."""
 
+    def __init__(self, job: EvaluationJob, run: Run, task: Retrieval) -> None:
+        self.job, self.run, self.task = job, run, task
+        self.unadapted = Unadapted()  # as if each batch had been encoded by the model as it is
+        self.queries_sha256 = _sha256_of(task.queries)
 
-def _banks_sha256(job: EvaluationJob, method: str) -> str | None:
-    """A hash of the features of the banks that a method uses; None without one."""
-    return banks_key({name: job.bank_hashes[name] for name, bank in _banks(job, method).items() if bank is not None})
+    @property
+    def identity(self) -> list[object]:
+        """What tells this retrieval from others."""
+        gallery = [tuple(map(scenarios.id_of, self.task.gallery)), _sha256_of(self.task.gallery)]
+        return [self.queries_sha256, self.task.query_ids, self.task.relevant, gallery]
+
+    @cached_property
+    def gallery(self) -> Gallery:
+        """The features of the gallery: a clean one has every usable item of the dataset."""
+        if not self.task.is_perturbed("gallery"):
+            return self.job.encoded[planning.answers(self.task.direction)]
+        assert self.run.num_frames is not None
+        return encoding.encoded(self.job.backbone, self.task.gallery, self.run.num_frames, self.job.reader)
+
+    @cached_property
+    def known_queries(self) -> Gallery | None:
+        """The features of clean queries that ask a perturbed gallery: encoded with the clean side, in float32."""
+        modality = planning.asks(self.task.direction)
+        if self.task.side != "gallery" or self.run.precision != "float32" or modality not in self.job.encoded:
+            return None
+        clean = self.job.clean
+        rows = scenarios.usable(clean.captions if modality == "captions" else clean.sources, clean, modality)
+        places = {scenarios.id_of(row): place for place, row in enumerate(rows)}
+        held = self.job.encoded[modality]
+        return Gallery(held.direction, held.features[[places[query] for query in self.task.query_ids]])
+
+    @cached_property
+    def clean_input_queries(self) -> int | None:
+        """How many perturbed captions the model reads as the clean ones; None where no caption is perturbed."""
+        pairs = [(row.source_text, row.text) for row in self.task.queries if isinstance(row, TextRow)]
+        return self.job.backbone.texts.same_inputs(pairs) if pairs else None
 
 
 def _sha256_of(rows: Sequence[scenarios.ScenarioRow]) -> str:
-    return digest([queries.identity(row) for row in rows])
+    """A hash of queries or items: of their frames, and of their texts."""
+
+    def identity(row: scenarios.ScenarioRow) -> list[str | None]:
+        if isinstance(row, CaptionRow):
+            return [None, row.text]
+        return [row.recipe_id, row.text] if isinstance(row, TextRow) else [row.frames_sha256, None]
+
+    return digest([identity(row) for row in rows])
 
 
-def _runs(
-    job: EvaluationJob,
-    scenario: ScenarioSettings,
-    task: Retrieval,
-    inputs: _QueryInputs,
-    journal: Path,
-    done: dict[str, FinishedRun],
-) -> Iterator[tuple[str, FinishedRun]]:
-    """The runs of a scenario and their labels; runs of the journal are not repeated."""
-    shared: dict[str, object] = {"listed_sha256": job.clean.listed_sha256, "queries_sha256": _sha256_of(task.queries)}
-    shared["checkpoint_sha256"] = job.backbone.sha256
-    size = job.settings["batch_size"]
-    gallery: Gallery | None = None
-    # Clean queries that ask a perturbed gallery were encoded with the clean side, in float32.
-    known_queries = task.is_perturbed("gallery") and job.settings["precision"] == "float32"
-    encoded = job.queries(task) if known_queries else None
-    # As if each batch had been encoded by the model as it is.
-    unadapted = Unadapted()
-    for run, key in _keys(job, scenario, task).items():
-        if key not in done:
-            if "clean_input_queries" not in shared:
-                shared["clean_input_queries"] = queries.read_as_clean(task.queries, job.backbone.texts)
-            if gallery is None and task.is_perturbed("gallery"):
-                gallery = galleries.encoded(job.backbone, task.gallery, job.settings["num_frames"], job.reader)
-            gallery = gallery or job.gallery(task)
-            places = places_of(task.query_ids, run.seed)
-            if encoded is not None:
-                parts = enumerate(encoded.features[places].split(size))
-                unadapted.kept.update({(run.seed, number): (part, []) for number, part in parts})
-            # What only compares known features needs no pixels and no tokens.
-            known = encoded is not None and not methods.method(run.method).adapts
-            batches = iter([()] * -(-len(places) // size)) if known else inputs.batches(job, task, places)
-            state = _state(job, run, gallery, unadapted)
-            similarities = _similarities(job, batches, places, run.label, state)
-            timings = state.timings.summary()
-            done[key] = results.finished(
-                job.settings,
-                scenario,
-                task,
-                similarities,
-                {**run._asdict(), **shared, "banks_sha256": _banks_sha256(job, run.method), "recipe_id": key},
-                counts=state.counts,
-                # Of features that were encoded before, the time is not known here.
-                timings={} if known else timings,
-            )
-            results.append(journal, done[key])
-            _log.info("%s: R@1 %.1f %%", run.label, done[key].row.recall_at_1)
-        yield run.label, done[key]
-
-
-def _state(job: EvaluationJob, run: _Run, gallery: Gallery, unadapted: Unadapted) -> _State:
-    """The state of a run before its scenario."""
+def _finished(job: EvaluationJob, run: Run, asked: _Asked, inputs: _QueryInputs, **columns: Any) -> FinishedRun:
+    """Run one method on a scenario's queries."""
+    task, size = asked.task, run.batch_size
+    assert size is not None
+    places = places_of(task.query_ids, run.seed)
+    if asked.known_queries is not None:
+        parts = enumerate(asked.known_queries.features[places].split(size))
+        asked.unadapted.kept.update({(run.seed, number): (part, []) for number, part in parts})
+    # What only compares known features needs no pixels and no tokens.
+    known = asked.known_queries is not None and not methods.method(run.method).adapts
+    batches = iter([()] * -(-len(places) // size)) if known else inputs.batches(task, places, size)
     counts, timings = Counts(), Timings()
-    adapted: Callable[[Iterable[Batch]], Iterator[Tensor]] = partial(
-        adapt,
-        job.backbone.model,
-        run.method,
-        gallery=gallery,
-        direction=gallery.direction,
-        steps=job.settings["steps"],
-        parameters={name: value for name, value in json.loads(run.parameters).items() if value is not None},
-        seed=run.seed,
-        precision=job.settings["precision"],
-        **_banks(job, run.method),
-        counts=counts,
-        timings=timings,
-        unadapted=unadapted,
+    similarities = _similarities(job, run, asked, batches, counts, timings)
+    return results.finished(
+        run,
+        task,
+        similarities[np.argsort(places)],
+        counts,
+        job.top_k,
+        **columns,
+        # Of features that were encoded before, the time is not known here.
+        **({} if known else timings.summary()),
+        queries_sha256=asked.queries_sha256,
+        clean_input_queries=asked.clean_input_queries,
     )
-    return _State(adapted, counts, timings)
 
 
 def _similarities(
-    job: EvaluationJob, batches: Iterator[Batch], places: Sequence[int], label: str, state: _State
+    job: EvaluationJob, run: Run, asked: _Asked, batches: Iterator[Batch], counts: Counts, timings: Timings
 ) -> NDArray[np.float32]:
-    """The similarities of all queries of a scenario with the gallery, queries x gallery, in the order of their ids."""
-    shown = logged(state.ask(batches), -(-len(places) // job.settings["batch_size"]), f"batches of {label}")
-    similarities = np.concatenate([part.float().cpu().numpy() for part in shown])
-    return similarities[np.argsort(places)]
+    """The similarities of all queries of a scenario with the gallery, queries x gallery, in the order of `batches`."""
+    gallery = asked.gallery
+    parameters = json.loads(run.parameters or "{}")
+    similarities = adapt(
+        job.backbone.model,
+        run.method,
+        batches,
+        gallery,
+        direction=gallery.direction,
+        steps=run.steps or 1,
+        parameters={name: value for name, value in parameters.items() if value is not None},
+        seed=run.seed,
+        precision=run.precision or "float32",
+        **job.banks_of(run.method),
+        counts=counts,
+        timings=timings,
+        unadapted=asked.unadapted,
+    )
+    number = -(-len(asked.task.queries) // (run.batch_size or 1))
+    shown = logged(similarities, number, f"batches of {run.label}")
+    return np.concatenate([part.float().cpu().numpy() for part in shown])

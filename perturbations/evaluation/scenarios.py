@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import digest
-from perturbations.evaluation.keys import places_of
-from perturbations.evaluation.planning import DirectionName, Modality, ScenarioSettings, perturbs
+from perturbations.evaluation.planning import DirectionName, Modality, perturbs
+from perturbations.evaluation.rows import Run, places_of
 from perturbations.manifest.kinds import COMPLETE, CaptionRow, ClipRow, CompleteSource, MixRow, SourceRow, TextRow
 
 ScenarioRow = ClipRow | CompleteSource | CaptionRow | TextRow
@@ -18,8 +18,8 @@ ScenarioRow = ClipRow | CompleteSource | CaptionRow | TextRow
 CandidateRow = ClipRow | SourceRow | CaptionRow | TextRow
 """A row of a manifest; its status and the scenario decide whether it becomes a query or a part of the gallery."""
 
-Perturbed = Callable[[ScenarioSettings, Modality], tuple[Sequence[CandidateRow], str]]
-"""Returns the rows from which a scenario's perturbed clips or captions are taken, and the hash of their manifests."""
+Perturbed = Callable[[Run, Modality], tuple[Sequence[CandidateRow], str]]
+"""Returns the rows from which a run's perturbed clips or captions are taken, and the hash of their manifests."""
 
 
 @dataclass(frozen=True)
@@ -66,24 +66,21 @@ def id_of(row: ScenarioRow) -> str:
     return row.caption_id if isinstance(row, CaptionRow | TextRow) else row.item_id
 
 
-def clips_of(rows: Sequence[CandidateRow], clean: Clean) -> list[ClipRow | CompleteSource]:
-    """The usable clips among rows, by id: complete, of a complete source."""
+def usable(rows: Sequence[CandidateRow], clean: Clean, modality: Modality) -> list[ScenarioRow]:
+    """The usable clips or captions among rows, by id: complete or accepted by the gate, of a complete source."""
     complete = {row.item_id for row in clean.sources if row.status == COMPLETE}
-    known = (row for row in rows if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE)
-    return sorted((row for row in known if row.item_id in complete), key=lambda row: row.item_id)
-
-
-def captions_of(rows: Sequence[CandidateRow], clean: Clean) -> list[CaptionRow | TextRow]:
-    """The usable captions among rows, by id: accepted by the gate, of a complete source."""
-    complete = {row.item_id for row in clean.sources if row.status == COMPLETE}
-    known = (row for row in rows if isinstance(row, CaptionRow | TextRow) and row.item_id in complete)
-    return sorted((row for row in known if isinstance(row, CaptionRow) or row.accepted), key=lambda row: row.caption_id)
+    known: Sequence[ScenarioRow]
+    if modality == "clips":
+        known = [row for row in rows if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE]
+    else:
+        known = [row for row in rows if isinstance(row, CaptionRow) or (isinstance(row, TextRow) and row.accepted)]
+    return sorted((row for row in known if row.item_id in complete), key=id_of)
 
 
 def batches_of_clips(clean: Clean, seed: int, size: int) -> list[list[str]]:
     """The ids of clips that ask for captions, in the batches of a seed's order."""
-    captioned = {row.item_id for row in captions_of(clean.captions, clean)}
-    ids = [row.item_id for row in clips_of(clean.sources, clean) if row.item_id in captioned]
+    captioned = {row.item_id for row in usable(clean.captions, clean, "captions")}
+    ids = [row.item_id for row in usable(clean.sources, clean, "clips") if row.item_id in captioned]
     in_order = [ids[place] for place in places_of(ids, seed)]
     return [in_order[start : start + size] for start in range(0, len(in_order), size)]
 
@@ -102,9 +99,8 @@ def retrieval(
 
     Raises `ManifestError` when no query is left.
     """
-    videos, texts = clips_of(clips, clean), captions_of(captions, clean)
-    queries: Sequence[ScenarioRow] = videos if direction == "v2t" else texts
-    gallery: Sequence[ScenarioRow] = texts if direction == "v2t" else videos
+    videos, texts = usable(clips, clean, "clips"), usable(captions, clean, "captions")
+    queries, gallery = (videos, texts) if direction == "v2t" else (texts, videos)
     places = defaultdict(list)
     for place, row in enumerate(gallery):
         places[row.item_id].append(place)
@@ -116,29 +112,28 @@ def retrieval(
     return Retrieval(direction, side, tuple(answered), tuple(gallery), relevant, listed - len(answered))
 
 
-def of_scenario(scenario: ScenarioSettings, perturbed: Perturbed, clean: Clean) -> tuple[Retrieval, str]:
-    """The retrieval of a scenario, and the hash of the manifests of what it perturbs.
+def of_run(run: Run, perturbed: Perturbed, clean: Clean) -> tuple[Retrieval, str]:
+    """The retrieval of a run's scenario, and the hash of the manifests of what it perturbs.
 
     Raises `ManifestError` when no query is left.
     """
+    assert run.direction != "composed"
     rows: dict[str, Sequence[CandidateRow]] = {"clips": clean.sources, "captions": clean.captions}
     hashes = []
     for modality in ("clips", "captions"):
-        if perturbs(modality, scenario["direction"], scenario["side"]):
-            candidates, sha256 = perturbed(scenario, modality)
-            rows[modality] = [row for row in candidates if _is_of(row, scenario)]
+        if perturbs(modality, run.direction, run.side):
+            candidates, sha256 = perturbed(run, modality)
+            rows[modality] = [row for row in candidates if _is_of(row, run)]
             hashes.append(sha256)
-    task = retrieval(scenario["direction"], rows["clips"], rows["captions"], clean, scenario["side"])
-    return task, " ".join(hashes)
+    return retrieval(run.direction, rows["clips"], rows["captions"], clean, run.side), " ".join(hashes)
 
 
-def _is_of(row: CandidateRow, scenario: ScenarioSettings) -> bool:
-    """Whether a perturbed row belongs to a scenario."""
-    if isinstance(row, MixRow) and scenario["share"] is not None:
-        return bool(row.share == scenario["share"])
-    if isinstance(row, TextRow) and scenario["text_perturbation"] is not None:
-        wanted = scenario["text_perturbation"], scenario["text_severity"]
-        return (row.perturbation, row.severity) == wanted
-    if not isinstance(row, ClipRow | TextRow) or row.perturbation != scenario["perturbation"]:
+def _is_of(row: CandidateRow, run: Run) -> bool:
+    """Whether a perturbed row belongs to a run's scenario."""
+    if isinstance(row, MixRow) and run.share is not None:
+        return bool(row.share == run.share)
+    if isinstance(row, TextRow) and run.text_perturbation is not None:
+        return (row.perturbation, row.severity) == (run.text_perturbation, run.text_severity)
+    if not isinstance(row, ClipRow | TextRow) or row.perturbation != run.perturbation:
         return False
-    return scenario["mix"] is not None or row.severity == scenario["severity"]
+    return run.mix is not None or row.severity == run.severity

@@ -5,8 +5,11 @@ Rates were measured (docs/measurements/performance.md). No NumPy: Snakemake impo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perturbations.config import sections as configuration
-from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation import planning
+from perturbations.evaluation.rows import Run
 from perturbations.plan import costs
 from perturbations.plan.sharding import DatasetPlan
 from perturbations.tta.methods import registry as methods
@@ -14,7 +17,6 @@ from perturbations.tta.methods import registry as methods
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 _MIB = 2**20
-
 
 _TOWERS = {
     "v2t": {True: 50 * 768 * 12, False: 17 * 96 * 3},
@@ -32,49 +34,41 @@ _FEATURE = 512
 """Numbers per frame or text of the gallery."""
 
 
-def job_memory_mb(
-    config: configuration.Config, dataset: str, job: evaluation.JobKey, group: str, plan: DatasetPlan
-) -> int:
+def job_memory_mb(config: configuration.Config, runs: Sequence[Run], plan: DatasetPlan) -> int:
     """The memory of a job of `evaluate` in MB, from its direction, methods, scenarios, queries and gallery."""
-    direction, wanted = job[0], config.evaluation
-    scenarios = len(evaluation.jobs(config, dataset).get(job, ()))
-    names = evaluation.methods(config, group)
-    queries, gallery = (plan.listed, plan.captions) if direction == "v2t" else (plan.captions, plan.listed)
+    wanted, direction = config.evaluation, runs[0].direction
+    clips_ask = direction == "v2t"
+    queries, gallery = (plan.listed, plan.captions) if clips_ask else (plan.captions, plan.listed)
+    asking_frames, answering_frames = (wanted.num_frames, 1) if clips_ask else (1, wanted.num_frames)
     similarities = 6 * 4 * queries * gallery  # with their copies in the metrics
-    of_gallery = 4 * 4 * gallery * _FEATURE * (wanted.num_frames if direction == "t2v" else 1)
-    kept = 4 * queries * _FEATURE * (wanted.num_frames if direction == "v2t" else 1)
-    rows = _MIB * scenarios * len(names) * (1 + queries // 1000)
-    total = _process_mib(config) + (similarities + of_gallery + kept + rows) // _MIB
+    features = 4 * _FEATURE * (4 * gallery * answering_frames + queries * asking_frames)
+    total = model_mib(config) + (similarities + features) // _MIB + len(runs) * (1 + queries // 1000)
     total += _PAIRS_MIB if wanted.model == "xpool" else 0
-    if _on_cpu(config) and any(methods.method(name).adapts for name in names):
-        per_query = _TOWERS[direction][wanted.pretrained is not None] * (wanted.num_frames if direction == "v2t" else 1)
+    if _on_cpu(config) and any(methods.method(run.method).adapts for run in runs):
+        per_query = _TOWERS[direction][wanted.pretrained is not None] * asking_frames
         total += 4 * _PER_LAYER[direction] * wanted.batch_size * per_query // _MIB
-    return _mb(total)
+    return mb(total)
 
 
 def gallery_memory_mb(config: configuration.Config, plan: DatasetPlan) -> int:
     """The memory of the job that encodes a dataset's clean clips, in MB."""
     features = 3 * 4 * plan.listed * config.evaluation.num_frames * _FEATURE
-    return _mb(_process_mib(config) + 500 + features // _MIB)
+    return mb(model_mib(config) + 500 + features // _MIB)
 
 
-def model_memory_mb(config: configuration.Config) -> int:
-    """The memory of the job that checks a model, in MB."""
-    return _mb(_process_mib(config))
+def model_mib(config: configuration.Config) -> int:
+    """A process with its libraries and the model, while it is loaded, in MiB."""
+    on_gpu = 0 if _on_cpu(config) else 2500  # CUDA's libraries; not measured
+    return on_gpu + (1000 if config.evaluation.pretrained is None else 2500)
 
 
-def _mb(mib: int) -> int:
+def mb(mib: int) -> int:
+    """MiB in MB, rounded up."""
     return -(-mib * _MIB // 10**6)
 
 
 def _on_cpu(config: configuration.Config) -> bool:
     return not config.evaluation.device.startswith("cuda")
-
-
-def _process_mib(config: configuration.Config) -> int:
-    """A process with its libraries and the model, while it is loaded."""
-    on_gpu = 0 if _on_cpu(config) else 2500  # CUDA's libraries; not measured
-    return on_gpu + (1000 if config.evaluation.pretrained is None else 2500)
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -93,29 +87,23 @@ _MOST_MINUTES = 1440
 
 
 def encoding_minutes(
-    config: configuration.Config, plan: DatasetPlan, modality: evaluation.Modality, times: int = 1
+    config: configuration.Config, plan: DatasetPlan, modality: planning.Modality, times: int = 1
 ) -> int:
     """The time that a job requests that encodes all clips or captions of a dataset, or so many versions of them."""
     return costs.requested_minutes(times * _seconds(config, plan, modality))
 
 
-def job_minutes(
-    config: configuration.Config, dataset: str, job: evaluation.JobKey, group: str, plan: DatasetPlan
-) -> int:
+def job_minutes(config: configuration.Config, runs: Sequence[Run], plan: DatasetPlan) -> int:
     """The time that a job of `evaluate` requests: per scenario, each method's passes over what is perturbed."""
-    direction, side = job[:2]
-    asks: evaluation.Modality = "clips" if direction == "v2t" else "captions"
-    answers: evaluation.Modality = "captions" if asks == "clips" else "clips"
-    names = evaluation.methods(config, group)
-    passes = sum(_ADAPTING if methods.method(name).adapts else 1 for name in names)
-    seconds = passes * _seconds(config, plan, asks)
-    if evaluation.perturbs(answers, direction, side):
-        seconds += _seconds(config, plan, answers)
-    scenarios = len(evaluation.jobs(config, dataset).get(job, ()))
-    return min(_MOST_MINUTES, costs.requested_minutes(scenarios * seconds))
+    direction, side = runs[0].direction, runs[0].side
+    passes = sum(_ADAPTING if methods.method(run.method).adapts else 1 for run in runs)
+    seconds = passes * _seconds(config, plan, planning.asks(direction))
+    if planning.perturbs(planning.answers(direction), direction, side):
+        seconds += len({run.scenario for run in runs}) * _seconds(config, plan, planning.answers(direction))
+    return min(_MOST_MINUTES, costs.requested_minutes(seconds))
 
 
-def _seconds(config: configuration.Config, plan: DatasetPlan, modality: evaluation.Modality) -> float:
+def _seconds(config: configuration.Config, plan: DatasetPlan, modality: planning.Modality) -> float:
     """Of encoding all clips or captions once."""
     frames = plan.listed * config.evaluation.num_frames * _PER_FRAME
     return (frames if modality == "clips" else plan.captions * _PER_TEXT) * (1 if _on_cpu(config) else _ON_GPU)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from perturbations.base.records import canonical
 from perturbations.retrieval.matrices import Numbers, Scores2D, Tensor, as_array, as_scores, blocks
 
 _RECALLS = (1, 5, 10, 50, 100)
@@ -65,6 +67,24 @@ def first_places(similarities: Scores2D, k: int) -> NDArray[np.int64]:
     scores = as_scores(similarities)
     parts = [np.argsort(-block.astype(np.float64), axis=1, kind="stable")[:, :k] for _, block in blocks(scores)]
     return np.concatenate(parts)
+
+
+_DIGITS = 6  # of scores
+
+
+def retrieved_first(similarities: NDArray[np.number], gallery: Sequence[str], k: int) -> list[str]:
+    """The first k items of each query as JSON, [id, score], the best first; a score that is not finite is null."""
+    return [
+        canonical(
+            [[gallery[place], round(float(row[place]), _DIGITS) if np.isfinite(row[place]) else None] for place in own]
+        )
+        for row, own in zip(similarities, first_places(similarities, k).tolist(), strict=True)
+    ]
+
+
+def read_retrieved(text: str) -> list[tuple[str, float | None]]:
+    """The ids and scores that `retrieved_first` gives."""
+    return [(str(name), score) for name, score in json.loads(text)]
 
 
 def summary(similarities: Scores2D, relevant: Relevant) -> dict[str, float]:

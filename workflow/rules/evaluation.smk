@@ -1,6 +1,6 @@
-# Retrieval on the corpora: without adaptation (evaluate_<dataset>) and with test-time adaptation (tta_<dataset>).
-from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation.layout import KINDS
+# Retrieval on the corpora: without adaptation (evaluate_<dataset>), with test-time adaptation (tta_<dataset>), and by a
+# clip and an instruction (composed_<dataset>, egocvr).
+from perturbations.evaluation.layout import DIRECTIONS, KINDS
 from perturbations.evaluation.rules import EvaluationRules
 
 EVALUATION = EvaluationRules(JOBS, requested_targets)
@@ -8,9 +8,9 @@ EVALUATION = EvaluationRules(JOBS, requested_targets)
 
 # `model` is the key of a configured model; the results of other models are files that no rule makes.
 wildcard_constraints:
-    direction="v2t|t2v",
+    direction="|".join(DIRECTIONS),
     side="none|query|gallery|both",
-    modality="|".join(evaluation.MODALITIES),
+    modality="clips|captions|middle",
     model="|".join(EVALUATION.models),
     group="[a-z0-9_-]+",
     kind="|".join(KINDS),
@@ -70,7 +70,6 @@ rule evaluate:
         unpack(EVALUATION.job_inputs),
         checked="work/models/{model}.json",
         sources="manifests/{dataset}/sources.parquet",
-        captions="manifests/{dataset}/captions.parquet",
     output:
         results="work/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.parquet",
         ranks="work/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.ranks.parquet",
@@ -86,7 +85,7 @@ rule evaluate:
         gpu_share=EVALUATION.gpu_share,
     params:
         settings=EVALUATION.job_settings,
-        run=EVALUATION.job_run,
+        run=EVALUATION.run,
     shell:
         "perturb rule evaluate {params.settings:q} {params.run:q} --sources {input.sources:q} --captions {input.captions:q}"
         " --results {output.results:q} --ranks {output.ranks:q} 2> {log:q}"

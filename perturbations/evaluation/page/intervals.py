@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.keys import CHOICES
 from perturbations.evaluation.page.names import declared_by, groups, in_order, needs_all_queries
 from perturbations.evaluation.page.ranks import Ranked, RankGroup, run_of
 from perturbations.evaluation.page.tables import number
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
+from perturbations.evaluation.rows import CHOICES, CLEAN_SCENARIO, ScenarioKey
 from perturbations.retrieval.bootstrap import draws, interval, resampled_recall, separable, share_interval
 from perturbations.tta.methods import registry as methods_registry
 

@@ -14,25 +14,26 @@ from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean, short
 from perturbations.base.records import canonical
 from perturbations.composed import gallery_sets, manifests, sources
-from perturbations.composed import runner as composed_runner
 from perturbations.composed.audit import compared
 from perturbations.composed.modifications import Split
-from perturbations.composed.planning import ComposedScenario, Shift
 from perturbations.composed.strategies import WORDS, ScoredModel, Ways, words_of
-from perturbations.evaluation import commands, feature_sets, stored_features
+from perturbations.evaluation import composed_results, feature_sets, stored_features
+from perturbations.evaluation.composed_plan import scenario_of
 from perturbations.evaluation.feature_sets import FeatureSet
+from perturbations.evaluation.layout import COMPOSED
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioKey, backend_cell
+from perturbations.evaluation.rows import CLEAN_SCENARIO, LISTED, RankRow, ResultRow, Run, ScenarioKey, backend_cell
 from perturbations.evaluation.stored_features import Floats, PooledAs, StoredFeatures
 from perturbations.retrieval.composed import GIVEN, GLOBAL_KS, LOCAL_KS
-from perturbations.suites import registry
 
 _log = logging.getLogger("perturbations")
 
+_Results = tuple[list[ResultRow], list[RankRow]]
+_Case = tuple[ScenarioKey, ScoredModel, Split]
 
-def score(options: argparse.Namespace) -> int:
-    """What `perturb score --direction composed` does: it prints what holds of the split, and each result,
-    and writes the results, their ranks and their page.
+
+def scored(options: argparse.Namespace) -> _Results:
+    """The results and ranks of `perturb score --direction composed`; it prints what holds of the split, and results.
 
     Raises `AnnotationError` for features that are missing or do not fit, `ConfigError` for unknown names.
     """
@@ -50,12 +51,7 @@ def score(options: argparse.Namespace) -> int:
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
         scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
         print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({row.queries:,} queries)"))
-    commands.write(options.output, rows, ranks)
-    return 0
-
-
-_Results = tuple[list[ResultRow], list[RankRow]]
-_Case = tuple[ComposedScenario, ScoredModel, Split]
+    return rows, ranks
 
 
 def _results(split: Split, wanted: argparse.Namespace) -> _Results:
@@ -65,7 +61,7 @@ def _results(split: Split, wanted: argparse.Namespace) -> _Results:
     """
     if wanted.similarities is not None:
         model = _given(wanted.model, split, wanted.similarities)
-        return _scored(split, _models(split, model, [], wanted), [(ComposedScenario(), model, split)], [], wanted)
+        return _scored(split, _models(split, model, [], wanted), [(CLEAN_SCENARIO, model, split)], [], wanted)
     texts, clips = feature_sets.located(wanted.queries), feature_sets.located(wanted.gallery)
     if wanted.first_stage and (texts.perturbed or clips.perturbed):
         raise ConfigError("--first-stage is of clean queries: its own features of perturbed ones are not known")
@@ -110,7 +106,7 @@ def _cases(
 
     `texts` are by the text, perturbed instructions by the query's id; `clips` by name. Perturbed clips are queries'.
     """
-    cases: list[_Case] = [(ComposedScenario(), model, split)]
+    cases: list[_Case] = [(CLEAN_SCENARIO, model, split)]
     for scenario, path in clips.perturbed.items():
         held = stored_features.read(path, frames=wanted.frames).unique()
         part = _available(split, held, by_clip=True)
@@ -120,13 +116,13 @@ def _cases(
             texts={name: _of_queries(rows, split, part) for name, rows in model.texts.items()},
             queries=stored_features.rows_of_ids(held, [query.clip for query in part.queries]),
         )
-        cases.append((ComposedScenario(clips=_shift(scenario)), own, part))
+        cases.append((scenario_of(_half(scenario), None), own, part))
     for scenario, path in texts.perturbed.items():
         held = stored_features.read(path).unique()
         part = _available(split, held, by_clip=False)
         rows = stored_features.rows_of_ids(held, [query.query_id for query in part.queries])
         own = replace(model, texts={"instruction": rows})
-        cases.append((ComposedScenario(instructions=_shift(scenario)), own, part))
+        cases.append((scenario_of(None, _half(scenario)), own, part))
     return cases
 
 
@@ -137,35 +133,42 @@ def _scored(
     words: Sequence[str],
     wanted: argparse.Namespace,
 ) -> _Results:
-    names = _galleries(split, wanted.galleries)
+    ways = Ways(
+        galleries=_galleries(split, wanted.galleries),
+        strategies=wanted.strategies if wanted.similarities is None else GIVEN,
+        words=words,
+        deduplicate=wanted.deduplicate,
+        shortlist=wanted.shortlist,
+        top_k=wanted.top_k,
+    )
+    how = {name: getattr(wanted, name) for name in ("frames", "deduplicate", "shortlist")}
     results: list[ResultRow] = []
     ranks: list[RankRow] = []
-    for scenario_settings, own, part in cases:
-        scored = [own] if scenario_settings.perturbed != "nothing" else models
-        own_rows, own_ranks = composed_runner.scenario_rows(
+    for scenario, own, part in cases:
+        run = Run(
+            dataset=wanted.dataset,
+            **scenario._asdict(),
+            direction="composed",
+            model=own.name,
+            model_key=own.name,
+            method=COMPOSED,
+            seed=0,
+            listed_sha256=composed_results.listed_sha256(split),
+            checkpoint_sha256="",
+            setting="features",
+            parameters=canonical(how),
+            order=LISTED,
+        )
+        own_rows, own_ranks = composed_results.scenario_rows(
             part,
-            scored,
-            scenario_settings,
-            Ways(
-                galleries=names,
-                strategies=wanted.strategies if wanted.similarities is None else GIVEN,
-                words=words,
-                deduplicate=wanted.deduplicate,
-                shortlist=wanted.shortlist,
-                top_k=wanted.top_k,
-            ),
-            keys={entry.name: entry.name for entry in scored},
-            shared={
-                "dataset": wanted.dataset,
-                "listed_sha256": composed_runner.listed_sha256(split),
-                "setting": "features",
-                "protocol": wanted.protocol,
-                "backend": backend_cell({"retrieval": "features"}),
-                "checkpoint_sha256": "",
-                "tools": canonical({"numpy": np.__version__}),
-            },
-            how={"frames": wanted.frames, "deduplicate": wanted.deduplicate, "shortlist": wanted.shortlist},
+            models if scenario.side == "none" else [own],
+            run,
+            ways,
             listed=len(split.queries),
+            settings=how,
+            protocol=wanted.protocol,
+            backend=backend_cell({"retrieval": "features"}),
+            tools=canonical({"numpy": np.__version__}),
         )
         results += own_rows
         ranks += own_ranks
@@ -207,11 +210,10 @@ def _model(
     return ScoredModel(name, of_clips, of_words)
 
 
-def _shift(scenario: ScenarioKey) -> Shift:
+def _half(scenario: ScenarioKey) -> tuple[str, str, int]:
     if scenario.severity is None:
         raise ConfigError(f"{scenario.suite}/{scenario.perturbation}: composed retrieval has no {scenario.mix}")
-    variant = registry.suite(scenario.suite).variants[0]
-    return Shift(suite=scenario.suite, perturbation=scenario.perturbation, severity=scenario.severity, variant=variant)
+    return scenario.suite, scenario.perturbation, scenario.severity
 
 
 def _available(split: Split, held: StoredFeatures, *, by_clip: bool) -> Split:

@@ -1,0 +1,225 @@
+"""What an evaluation of composed retrieval consists of: runs whose queries are a clip and an instruction.
+
+Each query has a gallery of its own (`perturbations.composed`). No NumPy: Snakemake imports this.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from perturbations.base.errors import ConfigError
+from perturbations.base.records import canonical
+from perturbations.composed.sources import check, source_of
+from perturbations.config import sections as configuration
+from perturbations.datasets import registry as datasets
+from perturbations.evaluation import planning, sizes
+from perturbations.evaluation.layout import COMPOSED
+from perturbations.evaluation.planning import Job, Modality
+from perturbations.evaluation.rows import CLEAN_SCENARIO, LISTED, Run, ScenarioKey
+from perturbations.manifest import layout
+from perturbations.plan import caption_recipes, recipe, sharding
+from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
+from perturbations.plan.paths import COMPOSED_SHARD, Inputs, clip_inputs
+from perturbations.plan.sharding import DatasetPlan
+from perturbations.plan.targets import together, whole_collections
+from perturbations.suites import registry
+
+SPLIT = ("composed_queries", "composed_qrels", "composed_galleries", "composed_pool")
+"""The manifests of a split."""
+
+_Half = tuple[str, str, int]
+"""Suite, perturbation and severity of one half of the queries."""
+
+
+def halves(run: Run) -> tuple[_Half | None, _Half | None]:
+    """What a run's query clips, and what its instructions are perturbed by; None where they are clean."""
+    if run.side == "none":
+        return None, None
+    assert run.severity is not None
+    first = run.suite, run.perturbation, run.severity
+    if run.text_perturbation is not None:
+        assert run.text_severity is not None
+        suite, _, name = run.text_perturbation.partition("/")
+        return first, (suite, name, run.text_severity)
+    is_video = registry.get(f"{run.suite}/{run.perturbation}").kind == "video"
+    return (first, None) if is_video else (None, first)
+
+
+def scenario_of(clips: _Half | None, texts: _Half | None) -> ScenarioKey:
+    """The scenario of what `halves` gives: where both are perturbed, the columns of texts hold the instructions'."""
+    first = clips or texts
+    if first is None:
+        return CLEAN_SCENARIO
+    if clips is None or texts is None:
+        return ScenarioKey(*first, side="query")
+    return ScenarioKey(*clips, f"{texts[0]}/{texts[1]}", texts[2], side="query")
+
+
+def perturbed(run: Run) -> str:
+    """Which halves of a run's queries are perturbed, in a word."""
+    clips, texts = halves(run)
+    return ("both" if texts else "clips") if clips else ("instructions" if texts else "nothing")
+
+
+def scenarios(config: configuration.Config, dataset: str) -> list[Run]:
+    """A run per scenario that the configuration asks for: nothing perturbed, clips, instructions, both.
+
+    Its method and gallery are those that the split allows, which the job knows.
+    """
+    wanted = config.composed
+    own = config.evaluation.suites if config.evaluation.suites is not None else tuple(config.suites)
+
+    def perturbations(suite: str, available: Sequence[tuple[str, int]]) -> list[_Half]:
+        return [(suite, name, severity) for name, severity in planning.nearest(available, wanted.severities)]
+
+    def of_texts(suite: str) -> list[_Half]:
+        return perturbations(suite, caption_recipes.scenarios(config, dataset, suite))
+
+    of_clips = own if wanted.suites is None else wanted.suites
+    clips = [half for suite in of_clips for half in perturbations(suite, recipe.scenarios(config, suite))]
+    texts = [half for suite in (own if wanted.text_suites is None else wanted.text_suites) for half in of_texts(suite)]
+    added = [half for key in wanted.both for half in of_texts(key.partition("/")[0]) if f"{half[0]}/{half[1]}" == key]
+    pairs: list[tuple[_Half | None, _Half | None]] = [
+        (None, None),
+        *((clip, None) for clip in clips),
+        *((None, text) for text in texts),
+        *((clip, text) for clip in clips for text in added),
+    ]
+    how = canonical({name: getattr(wanted, name) for name in ("frames", "deduplicate", "shortlist")})
+    model = planning.run_of(config, dataset, "composed", CLEAN_SCENARIO)
+    unused: dict[str, Any] = dict.fromkeys(("precision", "steps", "batch_size", "label", "gallery_name"))
+    asked = replace(
+        model,
+        **unused,
+        method=COMPOSED,
+        parameters=how,
+        seed=0,
+        order=LISTED,
+    )
+    return [replace(asked, **scenario_of(*pair)._asdict()) for pair in pairs]
+
+
+def instructions(config: configuration.Config, dataset: str, suite: str) -> list[tuple[str, int]]:
+    """The (perturbation, severity) pairs of a suite's instructions that are queries."""
+    texts = [halves(run)[1] for run in scenarios(config, dataset)]
+    return list(dict.fromkeys(half[1:] for half in texts if half is not None and half[0] == suite))
+
+
+def text_suites(runs: Sequence[Run]) -> list[str]:
+    """The suites whose perturbed instructions are queries."""
+    texts = [halves(run)[1] for run in runs]
+    return list(dict.fromkeys(half[0] for half in texts if half is not None))
+
+
+def jobs(config: configuration.Config, dataset: str) -> dict[Job, list[Run]]:
+    """The runs of each job: those of the perturbations of query clips of one level, or those without."""
+    by_job: dict[Job, list[Run]] = {}
+    for run in scenarios(config, dataset):
+        clips, _ = halves(run)
+        level = planning.file_name(planning.category_of(run))
+        place = ("none", planning.CLEAN, planning.CLEAN) if clips is None else ("query", run.suite, level)
+        by_job.setdefault(Job(COMPOSED, *place, group="ways"), []).append(run)
+    return by_job
+
+
+_WAYS = {"galleries", "deduplicate", "strategies", "words", "average", "shortlist", "first_stage"}
+
+
+def ways(config: configuration.Config) -> dict[str, Any]:
+    """How queries are used, as settings of a job (`composed.strategies.Ways`)."""
+    held: dict[str, Any] = config.composed.model_dump(mode="json", include=_WAYS)
+    averages = held.pop("average")
+    return {**held, "averages": averages, "top_k": config.evaluation.top_k}
+
+
+def modality(config: configuration.Config) -> Modality:
+    """What is encoded of clips: some frames, or the middle one alone."""
+    return "clips" if config.composed.frames == "mean" else "middle"
+
+
+def split_files(dataset: str) -> list[str]:
+    """The manifests of a split."""
+    return [layout.at(name, dataset=dataset) for name in SPLIT]
+
+
+def inputs(config: configuration.Config, job: Job, runs: Sequence[Run], plans: Plans) -> Inputs:
+    """The inputs of a job: the split, features of clips, parts of perturbed clips, markers of instructions."""
+    dataset = runs[0].dataset
+    of_clips = dict.fromkeys(half[1:] for half, _ in map(halves, runs) if half is not None)
+    clips: list[str] = []
+    if of_clips:
+        clips = clip_inputs(config, dataset, job.corpus, of_clips, plans(dataset).shards)
+    own = sharding.composed(dataset)
+    key = planning.model_key(config)
+    return {
+        "split": split_files(dataset),
+        "encoded": [layout.at("encoded", dataset=dataset, model=key, modality=modality(config))],
+        "clips": clips,
+        "texts": [
+            layout.at("text_marker", dataset=own, suite=suite, shard=COMPOSED_SHARD) for suite in text_suites(runs)
+        ],
+        "captions": [],
+    }
+
+
+def job_minutes(config: configuration.Config, runs: Sequence[Run], plan: DatasetPlan) -> int:
+    """The time that a job requests, in which perturbed clips, and the words of each scenario, are encoded."""
+    words = sum(1 if halves(run)[1] else len(config.composed.words) for run in runs)
+    clips = len({half for half, _ in map(halves, runs) if half is not None})
+    own = sizes.encoding_minutes(config, plan, "captions", words)
+    return own + (sizes.encoding_minutes(config, plan, "clips", clips) if clips else 0)
+
+
+# --- targets ----------------------------------------------------------------------------------------------------------
+
+
+def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
+    """A target per dataset that gives splits, and one per adapter that names its own."""
+    names = {source.target: name for name in datasets.adapters() if (source := source_of(name))}
+    for target, adapter in names.items():
+        if target:
+            text = f"composed retrieval on every dataset of the adapter `{adapter}`"
+            yield Target(target, text, partial(composed_of_adapter, config, adapter, plans))
+    for name, dataset in config.datasets.items():
+        if source_of(dataset.adapter) is not None:
+            text = f"retrieval by a clip and an instruction, on the dataset `{name}`"
+            yield Target(f"composed_{name}", text, partial(_results, config, name, plans))
+
+
+def _results(config: configuration.Config, dataset: str, plans: Plans) -> TargetWork:
+    """A split for composed retrieval and its results by every model. Raises `ConfigError` where there is none."""
+    check(config, dataset)
+    plans(dataset)
+    runs = scenarios(config, dataset)
+    size = ", ".join(f"{count} x {what}" for what, count in Counter(map(perturbed, runs)).items())
+    own, suites = sharding.composed(dataset), text_suites(runs)
+    texts = [layout.at(name, dataset=own, suite=suite) for suite in suites for name in ("texts", "text_statistics")]
+    results = [
+        layout.at(name, dataset=dataset, kind=COMPOSED, model=key)
+        for key in planning.models(config)
+        for name in ("results", "ranks")
+    ]
+    return TargetWork(
+        [*split_files(dataset), *texts, *results],
+        (f"composed retrieval on {dataset}, perturbed: {size}",),
+        clips=tuple(
+            (collection, *half)
+            for half, _ in map(halves, runs)
+            if half is not None
+            for collection in (dataset, *whole_collections(config, half[0], dataset))
+        ),
+        captions=tuple((own, suite) for suite in suites),
+        rules=("composed_split", "evaluate"),
+    )
+
+
+def composed_of_adapter(config: configuration.Config, adapter: str, plans: Plans) -> TargetWork:
+    """Composed retrieval on every dataset of an adapter. Raises `ConfigError` where there is none."""
+    names = [name for name, dataset in config.datasets.items() if dataset.adapter == adapter]
+    if not names:
+        raise ConfigError(f"config.yaml has no dataset of the adapter '{adapter}'")
+    return together([_results(config, name, plans) for name in names])
