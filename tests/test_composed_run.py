@@ -142,13 +142,13 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The runner, of a model to which words are the direction of the clip that they name last."""
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from perturbations.evaluation import composed_results, encoding
+    from perturbations.evaluation import composed_runner, encoding
 
     def texts(backbone: object, lines: Sequence[str]) -> Any:
         return np.eye(8, dtype=np.float32)[["abcdefgh".index(line[-1]) for line in lines]]
 
     monkeypatch.setattr(encoding, "text_vectors", texts)
-    return composed_results
+    return composed_runner
 
 
 def clip_features(*names: str) -> Any:

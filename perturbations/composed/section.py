@@ -57,7 +57,7 @@ class Writer(Strict):
 
 
 class Composed(Strict):
-    """Retrieval by a clip and an instruction: `egocvr`, `composed_<dataset>`. The model is that of `evaluation`."""
+    """Retrieval by a clip and an instruction: `egocvr`, `composed_<dataset>`. By the models of `evaluation`."""
 
     galleries: tuple[_GalleryName, ...] = Field(
         (gallery_sets.DEFAULT_LOCAL, "global_distinct"),

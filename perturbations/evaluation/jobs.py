@@ -127,15 +127,15 @@ def _composed(
     """Results of queries of a clip and an instruction."""
     from perturbations.composed import manifests
     from perturbations.composed.strategies import Ways
-    from perturbations.evaluation import composed_results
+    from perturbations.evaluation import composed_runner
 
     run = runs[0]
     how = json.loads(run.parameters or "{}")
     split, _ = manifests.read(Path(layout.folder("composed_queries", dataset=run.dataset)))
     path = _encoded(run, run.dataset, "middle" if how["frames"] == "middle" else "clips")
-    features = composed_results.clip_features(loaded, path, clean)
+    features = composed_runner.clip_features(loaded, path, clean)
     about = {**settings, **how, "pretrained": run.pretrained, "num_frames": run.num_frames}
-    return composed_results.ComposedEvaluation(loaded, split, features, Ways(**ways), about, reader).evaluate(runs)
+    return composed_runner.ComposedEvaluation(loaded, split, features, Ways(**ways), about, reader).evaluate(runs)
 
 
 def _retrieval(
