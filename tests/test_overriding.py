@@ -126,7 +126,6 @@ WRITTEN_BESIDE = {
     "analysis_files",
     "log",
     "benchmark",
-    "model_files",
     "text_part",
     "clip_tar",
 }
@@ -165,7 +164,7 @@ def test_every_place_that_rules_make_is_named_and_each_rule_reads_as_one() -> No
     text = "\n".join(path.read_text("utf-8") for path in RULES)
     assert "layout." not in text
     assert "message:" not in text
-    assert len(LOGS.findall(text)) > 50
+    assert len(LOGS.findall(text)) > 40
 
 
 # What no documented way gives: a target's line in the menu, the targets of the command line, and where jobs run.
