@@ -8,9 +8,8 @@
 
 ViT-B/32 with random weights, 3 steps; on a CPU one thread. Videos of 12 frames as queries (v2t), or captions of 77
 tokens, the most that CLIP takes (t2v). Every row has a process of its own, one after the other. `ms` is the median over
-batches of wall time per query; on a GPU the first batch, which loads its kernels, is left out. `transfer` is the share
-of it that brings queries to the device and normalizes frames there. `cpu` counts the process's time, system calls
-included, and is the figure to read on a shared machine. Memory is the GPU's peak, or the process's, with torch and
+batches of wall time per query; on a GPU the first batch, which loads its kernels, is left out. `cpu` counts the
+process's time, system calls included, and is the figure to read on a shared machine. Memory is the GPU's peak, or the process's, with torch and
 transformers (about 0.6 GB) and the model (0.6 GB) in it.
 
 Forms: `ours`; `tf32` and `bfloat16`, ours in that precision; `plain`, transformers' own passes with eager attention
@@ -87,7 +86,6 @@ def measured(method: str, form: str, options: argparse.Namespace) -> dict[str, f
 
     from perturbations.tta import Gallery, Timings, adapt, clip4clip, task, towers, xpool
     from perturbations.tta.pooling import XPool
-    from perturbations.tta.recording import TRANSFER
 
     device = torch.device(options.device)
     on_gpu = device.type == "cuda"
@@ -131,7 +129,6 @@ def measured(method: str, form: str, options: argparse.Namespace) -> dict[str, f
         "cpu_s": (time.process_time() - cpu) / queries,
         "wall_s": (time.perf_counter() - wall) / queries,
         "ms": float(total.median()),
-        "share": float(parts[TRANSFER].sum() / total.sum()),
         "before_mib": before,
         "gib": timings.summary()["peak_memory_mib"] / 2**10,
         **{name: float(values.median()) for name, values in parts.items()},
@@ -254,17 +251,17 @@ def _print_rescoring(options: argparse.Namespace) -> None:
 
 def _print_times(options: argparse.Namespace) -> None:
     print(
-        "| method | form | ms per query, p50 | transfer | encode / adapt / rerank ms | cpu s/query | peak GiB "
+        "| method | form | ms per query, p50 | encode / adapt / rerank ms | cpu s/query | peak GiB "
         "| paper, RTX 4090, ms | published code, cpu s |"
     )
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|")
     for method in options.methods or ["none", "tcr", "hatvtr"]:
         for form in options.forms:
             row = _row(method, form, sys.argv[1:])
             parts = " / ".join(f"{row[name]:.1f}" for name in ("encode", "adapt", "rerank"))
             in_paper = PAPER_MS.get(method, "")
             published = REFERENCE_S.get(method, "") if options.direction == "v2t" else ""
-            figures = f"{row['ms']:.1f} | {100 * row['share']:.2f} % | {parts} | {row['cpu_s']:.2f} | {row['gib']:.2f}"
+            figures = f"{row['ms']:.1f} | {parts} | {row['cpu_s']:.2f} | {row['gib']:.2f}"
             print(f"| {method} | {form} | {figures} | {in_paper} | {published} |", flush=True)
 
 

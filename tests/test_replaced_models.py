@@ -15,10 +15,10 @@ from clips import DATASET
 from test_workflow import Project, tiny_clip
 
 from perturbations import read_manifest
-from perturbations.base import storage
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
-from perturbations.evaluation import model_files
+from perturbations.evaluation import model_files, planning
+from perturbations.manifest import layout
 
 # --- the hash of a model's files --------------------------------------------------------------------------------------
 
@@ -81,53 +81,17 @@ def test_fine_tuned_weights_count(model: Path) -> None:
     assert model_files.sha256(with_weights) != before
 
 
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the files that are read from now on."""
-    names: list[str] = []
-
-    def sha256(path: Path) -> str:
-        names.append(path.name)
-        return storage.sha256_of(path.read_bytes())
-
-    monkeypatch.setattr(model_files.storage, "sha256", sha256)
-    return names
-
-
-def test_only_changed_files_are_read_again(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_files, "_SETTLED_NS", -(10**18))
+def test_a_model_that_is_gone_is_as_it_was_checked(model: Path) -> None:
     before = model_files.sha256(wanted())
-    names = reads(monkeypatch)
-    assert model_files.sha256(wanted()) == before
-    assert names == []
-    (model / "tokenizer.json").write_text("another")
-    model_files.sha256(wanted())
-    assert names == ["tokenizer.json"]
-
-
-def test_a_file_that_changed_a_moment_ago_is_read_again(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model_files.sha256(wanted())
-    names = reads(monkeypatch)
-    model_files.sha256(wanted())
-    assert "model.safetensors" in names
-
-
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"sha256": 3}', "\udcff"])
-def test_a_damaged_record_is_written_anew(damage: str, model: Path) -> None:
-    before = model_files.sha256(wanted())
-    (record,) = Path("work/models").iterdir()
-    record.write_text(damage, errors="surrogateescape")
-    assert model_files.sha256(wanted()) == before
-    shutil.rmtree(model)
-    assert model_files.sha256(wanted()) == before
-
-
-def test_a_model_that_is_gone_is_as_it_was(model: Path) -> None:
-    before = model_files.sha256(wanted())
+    record = Path(layout.at("checked_model", model=planning.model_key(wanted())))
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"files": before}))
     shutil.rmtree(model)
     assert model_files.sha256(wanted()) == before
     model.mkdir()
     assert model_files.sha256(wanted()) == before
-    assert model_files.sha256(wanted(pretrained="never here")) is None
+    record.write_text("{")
+    assert model_files.sha256(wanted()) is model_files.sha256(wanted(pretrained="never here")) is None
 
 
 def test_the_demos_encoder_is_what_its_rule_makes(model: Path) -> None:
@@ -135,8 +99,7 @@ def test_the_demos_encoder_is_what_its_rule_makes(model: Path) -> None:
     assert not Path("work").exists()
 
 
-def test_a_folder_that_cannot_be_written_and_a_name_that_is_no_utf_8_hinder_nothing(model: Path) -> None:
-    Path("work").write_text("a file in the way")
+def test_a_name_that_is_no_utf_8_hinders_nothing(model: Path) -> None:
     (model / os.fsdecode(b"\xff.json")).write_text("{}")
     assert model_files.sha256(wanted()) is not None
 

@@ -71,7 +71,7 @@ def check_model(*, model: Mapping[str, Any], device: str, reader: Reader, output
     from perturbations.base import storage
     from perturbations.evaluation import backbone
 
-    checked = backbone.check(load_model(model, device))
+    checked = {**backbone.check(load_model(model, device)), "files": model.get("files")}
     storage.write_text(output, json.dumps(checked, indent=2) + "\n")
 
 

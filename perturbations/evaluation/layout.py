@@ -9,7 +9,6 @@ TABLES = ".tables"
 
 PLACES = {
     "checked_model": "work/models/{model}.json",
-    "model_files": "work/models/{model}.files.json",
     "encoded": "work/{dataset}/evaluation/{model}/{modality}.safetensors",
     "evaluation_part": "work/{dataset}/evaluation/{model}/" + _JOB + ".parquet",
     "evaluation_ranks": "work/{dataset}/evaluation/{model}/" + _JOB + ".ranks.parquet",

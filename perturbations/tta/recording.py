@@ -15,9 +15,6 @@ import torch
 _PARTS = ("encode", "adapt", "rerank")
 """Forward passes of the query encoder; losses, backward passes and optimizer; similarities and re-ranking."""
 
-TRANSFER = "transfer"
-"""The part of `encode` that brings queries to the device and normalizes frames there."""
-
 
 @dataclass
 class Counts:
@@ -72,11 +69,11 @@ class Timings:
     _open: list[str] = field(default_factory=list, repr=False)
     _spans: list[_Span] = field(default_factory=list, repr=False)
     _waiting: tuple[list[_Span], int] | None = field(default=None, repr=False)
-    _ms: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in (*_PARTS, TRANSFER)}, repr=False)
+    _ms: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in _PARTS}, repr=False)
 
     @property
     def ms(self) -> dict[str, list[float]]:
-        """For each of PARTS, and for the share of `encode` that is the way to the device, one number per batch."""
+        """For each part one number per batch."""
         self._read()
         return self._ms
 
@@ -99,15 +96,6 @@ class Timings:
         finally:
             self._open.pop()
             self._spans.append(_Span(name, started, self._mark(), around))
-
-    @contextmanager
-    def within(self, name: str) -> Iterator[None]:
-        """Count the time inside for `name`, which is no part: it still counts for the part around it."""
-        started = self._mark()
-        try:
-            yield
-        finally:
-            self._spans.append(_Span(name, started, self._mark(), None))
 
     @contextmanager
     def kept(self) -> Iterator[list[_Span]]:
@@ -138,7 +126,7 @@ class Timings:
         Percentiles are over batches, interpolated. Memory is the device's allocation peak on CUDA and the process's
         largest resident size elsewhere. Empty without a batch.
         """
-        parts = {name: self.ms[name] for name in _PARTS}
+        parts = self.ms
         if not parts["encode"]:
             return {}
         rows = {**parts, "total": [sum(of_batch) for of_batch in zip(*parts.values(), strict=True)]}

@@ -16,7 +16,7 @@ from perturbations.tta.encoders import DualEncoder, evaluating
 from perturbations.tta.gallery import Comparison, Gallery
 from perturbations.tta.inputs import Batch
 from perturbations.tta.precision import PrecisionSteps, forward, tensor_cores, wide
-from perturbations.tta.recording import TRANSFER, Counts, Timings, Unadapted
+from perturbations.tta.recording import Counts, Timings, Unadapted
 
 _WEIGHT_DECAY = 1e-4
 
@@ -113,7 +113,7 @@ class Task:
 
     def on_device(self, batch: Batch) -> Batch:
         """The batch as the encoder takes it, on its device, so that steps do not move and normalize it again."""
-        with self.timings.part("encode"), self.timings.within(TRANSFER):
+        with self.timings.part("encode"):
             if self.direction == "v2t":
                 return inputs.frames(batch, self.model.device)
             return inputs.tokens(batch, self.model.device)
