@@ -9,8 +9,8 @@
 ViT-B/32 with random weights, 3 steps; on a CPU one thread. Videos of 12 frames as queries (v2t), or captions of 77
 tokens, the most that CLIP takes (t2v). Every row has a process of its own, one after the other. `ms` is the median over
 batches of wall time per query; on a GPU the first batch, which loads its kernels, is left out. `cpu` counts the
-process's time, system calls included, and is the figure to read on a shared machine. Memory is the GPU's peak, or the process's, with torch and
-transformers (about 0.6 GB) and the model (0.6 GB) in it.
+process's time, system calls included, and is the figure to read on a shared machine. Memory is the GPU's peak, or the
+process's, with torch and transformers (about 0.6 GB) and the model (0.6 GB) in it.
 
 Forms: `ours`; `tf32` and `bfloat16`, ours in that precision; `plain`, transformers' own passes with eager attention
 over the whole batch of frames normalized before, gradients for LayerNorms only, which is what the reference code does;

@@ -7,7 +7,6 @@ import what they call, so that nothing is loaded before it is used.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -23,8 +23,8 @@ from perturbations.evaluation.rows import CLEAN_SCENARIO, LISTED, Run, ScenarioK
 from perturbations.manifest import layout
 from perturbations.plan import caption_recipes, recipe, sharding
 from perturbations.plan.extension import CaptionShards, Plans, Target, TargetWork
-from perturbations.plan.paths import COMPOSED_SHARD, Inputs, clip_inputs
-from perturbations.plan.sharding import DatasetPlan
+from perturbations.plan.paths import Inputs, clip_inputs
+from perturbations.plan.sharding import COMPOSED_SHARD, DatasetPlan
 from perturbations.plan.targets import together, whole_collections
 from perturbations.suites import registry
 

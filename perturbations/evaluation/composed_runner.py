@@ -26,7 +26,7 @@ from perturbations.evaluation.stored_features import StoredFeatures, rows_of_ids
 from perturbations.manifest import layout, sets
 from perturbations.manifest.kinds import TEXTS, VIDEOS, ClipRow, TextRow
 from perturbations.plan import listed, sharding
-from perturbations.plan.paths import COMPOSED_SHARD
+from perturbations.plan.sharding import COMPOSED_SHARD
 
 _log = logging.getLogger("perturbations")
 
