@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # One thread per job; NumPy's libraries read these when they load.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -22,9 +22,10 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 from perturbations import __version__
 from perturbations.base import limits, progress, shown
 from perturbations.base.errors import PerturbationError
-from perturbations.base.project import needs
 from perturbations.cli import rules
-from perturbations.cli.arguments import Command, Parser, parsed
+
+if TYPE_CHECKING:
+    from perturbations.cli.arguments import Command, Parser
 
 COMMANDS = {
     "start": {"init": "cli.people_init", "list": "cli.people_list"},
@@ -50,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else [*arguments]
     is_job = words[:1] == ["rule"]
     try:
-        options = None if is_job else parsed(parser(*words[:1]), words)
+        options = None if is_job else _parsed(words)
     except ModuleNotFoundError as error:
-        return _failed(needs(error))
+        return _missing(error)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (PerturbationError, OSError) as error:
         return _failed(error)
     except ModuleNotFoundError as error:
-        return _failed(needs(error))
+        return _missing(error)
     except MemoryError:
         return _failed("memory ran out: give the job more (mem_mb); finished items are kept")
     except KeyboardInterrupt:
@@ -81,8 +82,22 @@ def _failed(error: object, status: int = 1) -> int:
     return status
 
 
+def _missing(error: ModuleNotFoundError) -> int:
+    from perturbations.base.project import needs
+
+    return _failed(needs(error))
+
+
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    from perturbations.cli.arguments import parsed
+
+    return parsed(parser(*words[:1]), words)
+
+
 def parser(command: str | None = None) -> Parser:
     """The parser of all commands; for the first word of a command line, of what may follow."""
+    from perturbations.cli.arguments import Parser
+
     command_line = Parser(
         prog="perturb",
         description="Perturb videos and captions like the robustness benchmarks for video-text retrieval.",

@@ -60,7 +60,7 @@ def table_of(kind: RowKind[RowT], rows: Iterable[RowT]) -> pa.Table:
     """Rows as a table, sorted by their key."""
     rows = sorted(rows, key=lambda row: _sort_key(row, kind))
     schema = parquet.schema_of(kind)
-    arrays = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema]
+    arrays = [parquet.column_of([getattr(row, field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
@@ -199,7 +199,7 @@ def _cells(column: pa.Array) -> list[Any]:
         return column.to_pylist()  # type: ignore[no-any-return]
     encoded = column.dictionary_encode()
     values = [*encoded.dictionary.to_pylist(), None]
-    return [values[place] for place in pc.fill_null(encoded.indices, len(values) - 1).to_pylist()]
+    return [values[-1 if place is None else place] for place in encoded.indices.to_pylist()]
 
 
 def _check_cells(path: Path, kind: RowKind[RowT], table: pa.Table) -> None:
@@ -214,7 +214,7 @@ def _check_cells(path: Path, kind: RowKind[RowT], table: pa.Table) -> None:
                 f"known: {', '.join(column.words)}"
             )
     if kind.complete is not None:
-        complete = table.filter(pc.equal(table["status"], "complete"))
+        complete = table.filter(pc.match_substring(table["status"], "complete"))
         for column in columns_of(kind.complete):
             if complete[column.name].null_count and not column.optional:
                 raise ManifestError(f"{path} has a complete row whose column '{column.name}' is empty")

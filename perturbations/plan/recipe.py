@@ -17,7 +17,6 @@ from pydantic import Field
 from perturbations.base.errors import ConfigError, ManifestError, UnknownPerturbationError
 from perturbations.base.records import Record, canonical, digest, parse_record
 from perturbations.guides import registry as guides
-from perturbations.guides.backends import Backends
 from perturbations.guides.guide import AnalysisRecipe
 from perturbations.guides.registry import AnyGuideRecipe
 from perturbations.manifest.kinds import ClipRow, CompleteSource, TextRow
@@ -35,6 +34,7 @@ _RecipeSeed = Annotated[int, Field(ge=0, lt=2**63)]
 
 if TYPE_CHECKING:
     from perturbations.config import sections as configuration
+    from perturbations.guides.backends import Backends
 
 
 class _PerturbationRecipe(Record):
@@ -237,6 +237,8 @@ def make(
     guide = None
     if perturbation.guide is not None:
         if backends is None:
+            from perturbations.guides.backends import Backends
+
             backends = Backends()
         settings = backends.guide_settings(variant=perturbation.variant, sampled=_sampled(storage), donors=donors)
         guide = guides.get(perturbation.guide).settle(settings)
