@@ -101,7 +101,7 @@ def arguments(recipe: VideoRecipe, clip: CleanClip) -> tuple[object, ...]:
 
 def other_clip(facts: object) -> MediaClip:
     """The other clip that frames are taken from. Raises `MediaError` when its file is missing or changed."""
-    assert facts is not None, "the plan names frames of another clip, and the clip has no guide"
+    assert isinstance(facts, Facts), "the plan names frames of another clip, and the clip has no guide"
     return facts.other_clip()
 
 
