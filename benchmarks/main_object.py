@@ -118,8 +118,6 @@ def main() -> None:
     detectors, centres = ([row[which] for row in results.values()] for which in (0, 1))
     seconds = float(np.mean([row[3] for row in results.values()]))
     print(f"{'all':24} {together(detectors)}   {together(centres)}   {seconds:5.2f}")
-    shares = [together([part for part in detectors if part is not left]).share for left in detectors]
-    print(f"\nwithout one of the clips: {min(shares):.1%} to {max(shares):.1%}")
 
 
 if __name__ == "__main__":

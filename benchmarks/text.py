@@ -1,14 +1,13 @@
 """Captions: speed, share changed, distance from the original, and what the gate accepts.
 
-    python benchmarks/text.py msrvtt MSRVTT_JSFUSION_test.csv [speed] [distance] [acceptance]
+    python benchmarks/text.py msrvtt MSRVTT_JSFUSION_test.csv [speed] [distance]
     python benchmarks/text.py youcook2 validation_youcook.csv distance
 
-speed      captions per CPU second (children included), share of captions changed and, where gated, accepted;
-           similarities are shared, as in a job
-distance   of MSRVTT-P's perturbations: the share changed, corpus BLEU-4 (the originals are the references) and mean
-           METEOR (the perturbed captions are the references and the originals the hypotheses: only so do the paper's
-           figures come out); of msrvtt in docs/measurements/captions.csv, where rows of other versions are replaced
-acceptance of the captions that each perturbation changes, the share whose first draw is as similar as a threshold
+speed     captions per CPU second (children included), share of captions changed and, where gated, accepted;
+          similarities are shared, as in a job
+distance  of MSRVTT-P's perturbations: the share changed, corpus BLEU-4 (the originals are the references) and mean
+          METEOR (the perturbed captions are the references and the originals the hypotheses: only so do the paper's
+          figures come out); of msrvtt in docs/measurements/captions.csv, where rows of other versions are replaced
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported
 import argparse
 import csv
 import resource
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from perturbations.base import rng
 from perturbations.captions.distance import bleu4, meteor
 from perturbations.captions.pipeline import perturb_captions
 from perturbations.captions.similarities import Similarities
@@ -37,7 +35,6 @@ Captions = Sequence[ListedCaption]
 
 TABLE = Path(__file__).parents[1] / "docs" / "measurements" / "captions.csv"
 COLUMNS = ("perturbation", "category", "version", "backend", "changed", "bleu4", "meteor")
-THRESHOLDS = (0.8, 0.85, 0.9)
 
 
 def read(dataset: str, path: str) -> Captions:
@@ -106,31 +103,7 @@ def distance(dataset: str, captions: Captions) -> None:
             csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
 
 
-def acceptance(dataset: str, captions: Captions) -> None:
-    encoder = models.load("similarity", "offline")
-    clean = encoder.embed([caption.text for caption in captions])
-    titles = "".join(f"{f'>= {value:.2f}':>9}" for value in THRESHOLDS)
-    print(f"\n{'first draws of changed captions':38} {'s':>2} {'changed':>8} {'cosine':>7}{titles}")
-    for entry in registry.perturbations(kind="text"):
-        players = {role: models.load(role, "offline") for role in entry.roles}
-        if "translator" in players:
-            players["translator"].prepare([caption.text for caption in captions])  # all at once, not one by one
-        for severity in sorted({1, len(entry.severities) // 2 + 1, len(entry.severities)}):
-            texts = [first_draw(entry, severity, players, dataset, caption) for caption in captions]
-            changed = [text != caption.text for text, caption in zip(texts, captions, strict=True)]
-            cosine = (clean * encoder.embed(texts)).sum(axis=1).round(4)[changed]
-            shares = "".join(f"{np.mean(cosine >= value):9.1%}" for value in THRESHOLDS)
-            print(f"{entry.key:38} {severity:>2} {np.mean(changed):8.1%} {cosine.mean():7.3f}{shares}", flush=True)
-
-
-def first_draw(
-    entry: registry.Perturbation, severity: int, players: Mapping[str, object], dataset: str, caption: ListedCaption
-) -> str:
-    generator = rng.generator(0, dataset, caption.caption_id, entry.key)
-    return str(entry.kernel(caption.text, generator, **entry.parameters(severity), **players))
-
-
-SECTIONS = {"speed": speed, "distance": distance, "acceptance": acceptance}
+SECTIONS = {"speed": speed, "distance": distance}
 
 
 def main() -> None:

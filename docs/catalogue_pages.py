@@ -19,7 +19,6 @@ import numpy as np
 
 import perturbations
 from perturbations.base.arrays import Image
-from perturbations.base.records import digest
 from perturbations.captions import caption_rows
 from perturbations.demo import film
 from perturbations.guides import registry as guides
@@ -166,7 +165,7 @@ def _plain(text: str) -> str:
 
 
 def examples() -> list[list[str]]:
-    """The rows of `caption_examples.csv`: a sentence of our own under each perturbation, at its middle severity.
+    """The rows of `caption_examples.csv`: the shortest of our sentences that changes, at the middle severity.
 
     Raises `BackendError` where a library, program or file of a model is missing.
     """
@@ -179,7 +178,7 @@ def examples() -> list[list[str]]:
     for entry in registry.perturbations(kind="text"):
         severity = entry.severities[len(entry.severities) // 2]
         made = caption_rows.run(caption_recipes.make(entry, severity), "examples", listed)
-        row = min((row for row in made if row.changed), key=lambda row: digest(row.caption_id))
+        row = min((row for row in made if row.changed), key=lambda row: len(row.source_text))
         rows.append([entry.suite, entry.name, row.source_text, row.text])
     return rows
 

@@ -375,8 +375,9 @@ def main() -> int:
     )
     options = parser.parse_args()
     if options.captions:
+        rows = catalogue_pages.examples()
         with catalogue_pages.EXAMPLES.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(catalogue_pages.examples())
+            csv.writer(file, lineterminator="\n").writerows(rows)
     if options.pictures:
         for picture in catalogue_pages.draw(suites.perturbations(kind="video")):
             print(f"{picture.relative_to(PROJECT)}: written")

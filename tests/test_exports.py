@@ -180,7 +180,7 @@ def test_no_value_of_a_sample_is_null(outputs: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "count"),
     [
         ("videos", "20 clips; 1 clip was left out"),
         ("mixes", "20 clips."),
@@ -188,8 +188,8 @@ def test_no_value_of_a_sample_is_null(outputs: Path, kind: str) -> None:
         ("texts", "5 clips and 19 captions."),
     ],
 )
-def test_a_card_counts_clips(outputs: Path, kind: str, said: str) -> None:
-    assert said in (outputs / "hub" / kind / "README.md").read_text("utf-8")
+def test_a_card_counts_clips(outputs: Path, kind: str, count: str) -> None:
+    assert count in (outputs / "hub" / kind / "README.md").read_text("utf-8")
 
 
 def test_the_videos_of_shards_are_mp4_and_hold_the_frames(outputs: Path, small: Path, tmp_path: Path) -> None:

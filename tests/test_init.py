@@ -154,14 +154,14 @@ def test_init_reads_lists_of_captions_and_splits_as_keys(
             clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "clips" / f"{name}.mp4")
     rows: list[dict[str, object]] = [{"id": "a", "caption": ["a man", "a dog"]}, {"id": "b", "caption": "a cat"}]
     options = ["--pictures" if pictures else "--videos", "clips", "--captions", "x.json"]
-    for name, content, said in (
+    for name, content, message in (
         ("mixed", rows, "with 3 captions"),
         ("split", {"train": rows[1:], "test": rows[:1]}, "split: test, not train"),
         ("other", {"val": rows}, "split: val"),
     ):
         Path("x.json").write_text(json.dumps(content))
         assert main(["init", name, *options]) == 0
-        assert said in capsys.readouterr().out
+        assert message in capsys.readouterr().out
         (section,) = yaml.safe_load(Path(name, "config.yaml").read_text())["datasets"].values()
         assert "max_failed_items" not in section
         monkeypatch.chdir(name)

@@ -117,9 +117,11 @@ def test_perturb_refuses_what_no_recipe_has(changed: dict[str, Any], error: type
 
 def test_a_number_is_the_id_of_its_digits() -> None:
     clip = scene(3, 16, 16)
-    made = [perturbations.perturb(clip, "mlvp/fog", 3, seed=0, item_id=id_, fps=25) for id_ in ("7", 7, np.int64(7))]
-    assert np.array_equal(made[0], made[1])
-    assert np.array_equal(made[0], made[2])
+    perturbed = [
+        perturbations.perturb(clip, "mlvp/fog", 3, seed=0, item_id=id_, fps=25) for id_ in ("7", 7, np.int64(7))
+    ]
+    assert np.array_equal(perturbed[0], perturbed[1])
+    assert np.array_equal(perturbed[0], perturbed[2])
     texts = {perturbations.perturb_text("a dog runs", "mm_robustness/ocr", seed=0, item_id=id_) for id_ in ("7", 7)}
     assert len(texts) == 1
 
