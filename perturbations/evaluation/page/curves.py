@@ -13,34 +13,19 @@ from perturbations.evaluation.page.names import RetrievalChoice, in_order, metho
 from perturbations.evaluation.page.tables import Figure
 from perturbations.evaluation.rows import ScenarioKey
 
-_METHODS = (
-    ("#1b1d21", "s"),
-    ("#0072b2", "o"),
-    ("#d55e00", "^"),
-    ("#009e73", "D"),
-    ("#cc79a7", "v"),
-    ("#56b4e9", "P"),
-    ("#b07a00", "X"),
-    ("#6b4ba1", "<"),
-    ("#8b929c", "*"),
-)
-"""Colour and marker of a method: nine that differ in each, of Okabe's and Ito's colours, dark enough on white."""
-_MODELS = ("-", "--", ":", "-.")
-_WIDTH = 11.0  # inches of a row of plots: a page's width
-_LEAST_SPAN = 10.0  # percent points: smaller differences are no more than they look
+_COLOURS = ("#1b1d21", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b07a00", "#6b4ba1", "#8b929c")
+_MARKERS = "so^DvPX<*"
+"""Of a method: nine that differ in each, of Okabe's and Ito's colours, dark enough on white."""
+_DASHES = ("-", "--", ":", "-.")
+"""Of a model."""
 _ACROSS = 5  # plots in a row
-_ENTRY_INCHES, _LETTER_INCHES = 0.6, 0.062
-"""Of an entry of the legend without its text, and of a letter."""
+_LETTERS = 190  # of a line of the legend
+_LEAST_SPAN = 10.0  # percent points: smaller differences are no more than they look
 _STYLE: dict[Any, Any] = {
-    "axes.edgecolor": "#5d636c",
     "axes.grid": True,
     "axes.grid.axis": "y",
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titleweight": "bold",
-    "axes.titlesize": 9,
-    "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 8,
     "grid.color": "#e4e6ea",
@@ -50,8 +35,6 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "report",  # the same figure is the same text
     "text.parse_math": False,  # names may hold any character
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
 }
 
 
@@ -99,29 +82,25 @@ def drawn(frame: pd.DataFrame) -> str:
         for model in models
         for method in methods
     }
-    across_legend = max(1, int(_WIDTH / (_ENTRY_INCHES + _LETTER_INCHES * max(map(len, labels.values())))))
-    above = 0.37 + 0.18 * -(-len(labels) // across_legend)  # inches of the legend and the titles
-    tall = 0.15 + above + max(1.6, min(2.6, 5 / across)) * rows
+    columns = max(1, _LETTERS // (8 + max(map(len, labels.values()))))
     with rc_context(_STYLE):
-        figure = Plots(figsize=(_WIDTH, tall))
+        figure = Plots(figsize=(11, 0.6 + 0.16 * -(-len(labels) // columns) + 1.9 * rows), layout="constrained")
         plots = figure.subplots(rows, across, sharex=True, sharey=True, squeeze=False).ravel()
         lines: dict[str, Any] = {}
         for axes, name in zip(plots, names, strict=False):
-            axes.set_title(name, y=1.02)
+            axes.set_title(name, loc="left", weight="bold")
             for (model, method), own in frame[frame["plot"] == name].groupby(["model", "method"], sort=False):
-                colour, marker = _METHODS[methods.index(method) % len(_METHODS)]
-                dash = _MODELS[models.index(model) % len(_MODELS)]
-                text = labels[model, method]
-                (lines[text],) = axes.plot(own["x"], own["value"], dash, color=colour, marker=marker, label=text)
+                place = methods.index(method) % len(_COLOURS)
+                dash = _DASHES[models.index(model) % len(_DASHES)]
+                look = {"color": _COLOURS[place], "marker": _MARKERS[place]}
+                (lines[labels[model, method]],) = axes.plot(own["x"], own["value"], dash, **look)
             axes.set_xticks(sorted(set(frame["x"])))
             axes.set_ylim(*_bounds(frame["value"]))
         for axes in plots[len(names) :]:
             axes.set_axis_off()
-        figure.text(0.5, 0.05 / tall, "severity", ha="center", va="bottom")
-        figure.text(0.05 / _WIDTH, 0.5, "R@1, %", rotation=90, va="center")
-        figure.legend(lines.values(), lines, loc="upper left", ncols=across_legend, columnspacing=1)
-        margins = {"left": 0.55 / _WIDTH, "right": 1 - 0.05 / _WIDTH, "bottom": 0.4 / tall, "top": 1 - above / tall}
-        figure.subplots_adjust(**margins, wspace=0.12, hspace=0.35)
+        figure.supxlabel("severity", size="medium")
+        figure.supylabel("R@1, %", size="medium")
+        figure.legend(lines.values(), lines, loc="outside upper left", ncols=columns)
         svg = io.StringIO()
         figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return f"<svg {' '.join(svg.getvalue().partition('<svg')[2].split())}\n"

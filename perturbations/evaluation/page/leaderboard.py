@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -152,7 +152,7 @@ def _table(
         if name == LOSS and metric not in _WITH_LOSS:
             continue
         parts = (_lost if name == LOSS else _compared)(models, of_models, metric)
-        if name != LOSS or any(value == value for value in parts["value"]):
+        if name != LOSS or any(value == value for value in parts["value"] if value is not None):
             made.append(Column(group, name, form_of(metric), parts))
     scenarios = [key for _, of_models in columns[1:] for mean in of_models for key, _ in mean or ()]
     return PageTable(
@@ -243,34 +243,29 @@ def _compared(
     The best of all models and methods is marked: their resamples are the same. What changes nothing has no change.
     """
     baseline = methods.baseline().name
-    values: list[float | None] = []
-    spreads: list[float | None] = []
-    changed: list[float | None] = []
-    spans: list[IntervalSpan | None] = []
+    cells: list[dict[str, object]] = []
     competing: list[Estimate] = []
     for scores, column in zip(models, columns, strict=True):
         if column is None:
-            for part in (values, spreads, changed, spans):
-                part += [None] * len(scores.methods)
+            cells += [{} for _ in scores.methods]
             competing.append(np.full((len(scores.methods), 1), np.nan))
             continue
         estimates = np.stack([scores.estimate(metric, method, column) for method in scores.methods])
         changes = estimates - scores.estimate(metric, baseline, column)
         for method, own, change, span in zip(scores.methods, estimates, changes, spans_of(changes), strict=True):
-            is_other = scores.reference == baseline and method != baseline
-            is_changed = is_other and _is_seen((float(change[0]), *(span or ())), form_of(metric))
-            of_value = None if is_other else scores.own_span(metric, column, own)
-            values.append(float(own[0]))
-            spreads.append(_spread(scores, metric, method, column))
-            changed.append(float(change[0]) if is_changed else None)
-            spans.append(span if is_changed else of_value)
+            cell: dict[str, object] = {"value": float(own[0]), "std": _spread(scores, metric, method, column)}
+            if scores.reference != baseline or method == baseline:
+                span = scores.own_span(metric, column, own)
+            elif _is_seen((float(change[0]), *(span or ())), form_of(metric)):
+                cell["change"] = float(change[0])
+            else:
+                span = None
+            cells.append({**cell, **_ends(span)})
         competing.append(scores.competing(estimates, scores.methods))
-    drawn = min(own.shape[1] for own in competing)
-    drawn = drawn if all(own.shape[1] == drawn for own in competing) else 1
-    compared = np.concatenate([own[:, :drawn] for own in competing])
-    parts = {"value": values, "std": spreads, "change": changed, **ends(spans)}
+    drawn = sorted({own.shape[1] for own in competing})
+    compared = np.concatenate([own[:, : drawn[0] if len(drawn) == 1 else 1] for own in competing])
     compared = np.abs(compared) if metric in NEAR_ZERO else compared
-    return {**parts, "mark": marks(compared, form_of(metric), lower=metric in _LOWER)}
+    return _parts(cells) | {"mark": marks(compared, form_of(metric), lower=metric in _LOWER)}
 
 
 def _is_seen(values: Iterable[float], form: str) -> bool:
@@ -286,16 +281,24 @@ def _spread(scores: Scores, metric: str, method: str, column: ScenarioMean) -> f
 
 def _lost(models: Sequence[Scores], columns: Sequence[ScenarioMean | None], metric: str) -> dict[str, Sequence[object]]:
     """The parts of the column of the loss. No loss is marked: who is worse when clean loses less."""
-    losses: list[float] = []
-    spans: list[IntervalSpan | None] = []
+    cells: list[dict[str, object]] = []
     for scores, column in zip(models, columns, strict=True):
         reference = loss_of(scores, scores.reference, column, metric) if column else np.full(1, np.nan)
         for method in scores.methods:
             own = loss_of(scores, method, column, metric) if column else reference
-            losses.append(float(own[0]))
             has_own = method == scores.reference or not np.array_equal(own, reference)
-            spans.append(spans_of([own])[0] if has_own else None)
-    return {"value": losses, **ends(spans)}
+            cells.append({"value": float(own[0]), **_ends(spans_of([own])[0] if has_own else None)})
+    return _parts(cells)
+
+
+def _ends(span: IntervalSpan | None) -> dict[str, object]:
+    """The parts of a cell that are the ends of its interval."""
+    return dict(zip(("low", "high"), span or (), strict=False))
+
+
+def _parts(cells: Sequence[Mapping[str, object]]) -> dict[str, Sequence[object]]:
+    """The parts of a column from those of its cells."""
+    return {name: [cell.get(name) for cell in cells] for name in ("value", "std", "change", "low", "high")}
 
 
 def loss_of(scores: Scores, method: str, column: ScenarioMean, metric: str = "recall_at_1") -> Estimate:
@@ -306,11 +309,6 @@ def loss_of(scores: Scores, method: str, column: ScenarioMean, metric: str = "re
 def form_of(metric: str) -> str:
     """How a metric's values are written."""
     return _FORMS.get(metric, ".1f")
-
-
-def ends(spans: Sequence[IntervalSpan | None]) -> dict[str, list[float | None]]:
-    """The parts of a column with the ends of intervals."""
-    return {part: [span and span[place] for span in spans] for place, part in enumerate(("low", "high"))}
 
 
 def counted(models: Sequence[Scores], scenarios: Sequence[ScenarioKey]) -> Iterator[str]:
