@@ -17,7 +17,7 @@ from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS, VideoRow
 from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
-from perturbations.report import corpus_page
+from perturbations.report.corpus_page import corpus_page
 from perturbations.suites import registry
 
 RESULTS = Path(__file__).parent / "examples"
@@ -53,4 +53,4 @@ def _corpus(root: Path) -> None:
                 wanted, [source], root=root, folder=place, journal=place / "rows.jsonl", stall_limit_s=600
             )
     files.write(root / "videos.parquet", VIDEOS, rows, {"root": ".", "dataset": "demo", "suite": "mlvp"})
-    corpus_page.write(root / "videos.parquet", root / "corpus.html")
+    corpus_page(root / "videos.parquet", root / "corpus.html")

@@ -28,7 +28,10 @@ from perturbations.manifest.kinds import CAPTIONS, QUARANTINE, TEXTS, VIDEOS, Ca
 from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip
 from perturbations.plan import caption_recipes, recipe, tiers
-from perturbations.report import captions_page, corpus_page, index, previews
+from perturbations.report import previews
+from perturbations.report.captions_page import captions_page, compared
+from perturbations.report.corpus_page import corpus_page
+from perturbations.report.index import index
 from perturbations.suites import registry
 
 NAMES = ("gaussian_noise", "translate", "mpeg2", "sampling")  # translate changes the size, sampling the length
@@ -80,7 +83,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def page_of(manifest: Path, output: Path) -> str:
-    corpus_page.write(manifest, output)
+    corpus_page(manifest, output)
     return output.read_text(encoding="utf-8")
 
 
@@ -152,7 +155,7 @@ def test_the_index_leads_to_every_file(stored: Path, tmp_path: Path) -> None:
     files.write(folder / "quarantine.parquet", QUARANTINE, [bad], ABOUT)
     (root / "manifests" / "a #1 'javascript:' <x>.html").write_text("")
     (root / "manifests" / "d" / "sources.parquet").write_bytes(b"no manifest")
-    text = index.write(root).read_text(encoding="utf-8")
+    text = index(root).read_text(encoding="utf-8")
     targets = [(root / "manifests" / unquote(href)).resolve() for href in re.findall(r'href="([^"]+)"', text)]
     lying = {path.resolve() for path in (root / "manifests").rglob("*") if path.suffix in (".html", ".md", ".parquet")}
     assert {*targets} == lying - {(root / "manifests" / "index.html").resolve()}
@@ -258,13 +261,13 @@ def test_no_rows_and_an_index_of_nothing(tmp_path: Path) -> None:
     assert "No clip could be perturbed." in text
     assert texts_of(text, "h2") == ["About this corpus"]
     shutil.rmtree(tmp_path / "manifests", ignore_errors=True)
-    assert re.findall("<h2>(.*?)</h2>", index.write(tmp_path).read_text(encoding="utf-8")) == ["Space and roots"]
+    assert re.findall("<h2>(.*?)</h2>", index(tmp_path).read_text(encoding="utf-8")) == ["Space and roots"]
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "videos.parquet").write_text("something else")
     with pytest.raises(ManifestError):
-        corpus_page.write(tmp_path / "videos.parquet", tmp_path / "corpus.html")
+        corpus_page(tmp_path / "videos.parquet", tmp_path / "corpus.html")
     assert not (tmp_path / "corpus.html").exists()
 
 
@@ -287,11 +290,11 @@ def test_a_large_corpus_is_shown_by_a_sample_that_fits(stored: Path, monkeypatch
 
 
 def test_captions_are_compared_word_by_word() -> None:
-    assert captions_page.compared("a red ball rolls", "a blue ball") == (
+    assert compared("a red ball rolls", "a blue ball") == (
         [("a", False), ("red", True), ("ball", False), ("rolls", True)],
         [("a", False), ("blue", True), ("ball", False)],
     )
-    assert captions_page.compared("", "new") == ([], [("new", True)])
+    assert compared("", "new") == ([], [("new", True)])
 
 
 def test_the_page_of_captions_shows_a_sample_at_every_severity(tmp_path: Path) -> None:
@@ -310,12 +313,12 @@ def test_the_page_of_captions_shows_a_sample_at_every_severity(tmp_path: Path) -
     ]
     assert re.findall("<dt><del>ball (.*?)</del></dt>", text) == ["0", "10", "20", "30", "40", "50"] * 2
     assert text.count("<ins>bsll 7</ins>") == 6
-    assert "mm_robustness/captions.html" in index.write(tmp_path).read_text(encoding="utf-8")
+    assert "mm_robustness/captions.html" in index(tmp_path).read_text(encoding="utf-8")
 
 
 def test_no_captions_are_a_page(tmp_path: Path) -> None:
     files.write(tmp_path / "captions.parquet", TEXTS, [], {"root": ".", "dataset": "d"})
-    captions_page.write(tmp_path / "captions.parquet", tmp_path / "captions.html")
+    captions_page(tmp_path / "captions.parquet", tmp_path / "captions.html")
     assert "<script" not in (tmp_path / "captions.html").read_text(encoding="utf-8")
 
 
@@ -369,7 +372,7 @@ def test_pages_of_pictures_show_stills_and_speak_of_pictures(tmp_path: Path, mon
     _, row = rows_of(tmp_path, tiers.stored_video("png"), monkeypatch)  # which lets no encoder of videos start
     manifest = tmp_path / "manifests/pictures/mm_robustness/videos.parquet"
     page = page_of(manifest, manifest.with_name("corpus.html"))
-    for text in (page, index.write(tmp_path).read_text()):
+    for text in (page, index(tmp_path).read_text()):
         shown = re.sub(r"(?s)<(style|script|pre).*?</\1>|<[^>]*>", " ", text)
         assert "ictures" in shown
         assert not OF_VIDEOS.findall(shown), shown

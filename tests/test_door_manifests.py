@@ -477,7 +477,7 @@ def test_a_card_is_what_it_says(text: str) -> None:
 
 @each("text", HOSTILE)
 def test_a_page_of_captions_in_a_browser_quotes_them(text: str, tmp_path: Path) -> None:
-    from perturbations.report import captions_page
+    from perturbations.report.captions_page import captions_page
 
     wanted = caption_recipes.make(registry.get("mm_robustness/keyboard"), 1)
     texts = {"source_text": f"a {text}", "text": f"b {text}"}
@@ -485,7 +485,7 @@ def test_a_page_of_captions_in_a_browser_quotes_them(text: str, tmp_path: Path) 
     others = [replace(row, perturbation=text, level=text), replace(row, suite=text)]
     for rows in ([row, others[0]], [others[1]]):
         files.write(tmp_path / "captions.parquet", TEXTS, rows, {"root": ".", "dataset": text})
-        captions_page.write(tmp_path / "captions.parquet", tmp_path / "captions.html")
+        captions_page(tmp_path / "captions.parquet", tmp_path / "captions.html")
         page = (tmp_path / "captions.html").read_text(encoding="utf-8")
         assert page.count("<script") == page.count("</script") == 1, "its own"
         assert page.count("<article") == page.count("</article") == len(rows)

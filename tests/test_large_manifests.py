@@ -24,7 +24,7 @@ from perturbations.manifest import files, parquet
 from perturbations.manifest import rows as manifest_rows
 from perturbations.manifest.kinds import QRELS, SOURCES, VIDEOS, QrelRow
 from perturbations.plan import mixes
-from perturbations.report import corpus_page
+from perturbations.report.corpus_page import corpus_page
 from perturbations.verify import checking
 
 VIDEOS_FILE = "manifests/data/mlvp/videos.parquet"
@@ -112,7 +112,7 @@ def test_what_is_made_of_it_is_the_same(plain: Path, large: Path) -> None:
     pages = []
     for tree in (plain, large):
         page = (tree / VIDEOS_FILE).with_name("page.html")
-        corpus_page.write(tree / VIDEOS_FILE, page)
+        corpus_page(tree / VIDEOS_FILE, page)
         pages.append(page.read_text().replace(storage.sha256(tree / VIDEOS_FILE), ""))
         page.unlink()
     assert "gaussian_noise" in pages[0]

@@ -29,7 +29,9 @@ JOBS = {
     "perturbations.composed.jobs": ("composed_split",),
     "perturbations.demo.jobs": ("demo_encoder",),
     "perturbations.evaluation.jobs": ("check_model", "gallery", "evaluate", "results"),
-    "perturbations.report.jobs": ("corpus_page", "captions_page", "index"),
+    "perturbations.report.captions_page": ("captions_page",),
+    "perturbations.report.corpus_page": ("corpus_page",),
+    "perturbations.report.index": ("index",),
 }
 """Module -> the rules whose jobs are its functions of the same names."""
 

@@ -20,40 +20,32 @@ from perturbations.suites import registry
 _CAPTIONS = 6
 
 
-def write(path: Path, output: Path) -> None:
-    """Write the page of a `texts` manifest, which is read twice, row by row. Raises `ManifestError`.
+def captions_page(captions: Path, page: Path) -> None:
+    """Write the page of a manifest of perturbed `captions`. Raises `ManifestError`.
 
     The distances from the originals are those of the statistics beside it, where these were made.
     """
-    about, rows = files.read_metadata(path), files.read_rows(path, TEXTS)
-    counted: dict[tuple[str, int], list[int]] = {}
-    ids, suite = set(), str(about.get("suite", ""))
-    for row in rows:
-        ids.add(row.caption_id)
-        suite = suite or row.suite
-        count = counted.setdefault((row.perturbation, row.severity), [0, 0])
-        count[0] += row.changed
-        count[1] += 1
-    known = sorted(ids)
-    chosen = {known[place * len(known) // _CAPTIONS] for place in range(_CAPTIONS) if known}
-    dataset = str(about.get("dataset", ""))
-    changed = {scenario: share / number for scenario, (share, number) in counted.items()}
+    about, rows = files.read_metadata(captions), files.read_rows(captions, TEXTS)
+    frame = files.read_columns(captions, "caption_id", "suite", "perturbation", "severity", "changed").to_pandas()
+    ids, suite = sorted(set(frame["caption_id"])), str(about.get("suite") or next(iter(frame["suite"]), ""))
+    chosen = {ids[place * len(ids) // _CAPTIONS] for place in range(_CAPTIONS) if ids}
+    changed = frame.groupby(["perturbation", "severity"])["changed"].mean().to_dict()
     cards = list(_cards([row for row in rows if row.caption_id in chosen], changed, suite))
     categories: dict[str, list[str]] = {}
     for card in cards:
         categories.setdefault(card["category"], []).append(card["name"])
-    statistics = path.with_name(layout.name("text_statistics"))
+    statistics = captions.with_name(layout.name("text_statistics"))
     distances = list(files.read_rows(statistics, TEXT_STATISTICS)) if statistics.is_file() else []
-    listed = sets.read_listed(path)
+    listed = sets.read_listed(captions)
     others = {
-        "all corpora and results": locations.root_of(path, about) / layout.at("index"),
-        "rows (Parquet)": path,
+        "all corpora and results": locations.root_of(captions, about) / layout.at("index"),
+        "rows (Parquet)": captions,
     }
     text = templates.rendered(
         "perturbations.report",
         "captions.html.j2",
-        title=f"Captions of {dataset} under {suite}",
-        links=[(name, pages.href(target, output)) for name, target in others.items()],
+        title=f"Captions of {about.get('dataset', '')} under {suite}",
+        links=[(name, pages.href(target, page)) for name, target in others.items()],
         totals=[
             ("captions", f"{len(ids):,}"),
             ("perturbations", f"{len(cards):,}"),
@@ -63,10 +55,9 @@ def write(path: Path, output: Path) -> None:
         distances=category_distances.table(distances, str(about.get("adapter", ""))),
         cards=cards,
         categories=categories,
-        severities=sorted({severity for _, severity in counted}),
-        shape=(4, 3),
+        severities=sorted(set(frame["severity"].tolist())),
     )
-    storage.write_text(output, text)
+    storage.write_text(page, text)
 
 
 def _cards(sample: Sequence[TextRow], changed: Mapping[tuple[str, int], float], suite: str) -> Iterator[dict[str, Any]]:

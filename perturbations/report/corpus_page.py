@@ -33,16 +33,16 @@ _COLUMNS = (
 )
 
 
-def write(path: Path, output: Path) -> None:
-    """Write the page of a `videos` manifest, with the quarantine beside it and the dataset's captions above it.
+def corpus_page(videos: Path, page: Path) -> None:
+    """Write the page of a manifest of `videos`, with the quarantine beside it and the dataset's captions above it.
 
     A clip whose file is missing or damaged has no preview, but the reason. Raises `ManifestError`.
     """
-    about, rows = files.read_metadata(path), files.read_rows(path, VIDEOS)
-    frame = files.read_columns(path, *_COLUMNS).to_pandas()
+    about, rows = files.read_metadata(videos), files.read_rows(videos, VIDEOS)
+    frame = files.read_columns(videos, *_COLUMNS).to_pandas()
     complete = frame[frame["status"] == COMPLETE]
-    root = locations.root_of(path, about)
-    quarantine = path.with_name(layout.name(QUARANTINE.name))
+    root = locations.root_of(videos, about)
+    quarantine = videos.with_name(layout.name(QUARANTINE.name))
     reasons = pages.reasons(files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else [])
     is_still = len(frame) > 0 and storage.is_picture(frame["source_path"].iloc[0])
     names = _in_order(frame)
@@ -51,15 +51,15 @@ def write(path: Path, output: Path) -> None:
         for item in previews.chosen(complete["item_id"].value_counts().to_dict())
     }
     items = previews.of_items(shown_items, names, root)
-    captions = texts_of(row for row in companion(path, CAPTIONS) if row.item_id in items)
+    captions = texts_of(row for row in companion(videos, CAPTIONS) if row.item_id in items)
     first = next((row for members in shown_items.values() for row in members), None)
     text = templates.rendered(
         "perturbations.report",
         "corpus.html.j2",
         title=_title(about, frame),
-        totals=[(shown.in_words_of(name, pictures=is_still), value) for name, value in _totals(path, frame)],
+        totals=[(shown.in_words_of(name, pictures=is_still), value) for name, value in _totals(videos, frame)],
         items=[
-            (item, own.clean, captions.get(item, ())[:_MOST_CAPTIONS], list(_cards(own, root, output)))
+            (item, own.clean, captions.get(item, ())[:_MOST_CAPTIONS], list(_cards(own, root, page)))
             for item, own in items.items()
         ],
         categories=_categories(frame, names),
@@ -68,15 +68,15 @@ def write(path: Path, output: Path) -> None:
         number_of_items=complete["item_id"].nunique(),
         is_still=is_still,
         words=lambda text: shown.in_words_of(text, pictures=is_still),
-        loading=_loading(path, root, complete),
-        facts=[shown.in_words_of(fact, pictures=is_still) for fact in _facts(path, frame, about)],
+        loading=_loading(videos, root, complete),
+        facts=[shown.in_words_of(fact, pictures=is_still) for fact in _facts(videos, frame, about)],
         perturbed=[_line(name, frame[frame["perturbation"] == name]) for name in names],
         tables=[table for measure in _MEASURES if (table := _table(complete, names, measure))["rows"]],
         reasons=reasons[:_MOST_REASONS],
         number_of_reasons=len(reasons),
-        links=_links(path, quarantine, output, root),
+        links=_links(videos, quarantine, page, root),
     )
-    storage.write_text(output, text)
+    storage.write_text(page, text)
 
 
 def complete_of(frame: pd.DataFrame, item: str) -> pd.Series:

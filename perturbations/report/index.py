@@ -40,7 +40,7 @@ _HEADLINED = ("results",)
 _OF_CAPTIONS = {layout.name(kind) for kind in ("texts", "text_statistics", *CAPTION_FILES)}
 
 
-def write(root: Path) -> Path:
+def index(root: Path = Path()) -> Path:
     """Write the page of the project in `root`. A manifest that cannot be read is listed with the reason.
 
     Raises `OutputError` where the page cannot be written.
