@@ -13,10 +13,11 @@ import pytest
 
 from perturbations import read_manifest, retrieval
 from perturbations.cli.main import main
-from perturbations.evaluation import feature_sets, result_sets, stored_features
+from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation.section import Evaluation
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QRELS, QrelRow
+from perturbations.retrieval.metrics import read_retrieved
 
 IDS = [f"clip {number}" for number in range(6)]
 EYE = np.eye(6, dtype=np.float32)
@@ -250,8 +251,8 @@ def test_similarities_of_a_re_ranker(folder: Path, capsys: pytest.CaptureFixture
     ranks = read_manifest(folder / "out/ranks.parquet").set_index(["side", "query_id"])["rank"]
     assert ranks["query"].tolist() == [2, 7, 7, 7, 7, 7]
     retrieved = read_manifest(folder / "out/ranks.parquet").set_index(["side", "query_id"])["retrieved"]
-    assert result_sets.read_retrieved(retrieved["query", "clip 0"]) == [("clip 6", 2.0), ("clip 0", 1.0)]
-    assert result_sets.read_retrieved(retrieved["query", "clip 2"]) == [("clip 0", 1.0), ("clip 1", None)]
+    assert read_retrieved(retrieved["query", "clip 0"]) == [("clip 6", 2.0), ("clip 0", 1.0)]
+    assert read_retrieved(retrieved["query", "clip 2"]) == [("clip 0", 1.0), ("clip 1", None)]
 
 
 @pytest.mark.parametrize(

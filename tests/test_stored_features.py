@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -243,13 +242,6 @@ def test_torch_files_that_would_grow_are_refused(tmp_path: Path) -> None:
         torch.save(value, path)
         with pytest.raises(AnnotationError, match=message):
             stored_features.read(path)
-    torch.save(torch.zeros(4, 2), path)
-    with zipfile.ZipFile(path) as stored, zipfile.ZipFile(tmp_path / "y.pt", "w", zipfile.ZIP_DEFLATED) as packed:
-        for name in stored.namelist():
-            packed.writestr(name, stored.read(name))
-    (tmp_path / "y.pt").replace(path)
-    with pytest.raises(AnnotationError, match="compressed"):
-        stored_features.read(path)
 
 
 def test_lists_of_the_official_code_older_torch_files_and_half_precision_are_read(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,7 +36,6 @@ from perturbations.evaluation.rows import (
 )
 from perturbations.evaluation.stored_features import StoredFeatures, StoredSimilarities
 from perturbations.manifest import files, layout
-from perturbations.manifest.columns import row_from
 from perturbations.retrieval.metrics import retrieved_first
 from perturbations.retrieval.scoring import cosines
 from perturbations.tta.methods import registry as methods_registry
@@ -85,21 +84,10 @@ class _Retrieved:
 
 @dataclass(frozen=True)
 class _Case:
-    """One scenario: its side, what queries and gallery are perturbed by, and the files."""
+    """One scenario: its run by the model as it is, and the files of the queries and of the gallery."""
 
-    side: Side
-    query: ScenarioKey | None
-    gallery: ScenarioKey | None
-    files: tuple[Path, ...]
-
-    def columns(self, direction: DirectionName) -> dict[str, Any]:
-        """The columns of rows: where both are perturbed, captions have columns of their own."""
-        if self.query and self.gallery:
-            clip, text = (self.query, self.gallery) if direction == "v2t" else (self.gallery, self.query)
-            own = {"text_perturbation": text.perturbation, "text_severity": text.severity}
-            return {**clip._asdict(), **own, "side": self.side}
-        scenario = self.query or self.gallery or CLEAN_SCENARIO
-        return {**scenario._asdict(), "side": self.side}
+    run: Run
+    files: tuple[Path, Path]
 
 
 _Rows = tuple[list[ResultRow], list[RankRow]]
@@ -119,13 +107,15 @@ def scored(queries: FeatureSet, gallery: FeatureSet, answers: Answers | None, wa
     other widths, NaN and rows of zeros, and `ConfigError` for a method that is unknown, learns, or lacks its bank.
     """
     clean = _read(queries.clean), _read(gallery.clean)
-    cases = [_Case("none", None, None, (queries.clean, gallery.clean))]
+    cases = [_case(wanted, "none", None, None, (queries.clean, gallery.clean))]
     if "query" in wanted.sides:
-        cases += [_Case("query", own, None, (path, gallery.clean)) for own, path in queries.perturbed.items()]
+        asking = queries.perturbed.items()
+        cases += [_case(wanted, "query", own, None, (path, gallery.clean)) for own, path in asking]
     if "gallery" in wanted.sides:
-        cases += [_Case("gallery", None, own, (queries.clean, path)) for own, path in gallery.perturbed.items()]
+        answering = gallery.perturbed.items()
+        cases += [_case(wanted, "gallery", None, own, (queries.clean, path)) for own, path in answering]
     if "both" in wanted.sides:
-        cases += _both(queries, gallery, wanted.direction)
+        cases += _both(queries, gallery, wanted)
 
     def of_case(case: _Case) -> Iterator[tuple[str, _Retrieved]]:
         query, items = (
@@ -149,10 +139,10 @@ def scored_similarities(held: FeatureSet, answers: Answers | None, wanted: Wante
     Arguments and errors as of `scored`; without `answers` the clean file's queries are the listed ones.
     """
     (side,) = wanted.sides
-    cases = [_Case("none", None, None, (held.clean,))]
+    cases = [_case(wanted, "none", None, None, (held.clean, held.clean))]
     for scenario, path in held.perturbed.items():
         query, gallery = (scenario, None) if side == "query" else (None, scenario)
-        cases.append(_Case(side, query, gallery, (path,)))
+        cases.append(_case(wanted, side, query, gallery, (path, path)))
 
     def of_case(case: _Case) -> Iterator[tuple[str, _Retrieved]]:
         stored = stored_features.read_similarities(case.files[0])
@@ -188,14 +178,48 @@ def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], abo
     files.write(folder / layout.name("ranks"), RANKS, ranks, about)
 
 
-def _both(queries: FeatureSet, gallery: FeatureSet, direction: DirectionName) -> list[_Case]:
+def _case(
+    wanted: Wanted, side: Side, query: ScenarioKey | None, gallery: ScenarioKey | None, files: tuple[Path, Path]
+) -> _Case:
+    """A scenario of what queries and gallery are perturbed by; where both are, captions have columns of their own.
+
+    Raises `AnnotationError` where perturbed clips are the side of captions, or perturbed captions that of clips.
+    """
+    sides = (query, files[0]), (gallery, files[1])
+    (clips, of_clips), (texts, of_texts) = sides if wanted.direction == "v2t" else sides[::-1]
+    for medium, what, own, path in (("video", "clips", clips, of_clips), ("text", "captions", texts, of_texts)):
+        if own is not None and feature_sets.medium_of(own) != medium:
+            raise AnnotationError(
+                f"{own.suite}/{own.perturbation} is no perturbation of {what}, which {wanted.direction} has on the "
+                f"side of {path}: give another --direction"
+            )
+    scenario = clips or texts or CLEAN_SCENARIO
+    if clips and texts:
+        scenario = clips._replace(text_perturbation=texts.perturbation, text_severity=texts.severity)
+    run = Run(
+        dataset=wanted.dataset,
+        direction=wanted.direction,
+        **scenario._replace(side=side)._asdict(),
+        model=wanted.model,
+        model_key=wanted.model,
+        setting="features",
+        checkpoint_sha256="",
+        gallery_name=WHOLE_GALLERY if wanted.choices is None else CHOICES,
+        method=AS_IT_IS,
+        seed=0,
+        order=LISTED,
+    )
+    return _Case(run, files)
+
+
+def _both(queries: FeatureSet, gallery: FeatureSet, wanted: Wanted) -> list[_Case]:
     """The combinations that suites declare."""
     sets = queries.perturbed, gallery.perturbed
-    clips, texts = sets if direction == "v2t" else sets[::-1]
+    clips, texts = sets if wanted.direction == "v2t" else sets[::-1]
     cases = []
     for clip, text in feature_sets.combined(clips, texts):
-        own, other = (clip, text) if direction == "v2t" else (text, clip)
-        cases.append(_Case("both", own, other, (queries.perturbed[own], gallery.perturbed[other])))
+        own, other = (clip, text) if wanted.direction == "v2t" else (text, clip)
+        cases.append(_case(wanted, "both", own, other, (queries.perturbed[own], gallery.perturbed[other])))
     return cases
 
 
@@ -312,45 +336,48 @@ def _rows(
     wanted: Wanted,
     settings: Mapping[str, object],
 ) -> _Rows:
+    """The rows of all cases. Weights, frames and settings are not known of features: their columns say so."""
     rows: list[ResultRow] = []
     ranks: list[RankRow] = []
-    names = {"dataset": wanted.dataset, "direction": wanted.direction, "model": wanted.model, "model_key": wanted.model}
-    gallery = WHOLE_GALLERY if wanted.choices is None else CHOICES
-    names |= {"gallery_name": gallery, "setting": "features", "checkpoint_sha256": "", "order": LISTED}
     hashes = {name: storage.sha256_of(rows.tobytes()) for name, rows in _banks(wanted).items()}
     answers = digest([listed, wanted.choices])
     for case in cases:
-        _check_media(case, wanted.direction)
-    for case in cases:
-        shared = {**case.columns(wanted.direction), **names, "seed": 0}
+        files_sha256 = {
+            name: storage.sha256(path) for name, path in zip(("queries", "gallery"), case.files, strict=True)
+        }
         for method, own in of_case(case):
-            parameters = parameters_of(method, {}, wanted.direction)
-            label = methods_registry.title_of(method)
-            used = banks_key({name: own for name, own in hashes.items() if _uses(method, name)})
-            of_method = Run(**shared, method=method, label=label, parameters=parameters)
-            columns = {**asdict(of_method), "banks_sha256": used}
-            about = {"protocol": wanted.protocol, "missing_queries": len(listed) - len(own.ids)}
-            about |= {**_size(own, wanted), "settings": canonical(settings)}
-            rows.append(_row(columns, own, case, about, answers))
+            used = banks_key({name: sha256 for name, sha256 in hashes.items() if _uses(method, name)})
+            run = replace(
+                case.run,
+                method=method,
+                label=methods_registry.title_of(method),
+                parameters=parameters_of(method, {}, wanted.direction),
+                banks_sha256=used,
+            )
+            figures: dict[str, Any] = {**retrieval.summary_of_ranks(own.ranks), **_size(own, wanted)}
+            row = ResultRow(
+                **run.columns(),
+                **figures,
+                protocol=wanted.protocol,
+                category=category_of(run),
+                queries=len(own.ids),
+                missing_queries=len(listed) - len(own.ids),
+                settings=canonical(settings),
+                backend=backend_cell({"retrieval": "features"}),
+                queries_sha256=files_sha256["queries"],
+                manifest_sha256=files_sha256["gallery"],
+                tools=canonical({"numpy": np.__version__}),
+                recipe_id=digest([run.columns(), files_sha256, answers]),
+                updates=0,
+                empty=0,
+                non_finite=0,
+            )
+            rows.append(row)
             ranks += [
-                RankRow(**columns, query_id=name, rank=rank, retrieved=first)
+                RankRow(**run.columns(), query_id=name, rank=rank, retrieved=first)
                 for name, rank, first in zip(own.ids, own.ranks.tolist(), own.first, strict=True)
             ]
     return with_clean(rows, ranks), ranks
-
-
-def _check_media(case: _Case, direction: DirectionName) -> None:
-    """Raise `AnnotationError` where perturbed clips are the side of captions, or perturbed captions that of clips."""
-    sides = ("video", case.query), ("text", case.gallery)
-    if direction == "t2v":
-        sides = ("text", case.query), ("video", case.gallery)
-    for medium, scenario in sides:
-        if scenario is not None and feature_sets.medium_of(scenario) != medium:
-            what = "captions" if medium == "text" else "clips"
-            raise AnnotationError(
-                f"{scenario.suite}/{scenario.perturbation} is no perturbation of {what}, which {direction} has on the "
-                f"side of {case.files[0 if scenario == case.query else -1]}: give another --direction"
-            )
 
 
 def _size(own: _Retrieved, wanted: Wanted) -> dict[str, Any]:
@@ -359,31 +386,5 @@ def _size(own: _Retrieved, wanted: Wanted) -> dict[str, Any]:
         mean = float(np.mean([len(wanted.choices[name]) for name in own.ids]))
         return {"gallery": round(mean), "gallery_mean": mean}
     hubness = retrieval.hubness_of(own.occurrence)
-    of_hubs = {f"hub_{name.removeprefix('hub_')}": value for name, value in hubness.items()}
+    of_hubs = {f"hub_{name.removeprefix('hub_')}": float(value) for name, value in hubness.items()}
     return {"gallery": len(own.occurrence), **of_hubs}
-
-
-def _row(columns: dict[str, Any], own: _Retrieved, case: _Case, about: Mapping[str, object], answers: str) -> ResultRow:
-    """A row of results. Weights, frames and settings are not known of features: their columns say so.
-
-    `answers` is a hash of what answers which query, and of what each query chooses among.
-    """
-    scenario = case.query if columns["direction"] == "v2t" else case.gallery
-    scenario = scenario or case.query or case.gallery or CLEAN_SCENARIO
-    sums = {"queries": storage.sha256(case.files[0]), "gallery": storage.sha256(case.files[-1])}
-    return row_from(
-        RESULTS,
-        {
-            **columns,
-            **about,
-            **retrieval.summary_of_ranks(own.ranks),
-            "category": category_of(scenario),
-            "queries": len(own.ids),
-            "backend": backend_cell({"retrieval": "features"}),
-            "queries_sha256": sums["queries"],
-            "manifest_sha256": sums["gallery"],
-            "tools": canonical({"numpy": np.__version__}),
-            "recipe_id": digest({**columns, **sums, "answers": answers}),
-            **dict.fromkeys(("updates", "empty", "non_finite"), 0),
-        },
-    )
