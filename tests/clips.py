@@ -254,16 +254,14 @@ def analysed(
     wanted: recipe.AnalysisRecipe, sources: Sequence[CompleteSource], folder: Path, **options: Any
 ) -> list[AnalysisRow]:
     """The rows of an analysis, as the workflow makes them."""
-    return list(
-        shards.run_analysis(
-            wanted,
-            sources,
-            root=folder,
-            folder=folder / wanted.analysis,
-            journal=folder / f"{wanted.analysis}.jsonl",
-            stall_limit_s=60,
-            **options,
-        )
+    return shards.run_analysis(
+        wanted,
+        sources,
+        root=folder,
+        folder=folder / wanted.analysis,
+        journal=folder / f"{wanted.analysis}.jsonl",
+        stall_limit_s=60,
+        **options,
     )
 
 

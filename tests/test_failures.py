@@ -140,7 +140,7 @@ def test_ffmpeg_is_checked_before_any_clip(
     path.chmod(0o755)
     monkeypatch.setattr(program, "ffmpeg_program", lambda: str(path))
     with pytest.raises(ToolError, match=words):
-        list(run(tmp_path, rows))
+        run(tmp_path, rows)
     assert not list((tmp_path / "corpus").rglob("*"))
 
 
@@ -159,7 +159,7 @@ def test_a_file_that_asks_for_much_memory_is_at_fault_itself(tmp_path: Path, mon
         probing.probe(path)
 
 
-def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compression") -> Iterator[VideoRow]:
+def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compression") -> list[VideoRow]:
     """A shard's job."""
     wanted = recipe.make(registry.get(entry), 3, seed=0, storage=tiers.stored_video("high"))
     journal = root / "work" / "s1.jsonl"
@@ -255,7 +255,7 @@ def test_nobody_waits_where_nothing_can_be_locked(
 def test_two_jobs_on_one_shard_make_each_clip_once(tmp_path: Path) -> None:
     """The second, after the first, finds its clips in the journal."""
     rows = [source_row(make(tmp_path / f"{name}.mp4"), name) for name in "abc"]
-    done = list(run(tmp_path, rows, "mlvp/gaussian_noise"))
+    done = run(tmp_path, rows, "mlvp/gaussian_noise")
     inodes = {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()}
-    assert list(run(tmp_path, rows, "mlvp/gaussian_noise")) == done
+    assert run(tmp_path, rows, "mlvp/gaussian_noise") == done
     assert {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()} == inodes

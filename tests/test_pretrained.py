@@ -121,16 +121,14 @@ def test_the_whole_way_with_pretrained_backends(
         wanted = of_config(backends, key)
         folder = tmp_path / key
         (tmp_path / key).mkdir(parents=True)
-        rows = list(
-            shards.run_videos(
-                wanted,
-                sources[:1],
-                root=folder,
-                folder=folder,
-                journal=folder / "rows.jsonl",
-                stall_limit_s=120,
-                known=known,
-            )
+        rows = shards.run_videos(
+            wanted,
+            sources[:1],
+            root=folder,
+            folder=folder,
+            journal=folder / "rows.jsonl",
+            stall_limit_s=120,
+            known=known,
         )
         assert [row.status for row in rows] == ["complete"], rows[0].error
         used = json.loads(rows[0].backend)

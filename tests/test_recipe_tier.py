@@ -43,7 +43,7 @@ def rows_of(root: Path, entry: registry.Perturbation) -> list[VideoRow]:
     wanted = recipe.make(entry, entry.severities[-1], seed=0, storage=tiers.Unstored(), donors="data")
     folder = root / "work" / entry.key
     known = clips.known(wanted, sources[0], folder, sources)
-    rows = shards.run_videos(
+    return shards.run_videos(
         wanted,
         sources[:1],
         root=root,
@@ -52,7 +52,6 @@ def rows_of(root: Path, entry: registry.Perturbation) -> list[VideoRow]:
         stall_limit_s=60,
         known=known,
     )
-    return list(rows)
 
 
 @pytest.mark.parametrize("suite", SUITES)

@@ -88,8 +88,7 @@ def job(root: Path, sources: list[CompleteSource]) -> list[VideoRow]:
     """A shard's job, as its command runs it."""
     wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("high"))
     places = {"folder": root / "corpus", "journal": root / "work/s1.jsonl"}
-    rows = list(shards.run_videos(wanted, sources, root=root, in_tar=True, stall_limit_s=60, **places))
-    return shards.tar_rows(rows, wanted, **places)
+    return shards.run_videos(wanted, sources, root=root, in_tar=True, stall_limit_s=60, **places)
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------
@@ -271,7 +270,7 @@ def pack_all(root: Path) -> None:
     stored = [Path(row.path) for row in rows if row.path]
     for folder in {path.parent for path in stored}:
         names = {packing.member_name(path.stem, path.suffix): root / path for path in stored if path.parent == folder}
-        packing.pack(root / folder / "s0.tar", names)
+        packing.write(names, root / folder / "s0.tar")
         tar = folder / "s0.tar"
         held = {name: tars.path_in(tar, offset, name) for name, offset, _ in tars.members(root / tar)}
         rows = [
@@ -366,7 +365,7 @@ def test_a_tar_is_as_long_as_its_last_member_says_and_any_program_reads_it(sizes
         for (name, path), size in zip(held.items(), sizes, strict=True):
             path.write_bytes(name[:1].encode() * size)
         tar = Path(folder, "s0.tar")
-        packing.pack(tar, held)
+        packing.write(held, tar)
         assert not any(path.exists() for path in held.values())
         places = [(tars.path_in(tar, offset, name), size) for name, offset, size in tars.members(tar)]
         assert [size for _, size in places] == sizes

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from perturbations.base import limits as limits_of_files
 from perturbations.base.limits import Limits
-from perturbations.base.progress import logged
 from perturbations.base.records import canonical
 from perturbations.cli.common import complete_sources
 from perturbations.engine import shards
@@ -44,7 +43,7 @@ def sources(
     limits_of_files.use(Limits(**limits))
     clips = read(listed, ListedClip)
     rows = shards.run_sources(dataset, clips, stall_limit_s=timeout_s, prepare=draw if drawn else None)
-    files.write_part(part, SOURCES, list(logged(rows, len(clips), "clips")))
+    files.write_part(part, SOURCES, rows)
 
 
 def videos(
@@ -74,9 +73,8 @@ def videos(
     clips = complete_sources(sources)
     of_donors = [] if donors is None else sets.read_part(donors, ANALYSES)
     known = Known(_by_item(analysis), [row for row in of_donors if row.status == COMPLETE])
-    wanted = parse(canonical(recipe))
     rows = shards.run_videos(
-        wanted,
+        parse(canonical(recipe)),
         clips,
         known=known,
         videos=[row for path in whole or () for row in sets.read_part(path, SOURCES)],
@@ -87,12 +85,9 @@ def videos(
         with_sound=sound,
         in_tar=tar,
     )
-    finished = list(logged(rows, len(clips), "clips"))
-    if tar:
-        finished = shards.tar_rows(finished, wanted, folder=folder, journal=layout.journal_of(part))
-    files.write_part(part, VIDEOS, finished)
+    files.write_part(part, VIDEOS, rows)
     for marker in markers:
-        clip_markers.write(marker, [(row.path, row.bytes) for row in finished])
+        clip_markers.write(marker, [(row.path, row.bytes) for row in rows])
 
 
 def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
@@ -122,4 +117,4 @@ def analyses(
         stall_limit_s=timeout_s,
         before=_by_item(before),
     )
-    files.write_part(part, ANALYSES, list(logged(rows, len(clips), "clips")))
+    files.write_part(part, ANALYSES, rows)

@@ -6,7 +6,7 @@ The bytes of a tar follow from its clips alone: members are sorted, and have no 
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,10 +43,22 @@ def unpack(tar: Path, files: Mapping[str, Path]) -> None:
         tar.unlink()
 
 
-def pack(tar: Path, files: Mapping[str, Path]) -> None:
-    """Move files into a tar, under their members' names; without files there is none. Raises `OutputError`."""
-    if not files:
-        return
+def pack(tar: Path, rows: Sequence[VideoRow], files: Mapping[str, Path], suffix: str) -> list[VideoRow]:
+    """Move the files of a job's complete clips into a tar, and return the rows with their places there.
+
+    `files` are the files by their members' names, `suffix` is what these end with. Without a clip there is no tar.
+    Raises `OutputError`.
+    """
+    names = {row.item_id: member_name(row.item_id, suffix) for row in rows if row.path is not None}
+    if not names:
+        return list(rows)
+    write({name: files[name] for name in names.values()}, tar)
+    places = {name: tars.path_in(tar, offset, name) for name, offset, _ in tars.members(tar)}
+    return [row if row.path is None else replace(row, path=places[names[row.item_id]]) for row in rows]
+
+
+def write(files: Mapping[str, Path], tar: Path) -> None:
+    """Move files into a tar, under their members' names. Raises `OutputError`."""
     with storage.atomic_path(tar) as temporary, tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as out:
         for name, path in sorted(files.items()):
             member = tarfile.TarInfo(name)
@@ -55,12 +67,3 @@ def pack(tar: Path, files: Mapping[str, Path]) -> None:
                 out.addfile(member, file)
     for path in files.values():
         path.unlink(missing_ok=True)
-
-
-def in_tar(rows: Iterable[VideoRow], tar: Path, suffix: str) -> list[VideoRow]:
-    """The rows of a job's clips with their places in its tar."""
-    rows = list(rows)
-    if not any(row.path for row in rows):
-        return rows
-    places = {name: tars.path_in(tar, offset, name) for name, offset, _ in tars.members(tar)}
-    return [row if row.path is None else replace(row, path=places[member_name(row.item_id, suffix)]) for row in rows]

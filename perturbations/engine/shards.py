@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from perturbations.base import locking, storage
 from perturbations.base.errors import MediaError
-from perturbations.base.progress import Tick, log_kept, no_tick, ticking
+from perturbations.base.progress import Tick, log_kept, logged, no_tick, ticking
 from perturbations.engine import clip_rows, guided, packing, render_clip, supervise
 from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, source_of
@@ -74,8 +74,8 @@ def run_sources(
     *,
     stall_limit_s: float,
     prepare: Callable[[ListedClip], None] | None = None,
-) -> Iterator[SourceRow]:
-    """Yield the `sources` row of each listed clip, complete or quarantined.
+) -> list[SourceRow]:
+    """The `sources` row of each listed clip, complete or quarantined.
 
     `prepare` is called with each listed clip first (the demo draws its videos there).
     """
@@ -85,13 +85,15 @@ def run_sources(
             prepare(clip)
         return source_row(dataset, clip, tick)
 
-    for outcome in supervise.run(work, listed, stall_limit_s=stall_limit_s, name=lambda clip: repr(clip.item_id)):
-        if outcome.error is None:
-            assert outcome.result is not None
-            yield outcome.result
+    rows: list[SourceRow] = []
+    outcomes = supervise.run(work, listed, stall_limit_s=stall_limit_s, name=lambda clip: repr(clip.item_id))
+    for outcome in logged(outcomes, len(listed), "clips"):
+        if outcome.result is not None:
+            rows.append(outcome.result)
         else:
             _log.warning("quarantined %r: %s", outcome.task.item_id, outcome.error)
-            yield clip_rows.quarantined_source(dataset, outcome.task, outcome.error)
+            rows.append(clip_rows.quarantined_source(dataset, outcome.task, str(outcome.error)))
+    return rows
 
 
 def run_videos(
@@ -106,28 +108,29 @@ def run_videos(
     videos: Sequence[SourceRow] = (),
     with_sound: bool = True,
     in_tar: bool = False,
-) -> Iterator[VideoRow]:
-    """Yield the `videos` row of every complete source, and make the clips that do not exist yet.
+) -> list[VideoRow]:
+    """The `videos` row of every complete source; clips that do not exist yet are made.
 
     The files are written to `folder` and the finished items to `journal`, so that an interrupted shard resumes where
     it stopped. Paths in rows are relative to `root`. `known` holds what guided recipes need of the clips. `videos` are
     the rows of the whole videos, where clips are cut from those. Stored videos have the sources' sound `with_sound`.
-    At the end the files are moved into the shard's tar, where they are to lie `in_tar`; `tar_rows` has their places.
+    At the end the files are moved into the shard's tar, where they are to lie `in_tar`.
     """
     if encoder := recipe.entry.encoder(recipe.params):
         program.check_ffmpeg(encoder)
+    rows: list[VideoRow] = []
     expected: list[VideoRow] = []
-    failed: list[VideoRow] = []
     targets: dict[str, Path] = {}
+    suffix = render_clip.extension(recipe) or ""
     cuts = Cuts(videos) if recipe.whole_videos else None
     for source in sources:
         target = target_of(recipe, folder, source.item_id)
         row = _expected(recipe, source, target.relative_to(root).as_posix() if target else None, known, cuts)
-        (expected if row.stage is None else failed).append(row)
-        if target is not None:
-            name = packing.member_name(source.item_id, render_clip.extension(recipe) or "")
-            targets[name] = target
-    tar = _tar_of(folder, journal)
+        (expected if row.stage is None else rows).append(row)
+        targets |= {packing.member_name(source.item_id, suffix): target} if target else {}
+    # Clips of one video follow each other, because they share its decoded or encoded frames.
+    expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
+    tar = folder / layout.name("clip_tar", shard=layout.shard_of(journal))
 
     def work(task: Sequence[VideoRow], tick: Tick) -> list[Measured | str]:
         (row,) = task
@@ -138,10 +141,6 @@ def run_videos(
         finished.add(row.recipe_id, measured)
         return [measured]
 
-    yield from failed
-    # Clips of one video follow each other, because they share its decoded or encoded frames.
-    expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
-    stored: set[str | None] = set()
     with locking.one_job(journal), storage.scratch_directory() as scratch:
         storage.remove_leftovers(targets.values())
         finished = Journal(journal, Measured, {row.recipe_id for row in expected})
@@ -150,24 +149,13 @@ def run_videos(
             packing.unpack(tar, targets)
         for row, outcome in _outcomes(expected, work, finished, root, stall_limit_s):
             if isinstance(outcome, str):
-                yield _quarantined(row, "video", outcome)
+                rows.append(_quarantined(row, "video", outcome))
             else:
-                stored.add(row.path)
-                yield clip_rows.complete_video(row, outcome)
+                rows.append(clip_rows.complete_video(row, outcome))
         storage.remove_leftovers(targets.values())  # of workers that were killed
         if in_tar:
-            packing.pack(
-                tar, {name: path for name, path in targets.items() if path.relative_to(root).as_posix() in stored}
-            )
-
-
-def tar_rows(rows: Iterable[VideoRow], recipe: VideoRecipe, *, folder: Path, journal: Path) -> list[VideoRow]:
-    """The rows of `run_videos`, once all are finished, with the places of their clips in the shard's tar."""
-    return packing.in_tar(rows, _tar_of(folder, journal), render_clip.extension(recipe) or "")
-
-
-def _tar_of(folder: Path, journal: Path) -> Path:
-    return folder / layout.name("clip_tar", shard=layout.shard_of(journal))
+            rows = packing.pack(tar, rows, targets, suffix)
+    return rows
 
 
 def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
@@ -215,8 +203,8 @@ def run_analysis(
     journal: Path,
     stall_limit_s: float,
     before: Mapping[str, AnalysisRow] | None = None,
-) -> Iterator[AnalysisRow]:
-    """Yield the `analyses` row of every complete source, and analyse the clips that have no result yet.
+) -> list[AnalysisRow]:
+    """The `analyses` row of every complete source; clips that have no result yet are analysed.
 
     `folder` takes the files that an analysis keeps besides its rows. `before` holds the rows, by item, of the analysis
     that this one builds on.
@@ -241,15 +229,17 @@ def run_analysis(
                 finished.add(row.recipe_id, result)
         return [str(result) if isinstance(result, MediaError) else result for result in results]
 
+    rows = []
     with locking.one_job(journal):
         storage.remove_leftovers(targets)
         finished = Journal(journal, Analysed, {row.recipe_id for row in expected})
         for row, outcome in _outcomes(expected, work, finished, root, stall_limit_s, together=recipe.clips_at_once):
             if isinstance(outcome, str):
-                yield _quarantined(row, "analysis", outcome)
+                rows.append(_quarantined(row, "analysis", outcome))
             else:
-                yield clip_rows.complete_analysis(row, outcome)
+                rows.append(clip_rows.complete_analysis(row, outcome))
         storage.remove_leftovers(targets)
+    return rows
 
 
 _Item = TypeVar("_Item", VideoRow, AnalysisRow)
@@ -288,7 +278,8 @@ def _outcomes(
     log_kept(len(expected) - len(todo), len(expected))
 
     tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
-    for outcome in supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=_names):
+    outcomes = supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=_names)
+    for outcome in logged(outcomes, len(tasks), "clips" if together == 1 else "batches of clips"):
         if outcome.error is None:
             yield from zip(outcome.task, outcome.result or (), strict=True)
         elif len(outcome.task) == 1:
