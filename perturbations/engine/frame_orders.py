@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import cv2
@@ -24,8 +26,7 @@ _HELD_BYTES = 256 * 2**20
 _KEY_FRAMES = 125
 
 _MOST_DECODED = 4
-"""Where seeking would decode each wanted frame more often than this on average, the clip is first copied to a file that
-has key frames only."""
+"""Frames that are decoded for a wanted one, on average, where clips of one video do not share a copy of it."""
 
 _INTRA = storage.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0", "g": "1"}, exact=True)
 
@@ -46,53 +47,76 @@ def arranged(
     """
     whole = source.whole
     wanted = [(place, position) for place, position in enumerate(plan) if only is None or place in only]
-    windows = list(_windows(wanted, max(1, _HELD_BYTES // (source.height * source.width * 3))))
-    own = [sorted({position for _, position in window if position >= 0}) for window, _ in windows]
-    most_decoded = max(whole.num_frames, _MOST_DECODED * len(set().union(*own)))
-    if all(position >= 0 for _, position in wanted) and sum(map(_decoded, own)) > most_decoded:
-        yield from _from_scratch(wanted, whole, tick)
-        return
-    for (window, late), positions in zip(windows, own, strict=True):
-        theirs = {~position for _, position in window if position < 0}
-        frames = {
-            True: frames_at(whole, positions, tick) if positions else iter(()),
-            False: ticking(decoding.decode(other(), only=theirs), tick) if theirs else iter(()),
-        }
-        last: dict[bool, int] = {}
-        images: dict[int, Image] = {}
-        for place, position in window:
-            is_own = position >= 0
-            while position not in images:
-                if is_own in last and last[is_own] not in late:
-                    del images[last[is_own]]
-                frame = next(frames[is_own])
-                last[is_own] = frame.position if is_own else ~frame.position
-                image = frame.image if is_own else fitted(frame.image, whole.size, antialiased=antialiased)
-                images[last[is_own]] = image
-            yield Frame(images[position].copy(), place, place)
-        images.clear()  # before the next window is read
+    own = [position for _, position in wanted if position >= 0]
+    theirs = [~position for _, position in wanted if position < 0]
+    of_other = ticking(decoding.decode(other(), only=set(theirs)), tick) if theirs else iter(())
+    resized = (frame._replace(image=fitted(frame.image, whole.size, antialiased=antialiased)) for frame in of_other)
+    their_image = _in_order(resized, theirs)
+    with _images(own, whole, tick) as own_image:
+        for place, position in wanted:
+            yield Frame(own_image(position) if position >= 0 else their_image(~position), place, place)
 
 
-def _windows(wanted: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[list[tuple[int, int]], set[int]]]:
-    """Split a plan into windows that one pass over each clip yields, each with the positions to hold for it.
+_ImageAt = Callable[[int], Image]
+"""Gives the image at a position; called for each position as often and in the order as these were given."""
 
-    These are at most `most`: of the frames that are due after a later frame of the same clip.
+
+def _in_order(frames: Iterator[Frame], positions: Sequence[int]) -> _ImageAt:
+    """From frames in order; those that are read before they are needed, or needed again, wait in memory."""
+    left = Counter(positions)
+    images: dict[int, Image] = {}
+
+    def image_at(position: int) -> Image:
+        while position not in images:
+            frame = next(frames)
+            images[frame.position] = frame.image
+        left[position] -= 1
+        return images[position].copy() if left[position] else images.pop(position)
+
+    return image_at
+
+
+@contextmanager
+def _images(positions: Sequence[int], source: CleanClip, tick: Tick) -> Iterator[_ImageAt]:
+    """The clip's images at some positions: read in order, where those that wait fit into memory.
+
+    Otherwise they come from a lossless copy of the clip, which allows any order. Clips of one video, which share the
+    copy, use it too where they need few frames of many.
     """
-    window: list[tuple[int, int]] = []
-    late: set[int] = set()
-    latest: dict[bool, int] = {}
-    for place, position in wanted:
-        in_clip = max(position, ~position)
-        is_late = in_clip < latest.get(position >= 0, 0)
-        if is_late and position not in late and len(late) == most:
-            yield window, late
-            window, late, latest, is_late = [], set(), {}, False
-        if is_late:
-            late.add(position)
-        latest[position >= 0] = max(in_clip, latest.get(position >= 0, 0))
-        window.append((place, position))
-    if window:
-        yield window, late
+    most = max(1, _HELD_BYTES // (source.height * source.width * 3))
+    is_shared = source.scratch is not None and _decoded(positions) > _MOST_DECODED * len(positions)
+    if _held(positions) <= most and not is_shared:
+        frames = frames_at(source, sorted(set(positions)), tick) if positions else iter(())
+        yield _in_order(frames, positions)
+        return
+
+    def make(path: Path) -> None:
+        frames = ticking(decoding.decode(source.clip), tick)
+        encoding.encode((frame._replace(pts=frame.position) for frame in frames), path, _INTRA, even(source.timing))
+
+    with scratch_file(source, digest([source.sha256, source.clip.start_s, source.clip.end_s]), make) as path:
+        images = ticking(decoding.pick(path, positions), tick)
+        yield lambda position: next(images)
+
+
+def _held(positions: Sequence[int]) -> int:
+    """How many frames wait at most, where frames are read in order and needed at these positions one after another."""
+    last = {position: place for place, position in enumerate(positions)}
+    unread = sorted(last, reverse=True)
+    held = most = 0
+    for place, position in enumerate(positions):
+        while unread and unread[-1] <= position:
+            unread.pop()
+            held += 1
+        most = max(most, held)
+        held -= last[position] == place
+    return most
+
+
+def _decoded(positions: Sequence[int]) -> int:
+    """How many frames are decoded to read those at some positions in order."""
+    first = min(positions, default=0)
+    return min(first, _KEY_FRAMES) + max(positions, default=0) - first + 1
 
 
 def fitted(image: Image, size: tuple[int, int], *, antialiased: bool = True) -> Image:
@@ -106,11 +130,6 @@ def fitted(image: Image, size: tuple[int, int], *, antialiased: bool = True) -> 
     smaller = antialiased and (size[0] < width or size[1] < height)
     resized = cv2.resize(image, size, interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
     return np.asarray(resized, np.uint8)
-
-
-def _decoded(positions: Sequence[int]) -> int:
-    """An estimate of how many frames must be decoded to read those at ascending positions."""
-    return min(positions[0], _KEY_FRAMES) + positions[-1] - positions[0] + 1 if positions else 0
 
 
 def frames_at(source: CleanClip, positions: Sequence[int], tick: Tick) -> Iterator[Frame]:
@@ -127,17 +146,3 @@ def frames_at(source: CleanClip, positions: Sequence[int], tick: Tick) -> Iterat
     only = {position - start for position in positions}
     for frame in ticking(decoding.decode(clip, only=only), tick):
         yield frame._replace(position=start + frame.position)
-
-
-def _from_scratch(wanted: Sequence[tuple[int, int]], source: CleanClip, tick: Tick) -> Iterator[Frame]:
-    """The frames of a plan, read from a lossless copy of the clip that allows any order."""
-
-    def make(path: Path) -> None:
-        frames = ticking(decoding.decode(source.clip), tick)
-        encoding.encode((frame._replace(pts=frame.position) for frame in frames), path, _INTRA, even(source.timing))
-
-    with scratch_file(source, digest([source.sha256, source.clip.start_s, source.clip.end_s]), make) as path:
-        images = decoding.pick(path, [position for _, position in wanted])
-        for (place, _), image in zip(wanted, images, strict=True):
-            tick()
-            yield Frame(image, place, place)
