@@ -34,7 +34,6 @@ OUTPUT_ERRNOS = {
     errno.EMFILE,
     errno.ENFILE,
 }
-_SMALL = 1 << 16
 
 
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and the temporary name and the extension need some
@@ -224,10 +223,6 @@ def write_text_if_changed(path: Path, text: str) -> bool:
 def sha256(path: Path | str) -> str:
     """Hex SHA-256 of the bytes of a file, or of a member of a tar."""
     with tars.opened(path) as file:
-        start = file.read(_SMALL)  # of a small file all: `file_digest` takes 0.1 ms to begin
-        if len(start) < _SMALL:
-            return hashlib.sha256(start + file.read()).hexdigest()
-        file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
