@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LONGEST_S = 10_000_000.0
 _MOST_JSON_BYTES = 1024**3
 _MOST_FIELD = 64 * 1024**2
-_PARQUET_ROWS = 128
+_PARQUET_ROWS = 1024
 """Rows of a Parquet table that are read at once."""
 _MOST_PROBLEMS = 1_000
 _SHOWN = 10
