@@ -266,14 +266,6 @@ def test_a_sheet_shows_the_frames_of_the_corpus_though_less_is_encoded(tmp_path:
         assert not np.array_equal(clean, shown), key
 
 
-def test_verify_without_manifests_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run("verify") == 1
-    assert "no such manifest: manifests" in capsys.readouterr().err
-
-
 def test_verify_knows_the_files_of_ids_with_two_dots(tmp_path: Path) -> None:
     """`a..b` is a file name, and no way out of the folder; a reader of the finding would delete the file."""
     folder = tmp_path / "corpora/d/mlvp/fog/3"
