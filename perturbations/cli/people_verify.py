@@ -14,8 +14,7 @@ from perturbations.cli.arguments import Commands, add_command, add_json, add_sta
 from perturbations.manifest import layout
 
 if TYPE_CHECKING:
-    from perturbations.verify.checking import Checked
-    from perturbations.verify.findings import Finding
+    from perturbations.verify.checking import Checked, Finding
 
 _MOST_SHOWN = 100
 

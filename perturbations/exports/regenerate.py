@@ -26,7 +26,7 @@ from perturbations.manifest.rows import stored
 from perturbations.media import sound
 from perturbations.plan.recipe import parse
 from perturbations.verify import checking
-from perturbations.verify.findings import Finding, name_of, values
+from perturbations.verify.checking import Finding, name_of, values
 
 _log = logging.getLogger("perturbations")
 

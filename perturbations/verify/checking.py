@@ -39,7 +39,6 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedCaption
-from perturbations.verify.findings import Finding, name_of, values
 
 LEFTOVER = "a write that was interrupted left it"
 AGAIN = "made again, "
@@ -50,6 +49,24 @@ StoredRow = SourceRow | VideoRow | AnalysisRow
 
 MadeRow = VideoRow | AnalysisRow | TextRow
 """A row of what a job made."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A problem of a row, a file or a whole manifest.
+
+    Attributes:
+        place: the manifest or file that has the problem.
+        subject: the row; "" for the whole file.
+        problem: the problem in words.
+    """
+
+    place: Path
+    subject: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.subject}{': ' if self.subject else ''}{self.problem}"
 
 
 @dataclass
@@ -196,6 +213,21 @@ def _missing(
             yield f"{item} {perturbation} {severity}", "the row is missing"
         if len(missing) > _SHOWN:
             yield "", f"{len(missing) - _SHOWN} more rows are missing"
+
+
+def name_of(row: object, key: Sequence[str]) -> str:
+    """A row's key in readable form: `video7 fog 3`."""
+    return " ".join(_plain(value) for value in values(row, key))
+
+
+def _plain(value: object) -> str:
+    text = str(value)
+    return text if text and text.isprintable() and " " not in text else repr(text)
+
+
+def values(row: object, names: Sequence[str]) -> tuple[object, ...]:
+    """The values of some columns of a row."""
+    return tuple(getattr(row, name) for name in names)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
