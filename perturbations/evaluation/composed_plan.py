@@ -126,6 +126,9 @@ def jobs(config: configuration.Config, dataset: str) -> dict[Job, list[Run]]:
     return by_job
 
 
+_RETRIEVED = 3
+"""How many clips that a query retrieved first are kept in any case: the page of results shows them."""
+
 _WAYS = {"galleries", "deduplicate", "strategies", "words", "average", "shortlist", "first_stage"}
 
 
@@ -133,7 +136,7 @@ def ways(config: configuration.Config) -> dict[str, Any]:
     """How queries are used, as settings of a job (`composed.strategies.Ways`)."""
     held: dict[str, Any] = config.composed.model_dump(mode="json", include=_WAYS)
     averages = held.pop("average")
-    return {**held, "averages": averages, "top_k": config.evaluation.top_k}
+    return {**held, "averages": averages, "top_k": config.evaluation.top_k or _RETRIEVED}
 
 
 def modality(config: configuration.Config) -> Modality:
