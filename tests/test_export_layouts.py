@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_corpus import ITEMS
 
-from perturbations.base import storage
+from perturbations.base import storage, things
 from perturbations.base.errors import ConfigError, ManifestError, OutputError
 from perturbations.cli.main import main
 from perturbations.exports import folder, names, registry, sums, webdataset
@@ -405,7 +405,7 @@ def test_a_package_adds_a_format_by_an_entry_point(
     assert group == '[project.entry-points."perturbations.exports"]'
     (installed / "entry_points.txt").write_text(f"[perturbations.exports]\n{line.replace(chr(34), '')}\n", "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    registry.exports.cache_clear()
+    things.use([])
     try:
         assert registry.get("file_list").describe() == (
             "file_list: the rows' files, JSON; takes videos, refuses nothing at 100 %."
@@ -417,7 +417,7 @@ def test_a_package_adds_a_format_by_an_entry_point(
         assert main(["export", str(tree / "manifests/data/mm_robustness/captions.parquet"), *words]) == 1
         assert "file_list takes videos only, not captions" in capsys.readouterr().err
     finally:
-        registry.exports.cache_clear()
+        things.use([])
 
 
 def test_formats_that_are_not_there_or_take_something_else_are_refused(tmp_path: Path) -> None:

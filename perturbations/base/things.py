@@ -1,22 +1,49 @@
-"""The things that registries list: this package's, one file each, and those that other installed packages bring.
+"""The things that registries list: this package's, one file each, those of other installed packages, and the user's.
 
 Another package brings a thing by an entry point of a group, whose name is the thing's; the groups are
-`perturbations.suites`, `.datasets`, `.methods`, `.backbones`, `.models` and `.exports`.
+`perturbations.suites`, `.datasets`, `.methods`, `.backbones`, `.models` and `.exports`. A user's file, which the key
+`plugins` of `config.yaml` names, brings what it declares under a registry's constant: `SUITE`, `ADAPTER`, `METHOD`, ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from perturbations.base.errors import RegistryError
+from perturbations.base.errors import ConfigError, RegistryError, first_line
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 _Thing = TypeVar("_Thing")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+PLUGINS = Path("work/plugins.json")
+"""The user's files, as planning has them: jobs and commands in the same folder find them here."""
+
+_caches: list[Callable[[], None]] = []
+_plugins: dict[Path, ModuleType] = {}
+
+
+def cached(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """`functools.cache` of a registry's function, forgotten when a user's file is loaded."""
+    kept = cache(function)
+    _caches.append(kept.cache_clear)
+
+    @wraps(function)
+    def call(*args: _P.args, **named: _P.kwargs) -> _R:
+        return kept(*args, **named)  # type: ignore[arg-type]
+
+    return call
 
 
 def in_package(package: str, *names: str) -> dict[str, str]:
@@ -34,16 +61,94 @@ def load(group: str, name: str, own: Mapping[str, str], constant: str, kind: typ
     elif name in _brought(group):
         declared = _brought(group)[name].load()
     else:
-        return None
+        return _of_plugins(constant, kind).get(name)
     if not isinstance(declared, kind) or getattr(declared, "name", name) != name:
         raise RegistryError(f"{name!r} of {group} must be a {kind.__name__} of that name, not {str(declared)[:200]}")
     return declared
 
 
 def load_all(group: str, own: Mapping[str, str], constant: str, kind: type[_Thing]) -> dict[str, _Thing]:
-    """Every thing by its name, those of this package first."""
+    """Every thing by its name, those of this package first.
+
+    Raises `RegistryError` where a user's file declares one of a name that another has.
+    """
     loaded = {name: load(group, name, own, constant, kind) for name in (*own, *sorted(_brought(group)))}
-    return {name: thing for name, thing in loaded.items() if thing is not None}
+    known = {name: thing for name, thing in loaded.items() if thing is not None}
+    for name, thing in _of_plugins(constant, kind).items():
+        if name in known:
+            raise RegistryError(f"a file of `plugins` declares {name!r}, which there is already: give it another name")
+        known[name] = thing
+    return known
+
+
+def code_of(group: str, name: str, own: Mapping[str, str], constant: str) -> str | None:
+    """The SHA-256 of the file that declares a thing from outside; None of this package's, which have versions."""
+    if name in own:
+        return None
+    for path, module in _known_plugins().items():
+        if getattr(getattr(module, constant, None), "name", None) == name:
+            return _sha256(path)
+    if name in _brought(group):
+        file = sys.modules[_brought(group)[name].module].__file__ if load(group, name, own, constant, object) else None
+        return _sha256(Path(file)) if file else None
+    return None
+
+
+def use(paths: Iterable[Path]) -> None:
+    """Load the user's files, and forget what registries listed before. Raises `ConfigError`."""
+    for number, path in enumerate(paths):
+        if path.resolve() in _plugins:
+            continue
+        where = f"plugins.{number}: {path}"
+        if not path.is_file():
+            raise ConfigError(f"{where}: no such file")
+        name = f"perturbations_plugin_{_sha256(path.resolve())[:16]}"
+        spec = spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ConfigError(f"{where}: this is no file of Python")
+        module = sys.modules[name] = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {first_line(error)}") from error
+        _plugins[path.resolve()] = module
+    for forget in (_brought.cache_clear, *_caches):
+        forget()
+
+
+def record(paths: Iterable[Path], place: Path = Path()) -> None:
+    """Let jobs and commands that work in `place` find the user's files."""
+    text = json.dumps([str(path.resolve()) for path in paths])
+    file = place / PLUGINS
+    if text == "[]":
+        file.unlink(missing_ok=True)
+    elif not file.is_file() or file.read_text() != text:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def _known_plugins() -> dict[Path, ModuleType]:
+    """The user's files; of a process that has read no configuration, those that planning recorded."""
+    if not _plugins and PLUGINS.is_file():
+        use(map(Path, json.loads(PLUGINS.read_text())))
+    return _plugins
+
+
+def _of_plugins(constant: str, kind: type[_Thing]) -> dict[str, _Thing]:
+    things = {}
+    for path, module in _known_plugins().items():
+        declared = getattr(module, constant, None)
+        if declared is None:
+            continue
+        if not isinstance(declared, kind):
+            raise RegistryError(f"{constant} of {path} must be a {kind.__name__}, not {str(declared)[:200]}")
+        things[str(getattr(declared, "name", path.stem))] = declared
+    return things
+
+
+@cache
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from perturbations.base import features, settings, shown
+from perturbations.base import features, settings, shown, things
 from perturbations.base.errors import ConfigError, cut
 from perturbations.config import line_numbers, problems
 from perturbations.config.extension import ConfigFeature
@@ -65,6 +65,7 @@ def parse(raw: object, written: LinesOfKeys = NOWHERE, place: Path = Path()) -> 
     places = written.given(raw)
     what = "the configuration of this module" if places is NOWHERE and written is not NOWHERE else "config.yaml"
     what += " is not valid"
+    _load_plugins(raw, places)
     try:
         config = Config.model_validate(raw, context=settings.ABSOLUTE if place.parts else None)
     except ValidationError as error:
@@ -75,6 +76,16 @@ def parse(raw: object, written: LinesOfKeys = NOWHERE, place: Path = Path()) -> 
     problems.raise_all(wrong, what, places)
     config.stand(places, place)
     return config
+
+
+def _load_plugins(raw: object, places: LinesOfKeys) -> None:
+    """Load the user's files, so that the rest may name what they bring. Raises `ConfigError`."""
+    files = raw.get("plugins") if isinstance(raw, Mapping) else None
+    if isinstance(files, Sequence) and not isinstance(files, str) and all(isinstance(file, str) for file in files):
+        try:
+            things.use(map(Path, files))
+        except ConfigError as error:
+            raise ConfigError(places.before("plugins", str(error))) from None
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:

@@ -157,6 +157,9 @@ class _Config(Strict):
     suites: dict[str, SuiteSection] = Field(
         description="suite -> what to make of it", min_length=1, json_schema_extra=_with_suites
     )
+    plugins: tuple[Path, ...] = Field(
+        (), description="files of Python with suites, adapters, methods, backbones, models and exports of your own"
+    )
     backends: Backends = Field(default_factory=Backends)
     storage: StorageSettings = Field(default_factory=StorageSettings)
     shard_size: Whole = Field(100, ge=1, le=100_000, description="the most items per job; it never changes a result")

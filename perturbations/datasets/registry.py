@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Union
 
@@ -196,7 +195,7 @@ class Adapter:
     whole: Callable[[Dataset], str | None] = _needs_spans
 
 
-@cache
+@things.cached
 def adapters() -> dict[str, Adapter]:
     """The adapters by name: published datasets first, synthetic ones last."""
     every = things.load_all("perturbations.datasets", _OWN, "ADAPTER", Adapter)
@@ -221,7 +220,8 @@ def settings_of_any() -> object:
     def tag(raw: object) -> str:
         name = raw.get("adapter") if isinstance(raw, dict) else getattr(raw, "adapter", None)
         adapter = adapters().get(name) if isinstance(name, str) else None
-        return (adapter.settings if adapter else Dataset).__name__
+        settings = adapter.settings if adapter else Dataset
+        return (settings if settings in kinds else Dataset).__name__  # a user's file brings no keys
 
     return Annotated[Union[tagged], Discriminator(tag)]  # noqa: UP007
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -184,7 +183,7 @@ _OWN = (
 )
 
 
-@cache
+@things.cached
 def exports() -> dict[str, Export]:
     """Every format by its name."""
     brought = things.load_all("perturbations.exports", {}, "EXPORT", Export)

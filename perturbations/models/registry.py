@@ -73,7 +73,7 @@ class Model:
     of: Literal["captions", "guides", "splits"] = "captions"
 
 
-@cache
+@things.cached
 def models() -> tuple[Model, ...]:
     """Every model. Raises `RegistryError` where two have one role in one backend of captions."""
     declared = things.load_all("perturbations.models", _OWN, "MODELS", tuple)
@@ -84,7 +84,7 @@ def models() -> tuple[Model, ...]:
     return every
 
 
-@cache
+@things.cached
 def roles() -> dict[str, dict[str, Model]]:
     """The roles of captions' kernels: the model of each, by backend."""
     by_role: dict[str, dict[str, Model]] = {}

@@ -119,6 +119,7 @@ def make(
             "variant": entry.variant,
             "params": {**entry.parameters(severity), **(replaced or {})},
             "version": entry.version,
+            "code": registry.code(entry.suite),
             "gated": entry.gated,
             "backend": backend,
             "language": language,

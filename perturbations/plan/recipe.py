@@ -45,6 +45,7 @@ class _PerturbationRecipe(Record):
         severity, variant: as requested; the variant is one of the suite's.
         params: the kernel's parameters.
         seed: of all generators.
+        code: the SHA-256 of the file that declares a suite from outside; None of this package's.
     """
 
     suite: str
@@ -54,6 +55,7 @@ class _PerturbationRecipe(Record):
     params: dict[str, _Parameter]
     version: int
     seed: _RecipeSeed
+    code: str | None = None
 
     @property
     def key(self) -> str:
@@ -165,7 +167,9 @@ def _declared(recipe: VideoRecipe | TextRecipe, kind: registry.Medium) -> regist
 def _kernel_version(recipe: VideoRecipe | TextRecipe) -> str:
     """Which other version of its perturbation a recipe is of, in words; "" where it is today's."""
     now = registry.get(recipe.key, recipe.variant).version
-    return "" if recipe.version == now else f"made by {recipe.key} version {recipe.version}, this is {now}"
+    if recipe.version != now:
+        return f"made by {recipe.key} version {recipe.version}, this is {now}"
+    return "" if recipe.code == registry.code(recipe.suite) else f"made by another file that declares {recipe.suite}"
 
 
 _RecipeT = TypeVar("_RecipeT", VideoRecipe, TextRecipe)
@@ -251,6 +255,7 @@ def make(
             "params": parameters,
             "draw": perturbation.draw if draw is None or perturbation.realization is None else draw,
             "version": perturbation.version,
+            "code": registry.code(perturbation.suite),
             "seed": seed,
             "storage": tier,
             "whole_videos": whole_videos or None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from perturbations.base import things
@@ -306,13 +306,13 @@ class Suite:
 _GROUP = "perturbations.suites"
 
 
-@cache
+@things.cached
 def suites() -> dict[str, Suite]:
     """Every suite by its name."""
     return things.load_all(_GROUP, _OWN, "SUITE", Suite)
 
 
-@lru_cache
+@things.cached
 def _suite(name: str) -> Suite | None:
     """The suite called `name`, which alone is loaded: a job needs one."""
     return things.load(_GROUP, name, _OWN, "SUITE", Suite)
@@ -324,6 +324,11 @@ def suite(name: str) -> Suite:
         known = ", ".join(suites())
         raise UnknownPerturbationError(f"no suite {short(name)}; known: {known}{did_you_mean(name, suites())}")
     return declared
+
+
+def code(name: str) -> str | None:
+    """The SHA-256 of the file that declares a suite from outside, which a recipe has; None of this package's."""
+    return things.code_of(_GROUP, name, _OWN, "SUITE")
 
 
 def perturbations(suite_name: str | None = None, kind: Medium | None = None) -> list[Perturbation]:
@@ -358,7 +363,7 @@ def _near(key: str) -> str:
     return did_you_mean(key, [entry.key for entry in perturbations()]) or "."
 
 
-@lru_cache
+@things.cached
 def _by_key(suite_name: str, kind: Medium) -> dict[str, dict[str, Perturbation]]:
     """Each perturbation of a suite, of videos or of captions, in each of its variants; none where there is no suite."""
     if (group := _suite(suite_name)) is None:

@@ -17,6 +17,7 @@ if ABSENT := [name for name in ("duckdb", "jinja2", "pyarrow") if find_spec(name
 
     raise WorkflowError(f"This workflow needs {', '.join(ABSENT)}: {installation('workflow')}")
 
+from perturbations.base import things
 from perturbations.config import file as config_file
 from perturbations.plan import paths
 from perturbations.plan.rules import CorpusRules, doubled, user_mistakes
@@ -40,6 +41,7 @@ configfile: "config.yaml"
 with user_mistakes():
     CONFIG = config_file.parse(config, WRITTEN, PREFIX)
     paths.check_folders(CONFIG.at(""))
+    things.record(CONFIG.plugins, CONFIG.at(""))
 
 
 # What `snakemake --report` opens on.

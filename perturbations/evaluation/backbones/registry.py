@@ -7,7 +7,6 @@ prepares images and texts is read from that folder and checked against what is d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
 from perturbations.base import things
@@ -59,7 +58,7 @@ class Backbone:
     openai_checkpoints: bool = False
 
 
-@cache
+@things.cached
 def backbones() -> dict[str, Backbone]:
     """Every backbone by its name, in the order of tables."""
     known = things.load_all("perturbations.backbones", _OWN, "BACKBONE", Backbone)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from perturbations.base import things
@@ -138,7 +137,7 @@ class Method:
         return self.rates is not None
 
 
-@cache
+@things.cached
 def methods() -> dict[str, Method]:
     """Every method by its name, in the order of tables."""
     known = things.load_all("perturbations.methods", _OWN, "METHOD", Method)

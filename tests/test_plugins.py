@@ -1,0 +1,127 @@
+"""Suites and adapters of the user's own: the key `plugins` of `config.yaml`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import preloaded
+import pytest
+from test_workflow import tiny_clip
+
+import perturbations
+from perturbations.base import things
+from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.config import file as config_file
+from perturbations.plan import recipe
+from perturbations.suites import registry
+
+LAMPS = """
+from perturbations.base.bounds import whole
+from perturbations.datasets.listing import Item
+from perturbations.datasets.parsing import lines
+from perturbations.datasets.registry import Adapter, annotations_of
+from perturbations.suites.registry import Paper, Suite, table
+from perturbations.video.kernel import Kernel
+
+
+def dimmed(drawn, num_frames, height, width, *, steps):
+    return lambda frame, index: frame >> steps
+
+
+def read(dataset, collector):
+    for number, line in lines(annotations_of(dataset)):
+        name, _, caption = line.partition(": ")
+        collector.add(Item(name, name, (f"{name}.mp4",), (caption,), where=number))
+
+
+PAPER = Paper(suite="lamps", video_source="Nobody 2026", variants=("released",))
+DIMMED = PAPER.video(
+    "dimmed", "light", Kernel(kernel=dimmed, bounds={"steps": whole(0, 8)}), table("steps", 1, 2), "darker"
+)
+SUITE = Suite(name="lamps", title="Lamps", reference="Nobody", variants=("released",), videos=(DIMMED,))
+ADAPTER = Adapter(name="notes", title="Notes", reference="", annotations="a text file", published="", read=read)
+"""
+CONFIG = {
+    "plugins": ["my suite.py"],
+    "datasets": {"own": {"adapter": "notes", "annotations": "notes.txt", "videos": "clips"}},
+    "suites": {"lamps": {"severities": [2]}},
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_plugins(monkeypatch: pytest.MonkeyPatch) -> object:
+    monkeypatch.setattr(things, "_plugins", {})
+    yield
+    things._plugins.clear()
+    things.use([])
+
+
+def project(folder: Path) -> Path:
+    (folder / "my suite.py").write_text(LAMPS)
+    (folder / "notes.txt").write_text("first: a lamp is lit\nsecond: a lamp goes out\n")
+    for seed, name in enumerate(("first", "second")):
+        tiny_clip(folder / f"clips/{name}.mp4", seed)
+    (folder / "config.yaml").write_text(json.dumps(CONFIG))
+    return folder
+
+
+def test_a_file_of_the_users_own_has_targets_recipes_and_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snakefile = ("--snakefile", str(things.Path(perturbations.snakefile())))
+    folder = project(tmp_path)
+    preloaded.snakemake(folder, *snakefile, "lamps_own")
+    monkeypatch.chdir(folder)
+    corpus = perturbations.Corpus("manifests/own/lamps")
+    assert [(clip.item_id, clip.severity, clip.captions[0]) for clip in corpus] == [
+        ("first", 2, "a lamp is lit"),
+        ("second", 2, "a lamp goes out"),
+    ]
+    recipes = {recipe.parse(clip.row.recipe).code for clip in corpus}
+    assert recipes == {registry.code("lamps")} != {None}
+    for page in ("corpus.html", "preview.png"):
+        assert (folder / "manifests/own/lamps" / page).stat().st_size > 1000
+    (folder / "my suite.py").write_text(LAMPS.replace("frame >> steps", "frame >> 1"))
+    planned = preloaded.snakemake(folder, *snakefile, "lamps_own", "-n")
+    jobs = dict(re.findall(r"(\w+) (\d+)", re.search(r"\d+ jobs: (.*)", planned)[1]))
+    assert jobs["videos"] == "1"
+    assert not jobs.keys() & {"sources", "sources_manifest", "captions"}
+
+
+def test_a_recipe_of_another_file_is_refused(tmp_path: Path) -> None:
+    things.use([project(tmp_path) / "my suite.py"])
+    made = recipe.make(registry.get("lamps/dimmed"), 1, seed=0, storage=recipe.StoredFrames(num_frames=2))
+    assert recipe.parse(made.text) == made
+    other = recipe.altered(made, code="0" * 64).text
+    with pytest.raises(ManifestError, match="made by another file that declares lamps"):
+        recipe.parse(other)
+    assert recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=made.storage).code is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "plugins.0: .*my suite.py: no such file"),
+        ("def broken(", "plugins.0: .* cannot be loaded: SyntaxError"),
+        ("import nothing_of_that_name", "plugins.0: .* cannot be loaded: ModuleNotFoundError"),
+        ("1 / 0", "plugins.0: .* cannot be loaded: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_named(tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "my suite.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        config_file.parse({**CONFIG, "plugins": [str(path)]})
+
+
+def test_a_name_that_is_taken_and_what_is_no_suite_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "taken.py").write_text(LAMPS.replace('"lamps"', '"mlvp"'))
+    things.use([tmp_path / "taken.py"])
+    with pytest.raises(things.RegistryError, match="declares 'mlvp', which there is already"):
+        registry.suites()
+    things._plugins.clear()
+    (tmp_path / "none.py").write_text("SUITE = 3\n")
+    things.use([tmp_path / "none.py"])
+    with pytest.raises(things.RegistryError, match="SUITE of .*none.py must be a Suite, not 3"):
+        registry.suites()
