@@ -22,8 +22,8 @@ from perturbations.config.sections import Config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.plan import listed, paths, recipe, rules
-from perturbations.plan.extension import Plans
 from perturbations.plan.sharding import DatasetPlan
+from perturbations.plan.targets import Plans
 
 REPOSITORY = Path(__file__).parents[1]
 FOLDER = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 from test_paths import KEY, configured, not_planned
 
@@ -116,6 +118,15 @@ def test_a_target_of_both_counts_what_is_combined(changes: dict[str, Any], count
     else:
         with pytest.raises(ConfigError, match="0 of 66: .* of severity 3 of box_jumble, "):
             request(settings, "multimodal_msrvtt_p_tiny")
+
+
+@pytest.mark.parametrize("words", [("mlvp_dmo",), ("-n", "tta_demo", "mvlp_demo")])
+def test_a_mistyped_target_is_told_the_near_one(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("datasets: {demo: {adapter: demo, clips: 1}}\nsuites: {mlvp: {}}\n")
+    (tmp_path / "Snakefile").write_text(f'include: "{Path(__file__).parents[1]}/Snakefile"\n')
+    printed = preloaded.snakemake(tmp_path, *words, status=1)
+    assert re.search(rf"no target {words[-1]}; did you mean mlvp_demo\b", printed)
+    assert "preflight:" not in printed
 
 
 def test_an_adaptation_counts_its_runs(project: Config) -> None:

@@ -1,14 +1,13 @@
 """Features: packages that bring keys of `config.yaml`, targets and kinds of manifests. Standard library only.
 
-Each declares `FEATURE` in its `feature.py`. What a package above asks for in its own types, it declares as fields of a
-record that extends the one below: `ConfigFeature` and `PlanFeature` (the `extension` of their packages). Its functions
-import what they call, so that nothing is loaded before it is used.
+Each declares `FEATURE` in its `feature.py`. Its functions import what they call, so that nothing is loaded before it is
+used; they take and give types of packages above, which are named in words here.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Never, TypeVar
@@ -47,6 +46,12 @@ class Feature:
         caption_files: those that lie beside each manifest of perturbed captions.
         section: the type of its section of `config.yaml`, whose key is the feature's name.
         complete: the raw configuration with what its section implies for others.
+        problems: given the configuration, each `config.problems.Problem` of its section that types do not show.
+        readiness: what its jobs would miss, a line each, given the configuration, the names of rules whose jobs are to
+            run, and whether they run on this machine.
+        targets: given the configuration, `plan.targets.Plans` and `CaptionShards`, each `Target`.
+        instructions: given the configuration, a dataset and a suite, the (perturbation, severity) pairs of the suite
+            that the texts of the dataset's composed queries take.
         menus: names of menus that `perturb list` prints.
         cells: names of those of them that have published cells, for `perturb list MENU NAME --cells`.
         encoder: the kind of its file that is a small dual encoder's folder, for evaluations that name no model.
@@ -60,12 +65,15 @@ class Feature:
     caption_files: tuple[str, ...] = ()
     section: Callable[[], type[Strict]] | None = None
     complete: Callable[[object], object] = _same
+    problems: Callable[[Any], Iterable[Any]] = nothing
+    readiness: Callable[[Any, Collection[str], bool], Iterable[str]] = nothing
+    targets: Callable[[Any, Any, Any], Iterable[Any]] = nothing
+    instructions: Callable[[Any, str, str], list[tuple[str, int]]] | None = None
     menus: Mapping[str, MenuLines] = field(default_factory=dict)
     cells: Mapping[str, MenuDetails] = field(default_factory=dict)
     encoder: str | None = None
 
 
-_FeatureT = TypeVar("_FeatureT", bound=Feature)
 _FunctionT = TypeVar("_FunctionT")
 
 
@@ -73,11 +81,6 @@ _FunctionT = TypeVar("_FunctionT")
 def features() -> dict[str, Feature]:
     """Every feature by its package's name; one that uses another comes after it."""
     return {name: importlib.import_module(f"perturbations.{name}.feature").FEATURE for name in _PACKAGES}
-
-
-def of(kind: type[_FeatureT]) -> list[_FeatureT]:
-    """The features that have the fields of a room's record."""
-    return [feature for feature in features().values() if isinstance(feature, kind)]
 
 
 def only(functions: Iterable[_FunctionT | None]) -> _FunctionT | None:

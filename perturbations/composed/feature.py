@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from perturbations.base.features import Feature
 from perturbations.composed import rows
 from perturbations.composed.layout import PLACES
-from perturbations.plan.extension import PlanFeature
 
 if TYPE_CHECKING:
     from perturbations.composed.section import Composed
     from perturbations.config.problems import Problem
     from perturbations.config.sections import Config
+    from perturbations.plan.targets import CaptionShards, Plans, Target
 
 
 def _section() -> type[Composed]:
@@ -35,7 +36,7 @@ def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[
         yield from needs.of_weights("composed.language_model.model", writer.model, tokenizer=True)
 
 
-FEATURE = PlanFeature(
+FEATURE = Feature(
     summary="retrieval by a clip and an instruction",
     places=PLACES,
     section=_section,

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from perturbations.base import features, settings, shown, things
 from perturbations.base.errors import ConfigError, cut
 from perturbations.config import line_numbers, problems
-from perturbations.config.extension import ConfigFeature
 from perturbations.config.line_numbers import NOWHERE, Key, LineOfKey, LinesOfKeys
 from perturbations.config.sections import Config
 
@@ -72,7 +71,7 @@ def parse(raw: object, written: LinesOfKeys = NOWHERE, place: Path = Path()) -> 
         problems.raise_all(problems.of_types(error, Config.model_json_schema(), places), what, places)
         raise AssertionError("an invalid configuration has a problem") from error
     wrong = [*problems.of_suites(config.suites), *problems.of_datasets(config), *problems.of_backends(config)]
-    wrong += [problem for feature in features.of(ConfigFeature) for problem in feature.problems(config)]
+    wrong += [problem for feature in features.features().values() for problem in feature.problems(config)]
     problems.raise_all(wrong, what, places)
     config.stand(places, place)
     return config

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from perturbations.base.features import Feature
 from perturbations.demo.layout import PLACES
-from perturbations.plan.extension import PlanFeature
 
-FEATURE = PlanFeature(
+FEATURE = Feature(
     summary="clips that the package draws itself",
     places=PLACES,
     encoder="demo_encoder",

@@ -6,14 +6,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from perturbations.base.features import Feature
 from perturbations.evaluation import protocols, rows
 from perturbations.evaluation.layout import FIELDS, PLACES
-from perturbations.plan.extension import CaptionShards, PlanFeature, Plans, Target
 
 if TYPE_CHECKING:
     from perturbations.config.problems import Problem
     from perturbations.config.sections import Config
     from perturbations.evaluation.section import Evaluation
+    from perturbations.plan.targets import CaptionShards, Plans, Target
 
 
 def _section() -> type[Evaluation]:
@@ -92,7 +93,7 @@ def _protocols() -> list[tuple[str, dict[str, object]]]:
     ]
 
 
-FEATURE = PlanFeature(
+FEATURE = Feature(
     summary="retrieval with perturbed queries, without and with test-time adaptation",
     places=PLACES,
     fields=FIELDS,

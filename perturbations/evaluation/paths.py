@@ -18,9 +18,16 @@ from perturbations.evaluation.rows import Run
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import caption_recipes, recipe
-from perturbations.plan.extension import CaptionShards, ClipScenario, Plans, Target, TargetWork
 from perturbations.plan.paths import Inputs, clip_inputs, of_shards, without_braces
-from perturbations.plan.targets import skipped_lines, whole_collections
+from perturbations.plan.targets import (
+    CaptionShards,
+    ClipScenario,
+    Plans,
+    Target,
+    TargetWork,
+    skipped_lines,
+    whole_collections,
+)
 
 
 def skipped(config: configuration.Config, dataset: str) -> str:

@@ -12,7 +12,6 @@ from perturbations.config.sections import Config
 from perturbations.manifest import layout
 from perturbations.manifest.layout import TOP
 from perturbations.plan import caption_recipes, listed, sharding
-from perturbations.plan.extension import PlanFeature
 
 Inputs = dict[str, str | list[str]]
 """The inputs of a job by name."""
@@ -83,7 +82,7 @@ def texts_of_recipes(config: Config, collection: str, suite: str) -> dict[str, s
     Of composed queries, they are those that the evaluation asks.
     """
     dataset = sharding.dataset_of(collection)
-    asked = features.only(feature.instructions for feature in features.of(PlanFeature))
+    asked = features.only(feature.instructions for feature in features.features().values())
     scenarios = asked if asked and sharding.is_composed(collection) else caption_recipes.scenarios
     return {
         f"{name}/{severity}": caption_recipes.from_config(config, dataset, suite, name, severity).text

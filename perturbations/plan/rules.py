@@ -19,8 +19,8 @@ from perturbations.guides import registry as guides
 from perturbations.guides.guide import OFFLINE_MB, AnalysisRecipe
 from perturbations.manifest import layout, skipped
 from perturbations.plan import caption_recipes, costs, paths, recipe, sharding, targets, tiers
-from perturbations.plan.extension import Target, TargetWork
 from perturbations.plan.sharding import DatasetPlan, dataset_of
+from perturbations.plan.targets import Target, TargetWork
 
 Wildcards = Any
 """The wildcards of a job, as attributes."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from perturbations.base import features, shown
@@ -10,9 +11,52 @@ from perturbations.base.errors import ConfigError, cut
 from perturbations.config import sections as configuration
 from perturbations.manifest import layout, skipped
 from perturbations.plan import caption_recipes, listed, paths, recipe, sharding
-from perturbations.plan.extension import CaptionShards, PlanFeature, Plans, Target, TargetWork, WorkRequest
 from perturbations.suites import registry
 from perturbations.text import scripts
+
+Plans = Callable[[str], sharding.DatasetPlan]
+"""The plan of a collection. It is a function, so that only the datasets of the requested targets are planned."""
+
+CaptionShards = Callable[[str], Sequence[str]]
+"""The shards of a dataset's captions."""
+
+
+ClipScenario = tuple[str, str, str, int]
+"""Of perturbed clips: collection, suite, perturbation and severity."""
+
+
+@dataclass(frozen=True)
+class TargetWork:
+    """What a target makes.
+
+    Attributes:
+        files: its files.
+        sizes: lines that say how much work they are.
+        corpora: the corpora whose clips it makes, each a collection and a suite.
+        clips: the other clips that it needs: collection, suite, perturbation, severity.
+        captions: the perturbed captions that it needs, each a collection and a suite.
+        rules: rules of wings that it runs and whose models are looked for before a run.
+    """
+
+    files: list[str]
+    sizes: tuple[str, ...] = ()
+    corpora: tuple[tuple[str, str], ...] = ()
+    clips: tuple[ClipScenario, ...] = ()
+    captions: tuple[tuple[str, str], ...] = ()
+    rules: tuple[str, ...] = ()
+
+
+WorkRequest = Callable[[], TargetWork]
+"""Plans the work of a target. Raises `PerturbationError` for a mistake that the user must correct."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target of Snakemake: its name, and its line in `snakemake --list-target-rules`."""
+
+    name: str
+    text: str
+    request: WorkRequest  # called only when the target is requested, so that other targets cost nothing
 
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
@@ -23,7 +67,7 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
         for name, adapter in suite.corpora.items():
             text = f"the suite `{suite.name}` on every dataset of the adapter `{adapter}`"
             yield Target(name, text, partial(_corpora, config, suite.name, adapter, plans))
-    for feature in features.of(PlanFeature):
+    for feature in features.features().values():
         yield from feature.targets(config, plans, caption_shards)
     for suite_name in config.suites:
         for dataset in config.datasets:

@@ -11,7 +11,6 @@ from perturbations.base import features
 from perturbations.base.settings import Strict
 from perturbations.base.storage import PROFILES
 from perturbations.config import sections as configuration
-from perturbations.config.extension import ConfigFeature
 from perturbations.engine import needs
 from perturbations.guides import registry as guides
 from perturbations.plan import recipe
@@ -27,7 +26,7 @@ def problems(config: configuration.Config, work: Work, *, local: bool) -> list[s
     `local` says whether the jobs run on this machine: only then its GPU, libraries and encoders are theirs.
     """
     lines: list[str] = []
-    for feature in features.of(ConfigFeature):
+    for feature in features.features().values():
         lines += feature.readiness(config, work.rules, local)
     used = _used_roles(config, work)
     lines += [line for name, settings in used.items() for line in _of_images(name, settings)]

@@ -10,7 +10,7 @@ from perturbations.base.errors import ConfigError, did_you_mean
 from perturbations.config.sections import Config
 from perturbations.manifest import layout
 from perturbations.plan import paths, recipe, sharding, targets
-from perturbations.plan.extension import CaptionShards, ClipScenario, Plans, TargetWork
+from perturbations.plan.targets import CaptionShards, ClipScenario, Plans, TargetWork
 
 
 @dataclass

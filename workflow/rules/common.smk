@@ -7,6 +7,7 @@ from functools import cache, partial
 from snakemake.logging import logger
 
 from perturbations.base import shown
+from perturbations.base.errors import did_you_mean
 from perturbations.guides.registry import ANALYSES
 from perturbations.status import run_lines
 
@@ -53,6 +54,12 @@ def describe(target):
 
 def requested_targets():
     return [NAMES.get(name, name) for name in workflow.dag_settings.targets]
+
+
+def nearest_target(wildcards):
+    """Stop with the target that a mistyped one may mean."""
+    lines = [f"no target {word}{did_you_mean(word, NAMES)}" for word in MISTYPED]
+    raise WorkflowError("\n".join(lines))
 
 
 def stored(marker):

@@ -72,6 +72,18 @@ for TARGET in list(MENU.values())[1:]:
     describe(TARGET)
 
 
+# A mistyped target is a file that no other rule makes.
+if MISTYPED := sorted(
+    word for word in {*sys.argv[1:]} - {*NAMES} if word.isidentifier() and did_you_mean(word, NAMES)
+):
+
+    rule mistyped_target:
+        input:
+            nearest_target,
+        output:
+            MISTYPED,
+
+
 onstart:
     check_before()
 
