@@ -9,7 +9,6 @@ from typing import Any
 
 import clips
 import pytest
-import yaml
 from looping import each
 
 from perturbations.base.errors import ConfigError, short
@@ -60,7 +59,7 @@ def test_the_smallest_configuration_has_defaults_and_cannot_be_changed() -> None
 
 
 def test_the_repositorys_own_configuration_is_valid() -> None:
-    config_file.parse(yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
+    assert set(config_file.of_files([REPOSITORY / "config.yaml"]).datasets)
 
 
 def test_a_datasets_own_limit_comes_before_the_global_one() -> None:
@@ -114,6 +113,7 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("datasets/" + "a" * 65, clips.DATASET, "datasets." + "a" * 65, "at most 64"),
     ("datasets/MSR-VTT", clips.DATASET, "datasets.MSR-VTT", "pattern"),
     ("datasets/..", clips.DATASET, "datasets...", "pattern"),
+    ("datasets/mine\n", clips.DATASET, "datasets.mine\\n", "pattern"),
     ("datasets/x", {"adapter": "msrvtt", "videos": "v"}, "datasets.x.annotations", "the adapter 'msrvtt' needs it"),
     ("datasets/x", {"adapter": "folder", "annotations": "a"}, "datasets.x.videos", "the adapter 'folder' needs it"),
     ("datasets/x", {"adapter": "msvd", "annotations": "a", "videos": "v"}, "datasets.x.ids", "'msvd' needs it"),
@@ -157,9 +157,24 @@ def test_a_mistake_is_told_by_its_full_key(path: str, value: Any, key: str, mess
     assert len(problems) == 1 or "needs it" in message
 
 
-def test_a_datasets_name_ends_where_its_line_does() -> None:
-    with pytest.raises(ConfigError, match="pattern"):
-        config_file.parse(changed(("datasets/mine\n", clips.DATASET)))
+@pytest.mark.parametrize(
+    ("path", "value", "place"),
+    [
+        ("profile", "high", "storage.profile"),
+        ("severities", [1], "evaluation.severities or composed.severities or suites.<name>.severities"),
+        ("datasets/adapter", "folder", "datasets.<name>.adapter"),
+        ("datasets/mine/seed", 3, "seed at the top of the file"),
+        ("suites/severities", [1], "suites.<name>.severities or suites.<name>.captions.severities"),
+        ("suites/mlvp/storage", {"tier": "frames"}, "storage at the top of the file"),
+        ("suites/mlvp/fog", {}, "suites.mlvp.perturbations"),
+        ("mm_robustness", {}, "suites.mm_robustness"),
+        ("backends/evaluation", {}, "evaluation at the top of the file"),
+    ],
+)
+def test_a_key_at_a_wrong_level_is_told_where_it_belongs(path: str, value: Any, place: str) -> None:
+    (message,) = mistakes(changed((path, value))).values()
+    assert message.endswith(f"; it belongs to {place}")
+    assert "it belongs" not in mistakes(changed(("suites/mlvp", 3), ("storage", "video")))["storage"]
 
 
 @pytest.mark.parametrize("raw", [None, [], "text", 3])

@@ -11,7 +11,6 @@ from looping import each
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
 
-REPOSITORY = Path(__file__).parents[1]
 PLAIN = "datasets: {demo: {adapter: demo}}\nsuites: {mlvp: {}}\n"
 REFUSED = {
     "alias of itself": ("a: &a [*a]", "is not YAML"),
@@ -90,7 +89,3 @@ def test_the_command_line_names_further_files(monkeypatch: pytest.MonkeyPatch) -
 def test_a_folder_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         config_file.load([tmp_path])
-
-
-def test_the_configuration_of_the_repository_is_read() -> None:
-    assert set(config_file.of_files([REPOSITORY / "config.yaml"]).datasets)

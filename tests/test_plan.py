@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import os
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -151,31 +150,8 @@ def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path
     assert [row.item_id for row in listed.read(tmp_path / "work/d/rejected.jsonl", RejectedItem)] == ["b"]
 
 
-@given(names=ids.filter(bool), shard_size=st.integers(1, 9))
-def test_a_split_keeps_the_name_for_the_half_that_keeps_the_first_item(names: list[str], shard_size: int) -> None:
-    for name, members in split(names, shard_size).items():
-        parts = split(members, max(1, shard_size // 2))
-        assert name in parts
-        assert sorted(item for part in parts.values() for item in part) == sorted(members)
-
-
 def written(root: Path) -> dict[str, int]:
     return {str(path.relative_to(root)): path.stat().st_mtime_ns for path in root.rglob("*.jsonl")}
-
-
-def test_a_new_item_rewrites_only_its_own_shards_list(tmp_path: Path) -> None:
-    root = tmp_path / "work/d"
-    names = [f"item{index}" for index in range(12)]
-    sharding.plan_clips(project(tmp_path, names), "d")
-    before = written(root)
-    sharding.plan_clips(project(tmp_path, [*names, "new"]), "d")
-    after = written(root)
-    touched = {name for name in after if before.get(name) != after[name]} - {"captions.jsonl"}
-    assert touched
-    assert "new" in {line.item_id for name in touched for line in listed.read(root / name, ListedClip)}
-    assert sum(len(listed.read(root / name, ListedClip)) for name in touched) <= 3
-    assert len(after) - len(before) <= 1
-    assert len(set(before) & set(after)) >= len(before) - 1
 
 
 def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(tmp_path: Path) -> None:
@@ -192,16 +168,6 @@ def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(tmp_path: 
     (line,) = [line for line in listed.read(root / changed, ListedClip) if line.item_id == "a"]
     assert line.bytes == 6
     assert line.path == str(tmp_path / "videos" / "a.mp4")
-
-
-def test_odd_names_take_one_line_each(tmp_path: Path) -> None:
-    names = ["new\nline", "re\rturn", "next\x85line", "separator\u2028", "form\x0cfeed", 'quote"', "back\\slash", "é"]
-    root = tmp_path / "work/d"
-    plan = sharding.plan_clips(project(tmp_path, names), "d")
-    texts = [listed.list_in(root / "shards", shard).read_bytes() for shard in plan.shards]
-    assert b"".join(texts).count(b"\n") == len(names)
-    assert all(text.isascii() and len(text.splitlines()) == text.count(b"\n") for text in texts)
-    assert clips_of(root, plan) == sorted(names)
 
 
 def slow_shards(names: list[str], shard_size: int) -> dict[str, list[str]]:
@@ -228,37 +194,26 @@ def test_shards_are_a_trie_of_hashes(names: list[str], shard_size: int) -> None:
     )
 
 
-ODD_TEXTS = ["", "plain", 'quo"te', "back\\slash", "new\nline", "\u2028", "é", "\x7f", "\U0001f600", "\x00"]
-
-
-def test_captions_are_listed_as_plain_json_sorted_by_id(tmp_path: Path) -> None:
+def test_captions_are_listed_by_their_ids_and_written_once(tmp_path: Path) -> None:
     names = ["b", "a", "a#0", 'q"', "é", "z\x01"]
-    rows = [{"item_id": name, "caption": f".{text}{name}"} for text in ODD_TEXTS for name in names]
-    parsed = project(tmp_path, [], rows)
-    expected = [
-        {"caption_id": f"{name}#{number}", "item_id": name, "text": f".{text}{name}".strip()}
-        for number, text in enumerate(ODD_TEXTS)
-        for name in names
-    ]
-    lines = [
-        json.dumps(row, sort_keys=True, separators=(",", ":")) for row in sorted(expected, key=itemgetter("caption_id"))
-    ]
-
-    path = tmp_path / "work/d/captions.jsonl"
+    rows = [{"item_id": name, "caption": f".{text}{name}"} for text in ("", "new\nline", "\u2028") for name in names]
+    parsed, path = project(tmp_path, [], rows), tmp_path / "work/d/captions.jsonl"
     sharding.plan_clips(parsed, "d")
-    assert path.read_text() == "".join(f"{line}\n" for line in lines)
+    captions = listed.read(path, ListedCaption)
+    expected = [(f"{name}#{number}", name) for name in names for number in range(3)]
+    assert [(caption.caption_id, caption.item_id) for caption in captions] == sorted(expected)
+    content = path.read_bytes()
     os.utime(path, (1, 1))
     sharding.plan_clips(parsed, "d")
     assert path.stat().st_mtime == 1, "the same content is not written again"
-    for other in (path.read_bytes()[:-1], path.read_bytes() + b"\n", b""):
+    for other in (content[:-1], content + b"\n", b""):
         path.write_bytes(other)
         sharding.plan_clips(parsed, "d")
-        assert path.read_text() == "".join(f"{line}\n" for line in lines)
-
+        assert path.read_bytes() == content
     shards = sharding.plan_captions(parsed, "d")
     assert list(shards) == sorted(shards)
-    texts = [(tmp_path / "work/d/captions" / f"{shard}.jsonl").read_text() for shard in shards]
-    assert sorted("".join(texts).splitlines()) == sorted(lines)
+    lists = listed.read_folder(tmp_path / "work/d/captions", ListedCaption)
+    assert sorted(caption.caption_id for members in lists.values() for caption in members) == sorted(dict(expected))
 
 
 def test_captions_go_to_the_shards_of_their_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +237,9 @@ def test_captions_go_to_the_shards_of_their_ids(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     "line",
     [
-        ListedClip(item_id='"\u2028é\\%s', source_video_id="v", path="a/b.mp4", bytes=7, start_s=0.1, split="test"),
+        ListedClip(
+            item_id='"\u2028é\\%s\r\x85\x0c', source_video_id="v", path="a/b.mp4", bytes=7, start_s=0.1, split="test"
+        ),
         ListedClip(item_id="a", source_video_id="a", path="a.mp4", end_s=1e22),
         ListedCaption(caption_id="c#0", item_id="c", text="a\nb"),
         RejectedItem(item_id="a", split="", error="is { no %", missing=True),
@@ -291,7 +248,7 @@ def test_captions_go_to_the_shards_of_their_ids(tmp_path: Path, monkeypatch: pyt
 def test_a_line_is_json_with_sorted_keys(tmp_path: Path, line: Any) -> None:
     listed.write(tmp_path / "list.jsonl", [line])
     text = json.dumps(dataclasses.asdict(line), sort_keys=True, separators=(",", ":"))
-    assert (tmp_path / "list.jsonl").read_text() == f"{text}\n"
+    assert (tmp_path / "list.jsonl").read_bytes() == f"{text}\n".encode("ascii")
     assert listed.read(tmp_path / "list.jsonl", type(line)) == [line]
 
 
@@ -312,13 +269,7 @@ def test_what_is_being_written_is_not_read(tmp_path: Path) -> None:
 
 
 def test_two_plans_may_remove_the_same_stale_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "captions.csv").write_text("item_id,caption\na,a dog\n", encoding="utf-8")
-    (tmp_path / "videos").mkdir()
-    (tmp_path / "videos" / "a.mp4").touch()
-    dataset = {"adapter": "folder", "annotations": str(tmp_path / "captions.csv"), "videos": str(tmp_path / "videos")}
-    parsed = config_file.parse({"datasets": {"d": dataset}, "suites": {"mlvp": {}}}, place=tmp_path)
-    lists_of(tmp_path / "work/d/shards", "s0.jsonl")
-    lists_of(tmp_path / "work/d/captions", "s0.jsonl")
+    lists = lists_of(tmp_path, "s0.jsonl", "s1.jsonl")
     unlink = Path.unlink
 
     def second(path: Path, missing_ok: bool = False) -> None:
@@ -326,5 +277,5 @@ def test_two_plans_may_remove_the_same_stale_list(tmp_path: Path, monkeypatch: p
         unlink(path, missing_ok=missing_ok)
 
     monkeypatch.setattr(Path, "unlink", second)
-    assert len(sharding.plan_clips(parsed, "d").shards) == 1
-    assert len(sharding.plan_captions(parsed, "d")) == 1
+    listed.write_shards(lists, {"s1": [CAPTION], "s2": [CAPTION]})
+    assert listed.shards(lists) == ["s1", "s2"]
