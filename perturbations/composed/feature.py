@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from perturbations.composed.section import Composed
     from perturbations.config.problems import Problem
     from perturbations.config.sections import Config
-    from perturbations.plan.targets import CaptionShards, Plans, Target
 
 
 def _section() -> type[Composed]:

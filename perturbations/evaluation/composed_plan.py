@@ -22,10 +22,9 @@ from perturbations.evaluation.planning import Job, Modality
 from perturbations.evaluation.rows import CLEAN_SCENARIO, LISTED, Run, ScenarioKey
 from perturbations.manifest import layout
 from perturbations.plan import caption_recipes, recipe, sharding
-from perturbations.plan.targets import CaptionShards, Plans, Target, TargetWork
 from perturbations.plan.paths import Inputs, clip_inputs
 from perturbations.plan.sharding import COMPOSED_SHARD, DatasetPlan
-from perturbations.plan.targets import together, whole_collections
+from perturbations.plan.targets import CaptionShards, Plans, Target, TargetWork, together, whole_collections
 from perturbations.suites import registry
 
 SPLIT = ("composed_queries", "composed_qrels", "composed_galleries", "composed_pool")
