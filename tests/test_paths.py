@@ -229,8 +229,7 @@ def test_hostile_settings_reach_a_program_as_one_word_each(tmp_path: Path) -> No
     assert len(commands) == 2  # of clips and of captions
     for command in commands:
         words = shlex.split(command)
-        given = json.loads(words[3])
-        assert given["pretrained"] == given["settings"]["pretrained"] == HOSTILE
+        assert json.loads(words[3])["model"]["pretrained"] == HOSTILE
     (video,) = re.findall(r"^Shell command: (perturb rule videos .*?)\n\n", output, re.MULTILINE | re.DOTALL)
     words = shlex.split(video)
     assert json.loads(words[3])["recipe"]["guide"]["files"]["images"] == str(style)
