@@ -210,8 +210,9 @@ class _CountedPackets:
             if packet.stream.index != self._stream.index or (not packet.size and packet.pts is not None):
                 continue  # in Theora, the last frame stays; PyAV would treat this packet as an error
             if left:
-                left = 0 if self._begins_file(packet, due) else left - 1
-                if not left and not self._begins_file(packet, due):
+                begins = self._begins_file(packet, due)
+                left = 0 if begins else left - 1
+                if not left and not begins:
                     raise MediaError(_LOST)
             if packet.is_corrupt:  # its counters have a gap: behind this packet, or the next, another file may begin
                 left = 2
