@@ -20,7 +20,6 @@ from perturbations.base.bounds import SEEDS
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
 from perturbations.engine import guided, rendering
 from perturbations.engine.frame_orders import fitted
-from perturbations.guides.donor import DonorFacts
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
 from perturbations.media.footage import CleanClip
@@ -104,8 +103,8 @@ def perturb(
         raise ValueError(f"{recipe.key} takes a segment of another clip: {text}")
     facts = guided.facts_now(recipe, clip, others)
     planned = rendering.planned_clip(recipe, replace(clip, facts=facts))
-    chosen = facts.donor.item_id if isinstance(facts, DonorFacts) else None
-    other = next((donor.images for donor in others if donor.item_id == chosen), frames)
+    chosen = getattr(facts, "donor", None)
+    other = next((donor.images for donor in others if chosen and donor.item_id == chosen.item_id), frames)
     fit = partial(fitted, size=clip.size, antialiased=recipe.antialiases_donors)
     if entry.method == "temporal":
         return np.stack([frames[at] if at >= 0 else fit(other[~at]) for at in planned.order or ()])
