@@ -338,6 +338,12 @@ def test_a_few_composed_queries_are_shown_with_what_was_retrieved(tmp_path: Path
         files.write(tmp_path / f"{name}.parquet", kind, own, {"root": "."})
     paths = {name: [tmp_path / f"{name}.parquet"] for name in ("ranks", "queries")}
     content = page_of(tmp_path, rows, **paths)
+    other = {**about, "gallery_name": "global", "model_key": "m@global"}
+    galleries = page_of(tmp_path, [*rows, result("text", 90.0, label="text", **other)]).tables
+    boards = [caption for caption in galleries if caption.startswith("R@1: ")]
+    assert boards == [
+        f"R@1: d, clip and instruction to clip, {name}, unperturbed queries" for name in ("local", "global")
+    ]
     (table,) = (own for caption, own in content.tables.items() if "8 examples of composed queries" in caption)
     assert [line[0][0] for line in table[1:]] == [sorted(ids)[place] for place in (0, 2, 5, 7, 10, 12, 15, 17)]
     shown = ["C as (a)", "<i>q0", "C bs (b); C cs (c)", "1", "✓ C cs (c); C ds (d); C as (a)"]

@@ -25,15 +25,16 @@ _HASH = re.compile("-[0-9a-f]{8}(?=@|$)")
 
 
 class RetrievalChoice(NamedTuple):
-    """What a leaderboard is of; side "none" and suite "" where nothing is perturbed."""
+    """What a leaderboard is of: side "none" and suite "" where nothing is perturbed, a gallery of composed queries."""
 
     direction: str
     side: str
     suite: str
+    gallery: str = ""
 
     def title(self, dataset: str) -> str:
         """The words of a caption."""
-        return titled(dataset, DIRECTIONS[self.direction], SIDES.get(self.side, ""), self.suite)
+        return titled(dataset, DIRECTIONS[self.direction], self.gallery, SIDES.get(self.side, ""), self.suite)
 
     def of(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Its perturbed rows; the clean ones where nothing is perturbed."""

@@ -62,10 +62,11 @@ def write(
     for of_directions in estimates.of(frame, read_ranks(ranks)):
         rows = pd.concat([scores.rows for models in of_directions.values() for scores in models])
         for retrieval in retrievals_of(rows):
-            models = of_directions[retrieval.direction]
-            board, *others = leaderboard.of_retrieval(models, retrieval)
-            boards += [facts.counts(models, retrieval), board, *facts.of_models(models, retrieval), *others]
-            severity += curves.of_models(models, retrieval)
+            for gallery, models in _by_gallery(of_directions[retrieval.direction]).items():
+                own = retrieval._replace(gallery=gallery)
+                board, *others = leaderboard.of_retrieval(models, own)
+                boards += [facts.counts(models, own), board, *facts.of_models(models, own), *others]
+                severity += curves.of_models(models, own)
         published += published_section.of_dataset(of_directions)
     sections = [
         Section("results", "Results", boards),
@@ -94,6 +95,15 @@ def write(
     )
     _write_files(folder, parts)
     storage.write_text(output, text)
+
+
+def _by_gallery(models: Sequence[estimates.Scores]) -> dict[str, list[estimates.Scores]]:
+    """Models by the gallery of composed queries, because numbers of other galleries do not compare; else under ""."""
+    known: dict[str, list[estimates.Scores]] = {}
+    for scores in models:
+        gallery = str(scores.rows["gallery_name"].iloc[0]) if scores.direction == "composed" else ""
+        known.setdefault(gallery, []).append(scores)
+    return known
 
 
 def _write_files(folder: Path, parts: Sequence[PageTable | Figure | str]) -> None:

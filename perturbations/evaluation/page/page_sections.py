@@ -128,7 +128,7 @@ def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequen
     known = known.iloc[sorted(places)]
     pool = files.read_columns(path.with_name(layout.name("composed_pool")), "clip_id", "narration").to_pandas()
     told = dict(zip(pool["clip_id"], pool["narration"], strict=True))
-    targets = [json.loads(text) for text in known["targets"]]
+    targets = [list(dict.fromkeys(json.loads(text))) for text in known["targets"]]
     first = [[name for name, _ in json.loads(text or "[]")][:_RETRIEVED] for text in known["retrieved"]]
     columns = {
         "clip": [_told(name, told) for name in known["clip_id"]],
