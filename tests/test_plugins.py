@@ -8,6 +8,7 @@ from pathlib import Path
 
 import preloaded
 import pytest
+import shelves
 from test_workflow import tiny_clip
 
 import perturbations
@@ -16,33 +17,9 @@ from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.config import file as config_file
 from perturbations.plan import recipe
 from perturbations.suites import registry
+from perturbations.tta.methods import registry as methods
 
-LAMPS = """
-from perturbations.base.bounds import whole
-from perturbations.datasets.listing import Item
-from perturbations.datasets.parsing import lines
-from perturbations.datasets.registry import Adapter, annotations_of
-from perturbations.suites.registry import Paper, Suite, table
-from perturbations.video.kernel import Kernel
-
-
-def dimmed(drawn, num_frames, height, width, *, steps):
-    return lambda frame, index: frame >> steps
-
-
-def read(dataset, collector):
-    for number, line in lines(annotations_of(dataset)):
-        name, _, caption = line.partition(": ")
-        collector.add(Item(name, name, (f"{name}.mp4",), (caption,), where=number))
-
-
-PAPER = Paper(suite="lamps", video_source="Nobody 2026", variants=("released",))
-DIMMED = PAPER.video(
-    "dimmed", "light", Kernel(kernel=dimmed, bounds={"steps": whole(0, 8)}), table("steps", 1, 2), "darker"
-)
-SUITE = Suite(name="lamps", title="Lamps", reference="Nobody", variants=("released",), videos=(DIMMED,))
-ADAPTER = Adapter(name="notes", title="Notes", reference="", annotations="a text file", published="", read=read)
-"""
+LAMPS = shelves.example("extend")
 CONFIG = {
     "plugins": ["my suite.py"],
     "datasets": {"own": {"adapter": "notes", "annotations": "notes.txt", "videos": "clips"}},
@@ -86,6 +63,14 @@ def test_a_file_of_the_users_own_has_targets_recipes_and_pages(tmp_path: Path, m
     jobs = dict(re.findall(r"(\w+) (\d+)", re.search(r"\d+ jobs: (.*)", planned)[1]))
     assert jobs["videos"] == "1"
     assert not jobs.keys() & {"sources", "sources_manifest", "captions"}
+
+
+def test_a_method_is_listed_beside_ours(tmp_path: Path) -> None:
+    own = {**CONFIG, "plugins": [str(project(tmp_path) / "my suite.py")]}
+    config_file.parse({**own, "evaluation": {"methods": ["tent", "centred"]}})
+    assert methods.method("centred").title == "Centred"
+    with pytest.raises(ConfigError, match="did you mean 'centred'|did you mean centred"):
+        config_file.parse({**own, "evaluation": {"methods": ["centre"]}})
 
 
 def test_a_recipe_of_another_file_is_refused(tmp_path: Path) -> None:
