@@ -13,7 +13,6 @@ from perturbations.config.problems import Problem
 from perturbations.config.sections import Config
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
-from perturbations.suites import registry
 
 _NOT_THERE = "config.yaml names what is not there"
 _MOST_LOOKED_AT = 1_000
@@ -48,7 +47,9 @@ def check_backend_files(config: Config) -> None:
     """Raise `ConfigError` naming the place and key of every missing file of a backend that a perturbation uses."""
     missing = []
     settings = config.backends.roles()
-    for role in sorted(_used_roles(config)):
+    # Those of backends that nothing uses may name what is elsewhere.
+    roles = {guides.get(kind).role for _, kind in problems.used_guides(config)}
+    for role in sorted(filter(None, roles)):
         for name, path in settings[role]:
             if not isinstance(path, Path):
                 continue
@@ -58,14 +59,3 @@ def check_backend_files(config: Config) -> None:
             elif not os.path.exists(path):
                 missing.append(Problem(("backends", role, name), f"no such file: {cut(str(path))}"))
     problems.raise_all(missing, _NOT_THERE, config.places)
-
-
-def _used_roles(config: Config) -> set[str]:
-    """The backends of the perturbations that a configuration lists: those of others may name what is elsewhere."""
-    used = {
-        entry.in_variant(wanted.variant).guide
-        for suite, wanted in config.suites.items()
-        for entry in registry.perturbations(suite, "video")
-        if wanted.perturbations == "all" or entry.name in wanted.perturbations
-    }
-    return {role for kind in used if kind and (role := guides.get(kind).role)}

@@ -190,16 +190,25 @@ def of_backends(config: Config) -> list[Problem]:
     storage = config.storage
     if storage.tier != "frames" and "num_frames" in storage.model_fields_set:
         problems.append(problem("storage.num_frames", f"for the tier 'frames', not '{storage.tier}'"))
-    for suite, wanted in config.suites.items():
-        if suite not in registry.suites() or wanted.variant not in registry.suite(suite).variants:
-            continue
-        entries = (entry.in_variant(wanted.variant) for entry in registry.perturbations(suite, "video"))
-        chosen = wanted.perturbations
-        named = (entry.guide for entry in entries if chosen == "all" or entry.name in chosen)
-        for kind in filter(None, dict.fromkeys(named)):
-            lines = guides.get(kind).problems(config.backends.guide_settings(variant=wanted.variant))
-            problems += [problem(key, text) for key, _, text in (line.partition(": ") for line in lines)]
+    for variant, kind in used_guides(config):
+        lines = guides.get(kind).problems(config.backends.guide_settings(variant=variant))
+        problems += [problem(key, text) for key, _, text in (line.partition(": ") for line in lines)]
     return problems
+
+
+def used_guides(config: Config) -> list[tuple[str, str]]:
+    """The guides of the perturbations of videos that a configuration lists, each after its suite's variant."""
+    return [
+        (wanted.variant, kind)
+        for suite, wanted in config.suites.items()
+        if suite in registry.suites() and wanted.variant in registry.suite(suite).variants
+        for kind in dict.fromkeys(
+            entry.in_variant(wanted.variant).guide
+            for entry in registry.perturbations(suite, "video")
+            if wanted.perturbations == "all" or entry.name in wanted.perturbations
+        )
+        if kind
+    ]
 
 
 _ROLES_BY_BACKEND = {"embedding", "main_object", "style"}

@@ -71,9 +71,7 @@ def _of_role(role: str, settings: Strict) -> Iterator[str]:
     values = dict(settings)
     for name, value in values.items():
         key = f"backends.{role}.{name}"
-        if isinstance(value, Path) and not value.exists():
-            yield f"{key}: no such file: {value}"
-        elif f"{name}_revision" in values and isinstance(value, str):
+        if f"{name}_revision" in values and isinstance(value, str):
             yield from needs.of_weights(key, value)
         elif name == _SPACY and isinstance(value, str) and not Path(value).is_dir() and find_spec(value) is None:
             yield f"{key}: the spaCy pipeline {value} is not installed: python -m spacy download {value}"
