@@ -101,7 +101,7 @@ def reader(path: Path, height: int, width: int) -> Callable[[int], FrameMotion]:
     from pyarrow import parquet
 
     file = parquet.ParquetFile(path)
-    positions = file.read(columns=["position"])["position"].to_numpy()
+    positions = np.array(file.read(columns=["position"])["position"].to_pylist(), np.int64)
     group: int | None = None
     rows: list[dict[str, Any]] = []
 

@@ -14,14 +14,14 @@ _DECIMALS = 12  # of a similarity: vectors of the same direction but different l
 _ROWS = 1024  # vectors per sum
 
 
-class _Neighbour(NamedTuple):
+class Neighbour(NamedTuple):
     """A vector's position in the index, and its similarity to the query: the cosine to 12 decimals, or the product."""
 
     position: int
     similarity: float
 
 
-def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLike | None = None) -> _Neighbour | None:
+def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.NDArray[np.bool_]) -> Neighbour | None:
     """The vector most like the query; None where all are excluded, or `vectors` is empty.
 
     Among equals, the smallest position wins: with an index sorted by id, the result does not depend on the order in
@@ -29,26 +29,39 @@ def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLik
     of length 0 has no direction, so its similarity to any other is 0.
 
     Args:
-        query: D numbers; its length does not matter.
-        vectors: N x D; their lengths do not matter.
-        excluded: boolean N, true where a vector may not be chosen.
-
-    Raises:
-        ValueError: shapes do not fit each other, `excluded` is not boolean, or a number is not finite.
+        query: D finite numbers; its length does not matter.
+        vectors: N x D, finite; their lengths do not matter.
+        excluded: N, true where a vector may not be chosen.
     """
-    direction, directions = map(_directions, _checked(query, vectors))
-    return _largest(direction, directions, excluded)
+    return largest_product(_direction(query), _direction(vectors), excluded)
 
 
-def largest_product(
-    query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLike | None = None
-) -> _Neighbour | None:
-    """The vector with the largest dot product with the query; arguments and errors are those of `nearest`.
+def largest_product(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.NDArray[np.bool_]) -> Neighbour | None:
+    """The vector with the largest dot product with the query; arguments are those of `nearest`.
 
     The lengths of the vectors count: of two of the same direction the longer wins. Among equals, the smallest position
     does.
     """
-    return _largest(*_checked(query, vectors), excluded)
+    # C order, and sums row by row: the last bits of others depend on an array's layout, its size and the machine.
+    index = np.array(vectors, np.float64, order="C")
+    allowed = np.flatnonzero(~excluded)
+    if not len(allowed):
+        return None
+    parts = [allowed[start : start + _ROWS] for start in range(0, len(allowed), _ROWS)]
+    products = np.concatenate([(index[part] * np.asarray(query, np.float64)).sum(axis=1) for part in parts])
+    similarities = products.round(_DECIMALS) + 0.0  # which makes a negative zero positive
+    first = int(similarities.argmax())
+    return Neighbour(int(allowed[first]), float(similarities[first]))
+
+
+def _direction(vectors: npt.ArrayLike) -> _Vectors:
+    """Vectors of length 1; those of length 0 stay."""
+    # Scaled first, so that no square overflows or underflows.
+    values = np.array(vectors, np.float64, order="C")
+    largest = np.abs(values).max(axis=-1, keepdims=True, initial=0)
+    scaled = values / np.where(largest > 0, largest, 1)
+    lengths = np.sqrt(np.square(scaled).sum(axis=-1, keepdims=True))
+    return np.asarray(scaled / np.where(lengths > 0, lengths, 1))
 
 
 def subset(item_ids: Iterable[str], size: int, keyed_hash: Callable[[str], str]) -> list[str]:
@@ -64,37 +77,3 @@ def subset(item_ids: Iterable[str], size: int, keyed_hash: Callable[[str], str])
     """
     # Sorting is stable, so of equal hashes the smaller id comes first.
     return sorted(sorted(sorted(item_ids), key=keyed_hash)[:size])
-
-
-def _checked(query: npt.ArrayLike, vectors: npt.ArrayLike) -> tuple[_Vectors, _Vectors]:
-    """Copies, 1 x D and N x D. C order: NumPy adds up other layouts in another order."""
-    queries, index = np.array([query], np.float64, order="C"), np.array(vectors, np.float64, order="C")
-    if index.ndim != 2 or queries.shape != (1, index.shape[1]):
-        raise ValueError(f"the query is of shape {queries.shape[1:]}, vectors are of shape {index.shape}")
-    if not (np.isfinite(queries).all() and np.isfinite(index).all()):
-        raise ValueError("a vector holds a value that is not finite")
-    return queries, index
-
-
-def _directions(vectors: _Vectors) -> _Vectors:
-    """Vectors of length 1; those of length 0 stay."""
-    # Scaled first, so that no square overflows or underflows.
-    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
-    scaled = vectors / np.where(largest > 0, largest, 1)
-    lengths = np.sqrt(np.square(scaled).sum(axis=1, keepdims=True))
-    return np.asarray(scaled / np.where(lengths > 0, lengths, 1))
-
-
-def _largest(query: _Vectors, index: _Vectors, excluded: npt.ArrayLike | None) -> _Neighbour | None:
-    """Products are sums row by row: the last bits of a matrix product depend on its size and on the machine."""
-    masks = np.zeros(len(index), bool) if excluded is None else np.asarray(excluded)
-    if masks.dtype != np.bool_ or masks.shape != (len(index),):
-        raise ValueError(f"excluded is {masks.dtype} {masks.shape}, not bool {(len(index),)}")
-    allowed = np.flatnonzero(~masks)
-    if not len(allowed):
-        return None
-    parts = [allowed[start : start + _ROWS] for start in range(0, len(allowed), _ROWS)]
-    products = np.concatenate([(index[part] * query).sum(axis=1) for part in parts])
-    similarities = products.round(_DECIMALS) + 0.0  # which makes a negative zero positive
-    first = int(similarities.argmax())
-    return _Neighbour(int(allowed[first]), float(similarities[first]))
