@@ -131,8 +131,9 @@ def test_corpora_of_them_are_made_and_verified(copy: Path) -> None:
 
 
 def test_a_method_is_planned_and_adapts(copy: Path) -> None:
-    planned = shelves.run(copy, "-m", "snakemake", "--dry-run", "--printshellcmds", "--cores", "1", "tta_tiny")
-    assert '"name":"centred"' in planned
+    shown = ("--dry-run", "--printshellcmds", "--quiet", "host")
+    planned = shelves.run(copy, "-m", "snakemake", *shown, "--cores", "1", "--", "tta_tiny")
+    assert '"method":"centred"' in planned
     pytest.importorskip("transformers")
     program = (
         "import torch; from tta_models import model_of, queries_and_gallery; from perturbations.tta import adapt;"
