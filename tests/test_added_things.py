@@ -148,8 +148,8 @@ def test_a_method_is_planned_and_adapts(copy: Path) -> None:
 def test_a_folder_of_a_backbone_is_checked(copy: Path) -> None:
     tiny_models = pytest.importorskip("tiny_models")
     folder = tiny_models.save_groupvit(copy / "groupvit")
-    model = {"model": "clip4clip", "pretrained": str(folder), "revision": None, "num_frames": 2}
-    settings = json.dumps({"settings": model, "pretrained": str(folder), "device": "cpu", "reader": "pyav"})
+    model = {"pooling": "clip4clip", "pretrained": str(folder), "num_frames": 2}
+    settings = json.dumps({"model": model, "device": "cpu", "reader": "pyav"})
     command = ["-m", "perturbations", "rule", "check_model", settings]
     shelves.run(copy, *command, "--output", "checked.json")
     assert json.loads((copy / "checked.json").read_text())["images"]["size"] == 32
