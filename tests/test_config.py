@@ -161,7 +161,7 @@ def test_a_mistake_is_told_by_its_full_key(path: str, value: Any, key: str, mess
     ("path", "value", "place"),
     [
         ("profile", "high", "storage.profile"),
-        ("severities", [1], "evaluation.severities or composed.severities or suites.<name>.severities"),
+        ("tier", "frames", "storage.tier"),
         ("datasets/adapter", "folder", "datasets.<name>.adapter"),
         ("datasets/mine/seed", 3, "seed at the top of the file"),
         ("suites/severities", [1], "suites.<name>.severities or suites.<name>.captions.severities"),
