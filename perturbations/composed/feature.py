@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from perturbations.base.features import Feature
 from perturbations.composed import rows
-from perturbations.composed.layout import PLACES
 
 if TYPE_CHECKING:
     from perturbations.composed.section import Composed
@@ -37,7 +36,7 @@ def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[
 
 FEATURE = Feature(
     summary="retrieval by a clip and an instruction",
-    places=PLACES,
+    places=rows.PLACES,
     section=_section,
     problems=_problems,
     kinds=rows.kinds,

@@ -6,9 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from perturbations.composed.layout import FOLDER
 from perturbations.composed.modifications import PoolClip
 from perturbations.manifest.kind import RowKind
+
+FOLDER = "manifests/{dataset}/composed"
+"""Of the manifests of splits."""
+
+PLACES = {"composed_rejected": "work/{dataset}/composed/rejected_captions.jsonl"}
+"""Of other files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
