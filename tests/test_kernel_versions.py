@@ -134,11 +134,11 @@ def analysis_of(form: Perturbation) -> AnalysisRecipe | None:
 
 def of_composed() -> dict[str, Versioned]:
     """The rules by which queries are written, and the split, which they and a language model write."""
-    names = ("labels", "instructions", "sources", "language", "planning")
+    names = ("labels", "instructions", "sources", "language", "rules")
     modules = (importlib.import_module(f"perturbations.composed.{name}") for name in names)
-    labels, instructions, sources, language, planning = modules
+    labels, instructions, sources, language, rules = modules
     room = "perturbations/composed"
-    version = json.loads(planning.split_settings(CONFIG, "d"))["version"]
+    version = json.loads(rules.split_settings(CONFIG, "d"))["version"]
 
     def split() -> Any:
         spans = [
@@ -161,7 +161,7 @@ def of_composed() -> dict[str, Versioned]:
     return {
         "composed labels": Versioned(labels.SOURCE, f"{room}/labels.py", labelled),
         "composed instructions": Versioned(instructions.SOURCE, f"{room}/instructions.py", instructed),
-        "composed split": Versioned(version, f"{room}/planning.py", written),
+        "composed split": Versioned(version, f"{room}/rules.py", written),
     }
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def composed_split(
     *,
+    version: int,
     dataset: str,
     adapter: str,
     settings: str,
@@ -28,7 +29,10 @@ def composed_split(
     rejected: Path,
     language_model: Mapping[str, Any] | None = None,
 ) -> None:
-    """Read or build a split for composed retrieval; `settings` are the dataset's, as JSON."""
+    """Read or build a split for composed retrieval; `settings` are the dataset's, as JSON.
+
+    `version` changes when the rules of a split do.
+    """
     from perturbations.base import storage
     from perturbations.composed import manifests, sources
     from perturbations.datasets import registry

@@ -28,6 +28,7 @@ def split_settings(config: Config, dataset: str) -> str:
     """Everything that a split depends on, besides the annotations."""
     own, wanted = config.datasets[dataset], config.composed
     settings: dict[str, object] = {
+        "version": 1,
         "dataset": dataset,
         "adapter": own.adapter,
         "settings": own.model_dump_json(exclude=_NOT_OF_SPLITS),
