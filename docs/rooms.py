@@ -7,6 +7,7 @@ imports b and b imports c, a's own import of c shows nothing new.
 from __future__ import annotations
 
 import ast
+import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def summary(room: str) -> str:
     path = PACKAGE / room
     text = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
     first = " ".join((ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0].split())
-    return first.partition(". ")[0].removesuffix(".")
+    return re.split(r"\.(?: (?=[A-Z])|$)", first)[0]
 
 
 def floors(graph: Graph) -> dict[str, int]:

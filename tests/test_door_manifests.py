@@ -227,7 +227,7 @@ class Corpus:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """Not to be changed: use `corpus`."""
     return Corpus(tmp_path_factory.mktemp("made") / "corpus")
 
@@ -239,8 +239,8 @@ def styled(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 
 @pytest.fixture
-def corpus(made: Corpus, tmp_path: Path) -> Corpus:
-    return made.copied(tmp_path / "corpus")
+def corpus(shared: Corpus, tmp_path: Path) -> Corpus:
+    return shared.copied(tmp_path / "corpus")
 
 
 def refusals(corpus: Corpus) -> dict[str, str]:
@@ -294,9 +294,9 @@ RECIPES: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 @each("name", RECIPES)
-def test_a_recipe_is_only_what_a_declaration_allows(name: str, made: Corpus) -> None:
+def test_a_recipe_is_only_what_a_declaration_allows(name: str, shared: Corpus) -> None:
     with pytest.raises(ManifestError):
-        recipe.parse(altered(made, RECIPES[name]))
+        recipe.parse(altered(shared, RECIPES[name]))
 
 
 def test_a_forged_recipe_is_refused_where_clips_are_opened_and_verified(

@@ -181,12 +181,12 @@ def test_chroma_lies_where_ffmpeg_has_it(name: str, tmp_path: Path) -> None:
     """At every size. One process of ffmpeg makes them all, and one decodes them."""
     paths = [tmp_path / f"{width}x{height}-{name}" for width, height in SIZES]
     output = SUBSAMPLED[name] if "-pix_fmt" in SUBSAMPLED[name] else (*SUBSAMPLED[name], "-pix_fmt", "yuv420p")
-    made, raw = [], []
+    outputs, raw = [], []
     for number, (path, (width, height)) in enumerate(zip(paths, SIZES, strict=True)):
-        made += ["-vf", f"scale={width}:{height}", "-frames:v", "2", "-threads", "1", *output, f"file:{path}"]
+        outputs += ["-vf", f"scale={width}:{height}", "-frames:v", "2", "-threads", "1", *output, f"file:{path}"]
         raw += ["-map", f"{number}:v", "-fps_mode", "passthrough", "-pix_fmt", "rgb24", "-f", "rawvideo"]
         raw += [f"file:{path}.rgb"]
-    ffmpeg("-f", "lavfi", "-i", "testsrc2=size=161x91:rate=25,format=rgb24", *made)
+    ffmpeg("-f", "lavfi", "-i", "testsrc2=size=161x91:rate=25,format=rgb24", *outputs)
     ffmpeg(*[word for path in paths for word in ("-i", f"file:{path}")], *raw)
     for path, (width, height) in zip(paths, SIZES, strict=True):
         expected = np.fromfile(f"{path}.rgb", np.uint8).reshape(-1, height, width, 3)

@@ -119,8 +119,8 @@ def test_only_the_demo_draws_its_clips(adapter: str, drawn: bool) -> None:
     settings = configured(datasets={"tiny": {**FOLDER, "adapter": adapter}})
     of_rules = rules.CorpusRules(settings)
     for collection in ("tiny", "tiny/whole"):
-        said = of_rules.source_settings(SimpleNamespace(dataset=collection))
-        assert json.loads(said) == {"version": 1, "dataset": "tiny", "drawn": drawn}
+        job = of_rules.source_settings(SimpleNamespace(dataset=collection))
+        assert json.loads(job) == {"version": 1, "dataset": "tiny", "drawn": drawn}
 
 
 def test_recipes_are_written_when_a_manifest_is_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,12 +75,12 @@ def test_a_method_is_listed_beside_ours(tmp_path: Path) -> None:
 
 def test_a_recipe_of_another_file_is_refused(tmp_path: Path) -> None:
     things.use([project(tmp_path) / "my suite.py"])
-    made = recipe.make(registry.get("lamps/dimmed"), 1, seed=0, storage=recipe.StoredFrames(num_frames=2))
-    assert recipe.parse(made.text) == made
-    other = recipe.altered(made, code="0" * 64).text
+    own = recipe.make(registry.get("lamps/dimmed"), 1, seed=0, storage=recipe.StoredFrames(num_frames=2))
+    assert recipe.parse(own.text) == own
+    other = recipe.altered(own, code="0" * 64).text
     with pytest.raises(ManifestError, match="made by another file that declares lamps"):
         recipe.parse(other)
-    assert recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=made.storage).code is None
+    assert recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=own.storage).code is None
 
 
 @pytest.mark.parametrize(

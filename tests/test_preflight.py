@@ -116,7 +116,7 @@ def summary_of(project: Project, *names: str) -> preflight.Report:
 def test_the_summary_counts_clips_jobs_and_bytes(project: Project) -> None:
     config, wanted = wanted_of(project, "mlvp_tiny")
     shards = {shard for shards in wanted.clips.values() for shard in shards}
-    assert [len(made) for made in wanted.clips.values()] == 4 * [len(shards)]
+    assert [len(corpus) for corpus in wanted.clips.values()] == 4 * [len(shards)]
     assert wanted.unread == {("tiny", shard) for shard in shards}
     assert wanted.checked == {"tiny"}
     clips, videos, disk = preflight.check(config, wanted).text()

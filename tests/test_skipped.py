@@ -59,8 +59,8 @@ def test_what_lacks_its_backend_is_skipped_and_the_rest_is_made() -> None:
     assert caption_recipes.skipped(settings, "tiny", "msrvtt_p") == [Skipped("back_trans", (1,), REASON)]
     assert caption_recipes.skipped(settings, "tiny", "mm_robustness") == [Skipped("back_translation", (1,), REASON)]
     assert len(caption_recipes.scenarios(settings, "tiny", "msrvtt_p")) == 34
-    said = json.loads(CorpusRules(settings).texts_settings(SimpleNamespace(dataset="tiny", suite="msrvtt_p")))
-    assert skipped.parse(json.dumps(said["skipped"])) == [Skipped("back_trans", (1,), REASON)]
+    wanted = json.loads(CorpusRules(settings).texts_settings(SimpleNamespace(dataset="tiny", suite="msrvtt_p")))
+    assert skipped.parse(json.dumps(wanted["skipped"])) == [Skipped("back_trans", (1,), REASON)]
 
 
 def test_installing_it_later_adds_exactly_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
