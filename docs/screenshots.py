@@ -44,6 +44,7 @@ def page(run: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         shot = Path(folder, "page.png")
         options = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=5000")
+        options += ("--force-prefers-reduced-motion",)  # stills, all of one moment
         size = f"--window-size={_SCREEN[0]},{_SCREEN[1]}"
         url = (run / CORPUS / "corpus.html").resolve().as_uri()
         subprocess.run(["chromium", *options, size, f"--screenshot={shot}", url], check=True, capture_output=True)

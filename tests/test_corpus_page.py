@@ -133,7 +133,7 @@ def test_it_links_the_stored_videos_and_says_how_to_load_them(manifest: Path, mo
     captions = [CaptionRow(dataset="d", caption_id=f"two#{n}", item_id="two", text=f"<{n}>") for n in (10, 2)]
     files.write(manifest.parents[1] / "captions.parquet", CAPTIONS, captions, {"root": "../.."})
     text = page_of(manifest, manifest.with_name("corpus.html"))
-    assert "<ul><li>&lt;2&gt;</li><li>&lt;10&gt;</li></ul>" in text
+    assert "<li>&lt;2&gt;</li><li>&lt;10&gt;</li></ul>" in text
     links = set(re.findall(r'<a href="([^"]+)">stored file', text))
     rows = files.read_rows(manifest, VIDEOS)
     stored = {(root / row.path).resolve() for row in rows if row.path is not None and row.storage.startswith("video/")}
