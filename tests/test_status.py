@@ -29,7 +29,7 @@ from perturbations.suites import registry
 
 MEASURED = journal.Measured(frame_count=4, stored_frames=4, bytes=1000, sha256="ab")
 SHARDS = {"s1": ["s10", "s11", "s12"], "s2": ["s20", "s21", "s22"]}
-CAPTION = ("s10#0", "s10", "a dog")
+CAPTION = listed.ListedCaption(caption_id="s10#0", item_id="s10", text="a dog")
 
 
 def video(item_id: str, name: str = "fog", severity: int = 1, **changed: Any) -> VideoRow:
@@ -172,7 +172,7 @@ def test_damaged_missing_and_foreign_files(root: Path) -> None:
 
 def test_parts_of_captions(root: Path) -> None:
     for shard in ("s1", "s2", "s3"):
-        listed.write_captions(place(root, "caption_list", shard=shard), [CAPTION])
+        listed.write(place(root, "caption_list", shard=shard), [CAPTION])
     listed.write_recipes(place(root, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}", "typos/2": "{}"})
     fields = {"suite": "msrvtt_p", "perturbation": "typos", "severity": 1, "shard": "s2"}
     files.write_part(place(root, "text_part", **fields), TEXTS, [])
@@ -182,7 +182,7 @@ def test_parts_of_captions(root: Path) -> None:
 
 def test_captions_without_videos_and_those_of_composed_queries_are_counted(tmp_path: Path) -> None:
     for dataset in ("d", "e/composed"):
-        listed.write_captions(place(tmp_path, "caption_list", dataset=dataset, shard="s0"), [CAPTION])
+        listed.write(place(tmp_path, "caption_list", dataset=dataset, shard="s0"), [CAPTION])
         listed.write_recipes(place(tmp_path, "text_recipes", dataset=dataset), {"typos/1": "{}"})
     stages = status.collect(tmp_path).stages
     assert [(each.dataset, each.stage, each.done, each.total) for each in stages] == [
@@ -192,7 +192,7 @@ def test_captions_without_videos_and_those_of_composed_queries_are_counted(tmp_p
 
 
 def test_captions_that_cannot_be_used_are_counted_once(root: Path) -> None:
-    listed.write_captions(place(root, "caption_list", shard="s1"), [CAPTION])
+    listed.write(place(root, "caption_list", shard="s1"), [CAPTION])
     rejected = listed.RejectedItem(item_id="t1", split="", error="the caption is empty", missing=False)
     listed.write(place(root, "rejected_captions"), [rejected, replace(rejected, item_id="t2")])
     for suite in ("mm_robustness", "msrvtt_p"):
