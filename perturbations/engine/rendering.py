@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 
-from perturbations.analysis.motion import Follower
 from perturbations.base.arrays import SAMPLED, Image
 from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.engine import guided
-from perturbations.engine.codec_clips import at_clean_times, codec_clip
-from perturbations.engine.frame_orders import arranged, frames_at
 from perturbations.engine.planned import PlannedClip, Realizations, Seen, check_length
 from perturbations.media.clip import Frame
 from perturbations.media.footage import CleanClip
@@ -22,12 +20,19 @@ from perturbations.plan.recipe import VideoRecipe
 from perturbations.plan.tiers import StoredFrames
 from perturbations.video.kernel import Batched, FrameFunction, Function, Shape
 
+if TYPE_CHECKING:
+    from perturbations.analysis.motion import Follower
+
 cv2.setNumThreads(1)  # the jobs already use all cores; threads within a kernel would only slow them down
 
 
 def planned_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
     """All that is decided about a clip under a recipe. Raises `MediaError` where no frame is left of it."""
-    return _KINDS[recipe.entry.method](recipe, source)
+    if recipe.entry.encodes:
+        from perturbations.engine.codec_clips import codec_clip  # loaded where a codec perturbs
+
+        return codec_clip(recipe, source)
+    return (_temporal_clip if recipe.entry.moves_frames else _pixel_clip)(recipe, source)
 
 
 # --- pixels -----------------------------------------------------------------------------------------------------------
@@ -71,7 +76,7 @@ class _PixelClip(PlannedClip):
     ) -> Iterator[Frame]:
         source, order = self.source, self.order
         guide = guided.arguments(self.recipe, source)
-        follower = next((argument for argument in guide if isinstance(argument, Follower)), None)
+        follower = _follower(*guide)
         if order is None:
             clean = ticking(source.frames(only if follower is None else follower.needed(only)), tick)
             clean = clean if follower is None else _shown(clean, follower, only)
@@ -82,6 +87,8 @@ class _PixelClip(PlannedClip):
             return
         assert follower is None, f"the guide of {self.recipe.key} sees every frame, so none may be lost"
         places = [place for place in range(len(order)) if only is None or place in only]
+        from perturbations.engine.frame_orders import frames_at
+
         kept = frames_at(source.whole, [order[place] for place in places], tick)
         in_clip = (frame._replace(position=frame.position - source.first) for frame in kept)
         for place, (_, image) in zip(places, self._applied(in_clip, *guide), strict=True):
@@ -105,6 +112,15 @@ class _PixelClip(PlannedClip):
         size = whole.num_frames, whole.height, whole.width
         bound: FrameFunction = kernel(realization, *guide, *size, **self.recipe.params)
         return bound
+
+
+def _follower(guide: object = None) -> Follower | None:
+    """The guide, where it watches the frames."""
+    if guide is None:
+        return None
+    from perturbations.analysis.motion import Follower
+
+    return guide if isinstance(guide, Follower) else None
 
 
 def _shown(frames: Iterable[Frame], follower: Follower, only: Collection[int] | None) -> Iterator[Frame]:
@@ -158,15 +174,11 @@ class _TemporalClip(PlannedClip):
     def frames(
         self, *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
     ) -> Iterator[Frame]:
+        from perturbations.engine.codec_clips import at_clean_times
+        from perturbations.engine.frame_orders import arranged
+
         assert self.order is not None
         recipe, source = self.recipe, self.source
         smooth = recipe.antialiases_donors
         frames = arranged(self.order, source, lambda: guided.other_clip(source.facts), only, tick, antialiased=smooth)
         return at_clean_times(frames, source) if self.is_aligned else frames
-
-
-_KINDS: dict[str, Callable[[VideoRecipe, CleanClip], PlannedClip]] = {
-    "pixel": _pixel_clip,
-    "temporal": _temporal_clip,
-    "codec": codec_clip,
-}
