@@ -61,8 +61,9 @@ class Target:
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
     """Every target of a configuration, in the menu's order; the first is the default."""
-    text = "the demo: every perturbation of the suite `mlvp` on clips that the package draws itself"
-    yield Target("all", text, partial(_demo, config, plans))
+    suite_name, dataset = _first_look(config)
+    text = f"the suite `{suite_name}` on `{dataset}`, as `{suite_name}_{dataset}`"
+    yield Target("all", text, partial(corpus, config, suite_name, dataset, plans))
     for suite in registry.suites().values():
         for name, adapter in suite.corpora.items():
             text = f"the suite `{suite.name}` on every dataset of the adapter `{adapter}`"
@@ -74,15 +75,10 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
             yield from _of_suite(config, suite_name, dataset, plans, caption_shards)
 
 
-def _demo(config: configuration.Config, plans: Plans) -> TargetWork:
-    """The corpus of the demo. Raises `ConfigError` where it is not configured: a run of nothing would be a success."""
-    for what, name, names in (("datasets", "demo", config.datasets), ("suites", "mlvp", config.suites)):
-        if name not in names:
-            first = f"{next(iter(config.suites))}_{next(iter(config.datasets))}"
-            raise ConfigError(
-                f"the default target is the demo, and `{what}` has no `{name}`: name targets, such as {first}"
-            )
-    return corpus(config, "mlvp", "demo", plans)
+def _first_look(config: configuration.Config) -> tuple[str, str]:
+    """The suite and the dataset of the default target: those of the demo, or else the first that are configured."""
+    suite = "mlvp" if "mlvp" in config.suites else next(iter(config.suites))
+    return suite, "demo" if "demo" in config.datasets else next(iter(config.datasets))
 
 
 def _of_suite(
