@@ -131,7 +131,7 @@ def options() -> set[str]:
 def is_planned(words: list[str]) -> None:
     """Snakemake takes the words, and its targets are those of a suite or an evaluation."""
     targets = snakemake_parser().parse_args(words).targets
-    kinds = "|".join([*registry.suites(), "tta", "evaluate", "composed", "perturbed", "mine"])
+    kinds = "|".join([*registry.suites(), "tta", "evaluate", "composed", "perturbed", "mine", "lamps"])
     known = re.compile(
         rf"(\w+_)?({kinds})_\S+|report|egocvr|msrvtt_p|youcook2_p|all|check_model|manifests/\S+|work/\S+|TARGET"
     )
