@@ -46,7 +46,6 @@ STEPS = {
     "write": (__file__, "--write"),
     "Corpus.where": ("-c", CORPUS),
     "polars, streaming": ("-c", POLARS),
-    "verify": ("-m", "perturbations", "verify", str(MANIFEST)),
     "status": ("-m", "perturbations", "status"),
     "export recipe": ("-m", "perturbations", "export", str(MANIFEST), "--format", "recipe", "--output", "exported"),
 }
