@@ -308,3 +308,33 @@ def part(path: Path, *ids: str) -> Path:
 # --- merging ---------------------------------------------------------------------------------------------------------
 
 CAPTION = ("caption_id",)
+
+
+@given(st.data())
+def test_columns_are_what_arrow_makes_of_the_values(data: st.DataObject) -> None:
+    """Also their hash, of slices too; a value of another kind is refused."""
+    numbers = st.floats(allow_nan=False)
+    kind, values = data.draw(
+        st.sampled_from(
+            [
+                (pa.string(), st.text(max_size=3)),
+                (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+                (pa.float64(), numbers),
+                (pa.bool_(), st.booleans()),
+                (pa.list_(pa.float64()), st.lists(numbers, max_size=3)),
+            ]
+        )
+    )
+    cells = data.draw(st.lists(st.none() | values, max_size=20))
+    column, expected = parquet.column_of(cells, kind), pa.array(cells, kind)
+    assert column.equals(expected)
+    first = data.draw(st.integers(0, len(cells)))
+    hashes = []
+    for table in (pa.table({"a": column[first:]}), pa.table({"a": pa.array(cells[first:], kind)})):
+        content = parquet.Content()
+        content.add(table)
+        hashes.append(content.sha256())
+    assert hashes[0] == hashes[1]
+    for wrong, place in (("x", pa.int64()), (1.5, pa.int64()), ("x", pa.float64()), (1, pa.string())):
+        with pytest.raises(TypeError):
+            parquet.column_of([wrong], place)
