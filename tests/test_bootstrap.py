@@ -78,20 +78,6 @@ def test_parts_of_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(resampled_recall(counts, known, 5), whole)
 
 
-def test_an_interval_holds_the_truth_as_often_as_it_says() -> None:
-    """Difference of two paired runs whose recalls are 30 and 36 %; 300 data sets of 150 queries."""
-    data, held, unpaired = np.random.default_rng(2), 0, 0.0
-    for trial in range(300):
-        easy = data.random(150)
-        known = np.stack([np.where(easy < 0.30, 1, 9), np.where(easy < 0.36, 1, 9)], axis=1)
-        first, second = resampled_recall(draws(150, generator(str(trial)), 200), known, 1)
-        low, high = interval(second - first)
-        held += low <= 6 <= high
-        unpaired += np.ptp(interval(second - first[::-1])) / np.ptp((low, high)) / 300 if high > low else 0
-    assert 0.88 <= held / 300 <= 0.99
-    assert unpaired > 2, "pairing makes intervals of methods that agree on most queries much shorter"
-
-
 @pytest.mark.parametrize("known", [[1, 2], [[1.5], [1]], [[1], [-1]], [[1]]])
 def test_ranks_that_do_not_fit_are_refused(known: Any) -> None:
     with pytest.raises(ValueError, match="rank"):
