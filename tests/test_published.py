@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +11,7 @@ import pytest
 
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
+from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.scenarios import Clean
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import CaptionRow
@@ -18,14 +19,6 @@ from perturbations.plan import items as reading
 from perturbations.suites import published as tables
 from perturbations.suites import registry
 from perturbations.suites.published import Published, values
-
-
-@dataclass(frozen=True)
-class Preset:
-    """Tables of a paper."""
-
-    paper: str
-    tables: tuple[str, ...]
 
 
 def test_every_cell_is_a_number_of_one_place() -> None:
@@ -74,7 +67,7 @@ def test_real_lists_have_the_published_hashes(reference: Path, adapter: str, ann
 def test_averages_are_those_of_their_rows() -> None:
     """Of one clean table, all: 14 rows, 12 perturbations each."""
     rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for cell in values(Preset("hat_vtr", ("1",))):
+    for cell in values(protocols.protocol("hat_vtr_table_1")):
         rows[cell.model, cell.method][cell.perturbation] = cell.value
     assert len(rows) == 14
     for cells in rows.values():
@@ -99,7 +92,7 @@ def test_contradictions_are_said() -> None:
     assert contradicted["hat_vtr"] == 84 + 84 + 6 + 2
     (zoom,) = (
         cell
-        for cell in values(Preset("mm_robustness", ("1",)))
+        for cell in values(replace(protocols.protocol("mm_robustness_table_1"), tables=("1",)))
         if (cell.dataset, cell.model, cell.perturbation) == ("flickr30k", "BLIP", "zoom_blur")
     )
     assert (zoom.printed, zoom.contradiction) == ("412.1", "table 12 has 421.1")
@@ -110,4 +103,4 @@ def test_what_was_published_for_which_dataset() -> None:
     assert tables.papers_of("mm_robustness", "msrvtt", "video") == {}
     assert set(tables.datasets_of("msrvtt_p", "video")) == {"msrvtt", "msrvtt_qa", "youcook2"}
     with pytest.raises(KeyError):
-        values(Preset("hat_vtr", ("99",)))
+        values(replace(protocols.protocol("hat_vtr_table_1"), tables=("99",)))
