@@ -160,14 +160,6 @@ def test_a_chat_template_is_used_where_there_is_one(folder: Path, tmp_path: Path
     assert written == "<|im_start|>user\nShake it.<|im_end|>\n<|im_start|>assistant\n"
 
 
-def test_a_split_is_written_by_a_real_model(folder: Path) -> None:
-    model = language_model.load(str(folder))
-    (query,) = rewritten(SPLIT, model).queries
-    assert query.kind_source == model.source
-    assert query.kind in ("temporal", "object")
-    assert rewritten(SPLIT, model).queries == (query,)
-
-
 def test_models_of_another_kind_are_refused(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "other")
     described = json.loads((folder / "config.json").read_text())
