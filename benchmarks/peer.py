@@ -19,16 +19,8 @@ from kernels import scene
 
 import perturbations
 
-RANDOM = (
-    "gaussian_noise",
-    "shot_noise",
-    "impulse_noise",
-    "speckle_noise",
-    "glass_blur",
-    "motion_blur",
-    "snow",
-    "frost",
-)
+NOISE = ("gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise")
+RANDOM = (*NOISE, "glass_blur", "motion_blur", "snow", "frost", "elastic_transform")
 FIXED = ("defocus_blur", "zoom_blur", "fog", "brightness", "contrast", "pixelate", "jpeg_compression")
 REPEATS = 5
 
@@ -59,10 +51,9 @@ def compared(name: str, picture: np.ndarray) -> str:
         there = there.astype(int)
         differences.append(np.abs(here - there).max())
         changes.append(np.abs(here.astype(int) - picture).mean() / np.abs(there - picture).mean())
-    is_random = name in RANDOM or name == "elastic_transform"
-    text = (
-        f"random: change x {min(changes):.2f} to {max(changes):.2f}" if is_random else ", ".join(map(str, differences))
-    )
+    text = ", ".join(map(str, differences))
+    if name in RANDOM:
+        text = f"random: change x {min(changes):.2f} to {max(changes):.2f}"
     return f"{text} | {ours / theirs:.2f} |"
 
 

@@ -1,1 +1,1 @@
-"""The functions for other programs: corpora as sequences and datasets, perturbations as transforms."""
+"""The functions for other programs: perturb arrays, files and captions; corpora as sequences and datasets."""

@@ -96,7 +96,7 @@ def _processor(size: int) -> str:
 
 _CARD = """# A small dual encoder of synthetic scenes
 
-Trained by `perturb rule train-encoder` on the scenes 4000 to {last} that the adapter `demo` draws, seed {seed}. It
+Trained by the rule `demo_encoder` on the scenes 4000 to {last} that the adapter `demo` draws, seed {seed}. It
 knows nothing else: for trying the evaluation, not for measuring robustness.
 """
 

@@ -1,1 +1,1 @@
-"""What must be made. No NumPy: Snakemake imports it at every start."""
+"""What must be made: items, shards, recipes, targets, and what a rule asks of a job."""

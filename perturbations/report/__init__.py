@@ -1,1 +1,1 @@
-"""Pictures of corpora for people: contact sheets."""
+"""The pages of corpora and of captions, their pictures, and the page that leads to all."""
