@@ -174,14 +174,12 @@ def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_
     assert "nan %" not in page.text
     assert re.search(r"reads@global_rows by [a-z, ]+: R@1 [0-9.]+ % clean\.", page.text)
     assert "R@k is 100" not in page.text  # galleries differ in size
-    (table,) = [table for caption, table in page.tables.items() if caption.startswith("R@1: ")]
-    assert [mark for line in table for text, mark in line if line[0][0] == "random" and mark] == []
+    boards = [table for caption, table in page.tables.items() if caption.startswith("R@1: ")]
+    assert len(boards) == len(galleries[1:])
+    assert [mark for table in boards for line in table for _, mark in line if line[0][0] == "random" and mark] == []
     for metric, column in (("R@1", "recall_at_1"), ("R@2", "recall_at_2"), ("R@3", "recall_at_3")):
-        (cells,) = [
-            [cell for cell in cells if cell["column"] == "clean"]
-            for caption, cells in page.cells.items()
-            if caption.startswith(f"{metric}: ")
-        ]
+        tables = [cells for caption, cells in page.cells.items() if caption.startswith(f"{metric}: ")]
+        cells = [cell for members in tables for cell in members if cell["column"] == "clean"]
         spans = [(float(cell["low"]), float(cell["value"]), float(cell["high"])) for cell in cells if cell["low"]]
         assert len(spans) > len(galleries)
         assert all(low <= value <= high for low, value, high in spans)
@@ -207,17 +205,22 @@ def test_the_first_clips_of_each_query_are_kept(files: dict[str, str], tmp_path:
         assert len(first) == 3
 
 
+def perturbed(folder: Path, scenario: str, ids: list[str], rows: np.ndarray) -> dict[str, str]:
+    """The place of a folder with the clean features that lay beside it, and those of a scenario."""
+    path = folder / f"{scenario}.npz"
+    path.parent.mkdir(parents=True)
+    stored_features.write(path, ids, rows)
+    folder.with_suffix(".npz").rename(folder / "clean.npz")
+    return {folder.name.upper(): str(folder)}
+
+
 def test_perturbed_queries_are_scored_from_folders(files: dict[str, str], tmp_path: Path) -> None:
     for folder, name, ids, rows in (
         ("texts", "mm_robustness/ocr/2", ["000000", "000001"], EYE[[1, 2]]),
         ("clips", "mlvp/fog/5", ["v_0_8", "v_10_18", "v_20_28"], EYE[[1, 0, 3]]),
     ):
-        path = tmp_path / folder / f"{name}.npz"
-        path.parent.mkdir(parents=True)
-        stored_features.write(path, ids, rows)
-        (tmp_path / f"{folder}.npz").rename(tmp_path / folder / "clean.npz")
-    folders = {"TEXTS": str(tmp_path / "texts"), "CLIPS": str(tmp_path / "clips")}
-    assert called(files | folders, "--split", "SPLIT", "--galleries", "local_full") == 0
+        files |= perturbed(tmp_path / folder, name, ids, rows)
+    assert called(files, "--split", "SPLIT", "--galleries", "local_full") == 0
     results = read_manifest(tmp_path / "out" / "results.parquet")
     scenarios = results.groupby(["suite", "perturbation", "severity", "side"])["method"].agg(set).to_dict()
     assert scenarios.keys() == {
@@ -327,12 +330,8 @@ def test_the_command_says_what_does_not_fit(
 
 
 def test_ids_of_no_query_are_named_and_left_out(files: dict[str, str], tmp_path: Path, caplog: Any) -> None:
-    path = tmp_path / "clips/mlvp/fog/5.npz"
-    path.parent.mkdir(parents=True)
-    (tmp_path / "clips.npz").rename(tmp_path / "clips/clean.npz")
-    stored_features.write(path, ["v_0_8", "other"], EYE[:2])
-    folders = {"CLIPS": str(tmp_path / "clips")}
-    assert called(files | folders, "--split", "SPLIT", "--strategies", "visual", "--galleries", "local_full") == 0
+    files |= perturbed(tmp_path / "clips", "mlvp/fog/5", ["v_0_8", "other"], EYE[:2])
+    assert called(files, "--split", "SPLIT", "--strategies", "visual", "--galleries", "local_full") == 0
     assert "1 ids are of no query of the split, the first 'other'" in caplog.text
     fog = read_manifest(tmp_path / "out/results.parquet").query("perturbation == 'fog'").iloc[0]
     assert (fog["queries"], fog["missing_queries"]) == (1, 2)
