@@ -92,19 +92,20 @@ def test_keys_beside_a_protocol_replace_its_own() -> None:
     assert given.evaluation.protocol == "hat_vtr_table_1"
 
 
+OWN = {"adapter": "folder", "annotations": "a.csv", "videos": "."}
+PLAN = DatasetPlan((), {}, listed=1, rejected=0, captions=1)
+
+
 def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
-    plan = DatasetPlan((), {}, listed=1, rejected=0, captions=1)
-    raw = {
-        "datasets": {"own": {"adapter": "folder", "annotations": "a.csv", "videos": "."}, "demo": {"adapter": "demo"}}
-    }
+    raw = {"datasets": {"own": OWN, "demo": {"adapter": "demo"}}}
     given = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_1"}})
     with pytest.raises(
         ConfigError, match=r"evaluation.pretrained: .* needs a CLIP model(.|\n)*evaluation.checkpoint: "
     ):
-        evaluation_paths.results(given, "own", "adaptation", lambda name: plan)
-    assert evaluation_paths.results(given, "demo", "adaptation", lambda name: plan).files  # clips that anybody has
+        evaluation_paths.results(given, "own", "adaptation", lambda name: PLAN)
+    assert evaluation_paths.results(given, "demo", "adaptation", lambda name: PLAN).files  # clips that anybody has
     named = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_5", "pretrained": "openai/clip"}})
-    assert evaluation_paths.results(named, "own", "evaluation", lambda name: plan).files
+    assert evaluation_paths.results(named, "own", "evaluation", lambda name: PLAN).files
 
 
 @pytest.mark.parametrize(
@@ -135,16 +136,14 @@ def test_donors_are_another_dataset(name: str, donors: str | None, lacks: bool) 
 def test_donors_are_asked_for_where_event_insertion_is_evaluated(
     suites: dict[str, Any], changed: dict[str, Any], lacks: bool
 ) -> None:
-    own = {"adapter": "folder", "annotations": "a.csv", "videos": "."}
     weights = {"pretrained": "/clip", "checkpoint": __file__}
-    raw = {"datasets": {"own": own}, "suites": suites}
+    raw = {"datasets": {"own": OWN}, "suites": suites}
     given = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_1", **weights, **changed}})
-    plan = DatasetPlan((), {}, listed=1, rejected=0, captions=1)
     if lacks:
         with pytest.raises(ConfigError, match=r"datasets\.own\.donors: .*, for event_insertion"):
-            evaluation_paths.results(given, "own", "adaptation", lambda name: plan)
+            evaluation_paths.results(given, "own", "adaptation", lambda name: PLAN)
     else:
-        assert evaluation_paths.results(given, "own", "adaptation", lambda name: plan).files
+        assert evaluation_paths.results(given, "own", "adaptation", lambda name: PLAN).files
 
 
 def test_all_are_listed_by_paper(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
