@@ -248,6 +248,8 @@ def test_similarities_of_a_re_ranker(folder: Path, capsys: pytest.CaptureFixture
     retrieved = read_manifest(folder / "out/ranks.parquet").set_index(["side", "query_id"])["retrieved"]
     assert read_retrieved(retrieved["query", "clip 0"]) == [("clip 6", 2.0), ("clip 0", 1.0)]
     assert read_retrieved(retrieved["query", "clip 2"]) == [("clip 0", 1.0), ("clip 1", None)]
+    assert main(["score", *words, "--methods", "csls"]) == 1
+    assert "--methods and their banks need the features" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -310,6 +312,7 @@ def test_numpy_alone_scores_and_two_sets_of_features_share_a_page(folder: Path) 
         (["--methods", "tent"], "tent adapts weights, and this encoder is frozen; methods for it: none, dsl"),
         (["--methods", "qbnorm"], "qbnorm needs a bank of training queries"),
         (["--protocol", "table"], "protocol 'table' is unknown"),
+        (["--split", "x.csv"], "of composed retrieval, not of t2v"),
         (["--direction", "v2t"], "mm_robustness/ocr is no perturbation of clips, which v2t has on the side of"),
         (["--similarities", "s.npz"], "give the features of the queries and of the gallery, or --similarities alone"),
     ],
@@ -319,12 +322,6 @@ def test_what_cannot_be_scored(
 ) -> None:
     assert called(folder, *words, queries="captions") == 1
     assert message in capsys.readouterr().err
-
-
-def test_methods_need_features(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--similarities", similarities(folder / "s.npz"), "-o", str(folder / "out")]
-    assert main(["score", *words, "--methods", "csls"]) == 1
-    assert "--methods and their banks need the features" in capsys.readouterr().err
 
 
 def test_a_bank_is_part_of_the_key_of_the_methods_that_use_it(folder: Path) -> None:
@@ -373,5 +370,3 @@ def test_a_folder_without_clean_features_is_refused(folder: Path, capsys: pytest
     (folder / "clips/clean.npz").unlink()
     assert called(folder, gallery="clips") == 1
     assert "holds no clean.npz" in capsys.readouterr().err
-    assert called(folder, "--split", "x.csv") == 1
-    assert "of composed retrieval, not of t2v" in capsys.readouterr().err
