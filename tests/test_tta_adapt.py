@@ -292,7 +292,7 @@ def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:
         ),
         ({"parameters": {"lr": -1}}, "lr must be a number from 0 to 1, not -1"),
         ({"parameters": {"lr": float("nan")}}, "lr must .*, not nan"),
-        ({"precision": "float8"}, "precision 'float8' is unknown"),
+        ({"precision": "float8"}, "precision 'float8' is unknown; allowed: float32, tf32"),
         ({"method": "qbnorm"}, "needs a bank"),
         ({"method": "invgc", "bank": random_videos(2), "pooling": "xpool"}, "invgc needs one vector per video"),
         ({"bank": random_videos(2)}, "takes no bank"),

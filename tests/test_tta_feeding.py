@@ -15,7 +15,6 @@ from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.tta import frames, precision, recording
-from perturbations.tta.methods.registry import methods
 
 torch = pytest.importorskip("torch")
 
@@ -181,15 +180,9 @@ def test_tensor_cores_are_used_where_the_setting_says_so_and_nowhere_else(name: 
         assert flags() == before
 
 
-@pytest.mark.parametrize(
-    ("name", "message"), [("tf32", "'tf32' needs an NVIDIA GPU, the device is cpu"), ("int8", "allowed: float32, tf32")]
-)
-def test_a_precision_that_is_not_there_is_refused(name: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        tta.adapt(model_of("clip4clip"), next(iter(methods())), [], random_texts(3), direction="v2t", precision=name)
-
-
-def test_the_configuration_takes_tf32_for_a_gpu_alone_and_shares_it_among_jobs() -> None:
+def test_tf32_is_for_a_gpu_alone_which_jobs_share() -> None:
+    with pytest.raises(ConfigError, match="'tf32' needs an NVIDIA GPU, the device is cpu"):
+        tta.adapt(model_of("clip4clip"), "none", [], random_texts(3), direction="v2t", precision="tf32")
     raw: dict[str, Any] = {"datasets": {"demo": DATASET}, "suites": {"mlvp": {}}}
     with pytest.raises(ConfigError, match="evaluation.precision: tf32 needs an NVIDIA GPU"):
         config_file.parse({**raw, "evaluation": {"precision": "tf32"}})
