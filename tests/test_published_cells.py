@@ -461,11 +461,6 @@ def test_features_are_never_taken_for_the_papers_model() -> None:
     )
 
 
-def test_a_mean_lacks_no_scenario() -> None:
-    rows = [row for row in results(TABLE_1, "msrvtt") if row["perturbation"] != "fog"]
-    assert {own.cell.perturbation for own in reached(rows, TABLE_1)}.isdisjoint({"fog", "all"})
-
-
 def test_every_cell_has_a_status_and_every_shown_one_a_preset() -> None:
     table = cells()
     assert len(table) == 10_275
