@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import synthetic_results
+from test_score import without_torch
 
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError
@@ -338,8 +337,5 @@ def test_ids_of_no_query_are_named_and_left_out(files: dict[str, str], tmp_path:
 
 
 def test_numpy_alone_scores(files: dict[str, str]) -> None:
-    code = "import sys; sys.modules |= dict.fromkeys(['torch', 'transformers', 'scipy']);"
-    code += "from perturbations.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    words = [files.get(word, word) for word in (*COMMAND, "--split", "SPLIT")]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    done = without_torch(*(files.get(word, word) for word in (*COMMAND, "--split", "SPLIT")))
     assert (done.returncode, done.stderr) == (0, "")
