@@ -27,7 +27,6 @@ SMALL = encoder.Training(
     layers=2,
     learning_rate=3e-3,
 )
-SETTINGS = {"model": "clip4clip", "revision": None}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def backbone(folder: Path) -> LoadedBackbone:
-    return load(SETTINGS, str(folder), None, "cpu")
+    return load(str(folder))
 
 
 def weights(folder: Path) -> bytes:
