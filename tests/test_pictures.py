@@ -267,7 +267,7 @@ def test_a_picture_is_no_clip_of_a_dataset_of_videos(tmp_path: Path) -> None:
     dataset, listing = listing_of(tmp_path, "folder", [{"item_id": "a.jpg", "caption": "a cat"}], **named)
     located, (missing,) = reading.locate(dataset, listing)
     assert located == []
-    assert "a picture, which the adapter `pictures` reads" in missing.reason
+    assert "is a picture: the adapter `pictures` reads it" in missing.reason
 
 
 # --- every perturbation ----------------------------------------------------------------------------------------------
