@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from caption_examples import SENTENCES
 from looping import each
 from text_support import ENTRIES, GIRL, PERSON, generator, kernel, outcomes, role
 
@@ -19,6 +18,7 @@ from perturbations.text.tokens import UNKNOWN, core, parts, put, rebuild
 
 PACKAGE = Path(perturbations.__file__).parent
 TEXT = PACKAGE / "text"
+SENTENCES = (Path(__file__).parents[1] / "docs/example_captions.txt").read_text(encoding="utf-8").splitlines()
 MSRVTT_P = {
     "AddText": "insert_adv append_irr",
     "Bias": "gender_female gender_male gender_neutral gender_swap",
