@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import copies
 import pytest
-import shelves
 import yaml
 from test_workflow import tiny_clip
 
@@ -45,7 +45,7 @@ SUITE = Suite(
     videos=(PAPER.video("put_out", "light", PUT_OUT, table("share", 0.5, 1.0), "one channel goes out"),),
 )
 '''
-REGISTRY = (shelves.ROOT / "perturbations/guides/registry.py").read_text(encoding="utf-8")
+REGISTRY = (copies.ROOT / "perturbations/guides/registry.py").read_text(encoding="utf-8")
 for line, with_another in (  # as the page says
     ('    "clock": "timing"', '    "brightest": "brightest",\n{}'),
     ('    "embedding": "donor"', '    "brightness": "brightest",\n{}'),
@@ -63,27 +63,27 @@ LISTS = {  # registry -> a name in its list, and the names that go before it
 
 def listed(path: str) -> str:
     """A registry with further names in its list."""
-    text, (name, added) = (shelves.ROOT / path).read_text(encoding="utf-8"), LISTS[path]
+    text, (name, added) = (copies.ROOT / path).read_text(encoding="utf-8"), LISTS[path]
     assert text.count(f"{name}, ") == 1
     return text.replace(f"{name}, ", f"{added}, {name}, ")
 
 
 FILES = {
     **{path: listed(path) for path in LISTS},
-    "perturbations/suites/novel.py": shelves.example("add-a-suite"),
+    "perturbations/suites/novel.py": copies.example("add-a-suite"),
     "perturbations/suites/lamp.py": LAMP,
-    "perturbations/guides/brightest.py": shelves.example("add-a-guide"),
+    "perturbations/guides/brightest.py": copies.example("add-a-guide"),
     "perturbations/guides/registry.py": REGISTRY,
-    "perturbations/datasets/lines.py": shelves.example("add-a-dataset"),
-    "perturbations/tta/methods/centred.py": shelves.example("add-a-method"),
-    "perturbations/evaluation/backbones/groupvit.py": shelves.example("add-a-backbone"),
+    "perturbations/datasets/lines.py": copies.example("add-a-dataset"),
+    "perturbations/tta/methods/centred.py": copies.example("add-a-method"),
+    "perturbations/evaluation/backbones/groupvit.py": copies.example("add-a-backbone"),
 }
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository with these files, three clips, and a configuration that asks for what was added."""
-    root = shelves.copy_with(tmp_path_factory.mktemp("copy"), FILES)
+    root = copies.copy_with(tmp_path_factory.mktemp("copy"), FILES)
     for index in range(3):
         tiny_clip(root / f"videos/clip{index}.mp4", seed=index)
     (root / "captions.txt").write_text("".join(f"clip{index};a man is clip number {index}\n" for index in range(3)))
@@ -99,10 +99,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_menus_and_the_schema_list_them(copy: Path) -> None:
-    assert "thin mist" in shelves.run(copy, "-m", "perturbations", "list", "novel/mist")
-    backbones = json.loads(shelves.run(copy, "-m", "perturbations", "list", "backbones", "--json"))
+    assert "thin mist" in copies.run(copy, "-m", "perturbations", "list", "novel/mist")
+    backbones = json.loads(copies.run(copy, "-m", "perturbations", "list", "backbones", "--json"))
     assert backbones[-1]["model_class"] == "GroupViTModel"
-    schema = json.loads(shelves.run(copy, "-m", "perturbations", "--schema"))
+    schema = json.loads(copies.run(copy, "-m", "perturbations", "--schema"))
     assert "novel" in schema["properties"]["suites"]["propertyNames"]["enum"]
     assert schema["$defs"]["Lines"]["properties"]["separator"]["description"].startswith("lines:")
     assert "centred" in schema["$defs"]["Evaluation"]["properties"]["methods"]["items"]["oneOf"][0]["enum"]
@@ -111,7 +111,7 @@ def test_menus_and_the_schema_list_them(copy: Path) -> None:
 def test_corpora_of_them_are_made_and_verified(copy: Path) -> None:
     """A pixel kernel, one of the suite's own, a temporal one, one that follows motion, and one with an added guide."""
     targets = ("novel_tiny", "text_novel_tiny", "lamp_tiny")
-    shelves.run(copy, "-m", "snakemake", "--cores", "2", "--no-hooks", "--", *targets)
+    copies.run(copy, "-m", "snakemake", "--cores", "2", "--no-hooks", "--", *targets)
     program = (
         "import numpy as np, perturbations;"
         "rows = perturbations.read_manifest('manifests/tiny/novel/videos.parquet');"
@@ -123,16 +123,16 @@ def test_corpora_of_them_are_made_and_verified(copy: Path) -> None:
         "source = perturbations.read_manifest('manifests/tiny/sources.parquet').iloc[0];"
         "print((row.guide, int(perturbations.open_clip(source)[0].mean((0, 1)).argmax())))"
     )
-    videos, texts, guided = map(ast.literal_eval, shelves.run(copy, "-c", program).splitlines())
+    videos, texts, guided = map(ast.literal_eval, copies.run(copy, "-c", program).splitlines())
     assert videos == (12, {"complete"}, {4})
     assert texts == (3, True)
     assert json.loads(guided[0]) == {"channel": guided[1]}
-    shelves.run(copy, "-m", "perturbations", "verify", "manifests")
+    copies.run(copy, "-m", "perturbations", "verify", "manifests")
 
 
 def test_a_method_is_planned_and_adapts(copy: Path) -> None:
     shown = ("--dry-run", "--printshellcmds", "--quiet", "host")
-    planned = shelves.run(copy, "-m", "snakemake", *shown, "--cores", "1", "--", "tta_tiny")
+    planned = copies.run(copy, "-m", "snakemake", *shown, "--cores", "1", "--", "tta_tiny")
     assert '"method":"centred"' in planned
     pytest.importorskip("transformers")
     program = (
@@ -142,7 +142,7 @@ def test_a_method_is_planned_and_adapts(copy: Path) -> None:
         "plain, centred = run('none'), run('centred');"
         "print(all(torch.equal(a - a.mean(0), b) for a, b in zip(plain, centred, strict=True)))"
     )
-    assert shelves.run(copy, "-c", program).split() == ["True"]
+    assert copies.run(copy, "-c", program).split() == ["True"]
 
 
 def test_a_folder_of_a_backbone_is_checked(copy: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_folder_of_a_backbone_is_checked(copy: Path) -> None:
     model = {"pooling": "clip4clip", "pretrained": str(folder), "num_frames": 2}
     settings = json.dumps({"model": model, "device": "cpu", "reader": "pyav"})
     command = ["-m", "perturbations", "rule", "check_model", settings]
-    shelves.run(copy, *command, "--output", "checked.json")
+    copies.run(copy, *command, "--output", "checked.json")
     assert json.loads((copy / "checked.json").read_text())["images"]["size"] == 32
 
 
@@ -187,7 +187,7 @@ def test_another_package_brings_a_suite(tmp_path: Path) -> None:
         "try: registry.suites()\n"
         "except RegistryError as error: print(error)"
     )
-    module, refused = shelves.run(tmp_path, "-c", program, folder=shelves.ROOT).splitlines()
+    module, refused = copies.run(tmp_path, "-c", program, folder=copies.ROOT).splitlines()
     assert module == "lamps"
     assert "'broken' of perturbations.suites must be a Suite of that name" in refused
 

@@ -6,9 +6,9 @@ import json
 import re
 from pathlib import Path
 
+import copies
 import preloaded
 import pytest
-import shelves
 from test_workflow import tiny_clip
 
 import perturbations
@@ -19,7 +19,7 @@ from perturbations.plan import recipe
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
 
-LAMPS = shelves.example("extend")
+LAMPS = copies.example("extend")
 CONFIG = {
     "plugins": ["my suite.py"],
     "datasets": {"own": {"adapter": "notes", "annotations": "notes.txt", "videos": "clips"}},

@@ -35,7 +35,7 @@ class TargetWork:
         corpora: the corpora whose clips it makes, each a collection and a suite.
         clips: the other clips that it needs: collection, suite, perturbation, severity.
         captions: the perturbed captions that it needs, each a collection and a suite.
-        rules: rules of wings that it runs and whose models are looked for before a run.
+        rules: rules of features that it runs and whose models are looked for before a run.
     """
 
     files: list[str]

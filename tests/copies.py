@@ -1,4 +1,4 @@
-"""Copies of the repository with one more file on a shelf, for the tests of the shelves."""
+"""Copies of the repository with one more file, for the tests of what is added."""
 
 from __future__ import annotations
 
