@@ -14,6 +14,7 @@ from test_workflow import tiny_clip
 import perturbations
 from perturbations.base import things
 from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.plan import recipe
 from perturbations.suites import registry
@@ -71,6 +72,23 @@ def test_a_method_is_listed_beside_ours(tmp_path: Path) -> None:
     assert methods.method("centred").title == "Centred"
     with pytest.raises(ConfigError, match="did you mean 'centred'|did you mean centred"):
         config_file.parse({**own, "evaluation": {"methods": ["centre"]}})
+
+
+def test_commands_run_no_file_that_a_folder_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder may be a stranger's; the file that the user names is loaded."""
+    monkeypatch.chdir(tmp_path)
+    mark = tmp_path / "ran"
+    Path("evil.py").write_text(f"open({str(mark)!r}, 'w')\n{LAMPS}")
+    things.record([Path("evil.py")])
+    assert main(["list", "lamps"]) == 1
+    assert main(["verify"]) == 1
+    assert not mark.exists()
+    capsys.readouterr()
+    assert main(["--plugins", "evil.py", "list", "lamps"]) == 0
+    assert "lamps/dimmed" in capsys.readouterr().out
+    assert mark.exists()
 
 
 def test_a_recipe_of_another_file_is_refused(tmp_path: Path) -> None:

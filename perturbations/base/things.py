@@ -28,7 +28,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 PLUGINS = Path("work/plugins.json")
-"""The user's files, as planning has them: jobs and commands in the same folder find them here."""
+"""The user's files, as planning has them, for jobs alone: a command runs no code that it finds in a folder."""
 
 _caches: list[Callable[[], None]] = []
 _plugins: dict[Path, ModuleType] = {}
@@ -85,7 +85,7 @@ def code_of(group: str, name: str, own: Mapping[str, str], constant: str) -> str
     """The SHA-256 of the file that declares a thing from outside; None of this package's, which have versions."""
     if name in own:
         return None
-    for path, module in _known_plugins().items():
+    for path, module in _plugins.items():
         if getattr(getattr(module, constant, None), "name", None) == name:
             return _sha256(path)
     if name in _brought(group):
@@ -117,7 +117,7 @@ def use(paths: Iterable[Path]) -> None:
 
 
 def record(paths: Iterable[Path], place: Path = Path()) -> None:
-    """Let jobs and commands that work in `place` find the user's files."""
+    """Let jobs that work in `place` find the user's files."""
     text = json.dumps([str(path.resolve()) for path in paths])
     file = place / PLUGINS
     if text == "[]":
@@ -127,16 +127,15 @@ def record(paths: Iterable[Path], place: Path = Path()) -> None:
         file.write_text(text)
 
 
-def _known_plugins() -> dict[Path, ModuleType]:
-    """The user's files; of a process that has read no configuration, those that planning recorded."""
-    if not _plugins and PLUGINS.is_file():
+def use_recorded() -> None:
+    """Load the user's files that planning recorded in the working directory."""
+    if PLUGINS.is_file():
         use(map(Path, json.loads(PLUGINS.read_text())))
-    return _plugins
 
 
 def _of_plugins(constant: str, kind: type[_Thing]) -> dict[str, _Thing]:
     things = {}
-    for path, module in _known_plugins().items():
+    for path, module in _plugins.items():
         declared = getattr(module, constant, None)
         if declared is None:
             continue

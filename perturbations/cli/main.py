@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 # One thread per job; NumPy's libraries read these when they load.
@@ -20,7 +21,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from perturbations import __version__
-from perturbations.base import limits, progress, shown
+from perturbations.base import limits, progress, shown, things
 from perturbations.base.errors import PerturbationError
 from perturbations.cli import rules
 
@@ -62,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rules.run(words[1:])
             return 0
         limits.use(limits.parse(options.limits))
+        things.use(options.plugins)
         command: Command = options.command
         return command(options)
     except BrokenPipeError:  # the reader of the output has ended, as after `| head`
@@ -106,6 +108,14 @@ def parser(command: str | None = None) -> Parser:
     command_line.add_argument("--version", action="version", version=f"perturb {__version__}")
     command_line.add_argument(
         "--limits", default="{}", metavar="JSON", help="limits on the size of one file: `limits` of config.yaml"
+    )
+    command_line.add_argument(
+        "--plugins",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="a file of your own that brings suites or others: `plugins` of config.yaml; may be repeated",
     )
     command_line.add_argument(
         "--schema", action=_Schema, nargs=0, help="print the JSON schema of config.yaml, for editors"

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from perturbations.base import things
 from perturbations.manifest.layout import TOP
 
 JOBS = {
@@ -42,6 +43,7 @@ def run(words: Sequence[str]) -> None:
     root = root_of(words)
     function, named = job(name), arguments(given, root)
     os.chdir(root)
+    things.use_recorded()
     function(**named)
 
 
