@@ -97,11 +97,11 @@ def query_items(
 def batches(queries: QueryItems, places: Sequence[int], size: int, backbone: LoadedBackbone) -> Iterator[Batch]:
     """The queries at some places, in that order, `size` per batch; the last batch may be shorter."""
     parts = (places[start : start + size] for start in range(0, len(places), size))
-    made = (
+    inputs = (
         queries.batch(part) if isinstance(queries, Clips) else backbone.tokens([queries[place] for place in part])
         for part in parts
     )
-    return _fed(made, backbone.model.device)
+    return _fed(inputs, backbone.model.device)
 
 
 def _fed(source: Iterator[Batch], device: torch.device) -> Iterator[Batch]:

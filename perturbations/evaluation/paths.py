@@ -148,10 +148,10 @@ def reported(config: configuration.Config, requested: Collection[str] = ()) -> l
         of_kinds: dict[str, set[str]] = {}
         for kind, target in _TARGETS.items():
             there = config.at("").glob(layout.any_of("results", dataset=dataset, kind=kind))
-            made = (Reported(dataset, kind, key) for key in configured)
+            candidates = (Reported(dataset, kind, key) for key in configured)
             of_kinds[kind] = {path.parent.name for path in there} | {
                 own.model_key
-                for own in made
+                for own in candidates
                 if target.format(dataset) in requested or str(config.at(own.results)) in requested
             }
         of_kinds["evaluation"] -= of_kinds["adaptation"]  # which includes it

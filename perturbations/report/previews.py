@@ -66,8 +66,8 @@ class ItemPreviews:
     @property
     def size(self) -> int:
         """How much they take on a page, in characters."""
-        shown = [*self.clean.values(), *(one for pairs in self.perturbed.values() for _, one in pairs)]
-        return sum(len(one.video) + len(one.still) for one in shown)
+        shown = [*self.clean.values(), *(preview for pairs in self.perturbed.values() for _, preview in pairs)]
+        return sum(len(preview.video) + len(preview.still) for preview in shown)
 
 
 def chosen(complete: Mapping[str, int]) -> list[str]:

@@ -35,15 +35,15 @@ def find(
     parts, wanted = list(_parts(root)), set(map(composed, items))
     _check_names("dataset", datasets, {dataset for *_, dataset, _ in parts})
     _check_names("suite", suites, {suite for *_, suite in parts if suite})
-    found = []
+    lines = []
     for part, manifest, dataset, suite in parts:
         if (datasets and dataset not in datasets) or (suites and suite not in {"", *suites}):
             continue
         for item_id, stage, error in _failed(part):
             if (not stages or stage in stages) and (not wanted or composed(item_id or "") in wanted):
                 item = "all its items" if item_id is None else repr(item_id)
-                found.append((f"{part}: {item}: {stage}: {' '.join(error.split())}", part, manifest))
-    return found
+                lines.append((f"{part}: {item}: {stage}: {' '.join(error.split())}", part, manifest))
+    return lines
 
 
 def forget(root: Path, rows: Collection[_RetriedRow]) -> None:

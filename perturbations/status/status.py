@@ -160,9 +160,11 @@ def _counted(
 def _grouped(failed: Iterable[Failure]) -> tuple[Failure, ...]:
     """Failures that differ only in numbers and the item's id have one reason: the first one's."""
     groups: dict[tuple[str, str | None, str, str], list[Failure]] = defaultdict(list)
-    for one in failed:
-        pattern = re.sub(r"\d+", "#", one.reason.replace(one.items[0], "*") if one.items[0] else one.reason)
-        groups[one.dataset, one.suite, one.stage, pattern].append(one)
+    for failure in failed:
+        pattern = re.sub(
+            r"\d+", "#", failure.reason.replace(failure.items[0], "*") if failure.items[0] else failure.reason
+        )
+        groups[failure.dataset, failure.suite, failure.stage, pattern].append(failure)
     failures = (
         replace(same[0], count=len(same), items=tuple(sorted({each.items[0] for each in same})[:_MOST_ITEMS]))
         for same in groups.values()

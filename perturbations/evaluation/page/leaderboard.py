@@ -147,19 +147,19 @@ def _table(
 ) -> PageTable:
     several = len(models) > 1
     names = [titled(own.model if several else "", method_label(method)) for own in models for method in own.methods]
-    made = []
+    page_columns = []
     for (group, name), of_models in columns:
         if name == LOSS and metric not in _WITH_LOSS:
             continue
         parts = (_lost if name == LOSS else _compared)(models, of_models, metric)
         if name != LOSS or any(value == value for value in parts["value"] if value is not None):
-            made.append(Column(group, name, form_of(metric), parts))
+            page_columns.append(Column(group, name, form_of(metric), parts))
     scenarios = [key for _, of_models in columns[1:] for mean in of_models for key, _ in mean or ()]
     return PageTable(
         f"{METRICS[metric]}: {where}",
         "model, method" if several else "method",
         names,
-        made,
+        page_columns,
         " ".join(_note(models, retrieval, metric, columns, [*dict.fromkeys(scenarios)] or [CLEAN_SCENARIO])),
         style="board",
         brief=_BRIEF,

@@ -127,16 +127,16 @@ def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequen
     places = {place * len(known) // _EXAMPLES for place in range(_EXAMPLES)} if len(known) else ()
     known = known.iloc[sorted(places)]
     pool = files.read_columns(path.with_name(layout.name("composed_pool")), "clip_id", "narration").to_pandas()
-    told = dict(zip(pool["clip_id"], pool["narration"], strict=True))
+    narrations = dict(zip(pool["clip_id"], pool["narration"], strict=True))
     targets = [list(dict.fromkeys(json.loads(text))) for text in known["targets"]]
     first = [[name for name, _ in json.loads(text or "[]")][:_RETRIEVED] for text in known["retrieved"]]
     columns = {
-        "clip": [_told(name, told) for name in known["clip_id"]],
+        "clip": [_narrated(name, narrations) for name in known["clip_id"]],
         "instruction": list(known["instruction"]),
-        "target": ["; ".join(_told(name, told) for name in own) for own in targets],
+        "target": ["; ".join(_narrated(name, narrations) for name in own) for own in targets],
         "rank": [str(rank) for rank in known["rank"]],
         "retrieved first": [
-            "; ".join(f"{'✓ ' * (name in own)}{_told(name, told)}" for name in names)
+            "; ".join(f"{'✓ ' * (name in own)}{_narrated(name, narrations)}" for name in names)
             for names, own in zip(first, targets, strict=True)
         ],
     }
@@ -151,9 +151,9 @@ def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequen
     )
 
 
-def _told(clip: str, told: Mapping[str, str]) -> str:
+def _narrated(clip: str, narrations: Mapping[str, str]) -> str:
     """A clip by what happens in it, and its name."""
-    return f"{told[clip]} ({clip})" if told.get(clip) else clip
+    return f"{narrations[clip]} ({clip})" if narrations.get(clip) else clip
 
 
 def corpora(
