@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +22,10 @@ from small_corpus import ITEMS
 
 from perturbations import open_clip, read_manifest, retrieval
 from perturbations.base import storage
-from perturbations.exports.registry import Terms
+from perturbations.cli.main import main
+from perturbations.datasets.registry import adapters
+from perturbations.exports import card, corpus, croissant
+from perturbations.exports.registry import Request, Terms
 from perturbations.manifest import files, parquet
 from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, MultimodalRow, QuarantineRow
 
@@ -31,7 +35,14 @@ PLACES = {
     "texts": ("captions", "mm_robustness/captions.parquet"),
     "pairs": ("pairs", "mlvp/multimodal.parquet"),
 }
-TERMS = Terms(license="CC-BY-4.0", creator=("A. Author", "Ünal Ö."), citation="@misc{data}", url="https://data.test/x")
+SHOWN = {"rai:dataBiases": ["drawn by one hand"], "rai:personalSensitiveInformation": ["None."]}
+TERMS = Terms(
+    license="CC-BY-4.0",
+    creator=("A. Author", "Ünal Ö."),
+    citation="@misc{data}",
+    url="https://data.test/x",
+    rai=SHOWN,
+)
 LEFT_OUT = "1 clip was left out; left_out.csv has the reasons."
 SIMULATED = "Perturbations are simulated; natural ones may differ from them."
 REJECTED = "The fidelity gate rejected 1 captions, which are left out."
@@ -455,9 +466,10 @@ def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
     assert (metadata.license, metadata.cite_as, metadata.url) == ([TERMS.license], TERMS.citation, TERMS.url)
     assert metadata.date_published
     assert metadata.keywords
-    for term in (metadata.data_biases, metadata.data_use_cases, metadata.data_social_impact):
-        assert term
-    assert metadata.personal_sensitive_information
+    assert metadata.data_use_cases
+    assert metadata.data_social_impact
+    assert {name: described[name] for name in SHOWN} == SHOWN
+    assert metadata.data_biases == SHOWN["rai:dataBiases"]
     (limits, *_), suite = metadata.data_limitations, "MM-Robustness" if kind == "texts" else "MLVP"
     assert limits == {"mixes": SIMULATED, "texts": REJECTED}.get(kind, LEFT_OUT)
     assert described["rai:hasSyntheticData"] is True
@@ -480,6 +492,61 @@ def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
     if kind == "pairs":
         assert len(records) == PAIRS + CLEAN_PAIRS
         assert {_text(record["text"]).split(" ")[0] for record in records} >= {"swapped", "typos"}
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> str:
+    (message,) = [record.getMessage() for record in caplog.records if "data tracks" in record.getMessage()]
+    caplog.clear()
+    return message
+
+
+def test_a_description_says_which_terms_are_empty_until_a_file_gives_them(
+    small: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = ["export", str(small / "manifests/data/mlvp/videos.parquet"), "--format", "croissant", "-o"]
+    published = ["--license", "MIT", "--creator", "A", "--citation", "B", "--url", "https://data.test"]
+    assert main([*words, str(tmp_path / "a")]) == 0
+    assert warned(caplog) == (
+        "croissant.json lacks what data tracks ask for: --license, --creator, --citation, --url, "
+        "rai:dataBiases (--rai), rai:personalSensitiveInformation (--rai), the `@id` of prov:wasDerivedFrom (--rai)"
+    )
+    assert not json.loads((tmp_path / "a/croissant.json").read_bytes()).keys() & {*SHOWN, "license"}
+    given = tmp_path / "rai.json"
+    given.write_text(json.dumps({**SHOWN, "rai:dataUseCases": []}))
+    assert main([*words, str(tmp_path / "a"), *published, "--rai", str(given)]) == 0
+    assert warned(caplog).endswith("for: rai:dataUseCases (--rai), the `@id` of prov:wasDerivedFrom (--rai)")
+    given.write_text(json.dumps({**SHOWN, "prov:wasDerivedFrom": [{"@id": "https://parent.test"}]}))
+    assert main([*words, str(tmp_path / "a"), *published, "--rai", str(given)]) == 0
+    assert "data tracks" not in caplog.text
+    dataset = needs.reader("mlcroissant").Dataset(tmp_path / "a/croissant.json")
+    assert not dataset.metadata.ctx.issues.errors
+    assert not dataset.metadata.ctx.issues.warnings
+    described = json.loads((tmp_path / "a/croissant.json").read_bytes())
+    assert described["prov:wasDerivedFrom"] == [{"@id": "https://parent.test"}]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '["rai:dataBiases"]', '{"dataBiases": "none"}', "[" * 100_000])
+def test_terms_that_are_no_object_of_known_names_are_refused(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    given = tmp_path / "rai.json"
+    given.write_text(content)
+    manifest = str(small / "manifests/data/mlvp/videos.parquet")
+    words = ["export", manifest, "--format", "croissant", "-o", str(tmp_path / "out"), "--rai"]
+    assert main([*words, str(given)]) == main([*words, str(tmp_path / "none.json")]) == 1
+    assert f"--rai: {given}: " in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_published_dataset_is_named_by_its_page(small: Path, tmp_path: Path) -> None:
+    request = Request(manifest=small / "manifests/data/mlvp/videos.parquet", output=tmp_path)
+    exported = corpus.read(request)
+    for adapter in adapters().values():
+        about = card.publication(replace(exported, dataset=adapter.name), request, "clips", 1, 0, clips=1)
+        (parent,) = about.terms()["prov:wasDerivedFrom"]
+        assert parent.get("@id", "").startswith("http") == bool(adapter.reference), adapter.name
+        if adapter.reference or adapter.synthetic:
+            assert all(about.terms()[name] for name in croissant.REQUIRED)
 
 
 def _text(value: Any) -> str:

@@ -46,6 +46,9 @@ def add(commands: Commands) -> None:
     terms.add_argument("--creator", action="append", default=[], metavar="NAME", help="may be given several times")
     terms.add_argument("--citation", default="", metavar="TEXT", help="best as BibTeX")
     terms.add_argument("--url", default="", help="the dataset's page")
+    terms.add_argument(
+        "--rai", type=Path, metavar="FILE", help="croissant, recipe: terms of responsible AI and provenance, as JSON"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, help="a folder")
     add_stall_limit(parser)
 
@@ -86,6 +89,7 @@ def _regenerate(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    from perturbations.exports.croissant import read_rai
     from perturbations.manifest import files
 
     export = registry.get(options.format)
@@ -103,7 +107,11 @@ def _export(options: argparse.Namespace) -> int:
         clean=options.clean,
         shard_bytes=options.shard_size * MEGABYTE,
         terms=Terms(
-            license=options.license, creator=tuple(options.creator), citation=options.citation, url=options.url
+            license=options.license,
+            creator=tuple(options.creator),
+            citation=options.citation,
+            url=options.url,
+            rai=read_rai(options.rai) if options.rai else {},
         ),
     )
     kind = files.kind_of(options.manifest)

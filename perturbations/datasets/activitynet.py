@@ -59,6 +59,7 @@ ADAPTER = Adapter(
     name="activitynet",
     title="ActivityNet Captions",
     reference="Krishna et al., ICCV 2017",
+    url="https://cs.stanford.edu/people/ranjaykrishna/densevid/",
     annotations="val1_anno.jsonl, or the official val_1.json, whose sentences are then the items",
     published="4,917 videos with one paragraph each",
     split="val1",

@@ -41,6 +41,7 @@ ADAPTER = Adapter(
     name="coco",
     title="COCO captions",
     reference="Chen et al., 2015; split of Karpathy and Fei-Fei, CVPR 2015",
+    url="https://cocodataset.org",
     annotations="dataset_coco.json, or captions_val2017.json",
     published="5,000 pictures, 25,000 captions",
     pictures=True,

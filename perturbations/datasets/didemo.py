@@ -124,6 +124,7 @@ ADAPTER = Adapter(
     name="didemo",
     title="DiDeMo",
     reference="Hendricks et al., ICCV 2017",
+    url="https://github.com/LisaAnne/LocalizingMoments",
     annotations="test_data.json",
     published="1,004 videos with one paragraph each; 33 of them have two names in the file",
     settings=Didemo,

@@ -57,6 +57,7 @@ ADAPTER = Adapter(
     name="egocvr",
     title="EgoCVR",
     reference="Hummel, Karthik et al., ECCV 2024",
+    url="https://github.com/ExplainableML/EgoCVR",
     annotations="egocvr_annotations.csv or egocvr_annotations_gallery.csv, and egocvr_data.csv",
     published="2,295 queries; 10,666 clips of 624 long videos in 12,526 rows",
     settings=EgoCvr,

@@ -51,6 +51,7 @@ ADAPTER = Adapter(
     name="flickr30k",
     title="Flickr30K",
     reference="Young et al., TACL 2014; split of Karpathy and Fei-Fei, CVPR 2015",
+    url="https://shannon.cs.illinois.edu/DenotationGraph/",
     annotations="dataset_flickr30k.json",
     published="1,000 pictures, 5,000 captions",
     pictures=True,

@@ -28,6 +28,7 @@ ADAPTER = Adapter(
     name="lsmdc",
     title="LSMDC",
     reference="Rohrbach et al., IJCV 2017",
+    url="https://sites.google.com/site/describingmovies/",
     annotations="LSMDC16_challenge_1000_publictect.csv",
     published="999 clips with one caption each; one of the file's 1,000 is left out by all loaders",
     read=read,

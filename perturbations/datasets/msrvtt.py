@@ -21,6 +21,7 @@ ADAPTER = Adapter(
     name="msrvtt",
     title="MSR-VTT",
     reference="Xu et al., CVPR 2016; the split 1k-A of JSFusion (Yu et al., ECCV 2018)",
+    url="https://openaccess.thecvf.com/content_cvpr_2016/html/Xu_MSR-VTT_A_Large_CVPR_2016_paper.html",
     annotations="MSRVTT_JSFUSION_test.csv",
     published="1,000 clips with one caption each",
     split="1k-A",

@@ -27,6 +27,7 @@ ADAPTER = Adapter(
     name="msvd",
     title="MSVD",
     reference="Chen and Dolan, ACL 2011",
+    url="https://www.cs.utexas.edu/~ml/clamp/videoDescription/",
     annotations="captions_msvd.json, and the ids in test_list.txt",
     published="670 clips, one caption each or all 27,763",
     needs=("annotations", "videos", "ids"),

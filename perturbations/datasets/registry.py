@@ -159,6 +159,7 @@ class Adapter:
         name: its name in `config.yaml`.
         title: the dataset's title, for tables.
         reference: the papers of the dataset and of its split; empty where the format belongs to no published dataset.
+        url: the dataset's page, by which descriptions of corpora name their parent; empty where it has none.
         annotations: the file or files that it reads.
         published: the size of the published split.
         read: the function (dataset, collector) that lists every entry of the annotations: as an item, or with the
@@ -182,6 +183,7 @@ class Adapter:
     annotations: str
     published: str
     read: Callable[[Dataset, Collector], None]
+    url: str = ""
     split: str = "test"
     needs: tuple[str, ...] = ("annotations", "videos")
     takes: tuple[str, ...] = ()

@@ -36,6 +36,7 @@ ADAPTER = Adapter(
     name="webvid_covr",
     title="WebVid-CoVR-Test",
     reference="Ventura et al., AAAI 2024",
+    url="https://github.com/lucas-ventura/CoVR",
     annotations="webvid8m-covr_test.csv",
     published="2,556 queries",
     read=read,

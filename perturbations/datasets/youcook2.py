@@ -77,6 +77,7 @@ ADAPTER = Adapter(
     name="youcook2",
     title="YouCook2",
     reference="Zhou et al., AAAI 2018",
+    url="http://youcook2.eecs.umich.edu",
     annotations="validation_youcook.csv, or the official youcookii_annotations_trainval.json",
     published="3,350 clips of 436 videos with one sentence each; MSRVTT-P prints 3,305, its totals are of 3,350",
     split="validation",

@@ -44,6 +44,7 @@ class Publication:
         request: the request; its `terms` are those of publication.
         title: the dataset and the suites.
         origin: the dataset that it was made from, with its paper where that is known.
+        parent: the page of that dataset; empty where it is not known.
         synthetic: whether the package drew the clips itself.
         published: whether the clips are of a published dataset, which may not be passed on without its authors' leave.
         makers: the suites that its clips or captions were perturbed by, with their papers; none where all are clean.
@@ -61,6 +62,7 @@ class Publication:
     request: Request
     title: str
     origin: str
+    parent: str
     synthetic: bool
     published: bool
     makers: tuple[str, ...]
@@ -125,15 +127,23 @@ class Publication:
         return tuple(sentences) or (self.in_words("The clips are those of the source dataset, with its limits."),)
 
     def terms(self) -> dict[str, Any]:
-        """The terms of the Responsible AI vocabulary of Croissant, and of PROV."""
-        showing = self.in_words(_PERSONAL).format(origin=self.origin)
-        personal = "None: the package drew the clips." if self.synthetic else showing
-        derived = {"@type": "prov:Entity", "prov:label": self.origin}
+        """The terms of the Responsible AI vocabulary of Croissant, and of PROV.
+
+        What the clips show, only the owner of an unpublished dataset knows: those terms are not in it.
+        """
+        shown_in = {}
+        if self.published or self.synthetic:
+            personal = "None: the package drew the clips." if self.synthetic else _PERSONAL
+            shown_in = {
+                "rai:dataBiases": [self.in_words(_BIASES).format(origin=self.origin)],
+                "rai:personalSensitiveInformation": [self.in_words(personal).format(origin=self.origin)],
+            }
+        named = {"@id": self.parent} if self.parent else {}
+        derived = {**named, "@type": "prov:Entity", "prov:label": self.origin}
         software = {"@type": "prov:SoftwareAgent", "prov:label": f"perturbations {__version__}"}
         return {
-            "rai:dataBiases": [self.in_words(_BIASES).format(origin=self.origin)],
+            **shown_in,
             "rai:dataLimitations": list(self.limits),
-            "rai:personalSensitiveInformation": [personal],
             "rai:dataUseCases": [self.in_words(_USES)],
             "rai:dataSocialImpact": self.in_words(_IMPACT),
             "rai:hasSyntheticData": bool(self.makers) or self.synthetic,
@@ -174,6 +184,7 @@ def publication(
         request=request,
         title=exported.title,
         origin=f"{adapter.title}{reference}" if adapter else f"the dataset {exported.dataset}",
+        parent=adapter.url if adapter else "",
         synthetic=adapter is not None and adapter.synthetic is not None,
         published=bool(reference),
         makers=tuple(_maker(name) for name in exported.identity[-1].split(",") if name != names.CLEAN),

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from perturbations import __version__
 from perturbations.base import storage
+from perturbations.base.errors import ConfigError, short
 from perturbations.exports import folder, hub
 from perturbations.exports.card import Publication
 from perturbations.exports.hub import Written
@@ -28,6 +29,12 @@ from perturbations.exports.registry import Exported, Request, Terms
 _log = logging.getLogger("perturbations")
 
 _NAME = "croissant.json"
+REQUIRED = (
+    *("rai:dataLimitations", "rai:dataBiases", "rai:personalSensitiveInformation", "rai:dataUseCases"),
+    *("rai:dataSocialImpact", "rai:hasSyntheticData", "prov:wasDerivedFrom", "prov:wasGeneratedBy"),
+)
+"""What NeurIPS' track of evaluations and datasets asks for beside Croissant's own fields (2026)."""
+
 _VERSION = "http://mlcommons.org/croissant/1.1"
 _TERMS = (
     *("arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field", "fileObject"),
@@ -95,8 +102,9 @@ def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Seq
     the folder's first export. Terms that the request lacks are reported and left out.
     """
     terms = about.request.terms
-    if lacking := [f"--{name}" for name in ("license", "creator", "citation", "url") if not getattr(terms, name)]:
-        _log.warning("%s will lack what publication asks for: give %s", _NAME, ", ".join(lacking))
+    responsible = {**about.terms(), **terms.rai}
+    if lacking := _lacking(about, responsible):
+        _log.warning("%s lacks what data tracks ask for: %s", _NAME, ", ".join(lacking))
     output = about.request.output
     distribution: list[dict[str, Any]] = []
     for name, tables in records.items():
@@ -121,11 +129,34 @@ def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Seq
         "keywords": ["robustness", "perturbation", about.in_words("video-text retrieval"), "benchmark"],
         **({"inLanguage": about.language} if about.language else {}),
         **_published(terms),
-        **about.terms(),
+        **responsible,
         "distribution": distribution,
         "recordSet": [_record_set(name, pq.read_schema(tables[0])) for name, tables in records.items()],
     }
     storage.write_text_if_changed(output / _NAME, json.dumps(described, indent=1) + "\n")
+
+
+def read_rai(path: Path) -> dict[str, Any]:
+    """The terms of a JSON file, each a member of `REQUIRED`. Raises `ConfigError`."""
+    try:
+        terms = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"--rai: {path}: {error}") from error
+    unknown = [name for name in terms if name not in REQUIRED] if isinstance(terms, dict) else [str(terms)]
+    if unknown:
+        raise ConfigError(f"--rai: {path}: an object of {', '.join(REQUIRED)}, not of {short(unknown[0])}")
+    return dict(terms)
+
+
+def _lacking(about: Publication, responsible: Mapping[str, Any]) -> list[str]:
+    """What is still empty, each with the option that gives it."""
+    terms = about.request.terms
+    lacking = [f"--{name}" for name in ("license", "creator", "citation", "url") if not getattr(terms, name)]
+    empty = [name for name in REQUIRED if responsible.get(name) in (None, "", [], {})]
+    parents = responsible.get("prov:wasDerivedFrom") or ()
+    if parents and not about.synthetic and "@id" not in json.dumps(parents):
+        empty.append("the `@id` of prov:wasDerivedFrom")
+    return lacking + [f"{name} (--rai)" for name in empty]
 
 
 def _digest(distribution: Sequence[Mapping[str, Any]]) -> str:

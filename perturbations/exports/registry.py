@@ -6,8 +6,8 @@ A format's module has a function per kind of corpus that it takes: `write_videos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,12 +27,14 @@ class Terms:
         creator: who made the dataset.
         citation: how it is cited, best as BibTeX.
         url: its page.
+        rai: terms of Croissant's responsible AI and of PROV, in place of those that the manifest gives.
     """
 
     license: str = ""
     creator: tuple[str, ...] = ()
     citation: str = ""
     url: str = ""
+    rai: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
