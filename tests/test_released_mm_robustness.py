@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 import pytest
 from looping import each
+from test_kernel_renditions import frames_of
 from test_kernels import GUIDES, SIZES, assert_close, bound, drawn, each_severity, perturbed, scene
-from test_suite_kernels import frames_of
 
 from perturbations.base import rng
 from perturbations.guides import frost as frost_guide

@@ -1,0 +1,446 @@
+"""Kernels against slow renditions of their definitions, on frames of any shape.
+
+What imagecorruptions or the papers' code made of a frame stands in the tests called golden.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tracemalloc
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from looping import each
+from scipy import ndimage, stats
+from skimage import filters
+from test_kernels import SIZES, assert_close, bound, drawn, each_severity, each_size, perturbed, scene, truncated
+
+from perturbations.suites import registry
+from perturbations.video import blur, camera, digital, frost, noise, weather
+
+PIL = pytest.importorskip("PIL.Image")
+
+
+def frames_of(size: tuple[int, int]) -> np.ndarray:
+    """Three pictures, noise among them, a black one and a white one."""
+    noisy = np.random.default_rng(1).integers(0, 256, (1, *size, 3), dtype=np.uint8)
+    plain = [np.full((1, *size, 3), level, np.uint8) for level in (0, 255)]
+    return np.concatenate([scene(2, *size), noisy, *plain])
+
+
+# --- one formula each ------------------------------------------------------------------------------------------------
+
+
+def gaussian_noise(x: np.ndarray, unit: np.ndarray, sigma: float) -> np.ndarray:
+    return x + sigma * (unit if unit.dtype != np.uint16 else noise.normal_quantiles()[unit]).astype(float)
+
+
+def speckle_noise(x: np.ndarray, ranks: np.ndarray, scale: float) -> np.ndarray:
+    return x + x * scale * noise.normal_quantiles()[ranks]
+
+
+def shot_noise(x: np.ndarray, ranks: np.ndarray, rate: float) -> np.ndarray:
+    """The Poisson number of each rank."""
+    return stats.poisson.ppf((ranks // 4 + 0.5) / 16384, rate * x) / rate
+
+
+def impulse_noise(x: np.ndarray, u: np.ndarray, amount: float) -> np.ndarray:
+    return np.where((u < amount / 2)[..., None], 0, np.where((u >= 1 - amount / 2)[..., None], 1, x))
+
+
+def fog(x: np.ndarray, uniform: np.ndarray, intensity: float, decay: float) -> np.ndarray:
+    height, width = x.shape[1:3]
+    plasma = weather.plasma(uniform, weather.plasma_side(height, width), decay)
+    m = x.max(axis=(1, 2, 3), keepdims=True)
+    m[m == 0] = 1
+    return (x + intensity * plasma[:height, :width, None]) * m / (m + intensity)
+
+
+def snow(x: np.ndarray, flakes: weather.Snow, blend: float, **of_flakes: float) -> np.ndarray:
+    height, width = x.shape[1:3]
+    curtain = weather.snow_curtain(flakes, height + 3 * (len(x) - 1), width, **of_flakes)  # type: ignore[arg-type]
+    grey = (x @ [0.299, 0.587, 0.114])[..., None]
+    s = np.stack([curtain[3 * i : 3 * i + height] for i in range(len(x))])[..., None] / 255
+    return blend * x + (1 - blend) * np.maximum(x, 1.5 * grey + 0.5) + s + s[:, ::-1, ::-1]
+
+
+def frosted(x: np.ndarray, pane: frost.Pane, kept: float, added: float) -> np.ndarray:
+    return kept * x + added * pane.ice / 255
+
+
+def contrast(x: np.ndarray, _: None, factor: float) -> np.ndarray:
+    means = x.mean(axis=(1, 2), keepdims=True)
+    return (x - means) * factor + means
+
+
+def defocus_blur(x: np.ndarray, _: None, radius: int, alias: float) -> np.ndarray:
+    """The disk on ImageNet-C's grid, smoothed by a Gaussian of few taps that mirrors at the grid's end."""
+    reach = max(8, radius)
+    down, across = np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    disk = (across**2 + down**2 <= radius**2).astype(float)
+    disk /= disk.sum()
+    taps = np.arange(-1, 2) if radius <= 8 else np.arange(-2, 3)
+    weights = np.exp(-(taps**2) / (2 * alias**2))
+    for axis in (0, 1):
+        disk = ndimage.correlate1d(disk, weights / weights.sum(), axis=axis, mode="mirror")
+    return np.stack([ndimage.correlate(frame, disk[..., None], mode="mirror") for frame in x])
+
+
+def elastic_distortion(x: np.ndarray, fields: digital.Elastic, alpha: float, sigma: float, affine: float) -> np.ndarray:
+    """Both steps truncate nothing: their values are levels already."""
+    jitter, across, down = fields
+    height, width = x.shape[1:3]
+    matrix = digital.affine_matrix(affine * jitter, height, width)
+    back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))
+    if np.abs(back).max() > 1000:
+        pytest.skip("a nearly singular transform magnifies rounding without end")
+    rows, columns = np.mgrid[:height, :width].astype(float)
+    tilt = back[1, 0] * columns + back[1, 1] * rows + back[1, 2], back[0, 0] * columns + back[0, 1] * rows + back[0, 2]
+    wobble = [
+        places + alpha * ndimage.gaussian_filter(field.astype(float), sigma, mode="reflect", truncate=3)
+        for places, field in ((rows, down), (columns, across))
+    ]
+    moved = np.empty(x.shape)
+    for frame, channel in itertools.product(range(len(x)), range(3)):
+        tilted = ndimage.map_coordinates(255 * x[frame, ..., channel], tilt, order=1, mode="mirror")
+        moved[frame, ..., channel] = ndimage.map_coordinates(tilted, wobble, order=1, mode="reflect") / 255
+    return moved
+
+
+def glass_blur(x: np.ndarray, steps: np.ndarray, sigma: float, delta: int, iterations: int) -> np.ndarray:
+    def soft(picture: np.ndarray) -> np.ndarray:
+        return truncated(filters.gaussian(picture, sigma, mode="nearest", truncate=4.0, channel_axis=-1)) / 255
+
+    sources = blur.glass_sources(steps[:iterations], *x.shape[1:3], delta)
+    return np.stack([soft(soft(frame).reshape(-1, 3)[sources]) for frame in x])
+
+
+class Rendition(NamedTuple):
+    """What a kernel computes: `levels` of 0 to 1, T x H x W x 3, from such frames, the realization and parameters.
+
+    `equal` is the share of values that must be equal, the others may be one level apart: of frames, and of tiny ones,
+    of which a good part may be whole numbers, which floats reach from below or above.
+    """
+
+    levels: Callable[..., np.ndarray]
+    equal: float = 1.0
+    equal_if_tiny: float = 1.0
+
+
+RENDITIONS = {
+    "mlvp/gaussian_noise": Rendition(gaussian_noise),
+    "mlvp/impulse_noise": Rendition(impulse_noise),
+    "mlvp/fog": Rendition(fog, 0.999, 0),
+    "mlvp/snow": Rendition(snow, 0.95, 0.9),
+    "mlvp/elastic_distortion": Rendition(elastic_distortion, 0.98, 0.98),
+    "msrvtt_p/gaussian_noise": Rendition(gaussian_noise),
+    "msrvtt_p/speckle_noise": Rendition(speckle_noise, 0.99, 0.99),
+    "msrvtt_p/defocus_blur": Rendition(defocus_blur, 0.95, 0.9),
+    "mm_robustness/speckle_noise": Rendition(speckle_noise, 0.99, 0.99),
+    "mm_robustness/shot_noise": Rendition(shot_noise),
+    "mm_robustness/glass_blur": Rendition(glass_blur, 0.98, 0.98),
+    "mm_robustness/frost": Rendition(frosted, 0.99, 0.99),
+    "mm_robustness/contrast": Rendition(contrast, 0.99, 0),
+}
+
+
+@pytest.mark.parametrize("key", RENDITIONS)
+@each_size
+@each_severity
+def test_a_kernel_computes_its_formula(severity: int, size: tuple[int, int], key: str) -> None:
+    entry, rendition = registry.get(key), RENDITIONS[key]
+    frames = frames_of(size)
+    levels = rendition.levels(frames / 255, drawn(entry, len(frames), *size), **entry.parameters(severity))
+    ours, exact = perturbed(entry, severity, frames), truncated(levels)
+    assert_close(ours, exact, rendition.equal if min(size) > 9 else rendition.equal_if_tiny)
+    if min(size) > 9:  # off by one in either direction, without a drift
+        assert abs(np.mean(ours - exact)) < 0.05
+
+
+# --- noise -----------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_are_uniform_and_quantiles_normal() -> None:
+    ranks = noise.draw_ranks(np.random.default_rng(0), 9, 120, 161)
+    assert (ranks.shape, ranks.dtype) == ((120, 161, 3), np.uint16)
+    assert stats.kstest(ranks.ravel() / 65536, "uniform").pvalue > 0.01
+    assert np.abs(np.corrcoef(ranks.reshape(-1, 3).T) - np.eye(3)).max() < 0.03
+    assert abs(np.corrcoef(ranks[:, 1:].ravel(), ranks[:, :-1].ravel())[0, 1]) < 0.02
+    quantiles = noise.normal_quantiles()
+    expected = stats.norm.ppf((np.arange(65536) + 0.5) / 65536)
+    np.testing.assert_allclose(quantiles, expected, rtol=0, atol=1e-9)
+    assert quantiles.std() == pytest.approx(1, abs=2e-4)
+
+
+@each("suite", ["mlvp", "msrvtt_p", "mm_robustness"])
+def test_impulse_masks_are_nested_and_of_the_published_size(suite: str) -> None:
+    """MLVP hits whole pixels, and in every frame the same; the others hit single colour values."""
+    entry = registry.get(f"{suite}/impulse_noise")
+    frames = np.full((2, 150, 200, 3), 100, np.uint8)
+    results = [perturbed(entry, severity, frames) for severity in entry.severities]
+    for severity, result in zip(entry.severities, results, strict=True):
+        for level in (0, 255):
+            assert np.mean(result == level) == pytest.approx(entry.parameters(severity)["amount"] / 2, rel=0.1)
+        correlated = np.abs(np.corrcoef((result[0] != 100).reshape(-1, 3).T) - np.eye(3)).max()
+        assert correlated > 0.99 if suite == "mlvp" else correlated < 0.05
+    if suite == "mlvp":
+        assert np.array_equal(results[0][0], results[0][1])
+    for milder, stronger in itertools.pairwise(results):
+        assert np.array_equal(stronger[milder != 100], milder[milder != 100])
+
+
+def test_the_text_of_shot_noise_is_impulse_noise() -> None:
+    shot, impulse = registry.get("msrvtt_p/shot_noise"), registry.get("msrvtt_p/impulse_noise")
+    frame, ranks = scene(1, 30, 40)[0], drawn(impulse, 1, 30, 40)
+    for severity in shot.severities:
+        first, second = (
+            entry.kernel(ranks, 1, 30, 40, **entry.in_variant("paper").parameters(severity))(frame, 0)
+            for entry in (shot, impulse)
+        )
+        assert np.array_equal(first, second)
+
+
+# --- blur ------------------------------------------------------------------------------------------------------------
+
+
+def slow_blur(plane: np.ndarray, radius: int, sigma: float, angle: float) -> np.ndarray:
+    """ImageMagick's motion blur, one tap at a time; a grey level is 257 of its own."""
+    height, width = plane.shape
+    weights = [math.exp(-(i**2) / (2 * sigma**2)) for i in range(2 * radius + 1)]
+    total = np.zeros(plane.shape)
+    for i, weight in enumerate(weights):
+        row = math.ceil(i * math.sin(math.radians(angle)) - 0.5)
+        column = math.ceil(i * math.cos(math.radians(angle)) - 0.5)
+        rows = np.clip(np.arange(height) + row, 0, height - 1)
+        columns = np.clip(np.arange(width) + column, 0, width - 1)
+        total += weight / sum(weights) * plane[rows][:, columns]
+    return np.floor(np.floor(total * 257 + 0.5) / 257).astype(np.uint8)
+
+
+@each_size
+@each_severity
+@each("angle", [-45.0, -30.2, 0.0, 17.0, 44.9])
+def test_motion_blur(angle: float, severity: int, size: tuple[int, int]) -> None:
+    parameters = registry.get("msrvtt_p/motion_blur").parameters(severity)
+    frame = frames_of(size)[2]
+    exact = np.dstack([slow_blur(channel, **parameters, angle=angle) for channel in np.moveaxis(frame, 2, 0)])
+    assert_close(blur.motion_blur(angle, 1, *size, **parameters)(frame, 0), exact, 0.995 if min(size) > 9 else 0.9)
+
+
+@each_size
+@each("delta", [1, 2, 4])
+def test_frosted_glass_takes_from_its_own_array(delta: int, size: tuple[int, int]) -> None:
+    """The reference's loop, in which the swap of two views copies one of them."""
+    height, width = size
+    steps = blur.draw_glass(np.random.default_rng(0), 1, height, width)
+    picture = np.random.default_rng(1).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    x = picture.copy()
+    for drawn_steps in steps:
+        for h in range(height - delta, delta, -1):
+            for w in range(width - delta, delta, -1):
+                dy, dx = (int(offsets[h, w]) * 2 * delta // 65536 - delta for offsets in drawn_steps)
+                x[h, w], x[h + dy, w + dx] = x[h + dy, w + dx], x[h, w]
+    sources = blur.glass_sources(steps, height, width, delta)
+    assert np.array_equal(picture.reshape(-1, 3)[sources], x)
+
+
+# --- camera ----------------------------------------------------------------------------------------------------------
+
+
+@each("size", [*SIZES, (72, 96), (240, 320)])
+@each("degrees", [-31, -13, -1, 0, 7.5, 15, 30, 45, 90, 180])
+def test_rotation_is_pillows(degrees: float, size: tuple[int, int]) -> None:
+    frame = np.random.default_rng(0).integers(1, 256, (*size, 3), dtype=np.uint8)
+    ours = camera.static_rotate(None, 1, *size, degrees=degrees)(frame, 0)
+    equal = (ours == np.asarray(PIL.fromarray(frame).rotate(degrees))).all(axis=-1)
+    assert equal.all() if size != (240, 320) else equal.mean() > 0.9999
+
+
+def test_angles_are_drawn_alike() -> None:
+    """Rotation turns by every whole angle, motion blur and snow by any."""
+    frame = scene(1, 100, 140)[0]
+    turned = {
+        camera.static_rotate(None, 1, 100, 140, degrees=float(degrees))(frame, 0).tobytes(): degrees
+        for degrees in range(-7, 8)
+    }
+    units = (np.arange(60) + 0.5) / 60
+    angles = [turned[camera.rotate(float(unit), 1, 100, 140, most_degrees=7)(frame, 0).tobytes()] for unit in units]
+    assert angles == sorted(angles)
+    assert np.bincount(np.array(angles) + 7).tolist() == [4] * 15
+    lines = [blur.draw_angle(np.random.default_rng(seed), 1, 2, 2) for seed in range(400)]
+    falling = [weather.draw_snow(np.random.default_rng(seed), 1, 2, 2).angle for seed in range(400)]
+    for drawn_angles, low in ((lines, -45), (falling, -135)):
+        assert low <= min(drawn_angles) < low + 2
+        assert low + 88 < max(drawn_angles) <= low + 90
+
+
+@each("origin", [(0.0, 0.0), (0.999, 0.0), (0.3, 0.7), (0.999, 0.999)])
+@each("size", [(64, 48), (240, 320), (37, 53)])
+@each_severity
+def test_translate_shows_the_window_of_the_reference(severity: int, size: tuple[int, int], origin: Any) -> None:
+    """With 256 pixels on the shorter side: from the crop's origin on, 7/8 of the frame."""
+    height, width = size
+    reach = registry.get("msrvtt_p/translate").parameters(severity)["reach"]
+    frame = scene(1, *size)[0]
+    corner = np.array([math.floor(unit * reach) for unit in origin]) * min(size) / 256
+    y, x = np.mgrid[:height, :width]
+    places = (y + 0.5) * 7 / 8 + corner[1] - 0.5, (x + 0.5) * 7 / 8 + corner[0] - 0.5
+    moved = [
+        ndimage.map_coordinates(frame[..., channel].astype(float), places, order=1, mode="nearest")
+        for channel in range(3)
+    ]
+    ours = camera.translate(origin, 1, *size, reach=reach)(frame, 0)
+    assert_close(ours, np.rint(np.dstack(moved)).astype(int), 0.95)
+
+
+# --- weather ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "side"), [((1, 1), 1), ((1, 2), 2), ((2, 3), 4), ((240, 320), 512), ((512, 9), 512), ((513, 9), 1024)]
+)
+def test_the_plasma_covers_the_frame(size: tuple[int, int], side: int) -> None:
+    assert weather.plasma_side(*size) == side
+    unit = weather.draw_plasma(np.random.default_rng(0), 1, *size)
+    assert unit.shape == (side * side - 1,)
+    assert (np.abs(unit) <= 1).all()
+
+
+@each_severity
+def test_snow_is_made_in_bands_that_leave_no_seam(severity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = registry.get("mlvp/snow", "paper")
+    parameters = {name: value for name, value in entry.parameters(severity).items() if name != "blend"}
+    flakes = drawn(entry, 200, 24, 40)
+    rows = weather.curtain_rows(200, 24)
+    assert rows > 2 * weather._BAND
+    curtain = weather.snow_curtain(flakes, rows, 40, **parameters)
+    for band in (7, 10_000):
+        monkeypatch.setattr(weather, "_BAND", band)
+        assert np.array_equal(weather.snow_curtain(flakes, rows, 40, **parameters), curtain)
+
+
+def test_all_severities_see_the_middle_of_one_canvas_of_which_no_more_is_drawn() -> None:
+    """At the middle of the canvas every zoom shows the same flake."""
+    rows, columns = 121, 81
+    flakes = np.zeros((61, 41), np.float32)
+    flakes[30, 20] = 1
+    zooms = [registry.get("mlvp/snow").parameters(severity)["zoom"] for severity in range(1, 6)]
+    for zoom in zooms:
+        zoomed = weather.zoomed_canvas(flakes, rows, columns, zoom, 0, rows)
+        brightest = np.unravel_index(zoomed.argmax(), zoomed.shape)
+        assert np.abs(np.subtract(brightest, (60, 40))).max() <= zoom
+    assert min(zooms) == 2
+    unit = weather.draw_snow(np.random.default_rng(0), 100, 36, 63).flakes
+    assert (unit.shape, unit.dtype) == ((math.ceil((36 + 3 * 99) / 2), 32), np.float32)
+    assert unit.std() == pytest.approx(1, abs=0.05)
+
+
+def test_snow_holds_a_byte_a_pixel_of_a_long_clip() -> None:
+    entry = registry.get("mlvp/snow")
+    shape = (20_000, 30, 100)
+    curtain_bytes = (30 + 3 * 19_999) * 100
+    tracemalloc.start()
+    try:
+        apply = bound(entry, 5, drawn(entry, *shape), shape)
+        held, peak = tracemalloc.get_traced_memory()
+        apply(np.zeros((30, 100, 3), np.uint8), 19_999)
+    finally:
+        tracemalloc.stop()
+    assert held < 1.5 * curtain_bytes
+    # A quarter of the canvas in single precision, the curtain, and a few bands.
+    assert peak < 3 * curtain_bytes
+
+
+@each_severity
+def test_still_snow_is_the_first_moment_of_snow(severity: int) -> None:
+    still, falling = registry.get("mm_robustness/snow"), registry.get("mlvp/snow")
+    frames = np.repeat(scene(1, 37, 53), 3, axis=0)
+    flakes = drawn(still, 3, 37, 53)
+    parameters = still.parameters(severity)
+    ours = [weather.still_snow(flakes, 3, 37, 53, **parameters)(frame, i) for i, frame in enumerate(frames)]
+    assert all(np.array_equal(picture, ours[0]) for picture in ours)
+    once = falling.kernel(flakes, 1, 37, 53, **parameters)(frames[0], 0)
+    assert np.array_equal(ours[0], once)
+
+
+def test_the_ice_is_a_picture() -> None:
+    ice = frost.draw_frost(np.random.default_rng(0), 1, 120, 160).ice
+    assert (ice.shape, ice.dtype) == ((120, 160, 3), np.uint8)
+    assert 90 < ice.mean() < 200
+    assert ice.std() > 25
+    assert not np.array_equal(ice, frost.draw_frost(np.random.default_rng(1), 1, 120, 160).ice)
+
+
+@pytest.mark.parametrize("shape", [(40, 60), (400, 900), (30, 2000)], ids=str)
+def test_a_photograph_of_frost_covers_the_frame(shape: tuple[int, int]) -> None:
+    """The part that the place says, of the photograph at a fifth of its size or as small as covers the frame."""
+    down, right = np.mgrid[: shape[0], : shape[1]]
+    photograph = np.dstack([255 * down / shape[0], 255 * right / shape[1], 0 * down]).astype(np.uint8)
+    first = frost.frost_part(photograph, (0.0, 0.0), 48, 64)
+    last = frost.frost_part(photograph, (0.999, 0.999), 48, 64)
+    assert first.shape == last.shape == (48, 64, 3)
+    assert first[0, 0, :2].max() < 20
+    assert last[-1, -1, :2].min() > 230
+    frame = frames_of((48, 64))[0]
+    pane = frost.Pane((0.5, 0.5), np.zeros((48, 64, 3), np.uint8))
+    drawn_ice, photographed = (
+        frost.frost(pane, ice, 1, 48, 64, kept=0.5, added=1.0)(frame, 0) for ice in (None, photograph)
+    )
+    assert np.array_equal(drawn_ice, frame // 2)
+    assert not np.array_equal(drawn_ice, photographed)
+
+
+# --- digital ---------------------------------------------------------------------------------------------------------
+
+
+@each("sigma", [0.4, 2.44, 19.52, 170.8])
+@each_size
+def test_smoothing_is_a_gaussian_with_mirrored_borders(size: tuple[int, int], sigma: float) -> None:
+    field = np.random.default_rng(0).uniform(-1, 1, size)
+    expected = ndimage.gaussian_filter(field, sigma, mode="reflect", truncate=3)
+    np.testing.assert_allclose(digital.smooth(field, sigma), expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(("edge", "mode"), [(0.0, "reflect"), (0.5, "symmetric")])
+@pytest.mark.parametrize("size", [1, 2, 3, 10])
+def test_mirroring(size: int, edge: float, mode: Any) -> None:
+    whole = np.arange(-25.0, size + 25)
+    expected = np.pad(np.arange(size), 25, mode=mode)
+    assert np.array_equal(digital.reflected(whole, size, edge=edge), expected)
+    # Between two pixels, the same pair as at the mirror image.
+    values = np.random.default_rng(0).uniform(0, 255, size)
+    between = np.linspace(-20, size + 20, 997)
+    place = digital.reflected(between, size, edge=edge)
+    assert (place.min(), place.max()) >= (0, 0)
+    assert place.max() <= size - 1
+    padded = np.pad(values, 25, mode=mode)
+    expected = np.interp(between, np.arange(-25, size + 25), padded)
+    np.testing.assert_allclose(np.interp(place, np.arange(size), values), expected, rtol=0, atol=0.01)
+
+
+def test_a_singular_transform_ends() -> None:
+    """The three points fall on a line: OpenCV's own mirroring would take steps for hours."""
+    height, width = 9, 12
+    reach, x, y = 3, 4, 6
+    points = np.array([[x + reach, y + reach], [x + reach, y - reach], [x - reach, y - reach]])
+    for nearly in (0.0, 1e-6):
+        line = np.array([[0, 0], [5, 5], [9, 9 + nearly]])
+        fields = np.zeros((height, width), np.float32)
+        realization = digital.Elastic(line - points, fields, fields)
+        frame = scene(1, height, width)[0]
+        apply = digital.elastic_distortion(realization, 1, height, width, alpha=1.0, sigma=1.0, affine=1.0)
+        assert apply(frame, 0).shape == frame.shape
+
+
+@each_severity
+def test_pixelate_is_pillows(severity: int) -> None:
+    """Sizes decide where a pixel's centre lies between two blocks."""
+    scale = registry.get("mm_robustness/pixelate").parameters(severity)["scale"]
+    for height, width in [*SIZES, *((8 + width % 9, width) for width in range(8, 800, 15))]:
+        frame = np.random.default_rng(width).integers(0, 256, (height, width, 3), dtype=np.uint8)
+        coarse = max(1, int(width * scale)), max(1, int(height * scale))
+        exact = PIL.fromarray(frame).resize(coarse, PIL.Resampling.BOX).resize((width, height), PIL.Resampling.BOX)
+        assert np.array_equal(digital.pixelate(None, 1, height, width, scale=scale)(frame, 0), np.asarray(exact))
