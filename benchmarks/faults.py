@@ -166,7 +166,9 @@ def kill(options: argparse.Namespace) -> int:
                 folder = project(Path(place, "killed"), tier)
                 counts += disturbed(folder, min(5, kills - counts.total()), whole_s, generator)
                 one, other = contents(expected), contents(folder)
-                differences += sum(one.get(name) != other.get(name) for name in one.keys() | other.keys())
+                unequal = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+                print(*(f"different: {name}" for name in unequal), sep="\n", end="", flush=True)
+                differences += len(unequal)
                 seen += len(one)
                 for name in (name for name in one if name.endswith(".parquet")):
                     table = list(cells(expected / name))

@@ -338,3 +338,10 @@ def test_columns_are_what_arrow_makes_of_the_values(data: st.DataObject) -> None
     for wrong, place in (("x", pa.int64()), (1.5, pa.int64()), ("x", pa.float64()), (1, pa.string())):
         with pytest.raises(TypeError):
             parquet.column_of([wrong], place)
+
+
+def test_what_a_killed_job_left_beside_a_manifest_goes(tmp_path: Path) -> None:
+    for name in (".qrels.part-0123456789ab.parquet", ".others.part-0123456789ab.parquet"):
+        (tmp_path / name).write_bytes(b"half")
+    files.write(tmp_path / "qrels.parquet", QRELS, [])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".others.part-0123456789ab.parquet", "qrels.parquet"]

@@ -46,9 +46,8 @@ def write(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About =
 
 
 def write_part(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> None:
-    """Write a shard's part, and delete what killed jobs left of it. A lock makes sure that no other job writes it."""
+    """Write a shard's part. A lock makes sure that no orphan of a killed run writes it, too."""
     with locking.one_job(path):
-        storage.remove_leftovers([path])
         write(path, kind, rows)
 
 
@@ -77,6 +76,7 @@ def _write_tables(path: Path, kind: RowKind[RowT], tables: Iterable[pa.Table], a
         whole = {**common, **own, **content.described()}
         return {**whole, METADATA_HASH: metadata_sha256(whole)}
 
+    storage.remove_leftovers([path])  # of jobs that were killed
     with storage.scratch_directory() as folder, storage.output_errors(path), storage.atomic_path(path) as temporary:
         parquet.encode(_in_order(kind, tables, Path(folder)), kind, temporary, described)
 

@@ -86,6 +86,7 @@ def write_picture(image: Image, path: Path) -> None:
     if form is None:
         raise OutputError(f"cannot write {path}: its name must end in {', '.join(PICTURES)}")
     try:
+        storage.remove_leftovers([path])  # of jobs that were killed
         with storage.atomic_path(path) as temporary:
             Pictures.fromarray(image).save(temporary, form, quality=95)
     except OSError as error:  # such as a folder of that name
