@@ -42,10 +42,13 @@ def has_words(words: list[str]) -> None:
         assert any(" ".join(words) in path.read_text(encoding="utf-8") for path in ROOT.glob("workflow/rules/*.smk"))
         return
     group: argparse.ArgumentParser = parser()
-    for word in words:
+    rest = iter(words)
+    for word in rest:
         choices = [action.choices for action in group._actions if action.choices and not action.option_strings]
         if word.startswith("-"):
             assert word in group._option_string_actions, word
+            if isinstance(choices[0] if choices else None, dict) and group._option_string_actions[word].nargs is None:
+                next(rest, None)  # the value of an option before the command
         elif choices and isinstance(choices[0], dict):
             assert word in choices[0], word
             group = choices[0][word]

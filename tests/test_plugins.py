@@ -55,6 +55,7 @@ def test_a_file_of_the_users_own_has_targets_recipes_and_pages(tmp_path: Path, m
         ("first", 2, "a lamp is lit"),
         ("second", 2, "a lamp goes out"),
     ]
+    things.use([folder / "my suite.py"])
     recipes = {recipe.parse(clip.row.recipe).code for clip in corpus}
     assert recipes == {registry.code("lamps")} != {None}
     for page in ("corpus.html", "preview.png"):

@@ -134,19 +134,9 @@ def add(commands: Commands) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from perturbations.evaluation.page import page
+    from perturbations.evaluation import jobs
 
-    def there(kind: str) -> list[Path]:
-        return [path for name in options.datasets for path in sorted(Path().glob(layout.any_of(kind, dataset=name)))]
-
-    page.write(
-        options.output,
-        results=options.results,
-        ranks=options.ranks,
-        statistics=there("text_statistics"),
-        quarantine=[*there("captions_quarantine"), *there("quarantine")],
-        queries=there("composed_queries"),
-    )
+    jobs.report(datasets=options.datasets, results=options.results, ranks=options.ranks, page=options.output)
     return 0
 
 

@@ -237,3 +237,20 @@ def results(
     files.write(results, RESULTS, rows, about)
     sets.check_parts(of_ranks, RANKS)
     files.concatenate(of_ranks, ranks, RANKS, about)
+
+
+def report(*, datasets: Sequence[str], results: Sequence[Path], ranks: Sequence[Path], page: Path) -> None:
+    """Write the page of results, with what the corpora of `datasets` left out, and beside it its tables."""
+    from perturbations.evaluation.page import page as pages
+
+    def of(kind: str) -> list[Path]:
+        return [path for name in datasets for path in sorted(Path().glob(layout.any_of(kind, dataset=name)))]
+
+    pages.write(
+        page,
+        results=results,
+        ranks=ranks,
+        statistics=of("text_statistics"),
+        quarantine=[*of("captions_quarantine"), *of("quarantine")],
+        queries=of("composed_queries"),
+    )

@@ -165,6 +165,6 @@ class EvaluationRules:
         """The ranks that the page takes its intervals from."""
         return paths.report_ranks(self.config, self._reported())
 
-    def datasets(self, wildcards: Wildcards) -> list[str]:
+    def datasets(self, wildcards: Wildcards) -> str:
         """The datasets, in the order of the page."""
-        return [*self.config.datasets]
+        return canonical({"datasets": [*self.config.datasets]})

@@ -155,6 +155,11 @@ def _shown(frames: Iterable[Frame], places: Sequence[int]) -> Image:
     return _in_one([images[place] for place in places])
 
 
+def preview(videos: Path, output: Path) -> None:
+    """Draw all perturbations and severities of the first complete item of a `videos` manifest."""
+    from_manifest(videos, output, item=None, names=None, severities=range(1, 8))
+
+
 def from_manifest(
     path: Path, output: Path, *, item: str | None, names: Sequence[str] | None, severities: Sequence[int]
 ) -> None:

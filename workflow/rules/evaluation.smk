@@ -132,7 +132,7 @@ rule report:
         mem_mb=doubled(2000),
         runtime=doubled(30),
     params:
-        datasets=EVALUATION.datasets,
+        settings=EVALUATION.datasets,
     shell:
-        "perturb report --results {input.results:q} --ranks {input.ranks:q}"
-        " --datasets {params.datasets:q} --output {output.page:q} 2> {log:q}"
+        "perturb rule report {params.settings:q} --results+ {input.results:q} --ranks+ {input.ranks:q}"
+        " --page {output.page:q} 2> {log:q}"

@@ -18,7 +18,7 @@ rule preview:
         mem_mb=doubled(1000),
         runtime=doubled(10),
     shell:
-        "perturb preview {input.videos:q} --output {output:q} > {log:q} 2>&1"
+        "perturb rule preview --videos {input.videos:q} --output {output:q} > {log:q} 2>&1"
 
 
 rule corpus_page:
