@@ -68,20 +68,16 @@ def ultralytics(patch: pytest.MonkeyPatch) -> ModuleType:
     return library("ultralytics")
 
 
-def decoder() -> None:
-    """Skip where torchcodec, with which mteb decodes videos, is not installed or finds no libraries of FFmpeg."""
-    pytest.importorskip("torchcodec", reason=REASON + DECODER, exc_type=Exception)
+def decoder(name: str = "torchcodec") -> ModuleType:
+    """decord or torchcodec, with which programs decode videos; skips where it is not installed or does not load."""
+    reason = REASON + {"decord": DECORD, "torchcodec": DECODER}[name]
+    module: ModuleType = pytest.importorskip(name, reason=reason, exc_type=Exception)
+    return module
 
 
 def reader(name: str) -> ModuleType:
     """A library that reads what `perturb export` writes, imported; skips where it is not installed."""
     module: ModuleType = pytest.importorskip(name, reason=f"{REASON}{name}: {READERS}", exc_type=Exception)
-    return module
-
-
-def decord() -> ModuleType:
-    """The second reader of clips; skips where it is not installed."""
-    module: ModuleType = pytest.importorskip("decord", reason=REASON + DECORD, exc_type=Exception)
     return module
 
 

@@ -88,7 +88,12 @@ LINES: list[tuple[str, ...]] = [
     ("  suites:",),
     ("    - mlvp",),
     ("    - msrvtt_p", "    - mlpv", "evaluation.suites", "'mlpv' is not among `suites`: .*did you mean mlvp"),
-    ("  reader: pyav", "  reader: pyavv", "evaluation.reader", "'pyav' or 'decord', not 'pyavv'; did you mean pyav"),
+    (
+        "  reader: pyav",
+        "  reader: pyavv",
+        "evaluation.reader",
+        "'pyav', .*not 'pyavv'; did you mean pyav",
+    ),
     ("  severities: [5]", "  severities: 5", "evaluation.severities", r"must be a list, such as \[1, 2\], not 5"),
     ("storage: {tier: frames}", "storage: {tier: frmes}", "storage.tier", "not 'frmes'; did you mean frames"),
     ("max_failed_items: 3", "max_failed_items: lots", "max_failed_items", "valid integer, not 'lots'"),

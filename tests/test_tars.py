@@ -245,10 +245,10 @@ def test_a_member_that_no_row_names_is_reported_and_goes_with_its_tar(corpus: Pa
 # --- readers and strangers -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reader", ["pyav", "decord"])
+@pytest.mark.parametrize("reader", ["pyav", "decord", "torchcodec"])
 def test_programs_read_members_without_unpacking(reader: Reader, tmp_path: Path) -> None:
-    if reader == "decord":
-        needs.reader("decord")
+    if reader != "pyav":
+        needs.decoder(reader)
     source = clips.source_row(clips.make(tmp_path / "a.mp4"), "a")
     (row,) = job(tmp_path, [source])
     (tmp_path / "alone").mkdir()

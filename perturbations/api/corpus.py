@@ -176,7 +176,7 @@ class Corpus(Sequence[Clip]):
         Args:
             num_frames: how many frames of each clip, sampled uniformly; None: all.
             transform: called with the frames, a uint8 tensor T x 3 x H x W; its result is the `video`.
-            reader: what decodes: "pyav" or "decord".
+            reader: what decodes: "pyav", "decord" or "torchcodec".
         """
         from perturbations.api.torch_data import ClipDataset
 

@@ -12,6 +12,7 @@ from perturbations.base import tars
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError, MediaError
 from perturbations.base.readers import READERS, Reader
+from perturbations.base.storage import is_picture
 from perturbations.engine import rendering
 from perturbations.engine.source import source_of
 from perturbations.manifest.columns import columns_of, row_from, values_of
@@ -25,7 +26,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.media import decoding, decord_reader, framefile
+from perturbations.media import decoding, framefile, other_readers
 from perturbations.media.clip import Frame, MediaClip
 from perturbations.plan.recipe import parse
 
@@ -42,20 +43,21 @@ def open_clip(row: object, indices: Iterable[int] | None = None, reader: Reader 
             source video. A row of the tier `frames` holds only the sampled frames.
         indices: which frames to return, as positions in the row's clip: a list, an array or a tensor of whole numbers;
             None returns all. Use it for long clips, which do not fit in memory.
-        reader: what decodes the file of a `video` row or of a clean clip: "pyav", or "decord" for programs that have it
-            (see `perturbations.media.decord_reader`). Both give the same frames: those of decord are compared with the
-            row's `frames_sha256`, and refused where they differ. It changes nothing for `frames` rows, which nothing
-            decodes, and for `recipe` rows, which this package renders from what PyAV decodes.
+        reader: what decodes the file of a `video` row or of a clean clip: "pyav", or "decord" or "torchcodec" for
+            programs that have it (see `perturbations.media.other_readers`). All give the same frames: those of the
+            others are compared with the row's `frames_sha256`, and refused where they differ. It changes nothing for
+            pictures and `frames` rows, which no such library decodes, and for `recipe` rows, which this package renders
+            from what PyAV decodes.
 
     Returns:
         The frames in the order of `indices`, T x H x W x 3, RGB, uint8.
 
     Raises:
-        ManifestError: the row is quarantined, or has no `frames_sha256` for decord.
+        ManifestError: the row is quarantined, or has no `frames_sha256` for another reader than PyAV.
         MediaError: a file is missing, damaged or of another size than the row says, the content of a source changed,
-            or decord gives other frames. `perturb verify` compares the content of stored files.
+            or the reader gives other frames. `perturb verify` compares the content of stored files.
         IndexError: the row does not hold a requested position.
-        BackendError: decord is not installed.
+        BackendError: the reader is not installed.
         TypeError: a position is no whole number.
         ValueError: an unknown reader, or no position in `indices`.
     """
@@ -99,11 +101,11 @@ def _frames_of(clip: ClipRow | SourceRow, indices: Sequence[int] | None, reader:
 
 
 def _decoded(clip: MediaClip, only: set[int] | None, reader: Reader, row: ClipRow | SourceRow) -> Iterator[Frame]:
-    if reader == "pyav":
+    if reader == "pyav" or is_picture(clip.path):
         return decoding.decode(clip, only=only)
     if not row.frames_sha256:
-        raise ManifestError(f"the row of {row.item_id!r} has no frames_sha256, with which decord's frames are compared")
-    return decord_reader.decode(clip, frames_sha256=row.frames_sha256, only=only)
+        raise ManifestError(f"the row of {row.item_id!r} has no frames_sha256, to compare the frames of {reader} with")
+    return other_readers.decode(clip, reader, frames_sha256=row.frames_sha256, only=only)
 
 
 def _stored_file(row: ClipRow) -> Path:

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from perturbations.base import checkpoints
+from perturbations.base.readers import NEEDS
 from perturbations.config import sections as configuration
 from perturbations.engine import needs
 from perturbations.evaluation.backbones import registry as backbones
@@ -23,8 +24,8 @@ def problems(config: configuration.Config, rules: Collection[str], local: bool) 
     wanted = config.evaluation
     if local:
         yield from needs.missing_libraries(_LIBRARIES, "evaluations")
-        if wanted.reader == "decord" and find_spec("decord") is None:
-            yield "evaluation.reader: decord is not installed: `pip install decord`, or take the reader pyav"
+        if (how := NEEDS.get(wanted.reader)) and find_spec(wanted.reader) is None:
+            yield f"evaluation.reader: {wanted.reader} is not installed: {how}; or take the reader pyav"
     for key, own in wanted.each_model():
         if local:
             yield from needs.of_device(f"{key}device", own.device)

@@ -188,7 +188,7 @@ class Evaluation(Strict):
     num_frames: Whole = Field(12, ge=1, le=4096, description="uniformly sampled frames per clip")
     steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, per batch")
     device: Device = Field("cpu", description="cpu, cuda, cuda:1, mps")
-    reader: Reader = Field("pyav", description="what decodes clips: pyav, decord; the frames are the same")
+    reader: Reader = Field("pyav", description="what decodes clips; the frames are the same")
     precision: Precision = Field(
         "float32", description="of the query encoder's matrix products; tf32 on an NVIDIA GPU alone"
     )
