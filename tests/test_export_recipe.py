@@ -19,7 +19,7 @@ from export_readers import export
 from perturbations import open_clip, read_manifest
 from perturbations.base import storage
 from perturbations.cli.main import main
-from perturbations.exports import folder, recipe_tables, sums
+from perturbations.exports import folder
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS
 from perturbations.plan import recipe, tiers
@@ -137,15 +137,15 @@ def test_a_clip_that_is_another_one_is_reported_and_costs_no_other(
     assert "9 clips have the published frames (9 made now), 6 have not" in capsys.readouterr().out
 
 
-def forged(published: Path, name: str, folder: Path, change: Callable[[Any], Any], **about: str) -> Path:
+def forged(published: Path, name: str, target: Path, change: Callable[[Any], Any], **about: str) -> Path:
     """An export in which somebody changed the first row of a table, with all of its hashes and the list of tables."""
-    copy = Path(shutil.copytree(published, folder))
+    copy = Path(shutil.copytree(published, target))
     place = copy / "data" / name
     kind = files.kind_of(place)
     first, *rest = files.read_rows(place, kind)
     kept = {name: value for name, value in files.read_metadata(place).items() if name not in files.COUNTS}
     files.write(place, kind, [*filter(None, [change(first)]), *rest], kept | about)
-    recipe_tables.write_list(copy, sorted((copy / "data").rglob("*.parquet")))
+    folder.write_sums(copy, only=sorted((copy / "data").rglob("*.parquet")))
     return copy
 
 
@@ -169,15 +169,15 @@ def test_an_edited_table_is_named_also_where_its_hashes_fit(
 ) -> None:
     name, changes = EDITS[edit]
     claimed = forged(published, name, tmp_path / "forged", lambda row: changes and replace(row, **changes))
-    root = sums.root(sums.read(published / sums.NAME))
+    root = storage.sha256(published / folder.SUMS)
     assert regenerate(claimed, held, tmp_path / "out", "--root", root) == 1
-    assert f"its root is {sums.root(sums.read(claimed / sums.NAME))}, not {root}" in capsys.readouterr().err
+    assert f"its root is {storage.sha256(claimed / folder.SUMS)}, not {root}" in capsys.readouterr().err
     is_proven = edit not in ("a clock", "a mix", "a caption", "a split")
     assert regenerate(claimed, held, tmp_path / "out") == is_proven
     done = capsys.readouterr()
     assert "the publisher's word" in done.out or Path(name).name in done.err
     assert "Traceback" not in done.err
-    shutil.copy(published / sums.NAME, claimed)
+    shutil.copy(published / folder.SUMS, claimed)
     assert regenerate(claimed, held, tmp_path / "out") == 1
     assert f"{claimed / 'data' / name} is not the file that" in capsys.readouterr().err
 
@@ -187,7 +187,7 @@ def test_a_lost_table_is_named(published: Path, held: Path, tmp_path: Path, caps
     (lost / "data/captions.parquet").unlink()
     assert regenerate(lost, held, tmp_path / "out") == 1
     assert "captions.parquet is missing" in capsys.readouterr().err
-    (lost / sums.NAME).unlink()
+    (lost / folder.SUMS).unlink()
     assert regenerate(lost, held, tmp_path / "out") == 1
     assert "SHA256SUMS is no list of an export's files" in capsys.readouterr().err
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,50 +15,47 @@ from perturbations.exports import names
 from perturbations.exports.corpus import Clip, PairedText
 from perturbations.manifest.kinds import CaptionRow, TextRow
 
-_TEXTS = pa.list_(pa.string())
+_TYPES = {
+    **dict.fromkeys(("severity", "text_severity", "seed", "width", "height", "frame_count"), pa.int64()),
+    **dict.fromkeys(("share", "fps", "duration_s", "psnr_db", "ssim", "similarity"), pa.float64()),
+    "changed": pa.bool_(),
+    "captions": pa.list_(pa.string()),
+}
+"""The types of columns that are no text."""
 
-CLIP = pa.schema(
-    {
-        **dict.fromkeys(("item", "dataset", "suite", "perturbation"), pa.string()),
-        **{"severity": pa.int64(), "mix": pa.string(), "share": pa.float64()},
-        **{"caption": pa.string(), "captions": _TEXTS},
-        **dict.fromkeys(("level", "variant", "params"), pa.string()),
-        **{"seed": pa.int64(), "recipe_id": pa.string()},
-        **{"width": pa.int64(), "height": pa.int64(), "sample_aspect_ratio": pa.string()},
-        **{"fps": pa.float64(), "frame_count": pa.int64(), "duration_s": pa.float64()},
-        **{"psnr_db": pa.float64(), "ssim": pa.float64()},
-        **{"frames_sha256": pa.string(), "sha256": pa.string()},
-    }.items()
+
+def schema_of(columns: Iterable[str]) -> pa.Schema:
+    """The schema of columns."""
+    return pa.schema([(name, _TYPES.get(name, pa.string())) for name in columns])
+
+
+CLIP = schema_of(
+    (
+        *("item", "dataset", "suite", "perturbation", "severity", "mix", "share", "caption", "captions", "level"),
+        *("variant", "params", "seed", "recipe_id", "width", "height", "sample_aspect_ratio", "fps", "frame_count"),
+        *("duration_s", "psnr_db", "ssim", "frames_sha256", "sha256"),
+    )
 )
 """An exported clip. `suite` and `perturbation` of clean clips are `clean`, their severity is 0.
 
 `caption` is the first of the item's clean `captions`. `sha256` is the hash of the exported file.
 """
 
-CAPTION = pa.schema(
-    {
-        **dict.fromkeys(("id", "item", "dataset", "suite", "perturbation"), pa.string()),
-        **{"severity": pa.int64(), "text": pa.string(), "source_text": pa.string()},
-        **{"changed": pa.bool_(), "similarity": pa.float64()},
-        **dict.fromkeys(("variant", "backend", "recipe_id"), pa.string()),
-    }.items()
+CAPTION = schema_of(
+    (
+        *("id", "item", "dataset", "suite", "perturbation", "severity", "text", "source_text", "changed"),
+        *("similarity", "variant", "backend", "recipe_id"),
+    )
 )
 """An exported caption. `suite` and `perturbation` of clean captions are `clean`, their severity is 0."""
 
-PAIRED = pa.schema(
-    {
-        **{"caption_id": pa.string(), "text_perturbation": pa.string(), "text_severity": pa.int64()},
-        **dict.fromkeys(("text_level", "text", "source_text"), pa.string()),
-        **{"changed": pa.bool_(), "similarity": pa.float64()},
-        **{"text_backend": pa.string(), "text_recipe_id": pa.string()},
-    }.items()
-)
+PAIRED = schema_of(PairedText._fields)
 """The caption of an exported pair."""
 
 PAIR = pa.schema([*CLIP, *PAIRED])
 """An exported pair of a video and a caption: the columns of the clip before those of the caption."""
 
-_EMPTY = {pa.string(): "", pa.int64(): 0, pa.float64(): math.nan, _TEXTS: [""]}
+_EMPTY = {pa.string(): "", pa.int64(): 0, pa.float64(): math.nan, _TYPES["captions"]: [""]}
 
 
 def of_clip(clip: Clip, sha256: str) -> dict[str, Any]:
@@ -73,11 +69,6 @@ def of_clip(clip: Clip, sha256: str) -> dict[str, Any]:
         "sha256": sha256,
     }
     return _of_row(CLIP, clip.row) | own
-
-
-def of_pair(clip: Clip, text: PairedText, sha256: str) -> dict[str, Any]:
-    """The columns of a pair."""
-    return of_clip(clip, sha256) | text._asdict()
 
 
 def of_caption(row: TextRow | CaptionRow) -> dict[str, Any]:
@@ -125,6 +116,6 @@ def _feature(column: pa.Field) -> dict[str, str]:
     return {"name": column.name, "dtype": "float64" if column.type == pa.float64() else str(column.type)}
 
 
-def named(column: str, schema: pa.Schema) -> pa.Schema:
-    """A schema with a further column of text before the others."""
-    return pa.schema(chain([(column, pa.string())], zip(schema.names, schema.types, strict=True)))
+def with_file_name(schema: pa.Schema) -> pa.Schema:
+    """A schema with the name of a video's file before the other columns."""
+    return schema.insert(0, pa.field("file_name", pa.string()))

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from perturbations.api.opening import typed_row
-from perturbations.base import shown, storage, tars
+from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError, UnknownPerturbationError, short
 from perturbations.exports import names
 from perturbations.exports.registry import LeftOut, Request
 from perturbations.manifest import files, locations
-from perturbations.manifest.companions import companion, numbered, texts_of
+from perturbations.manifest.companions import companion, numbered
 from perturbations.manifest.kinds import (
     CAPTIONS,
     COMPLETE,
@@ -36,12 +36,13 @@ from perturbations.manifest.kinds import (
     TextRow,
     VideoRow,
 )
+from perturbations.manifest.rows import stored
 from perturbations.suites import registry as suites
 
 ListedRow = ClipRow | SourceRow
 UsableRow = ClipRow | CompleteSource
 
-_OF_VIDEO = tuple(field.name for field in fields(VideoRow))
+_BY_SCENARIO: RowKind[Any] = replace(VIDEOS, key=("perturbation", "severity", "item_id"))
 
 
 class PairedText(NamedTuple):
@@ -58,9 +59,9 @@ class PairedText(NamedTuple):
     text: str
     source_text: str | None
     changed: bool
-    similarity: float | None
-    text_backend: str | None
-    text_recipe_id: str | None
+    similarity: float | None = None
+    text_backend: str | None = None
+    text_recipe_id: str | None = None
 
     @property
     def scenario(self) -> str:
@@ -114,8 +115,6 @@ class Corpus:
         clean_texts: the clean captions that are exported with them.
         dataset: the dataset's name.
         suites, mixes, storages: the different ones of complete rows.
-        folders: those of the clips' files.
-        bytes: of the clips' files.
         has_pictures: whether a clip is a picture.
         keys: the names of items in files.
         counts: the number of complete clips per scenario.
@@ -134,8 +133,6 @@ class Corpus:
     suites: set[str] = field(default_factory=set)
     mixes: set[str] = field(default_factory=set)
     storages: set[str] = field(default_factory=set)
-    folders: set[Path] = field(default_factory=set)
-    bytes: int = 0
     has_pictures: bool = False
     keys: dict[str, str] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
@@ -143,21 +140,27 @@ class Corpus:
 
     def scenarios(self) -> Iterator[tuple[str, list[Clip]]]:
         """The complete clips of one scenario after another, clean ones last, sorted by item."""
-        captions = texts_of(self.captions)
         of_item: dict[str, list[CaptionRow]] = defaultdict(list)
-        for caption in self.captions:
+        for caption in sorted(self.captions, key=lambda caption: numbered(caption.caption_id)):
             of_item[caption.item_id].append(caption)
         originals = {caption.caption_id: caption.text for caption in self.captions}
         for name, members in self._members():
-            clips = []
-            for rows in members:
-                row, item_id = typed_row(rows[0]), rows[0].item_id
-                assert isinstance(row, VideoRow | CompleteSource)
-                texts = _clean_texts(of_item[item_id]) if isinstance(row, CompleteSource) else _paired(rows, originals)
-                mix, share = (rows[0].mix, rows[0].share) if isinstance(rows[0], MixRow) else (None, None)
-                clips.append(Clip(row, name, self.keys[item_id], captions.get(item_id, ()), mix, share, texts))
-            if clips:
-                yield name, clips
+            yield name, [self._clip(name, rows, of_item[rows[0].item_id], originals) for rows in members]
+
+    def _clip(
+        self, scenario: str, rows: Sequence[UsableRow], captions: Sequence[CaptionRow], originals: Mapping[str, str]
+    ) -> Clip:
+        """The clip of one item's rows, which are several of pairs only."""
+        first, row = rows[0], typed_row(rows[0])
+        assert isinstance(row, VideoRow | CompleteSource)
+        mix, share = (first.mix, first.share) if isinstance(first, MixRow) else (None, None)
+        if isinstance(row, CompleteSource):
+            texts = [PairedText(own.caption_id, names.CLEAN, 0, None, own.text, own.text, False) for own in captions]
+        else:
+            texts = [_paired(own, originals) for own in rows if isinstance(own, MultimodalRow) and own.accepted]
+            texts.sort(key=lambda text: (text.scenario, numbered(text.caption_id)))
+        captioned = tuple(caption.text for caption in captions)
+        return Clip(row, scenario, self.keys[row.item_id], captioned, mix, share, tuple(texts))
 
     def clips(self) -> Iterator[Clip]:
         """The clips of all scenarios."""
@@ -165,24 +168,19 @@ class Corpus:
 
     def _members(self) -> Iterator[tuple[str, list[list[UsableRow]]]]:
         """The complete rows of one scenario after another; a member is the rows of one item, several of pairs only."""
-        several = len(self.suites) > 1
-        for _, together in groupby(chain(self.rows, self.clean), names.scenario):
-            by_name: dict[str, dict[str, list[UsableRow]]] = defaultdict(lambda: defaultdict(list))
+        for name, together in groupby(chain(self.rows, self.clean), names.scenario):
+            of_item: dict[str, list[UsableRow]] = defaultdict(list)
             for row in together:
                 if row.status == COMPLETE and isinstance(row, ClipRow | CompleteSource):
-                    by_name[names.scenario(row, with_suite=several)][row.item_id].append(row)
-            for name, of_item in sorted(by_name.items()):
+                    of_item[row.item_id].append(row)
+            if of_item:
                 yield name, [of_item[item_id] for item_id in sorted(of_item)]
 
-    def captions_by_scenario(self) -> Iterator[tuple[str, list[TextRow] | Sequence[CaptionRow]]]:
+    def captions_by_scenario(self) -> Iterator[tuple[str, Sequence[TextRow] | Sequence[CaptionRow]]]:
         """The accepted captions of one scenario after another, clean ones last, with the name of it."""
-        several = len(self.suites) > 1
-        for _, together in groupby(self.texts, names.scenario):
-            by_name: dict[str, list[TextRow]] = defaultdict(list)
-            for row in together:
-                if row.accepted:
-                    by_name[names.scenario(row, with_suite=several)].append(row)
-            yield from sorted(by_name.items())
+        for name, together in groupby(self.texts, names.scenario):
+            if rows := [row for row in together if row.accepted]:
+                yield name, rows
         if self.clean_texts:
             yield names.CLEAN, self.clean_texts
 
@@ -219,20 +217,21 @@ def read(
     of one item and scenario, for clips whose frames only are stored (but with `any_tier`), and where clean clips are
     requested and no manifest of sources is beside or above this one.
     """
-    path = request.manifest
-    rows = listed(path, kinds)
-    by_scenario: RowKind[Any] = replace(VIDEOS, key=("perturbation", "severity", "suite", "item_id"))
-    if files.kind_of(path) == VIDEOS:  # the rows of other kinds are in the order of their scenarios already
-        rows = files.in_order(by_scenario, rows)
-    is_clean = files.kind_of(path) == SOURCES
-    sources = [row for row in rows if isinstance(row, SourceRow)] if is_clean else companion(path, SOURCES)
+    path, kind = request.manifest, files.kind_of(request.manifest)
+    if kind not in kinds:
+        known = " or ".join(other.name for other in kinds)
+        raise ManifestError(f"{path} is a manifest of {kind.name}; frames are exported from {known}")
+    about = files.read_metadata(path)
+    # A large manifest's rows stay on the disk until they are needed.
+    rows = stored(files.read_rows(path, kind)).mapped(partial(locations.located, root=locations.root_of(path, about)))
+    sources = rows if kind == SOURCES else companion(path, SOURCES)
     if request.clean and not sources:
         raise ManifestError(f"no sources.parquet beside or above {path}, which would list the clean clips")
-    clean = [] if is_clean or not request.clean else sources
-    corpus = Corpus(path, files.read_metadata(path), rows, clean, companion(path, CAPTIONS), sources)
+    in_order = files.in_order(_BY_SCENARIO, rows) if kind == VIDEOS else rows  # other kinds are in that order
+    clean = sources if request.clean and kind != SOURCES else []
+    corpus = Corpus(path, about, in_order, clean, companion(path, CAPTIONS), sources)
     _survey(corpus)
-    is_paired = files.kind_of(path) == MULTIMODAL
-    if not corpus.counts or (is_paired and not any(clip.texts for clip in corpus.clips())):
+    if not corpus.counts or (kind == MULTIMODAL and not any(clip.texts for clip in corpus.clips())):
         raise ManifestError(f"{path} has no complete row to export")
     if not any_tier:
         _check_tiers(corpus)
@@ -244,8 +243,7 @@ def read_texts(request: Request, *, with_clips: bool = False) -> Corpus:
 
     Raises `ManifestError` for another kind of manifest, and without the manifests of clean captions and clips.
     """
-    path = request.manifest
-    kind = files.kind_of(path)
+    path, kind = request.manifest, files.kind_of(request.manifest)
     if kind != TEXTS:
         raise ManifestError(f"{path} is a manifest of {kind.name}; captions are exported from texts")
     texts = files.read_rows(path, TEXTS)
@@ -259,8 +257,7 @@ def read_texts(request: Request, *, with_clips: bool = False) -> Corpus:
     corpus.suites |= {row.suite for row in texts if row.accepted}
     corpus.dataset = next(row.dataset for row in texts)
     for name, rows in corpus.captions_by_scenario():
-        _check_once(path, ((name, row.caption_id) for row in rows))
-    _check_tiers(corpus)
+        _check_once(path, name, (row.caption_id for row in rows))
     return corpus
 
 
@@ -274,35 +271,6 @@ def of_clean(request: Request, item_ids: set[str]) -> Corpus:
     return corpus
 
 
-def listed(path: Path, kinds: Sequence[RowKind[Any]] = (VIDEOS, SOURCES)) -> Sequence[ListedRow]:
-    """The rows of a manifest of clips, with the current paths of their files.
-
-    Raises `ManifestError` for another kind of manifest than `kinds`.
-    """
-    kind = files.kind_of(path)
-    if kind not in kinds:
-        known = " or ".join(other.name for other in kinds)
-        raise ManifestError(f"{path} is a manifest of {kind.name}; frames are exported from {known}")
-    root = locations.root_of(path, files.read_metadata(path))
-    return _Located(files.read_rows(path, kind), partial(locations.located, root=root))
-
-
-class _Located(Sequence[Any]):
-    """Rows whose paths are absolute; those of a large manifest stay on the disk until they are needed."""
-
-    def __init__(self, rows: Sequence[Any], located: Callable[[Any], Any]) -> None:
-        self._rows, self._located = rows, located
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._located(self._rows[place])
-
-    def __iter__(self) -> Iterator[Any]:
-        return map(self._located, self._rows)
-
-
 def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
     rows = companion(path, kind)
     if not rows:
@@ -312,88 +280,60 @@ def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
 
 def _survey(corpus: Corpus) -> None:
     """One pass over the rows, for all that must be known before the first file is written."""
-    item_ids, incomplete, folders = set(), dict[LeftOut, None](), set()
+    item_ids, incomplete = set(), dict[LeftOut, None]()
     for row in chain(corpus.rows, corpus.clean):
         corpus.dataset = corpus.dataset or row.dataset
         if row.status != COMPLETE or not isinstance(row, ClipRow | CompleteSource):
             incomplete[left_out(row, f"{row.status}: {row.stage}: {row.error}")] = None
             continue
         item_ids.add(row.item_id)
-        folders.add(os.path.dirname(tars.file_of(row.path or "")))
         corpus.has_pictures = corpus.has_pictures or is_picture(row)
         if isinstance(row, ClipRow):
             corpus.suites.add(row.suite)
             corpus.storages.add(row.storage)
             corpus.mixes |= {row.mix} if isinstance(row, MixRow) else set()
     corpus.dataset = corpus.dataset or str(corpus.about.get("dataset") or corpus.manifest.parent.name)
-    corpus.folders |= {Path(folder) for folder in folders if folder}
     corpus.keys.update(names.keys(item_ids))
     corpus.left_out += incomplete
     for name, members in corpus._members():
-        _check_once(corpus.manifest, (video for rows in members for video in _videos(name, rows)))
-        for rows in members:
-            texts = [row for row in rows if isinstance(row, MultimodalRow) and row.accepted]
-            _check_once(
-                corpus.manifest, ((f"{name} with {_perturbed(row, None).scenario}", row.caption_id) for row in texts)
-            )
-        corpus.counts[name] += len(members)
-        corpus.bytes += sum(rows[0].bytes or 0 for rows in members)
+        _check_once(corpus.manifest, name, (_identity(row) for rows in members for row in rows))
+        corpus.counts[name] = len(members)
 
 
-def _videos(name: str, rows: Sequence[UsableRow]) -> Iterator[tuple[str, str]]:
-    """The different videos of an item: rows of pairs that say the same of their video are of one."""
-    paired = [row for row in rows if isinstance(row, MultimodalRow)]
-    count = len({tuple(getattr(row, column) for column in _OF_VIDEO) for row in paired}) if paired else len(rows)
-    return ((name, rows[0].item_id) for _ in range(count))
+def _identity(row: UsableRow) -> tuple[object, ...] | str:
+    """What one row of a scenario has: its item, of pairs with the caption."""
+    if isinstance(row, MultimodalRow):
+        return row.item_id, row.text_perturbation, row.text_severity, row.caption_id
+    return row.item_id
 
 
-def _check_once(path: Path, named: Iterable[tuple[str, str]]) -> None:
-    """Raise `ManifestError` where a scenario has one id more than once."""
-    twice = [f"{short(own)} in {name}" for (name, own), count in Counter(named).items() if count > 1]
-    if twice:
+def _check_once(path: Path, scenario: str, identities: Iterable[object]) -> None:
+    """Raise `ManifestError` where a scenario has a row more than once."""
+    if twice := [f"{short(own)} in {scenario}" for own, count in Counter(identities).items() if count > 1]:
         raise ManifestError(f"{path} has complete rows more than once: {', '.join(twice[:5])}")
 
 
 def _check_tiers(corpus: Corpus) -> None:
     """Raise `ManifestError` for clips of which only sampled frames are stored: no video can be made of those."""
-    if stored := sorted(name for name in corpus.storages if name.startswith("frames/")):
+    if stored_as := sorted(name for name in corpus.storages if name.startswith("frames/")):
         raise ManifestError(
-            f"{corpus.manifest} stores {', '.join(stored)}, and this layout is of videos: set `storage` of config.yaml "
-            "to video or recipe, or take --format vtr_tta, which is of frames"
+            f"{corpus.manifest} stores {', '.join(stored_as)}, and this layout is of videos: set `storage` of "
+            "config.yaml to video or recipe, or take --format vtr_tta, which is of frames"
         )
 
 
-def _paired(rows: Iterable[UsableRow], originals: Mapping[str, str]) -> tuple[PairedText, ...]:
-    """The accepted captions of a video, by perturbation and id."""
-    texts = [
-        _perturbed(row, originals.get(row.caption_id))
-        for row in rows
-        if isinstance(row, MultimodalRow) and row.accepted
-    ]
-    return tuple(sorted(texts, key=lambda text: (text.scenario, numbered(text.caption_id))))
-
-
-def _perturbed(row: MultimodalRow, source_text: str | None) -> PairedText:
+def _paired(row: MultimodalRow, originals: Mapping[str, str]) -> PairedText:
     return PairedText(
         caption_id=row.caption_id,
         text_perturbation=row.text_perturbation,
         text_severity=row.text_severity,
         text_level=_category(f"{row.suite}/{row.text_perturbation}"),
         text=row.text,
-        source_text=source_text,
+        source_text=originals.get(row.caption_id),
         changed=row.changed,
         similarity=row.similarity,
         text_backend=row.text_backend,
         text_recipe_id=row.text_recipe_id,
-    )
-
-
-def _clean_texts(captions: Iterable[CaptionRow]) -> tuple[PairedText, ...]:
-    """The clean captions of a clean clip."""
-    in_order = sorted(captions, key=lambda row: numbered(row.caption_id))
-    return tuple(
-        PairedText(row.caption_id, names.CLEAN, 0, None, row.text, row.text, False, None, None, None)
-        for row in in_order
     )
 
 

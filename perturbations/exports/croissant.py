@@ -69,12 +69,12 @@ _TYPES = {
 
 def write_videos(request: Request) -> Exported:
     """Write clips as the layout `hub` does, and `croissant.json`; errors as there."""
-    return _described(hub.tables_of_clips(request, "croissant"))
+    return _described(hub.tables_of(request, "croissant", "clips"))
 
 
 def write_pairs(request: Request) -> Exported:
     """Write pairs as the layout `hub` does, and `croissant.json`; errors as there."""
-    return _described(hub.tables_of_pairs(request, "croissant"))
+    return _described(hub.tables_of(request, "croissant", "pairs"))
 
 
 def write_captions(request: Request) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,6 @@ from pathlib import Path
 from perturbations import __version__
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, OutputError
-from perturbations.exports import sums
 from perturbations.exports.corpus import Corpus
 from perturbations.exports.registry import LeftOut
 from perturbations.manifest import files, layout, locations
@@ -23,8 +23,14 @@ MARKER = "perturbations.json"
 LEFT_OUT = "left_out.csv"
 """The file that lists the rows without a clip."""
 
+SUMS = "SHA256SUMS"
+"""The list of files with their hashes, as `sha256sum -c SHA256SUMS` reads it."""
+
 DATA = "data"
 """The folder of all exported clips and captions: what no export names is deleted from it."""
+
+_SUM = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f]+)")
+_LARGEST_SUMS = 10_000_000  # bytes
 
 
 def check_tree(output: Path, manifest: Path) -> None:
@@ -43,14 +49,10 @@ def check_tree(output: Path, manifest: Path) -> None:
 def claim(output: Path, form: str, corpus: Corpus) -> None:
     """Make the folder of an export, or take one of the same export.
 
-    Raises `OutputError` for a folder with other files or with another export, and for one that holds the corpus.
+    Raises `OutputError` for a folder with other files or with another export, and for one that the workflow fills.
     """
     described = {"format": form, "corpus": "/".join(corpus.identity), "perturbations": __version__}
     check_tree(output, corpus.manifest)
-    place = output.resolve()
-    for own in (corpus.manifest.parent.resolve(), *(folder.resolve() for folder in corpus.folders)):
-        if place.is_relative_to(own) or own.is_relative_to(place):
-            raise OutputError(f"{output} is within the corpus that is exported, or around it; choose another folder")
     with storage.output_errors(output):
         output.mkdir(parents=True, exist_ok=True)
         entries = list(output.iterdir())
@@ -88,8 +90,7 @@ def finish(output: Path, written: Collection[Path], left_out: Iterable[LeftOut])
                 path.rmdir()
         elif str(path) not in kept:
             path.unlink(missing_ok=True)
-    lines = [[for_spreadsheets(cell) for cell in row] for row in left_out]
-    if lines:
+    if lines := [[for_spreadsheets(cell) for cell in row] for row in left_out]:
         write_csv(output / LEFT_OUT, [["row", "problem"], *lines])
     else:
         (output / LEFT_OUT).unlink(missing_ok=True)
@@ -107,9 +108,27 @@ def for_spreadsheets(text: str) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "'")) else text
 
 
-def write_sums(output: Path, known: Mapping[Path, str] | None = None) -> None:
-    """List every file of an export with its hash, for `sha256sum -c`; `known` are hashes of files that are not read."""
-    known = known or {}
-    names = (path for path in output.rglob("*") if path.is_file() and path != output / sums.NAME)
-    hashes = {path.relative_to(output).as_posix(): known.get(path) or storage.sha256(path) for path in names}
-    storage.write_text_if_changed(output / sums.NAME, sums.text(hashes))
+def write_sums(output: Path, known: Mapping[Path, str] | None = None, *, only: Iterable[Path] = ()) -> str:
+    """List the files of an export with their hashes, or some `only`; `known` are hashes of files that are not read.
+
+    Returns the hash of the list itself, the export's root.
+    """
+    paths = [*only] or [*output.iterdir(), *(output / DATA).rglob("*")]
+    hashes = {
+        path.relative_to(output).as_posix(): (known or {}).get(path) or storage.sha256(path)
+        for path in paths
+        if path.is_file() and path.name != SUMS
+    }
+    storage.write_text_if_changed(output / SUMS, "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes)))
+    return storage.sha256(output / SUMS)
+
+
+def read_sums(path: Path) -> dict[str, str]:
+    """The hashes in a list, by the file's path from the list's folder. Raises `ManifestError` for any other file."""
+    if not path.is_file() or path.stat().st_size > _LARGEST_SUMS:
+        raise ManifestError(f"{path} is no list of an export's files")
+    lines = path.read_text("utf-8", errors="replace").splitlines()
+    matches = [_SUM.fullmatch(line) for line in lines]
+    if None in matches:
+        raise ManifestError(f"{path}: line {matches.index(None) + 1} is none that an export wrote")
+    return {match[2]: match[1] for match in matches if match is not None}

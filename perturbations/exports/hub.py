@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from perturbations.base.errors import ManifestError
 from perturbations.exports import card, columns, corpus, folder, names, videos
 from perturbations.exports.card import Publication
@@ -37,12 +35,12 @@ class Written:
 
 def write_videos(request: Request) -> Exported:
     """Write a corpus of clips. Raises `ManifestError` and `OutputError` as `corpus.read` and `folder.claim` do."""
-    return _listed(tables_of_clips(request, "hub"))
+    return _listed(tables_of(request, "hub", "clips"))
 
 
 def write_pairs(request: Request) -> Exported:
     """Write a corpus of pairs: each video once, and a row per caption that it is paired with. Errors as above."""
-    return _listed(tables_of_pairs(request, "hub"))
+    return _listed(tables_of(request, "hub", "pairs"))
 
 
 def write_captions(request: Request) -> int:
@@ -60,17 +58,9 @@ def _listed(written: Written) -> Exported:
     return written.exported
 
 
-def tables_of_clips(request: Request, form: str) -> Written:
-    """Write the clips, their tables and the card in a folder of this format."""
-    return _write(request, form, corpus.read(request), "clips", columns.CLIP)
-
-
-def tables_of_pairs(request: Request, form: str) -> Written:
-    """Write the pairs, their tables and the card in a folder of this format."""
-    return _write(request, form, corpus.read(request), "pairs", columns.PAIR)
-
-
-def _write(request: Request, form: str, exported: Corpus, records: str, schema: pa.Schema) -> Written:
+def tables_of(request: Request, form: str, records: str) -> Written:
+    """Write "clips" or "pairs", their tables and the card in a folder of this format."""
+    exported = corpus.read(request)
     names.check_files(sum(exported.counts.values()) + len(exported.counts) + _OTHER_FILES)
     folder.claim(request.output, form, exported)
     tables: list[Path] = []
@@ -78,39 +68,30 @@ def _write(request: Request, form: str, exported: Corpus, records: str, schema: 
     failed: list[LeftOut] = []
     shown, written, count = set(), 0, 0
     for scenario, clips in exported.scenarios():
-        chosen = [clip for clip in clips if clip.texts] if records == "pairs" else clips
         path = request.output / folder.DATA / scenario / _METADATA
-        targets = _targets(path.parent, chosen)
-        placed = videos.place(targets, stall_limit_s=request.stall_limit_s)
+        chosen = [clip for clip in clips if clip.texts] if records == "pairs" else clips
+        placed = videos.place(_targets(path.parent, chosen), stall_limit_s=request.stall_limit_s)
         failed += placed.failed
         written += placed.written
         hashes |= {file.path: file.sha256 for file in placed.files.values()}
         shown |= {clip.identity for clip in placed.files}
         rows = [
-            {"file_name": file.path.relative_to(path.parent).as_posix(), **row}
+            {"file_name": file.path.relative_to(path.parent).as_posix(), **columns.of_clip(clip, file.sha256), **text}
             for clip, file in placed.files.items()
-            for row in _rows(clip, file.sha256, records)
+            for text in ([own._asdict() for own in clip.texts] if records == "pairs" else [{}])
         ]
         if rows:
-            count += columns.write(path, columns.named("file_name", schema), [rows])
+            schema = columns.PAIR if records == "pairs" else columns.CLIP
+            count += columns.write(path, columns.with_file_name(schema), [rows])
             tables.append(path)
     left_out = [*failed, *exported.left_out]
     folder.finish(request.output, [*tables, *hashes], left_out)
-    scenarios = [path.parent.name for path in tables]
     everything = {"clips": "default", "pairs": "multimodal"}[records]
-    configs = [card.Config(everything, _patterns("*"), is_default=everything != "default")] if scenarios else []
-    configs += [card.Config(name, _patterns(name)) for name in scenarios]
+    scenarios = {path.parent.name: _patterns(path.parent.name) for path in tables}
     about = card.publication(exported, request, records, count, len(left_out), clips=len(shown))
-    parts = f"Configurations: `{everything}` is everything; the others are {_listing(scenarios)}."
-    card.write(about, configs, [_ABOUT[records], parts])
+    _write_card(about, everything, _patterns("*"), scenarios)
     done = Exported(written, len(hashes) - written, failed, exported.left_out)
     return Written(tables, hashes, about, done)
-
-
-def _rows(clip: Clip, sha256: str, records: str) -> list[dict[str, Any]]:
-    if records == "clips":
-        return [columns.of_clip(clip, sha256)]
-    return [columns.of_pair(clip, text, sha256) for text in clip.texts]
 
 
 def _targets(place_of_table: Path, clips: Sequence[Clip]) -> dict[Clip, Path]:
@@ -125,8 +106,16 @@ def _patterns(scenario: str) -> tuple[str, ...]:
     return f"{folder.DATA}/{scenario}/{_METADATA}", f"{folder.DATA}/{scenario}/{VIDEOS}/**"
 
 
-def _listing(scenarios: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in scenarios)
+def _write_card(
+    about: Publication, everything: str, patterns: tuple[str, ...], scenarios: Mapping[str, tuple[str, ...]]
+) -> None:
+    """Write a card with a configuration of everything and one per scenario."""
+    configs = [card.Config(name, own) for name, own in scenarios.items()]
+    if scenarios:
+        configs.insert(0, card.Config(everything, patterns, is_default=everything != "default"))
+    listing = ", ".join(f"`{name}`" for name in scenarios)
+    parts = f"Configurations: `{everything}` is everything; the others are {listing}."
+    card.write(about, configs, [_ABOUT[about.records], parts])
 
 
 def tables_of_captions(request: Request, form: str) -> Written:
@@ -136,24 +125,21 @@ def tables_of_captions(request: Request, form: str) -> Written:
     folder.claim(request.output, form, texts)
     if request.clean:
         return _captions_with_clips(request, texts)
-    count, tables = 0, []
+    data, count, tables = request.output / folder.DATA, 0, []
     for scenario, rows in texts.captions_by_scenario():
-        tables.append(request.output / folder.DATA / f"{scenario}.parquet")
+        tables.append(data / f"{scenario}.parquet")
         count += columns.write(tables[-1], columns.CAPTION, [map(columns.of_caption, rows)])
     folder.finish(request.output, tables, ())
-    configs = [card.Config("default", (f"{folder.DATA}/*.parquet",))]
-    configs += [card.Config(path.stem, (f"{folder.DATA}/{path.name}",)) for path in tables]
     about = card.publication(texts, request, "captions", count, 0, clips=0, has_videos=False)
-    parts = f"Configurations: `default` is everything; the others are {_listing([path.stem for path in tables])}."
-    card.write(about, configs, [_ABOUT["captions"], parts])
+    scenarios = {path.stem: (f"{folder.DATA}/{path.name}",) for path in tables}
+    _write_card(about, "default", (f"{folder.DATA}/*.parquet",), scenarios)
     return Written(tables, {}, about, Exported(len(tables), 0))
 
 
 def _captions_with_clips(request: Request, texts: Corpus) -> Written:
     """One table with a row per caption, which names its clean clip."""
     path = request.output / folder.DATA / _METADATA
-    targets = _targets(path.parent, list(texts.clips()))
-    placed = videos.place(targets, stall_limit_s=request.stall_limit_s)
+    placed = videos.place(_targets(path.parent, list(texts.clips())), stall_limit_s=request.stall_limit_s)
     of_item = {clip.row.item_id: file.path.relative_to(path.parent).as_posix() for clip, file in placed.files.items()}
     if not of_item:
         raise ManifestError(f"{request.manifest}: no caption has a clip that can be exported")
@@ -164,7 +150,7 @@ def _captions_with_clips(request: Request, texts: Corpus) -> Written:
                 {"file_name": of_item[row.item_id], **columns.of_caption(row)} for row in rows if row.item_id in of_item
             ]
 
-    count = columns.write(path, columns.named("file_name", columns.CAPTION), parts())
+    count = columns.write(path, columns.with_file_name(columns.CAPTION), parts())
     lost = sum(len(rows) for _, rows in texts.captions_by_scenario()) - count
     hashes = {file.path: file.sha256 for file in placed.files.values()}
     folder.finish(request.output, [path, *hashes], placed.failed)

@@ -6,6 +6,7 @@ pattern in the card of a dataset.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -22,11 +23,8 @@ FILES_PER_FOLDER = 10_000
 FILES_PER_REPOSITORY = 100_000
 """What the Hugging Face Hub recommends at most (https://huggingface.co/docs/hub/storage-limits)."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
-_EXTENSION = re.compile(
-    rf"({'|'.join(map(re.escape, (*VIDEO_EXTENSIONS, *storage.PICTURE_EXTENSIONS)))})\Z", re.IGNORECASE
-)
-_HASHED = re.compile(r"x[0-9a-f]{32}")
+_PLAIN = re.compile(r"(?!x[0-9a-f]{32}\Z)[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
+_EXTENSIONS = (*VIDEO_EXTENSIONS, *storage.PICTURE_EXTENSIONS)
 _SHARE_DIGITS = 6
 
 
@@ -35,43 +33,40 @@ def keys(ids: Iterable[str]) -> dict[str, str]:
 
     It is the id itself, less the extension of a media file, where that is plain and no other id's, else a hash of it.
     """
-    stems = {item_id: _EXTENSION.sub("", item_id) for item_id in sorted(set(ids))}
+    stems = {item_id: _stem(item_id) for item_id in sorted(set(ids))}
     folded = Counter(stem.casefold() for stem in stems.values())
     return {
-        item_id: stem if _is_plain(stem) and folded[stem.casefold()] == 1 else _hashed(item_id)
+        item_id: stem if _PLAIN.fullmatch(stem) and folded[stem.casefold()] == 1 else _hashed(item_id)
         for item_id, stem in stems.items()
     }
 
 
-def _is_plain(text: str) -> bool:
-    return _PLAIN.fullmatch(text) is not None and _HASHED.fullmatch(text) is None
+def _stem(item_id: str) -> str:
+    stem, extension = os.path.splitext(item_id)
+    return stem if extension.lower() in _EXTENSIONS else item_id
 
 
 def _hashed(text: str) -> str:
     return "x" + storage.sha256_of(text.encode("utf-8", "surrogatepass"))[:32]
 
 
-def scenario(row: ClipRow | SourceRow | TextRow, *, with_suite: bool = False) -> str:
-    """The name of a row's scenario: `fog_3`, `clean`, `mixed_types_20` (percent), `mixed_severity_fog`.
-
-    `with_suite` puts the suite before it, for corpora of several suites.
-    """
+def scenario(row: ClipRow | SourceRow | TextRow) -> str:
+    """The name of a row's scenario: `fog_3`, `clean`, `mixed_types_20` (percent), `mixed_severity_fog`."""
     if isinstance(row, SourceRow):
         return CLEAN
-    parts = [row.suite] if with_suite and row.suite else []
-    if isinstance(row, MixRow) and row.share is not None:
-        percent = f"{100 * row.share:.{_SHARE_DIGITS}f}".rstrip("0").rstrip(".").replace(".", "p")
-        parts += [row.mix, percent]
-    elif isinstance(row, MixRow):
-        parts += [row.mix, row.perturbation or CLEAN]
-    else:
-        parts += [row.perturbation or CLEAN, str(row.severity)]
-    return named(*parts)
+    perturbation = row.perturbation or CLEAN
+    if isinstance(row, MixRow):
+        return named(row.mix, perturbation if row.share is None else _percent(row.share))
+    return named(perturbation, str(row.severity))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.{_SHARE_DIGITS}f}".rstrip("0").rstrip(".").replace(".", "p")
 
 
 def named(*parts: str) -> str:
     """A name of several parts."""
-    return "_".join(part if _is_plain(part) else _hashed(part) for part in parts)
+    return "_".join(part if _PLAIN.fullmatch(part) else _hashed(part) for part in parts)
 
 
 def check_files(count: int) -> None:
@@ -80,15 +75,6 @@ def check_files(count: int) -> None:
         raise OutputError(
             f"the layout would have {count:,} files, and a Hugging Face repository holds {FILES_PER_REPOSITORY:,} at "
             "most: take --format webdataset, which packs them into shards, or export a part of the perturbations"
-        )
-
-
-def check_shards(size: int, shard_bytes: int) -> None:
-    """Raise `OutputError` where shards of videos of `size` bytes are so small that a folder would hold too many."""
-    if (shards := size // shard_bytes) > FILES_PER_FOLDER:
-        raise OutputError(
-            f"the layout would have about {shards:,} shards in one folder, which holds {FILES_PER_FOLDER:,} at most: "
-            "give a larger --shard-size"
         )
 
 

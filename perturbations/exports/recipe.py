@@ -65,7 +65,7 @@ def write_videos(request: Request) -> Exported:
         _log.warning("%s will lack %s: there is none near %s", request.output, lacking, request.manifest)
     written = [path for paths in records.values() for path in paths]
     folder.finish(request.output, written, exported.left_out)
-    digest = recipe_tables.write_list(request.output, written)
+    digest = folder.write_sums(request.output, only=written)
     count = sum(exported.counts.values())
     lost = len(exported.left_out)
     described = card.publication(exported, request, "clips", count, lost, clips=count, has_videos=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, short
-from perturbations.exports import folder, sums
+from perturbations.exports import folder
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -50,7 +50,6 @@ class Table:
 def _read(path: Path) -> Table:
     """A manifest as it was written. Raises `ManifestError` for one that was changed since."""
     kind = files.kind_of(path)
-    files.check(path, kind)
     return Table(kind, files.read_rows(path, kind), files.read_metadata(path))
 
 
@@ -79,35 +78,10 @@ def near(videos: Path, root: Path, donors: Iterable[tuple[str, str]]) -> dict[st
     }
 
 
-def write_list(output: Path, tables: Iterable[Path]) -> str:
-    """List the tables of an export with their hashes; returns the export's root."""
-    hashes = {path.relative_to(output).as_posix(): storage.sha256(path) for path in tables}
-    storage.write_text_if_changed(output / sums.NAME, sums.text(hashes))
-    return sums.root(hashes)
+def published(folder_of: Path, root: str = "") -> tuple[str, dict[str, Table]]:
+    """The tables of an export, whose names are a stranger's, by the path of their manifest below `manifests`.
 
-
-@dataclass(frozen=True)
-class RecipeExport:
-    """An export of recipes, as somebody else has it.
-
-    Attributes:
-        dataset, suite: of the corpus.
-        tables: the tables, by the path of their manifest below `manifests`.
-    """
-
-    dataset: str
-    suite: str
-    tables: Mapping[str, Table]
-
-    @property
-    def videos(self) -> str:
-        """The name of the table of videos."""
-        return f"{self.dataset}/{self.suite}/{layout.name(VIDEOS.name)}"
-
-
-def published(folder_of: Path, root: str = "") -> RecipeExport:
-    """The tables of an export, whose names are a stranger's. `root` is the one that the publisher names, or empty.
-
+    The text is the path of that of videos. `root` is the one that the publisher names, or empty.
     Raises `ManifestError` for another folder, another root, and a table that was lost or changed.
     """
     if folder.form_of(folder_of) != FORMAT:
@@ -125,15 +99,15 @@ def published(folder_of: Path, root: str = "") -> RecipeExport:
         raise ManifestError(f"{videos[0]} names no dataset and suite that can be folders: {short(dataset)}, {suite}")
     names = [path.relative_to(data).as_posix() for path in layout.manifests_below(data)]
     tables = {_place(data / name, dataset, name): _read(data / name) for name in names}
-    return RecipeExport(dataset, suite, tables)
+    return f"{dataset}/{suite}/{layout.name(VIDEOS.name)}", tables
 
 
 def _check_listed(folder_of: Path, root: str) -> None:
     """Raise `ManifestError` where an export's files or its root are others than its list says."""
-    listing = folder_of / sums.NAME
-    hashes = sums.read(listing)
-    if root and sums.root(hashes) != root:
-        raise ManifestError(f"{listing} is not the published list: its root is {sums.root(hashes)}, not {root}")
+    listing = folder_of / folder.SUMS
+    hashes = folder.read_sums(listing)
+    if root and (digest := storage.sha256(listing)) != root:
+        raise ManifestError(f"{listing} is not the published list: its root is {digest}, not {root}")
     there = {path.relative_to(folder_of).as_posix() for path in layout.manifests_below(folder_of / folder.DATA)}
     for name in sorted({*hashes, *there}):
         path = folder_of / name
@@ -157,14 +131,14 @@ def _place(path: Path, dataset: str, name: str) -> str:
 
 def sources(row: object) -> list[str]:
     """The paths of a row's clean clips."""
-    if isinstance(row, SourceRow):
-        return [row.path] if row.path else []
-    if isinstance(row, AnalysisRow):
-        return [row.source_path]
-    if not isinstance(row, ClipRow):
-        return []
-    donor = locations.guide_files(row.guide).get("donor")
-    return [row.source_path, *([str(donor)] if donor else [])]
+    paths: list[str] = []
+
+    def noted(path: str) -> str:
+        paths.append(path)
+        return path
+
+    renamed(row, noted)
+    return paths
 
 
 def renamed(row: Any, named: Callable[[str], str]) -> Any:

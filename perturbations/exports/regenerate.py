@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -20,8 +20,8 @@ from perturbations.base.progress import Tick, logged
 from perturbations.engine import clip_rows, render_clip, shards, supervise
 from perturbations.engine.source import source_of
 from perturbations.exports import recipe_tables
-from perturbations.manifest import files, layout, locations
-from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, RowKind, VideoRow
+from perturbations.manifest import layout, locations
+from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, VideoRow
 from perturbations.manifest.rows import stored
 from perturbations.media import sound
 from perturbations.plan.recipe import parse
@@ -62,40 +62,37 @@ def regenerate(
     Raises `ManifestError` for another folder or root, a table that was lost or changed, and names that lead out of a
     folder, and `OutputError` of the disk.
     """
-    export = recipe_tables.published(published, root)
-    _log_absent(published, export)
-    manifests = {name: locations.confined(output, f"{layout.MANIFESTS}/{name}") for name in export.tables}
-    located: dict[str, Sequence[Any]] = {
-        name: stored(table.rows).mapped(partial(recipe_tables.renamed, named=partial(_below, held)))
-        for name, table in export.tables.items()
-    }
-    every = stored(located[export.videos]).mapped(partial(_placed, dataset=export.dataset))
-    located[export.videos] = every
+    videos, tables = recipe_tables.published(published, root)
+    dataset = videos.rsplit("/", 2)[0]
+    for kind in (SOURCES, CAPTIONS):
+        if f"{dataset}/{layout.name(kind.name)}" not in tables:
+            _log.warning("%s has no %s: what follows from it is not proven", published, layout.name(kind.name))
+    manifests = {name: locations.confined(output, f"{layout.MANIFESTS}/{name}") for name in tables}
+    here = partial(_located, held=held, dataset=dataset)
+    located = {name: stored(table.rows).mapped(here) for name, table in tables.items()}
     # Every row is read before the first file is written: a name that leads out of a folder stops all.
-    complete = np.flatnonzero([row.status == COMPLETE for row in every])
-    for rows in (rows for name, rows in located.items() if name != export.videos):
-        deque(rows, maxlen=0)
+    complete = np.flatnonzero([row.status == COMPLETE for row in located[videos]])
+    for name, rows in located.items():
+        deque(rows if name != videos else (), maxlen=0)
     output.mkdir(parents=True, exist_ok=True)
     counts: Counter[str] = Counter()
+    changed: dict[tuple[object, ...], dict[str, Any]] = {}
     findings: list[Finding] = []
-
-    def results() -> Iterator[VideoRow]:
-        outcomes = _outcomes(every.taken(complete), output, jobs, stall_limit_s)
-        for row, (result, is_new, problem) in logged(outcomes, len(complete), "videos regenerated"):
-            if problem:
-                findings.append(Finding(published, name_of(row, VIDEOS.key), problem))
-            elif result is not None:
-                counts["regenerated" if is_new else "kept"] += 1
-                yield result
-
-    measured = _by_clip(VIDEOS, results())
-    for name, table in export.tables.items():
+    outcomes = _outcomes(located[videos].taken(complete), output, jobs, stall_limit_s)
+    for row, (columns, is_new, problem) in logged(outcomes, len(complete), "videos regenerated"):
+        if problem:
+            findings.append(Finding(published, name_of(row, VIDEOS.key), problem))
+        else:
+            counts["regenerated" if is_new else "kept"] += 1
+            changed |= {values(row, VIDEOS.key): columns} if columns else {}
+    for name, table in tables.items():
         level = "/".join([".."] * len(Path(layout.MANIFESTS, name).parent.parts))
-        table.write(manifests[name], _with_files(table.kind, located[name], measured), level)
+        table.write(manifests[name], (_remade(row, changed) for row in located[name]), level)
     failed = {finding.subject for finding in findings}
-    others = (finding for finding in _verified([*manifests.values()], stall_limit_s) if finding.subject not in failed)
+    checked = (checking.check_manifest(path, stall_limit_s=stall_limit_s) for path in manifests.values())
+    others = [finding for each in checked for finding in each.findings if finding.subject not in failed]
     return Regenerated(
-        videos=manifests[export.videos],
+        videos=manifests[videos],
         regenerated=counts["regenerated"],
         kept=counts["kept"],
         failed=len(findings),
@@ -103,20 +100,8 @@ def regenerate(
     )
 
 
-def _log_absent(published: Path, export: recipe_tables.RecipeExport) -> None:
-    """Say what an export lacks, and what is therefore not proven."""
-    for kind in (SOURCES, CAPTIONS):
-        if f"{export.dataset}/{layout.name(kind.name)}" not in export.tables:
-            _log.warning("%s has no %s: what follows from it is not proven", published, layout.name(kind.name))
-
-
-def _verified(manifests: Sequence[Path], stall_limit_s: float) -> Iterator[Finding]:
-    for path in manifests:
-        yield from checking.check_manifest(path, stall_limit_s=stall_limit_s).findings
-
-
-_Outcome = tuple[VideoRow | None, bool, str | None]
-"""The row of a clip, whether its file was made now, and the problem."""
+_Outcome = tuple[dict[str, Any], bool, str | None]
+"""The columns of a clip's row that are others than the published ones, whether its file was made now, the problem."""
 
 
 def _outcomes(
@@ -138,15 +123,29 @@ def _outcomes(
             yield from zip(part, done.result(), strict=True)
 
 
-def _below(held: Path, name: str) -> str:
-    plain = PurePosixPath(name)
-    if plain.is_absolute() or ".." in plain.parts or "\0" in name:
-        raise ManifestError(f"the clip's name {short(name)} leads out of {held}")
-    return str(held.resolve() / plain)
+def _part_outcomes(part: Sequence[VideoRow], *, root: Path, stall_limit_s: float) -> list[_Outcome]:
+    work = partial(_make, root=root)
+    outcomes = supervise.run(work, part, stall_limit_s=stall_limit_s, name=lambda row: repr(row.item_id))
+    return [(*(outcome.result or ({}, False)), outcome.error) for outcome in outcomes]
 
 
-def _placed(row: VideoRow, dataset: str) -> VideoRow:
-    """A row with the path that the workflow would give its file, whatever the published one is."""
+def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], bool]:
+    target = locations.confined(root, row.path) if row.path else root
+    if row.path and target.is_file() and storage.sha256(target) == row.sha256:
+        return {}, False
+    wanted = row.audio not in (None, sound.UNWANTED)
+    measured = render_clip.produce(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
+    if measured.frames_sha256 != row.frames_sha256:
+        raise MediaError("its frames are not the published ones: perturb verify tells what may differ")
+    made = clip_rows.complete_video(row, measured)
+    return {own.name: getattr(made, own.name) for own in fields(made)} if made != row else {}, True
+
+
+def _located(row: Any, held: Path, dataset: str) -> Any:
+    """A row with the paths that its clips have here; whatever the published ones are, files lie as in the workflow."""
+    row = recipe_tables.renamed(row, partial(_below, held))
+    if not isinstance(row, ClipRow) or row.recipe is None:
+        return row
     try:
         recipe = parse(row.recipe)
     except ManifestError as error:
@@ -160,49 +159,13 @@ def _placed(row: VideoRow, dataset: str) -> VideoRow:
     return replace(row, path=target.as_posix() if target else None)
 
 
-def _part_outcomes(part: Sequence[VideoRow], *, root: Path, stall_limit_s: float) -> list[_Outcome]:
-    work = partial(_make, root=root)
-    outcomes = supervise.run(work, part, stall_limit_s=stall_limit_s, name=lambda row: repr(row.item_id))
-    return [(*(outcome.result or (None, False)), outcome.error) for outcome in outcomes]
+def _below(held: Path, name: str) -> str:
+    plain = PurePosixPath(name)
+    if plain.is_absolute() or ".." in plain.parts or "\0" in name:
+        raise ManifestError(f"the clip's name {short(name)} leads out of {held}")
+    return str(held.resolve() / plain)
 
 
-def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[VideoRow, bool]:
-    target = locations.confined(root, row.path) if row.path else root
-    if row.path and target.is_file() and storage.sha256(target) == row.sha256:
-        return row, False
-    wanted = row.audio not in (None, sound.UNWANTED)
-    measured = render_clip.produce(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
-    if measured.frames_sha256 != row.frames_sha256:
-        raise MediaError("its frames are not the published ones: perturb verify tells what may differ")
-    return clip_rows.complete_video(row, measured), True
-
-
-_CLIP_KEY = ("item_id", "suite", "perturbation", "severity")
-
-
-def _by_clip(kind: RowKind[Any], rows: Iterable[Any]) -> Sequence[Any]:
-    """Rows of clips in the order of `_CLIP_KEY`."""
-    return files.in_order(replace(kind, key=_CLIP_KEY), rows)
-
-
-def _key(row: ClipRow) -> tuple[tuple[bool, object], ...]:
-    return tuple((value is not None, value) for value in values(row, _CLIP_KEY))
-
-
-_OF_CLIP = tuple(field.name for field in fields(ClipRow))
-
-
-def _with_files(kind: RowKind[Any], rows: Iterable[Any], results: Iterable[VideoRow]) -> Iterable[Any]:
-    """Rows of videos, of mixes or of pairs, with what is known of the files that were made; other rows as they are."""
-    return _joined(_by_clip(kind, rows), results) if issubclass(kind.row, ClipRow) else rows
-
-
-def _joined(rows: Iterable[Any], results: Iterable[VideoRow]) -> Iterator[Any]:
-    """Rows with the columns of the results of their clips; both are in the order of `_CLIP_KEY`."""
-    following = ((_key(result), result) for result in results)
-    key, result = next(following, (None, None))
-    for row in rows:
-        wanted = _key(row)
-        while key is not None and key < wanted:
-            key, result = next(following, (None, None))
-        yield replace(row, **{name: getattr(result, name) for name in _OF_CLIP}) if key == wanted else row
+def _remade(row: Any, changed: Mapping[tuple[object, ...], Mapping[str, Any]]) -> Any:
+    """A row of videos, of mixes or of pairs with what is known of the file that was made; another row as it is."""
+    return replace(row, **changed.get(values(row, VIDEOS.key), {})) if isinstance(row, ClipRow) else row

@@ -5,11 +5,11 @@ Pictures are exported as pictures: as they are stored, or as PNG.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from perturbations.base import storage, tars
 from perturbations.base.errors import MediaError
@@ -25,7 +25,7 @@ from perturbations.media.clip import MediaClip
 from perturbations.plan.recipe import parse
 
 _AGAIN = "`perturb verify --delete`, then snakemake, makes it again"
-_LOSSLESS = storage.PROFILES["lossless"]
+_Result = TypeVar("_Result")
 
 
 class VideoFile(NamedTuple):
@@ -61,26 +61,31 @@ def place(targets: Mapping[Clip, Path], *, stall_limit_s: float, one_form: bool 
     Raises `OutputError` when the disk refuses.
     """
 
-    def work(clip: Clip, tick: Tick) -> tuple[str, str, bool]:
+    def work(clip: Clip, tick: Tick) -> tuple[VideoFile, bool]:
         row, wanted = clip.row, targets[clip]
         if not _is_stored(row, one_form=one_form):
             written = _encode(row, wanted, tick)
-            return str(wanted), storage.sha256(wanted), written
+            return VideoFile(wanted, storage.sha256(wanted)), written
+        held, digest = Path(row.path or ""), row.sha256 or ""
         check_stored(row)
-        held, digest = row.path or "", row.sha256 or ""
-        return (held, digest, True) if one_form else (str(wanted), digest, _link(Path(held), wanted, digest))
+        return (VideoFile(held, digest), True) if one_form else (VideoFile(wanted, digest), _link(held, wanted, digest))
 
-    files, written, failed = {}, 0, []
-    clips = list(targets)
+    results, failed = for_each(list(targets), work, stall_limit_s)
+    return Placed({clip: file for clip, (file, _) in results.items()}, sum(new for _, new in results.values()), failed)
+
+
+def for_each(
+    clips: Sequence[Clip], work: Callable[[Clip, Tick], _Result], stall_limit_s: float
+) -> tuple[dict[Clip, _Result], tuple[LeftOut, ...]]:
+    """The result per clip of work in a supervised process, and the problems of the clips without one."""
     outcomes = supervise.run(work, clips, stall_limit_s=stall_limit_s, name=lambda clip: repr(clip.row.item_id))
+    results, failed = {}, []
     for outcome in logged(outcomes, len(clips), "videos exported"):
-        if outcome.result is None:
+        if outcome.error is None and outcome.result is not None:
+            results[outcome.task] = outcome.result
+        else:
             failed.append(corpus.left_out(outcome.task.row, outcome.error or "no result"))
-            continue
-        path, sha256, is_new = outcome.result
-        files[outcome.task] = VideoFile(Path(path), sha256)
-        written += is_new
-    return Placed(files, written, tuple(failed))
+    return results, tuple(failed)
 
 
 def _is_stored(row: UsableRow, *, one_form: bool = False) -> bool:
@@ -125,12 +130,9 @@ def check_stored(row: UsableRow) -> None:
 
 def _link(held: Path, target: Path, sha256: str) -> bool:
     """Link or copy a file whose hash is known; False where the target is the same already."""
-    if not target.is_symlink() and target.is_file():
-        span = tars.at(held)
-        if span.member is None and target.samefile(held):
-            return False
-        if target.stat().st_size == span.size and storage.sha256(target) == sha256:
-            return False
+    is_there = not target.is_symlink() and target.is_file()
+    if is_there and ((held.is_file() and target.samefile(held)) or storage.sha256(target) == sha256):
+        return False
     with storage.atomic_path(target) as temporary:
         storage.link_or_copy(held, temporary)
     return True
@@ -150,7 +152,7 @@ def _encode(row: VideoRow | CompleteSource, target: Path, tick: Tick) -> bool:
         frames, timing = planned.frames(tick=tick), planned.timing
         if _is_stored(row):  # a JPEG, whose own loss is a part of it
             frames = decoding.decode(MediaClip(Path(row.path or "")))
-    profile = storage.PICTURES["png"] if corpus.is_picture(row) else _LOSSLESS
+    profile = storage.PICTURES["png"] if corpus.is_picture(row) else storage.PROFILES["lossless"]
     with storage.atomic_path(target) as temporary:
         encoding.encode(frames, temporary, profile, timing, sample_aspect=source.sample_aspect)
         hashed, _ = render_clip.frames_sha256(temporary, tick)

@@ -21,11 +21,10 @@ from pathlib import Path
 from perturbations.api.opening import open_clip
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError
-from perturbations.base.progress import Tick, logged
-from perturbations.engine import supervise
+from perturbations.base.progress import Tick
 from perturbations.exports import corpus, folder, videos
 from perturbations.exports.corpus import Clip, Corpus
-from perturbations.exports.registry import Exported, Request
+from perturbations.exports.registry import Exported, LeftOut, Request
 from perturbations.manifest import files
 from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, ClipRow, CompleteSource, TextRow
@@ -59,7 +58,7 @@ def write_videos(request: Request) -> Exported:
     item_ids: dict[str, set[str]] = {}
     for row in exported.rows:
         item_ids.setdefault(scenario(row), set()).add(row.item_id)
-    written, kept, failed = 0, 0, []
+    written, kept, problems = 0, 0, list[LeftOut]()
     for _, clips in exported.scenarios():
         name = scenario(clips[0].row)
         places = files_in(request.output / name, item_ids[name])
@@ -67,15 +66,11 @@ def write_videos(request: Request) -> Exported:
         def work(clip: Clip, tick: Tick, places: Mapping[str, Path] = places) -> bool:
             return _write(places[clip.row.item_id], clip, request.num_frames, request.size)
 
-        outcomes = supervise.run(
-            work, clips, stall_limit_s=request.stall_limit_s, name=lambda clip: repr(clip.row.item_id)
-        )
-        for outcome in logged(outcomes, len(clips), "videos exported"):
-            written += outcome.result is True
-            kept += outcome.result is False
-            if outcome.error is not None:
-                failed.append(corpus.left_out(outcome.task.row, outcome.error))
-    return Exported(written, kept, tuple(failed), exported.left_out)
+        results, failed = videos.for_each(clips, work, request.stall_limit_s)
+        written += sum(results.values())
+        kept += len(results) - sum(results.values())
+        problems += failed
+    return Exported(written, kept, tuple(problems), exported.left_out)
 
 
 def scenario(row: corpus.ListedRow | TextRow) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pyarrow as pa
 from perturbations.base import storage, tars
 from perturbations.exports import card, columns, corpus, folder, names, videos
 from perturbations.exports.card import Publication
-from perturbations.exports.corpus import Clip, Corpus
+from perturbations.exports.corpus import Clip
 from perturbations.exports.registry import Exported, LeftOut, Request
 from perturbations.exports.videos import Placed
 
@@ -41,13 +41,16 @@ class Sample:
     @property
     def size(self) -> int:
         """Bytes in a tar file."""
-        sizes = [len(part) if isinstance(part, bytes) else tars.at(part).size for _, part in self.members]
-        return sum(_BLOCK + -(-size // _BLOCK) * _BLOCK for size in sizes)
+        return sum(_BLOCK + -(-_size(part) // _BLOCK) * _BLOCK for _, part in self.members)
+
+
+def _size(content: bytes | Path) -> int:
+    return len(content) if isinstance(content, bytes) else tars.at(content).size
 
 
 def write_videos(request: Request) -> Exported:
     """Write the shards of a corpus of clips. Raises as `corpus.read` and `folder.claim` do."""
-    return _write(request, corpus.read(request), "clips")
+    return _write_clips(request, "clips")
 
 
 def write_pairs(request: Request) -> Exported:
@@ -55,20 +58,19 @@ def write_pairs(request: Request) -> Exported:
 
     Raises as `corpus.read` and `folder.claim` do.
     """
-    return _write(request, corpus.read(request), "pairs")
+    return _write_clips(request, "pairs")
 
 
-def _write(request: Request, exported: Corpus, records: str) -> Exported:
+def _write_clips(request: Request, records: str) -> Exported:
     """Write the shards of one scenario after another, so that the clips of one are in memory."""
-    names.check_shards(exported.bytes, request.shard_bytes)
+    exported = corpus.read(request)
     folder.claim(request.output, "webdataset", exported)
     shards: list[Path] = []
     failed: list[LeftOut] = []
     written, shown = 0, set()
     for scenario, clips in exported.scenarios():
         placed = stage(request, [clip for clip in clips if clip.texts] if records == "pairs" else clips)
-        samples = [_sample(placed, clip, records) for clip in placed.files]
-        shards += _write_shards(request.output, scenario, samples, request.shard_bytes)
+        shards += _write_shards(request, scenario, [_sample(placed, clip, records) for clip in placed.files])
         failed += placed.failed
         written += len(placed.files)
         shown |= {clip.identity for clip in placed.files}
@@ -90,18 +92,12 @@ def _sample(placed: Placed, clip: Clip, records: str) -> Sample:
     row = columns.as_json(columns.CLIP, columns.of_clip(clip, file.sha256))
     if records == "pairs":
         row[_PAIRS] = [columns.as_json(columns.PAIRED, text._asdict()) for text in clip.texts]
-    return Sample(
-        f"{clip.scenario}-{clip.key}",
-        (("json", _json(row)), (file.path.suffix[1:].lower(), file.path), ("txt", _utf8(str(row["caption"])))),
-    )
+    return _described(f"{clip.scenario}-{clip.key}", row, row["caption"], (file.path.suffix[1:].lower(), file.path))
 
 
-def _json(row: dict[str, Any]) -> bytes:
-    return json.dumps(row, sort_keys=True).encode()
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+def _described(key: str, row: Mapping[str, Any], text: str, *medium: tuple[str, Path]) -> Sample:
+    content = json.dumps(row, sort_keys=True).encode()
+    return Sample(key, (("json", content), *medium, ("txt", text.encode("utf-8", "surrogatepass"))))
 
 
 def write_captions(request: Request) -> int:
@@ -112,25 +108,21 @@ def write_captions(request: Request) -> int:
     shards: list[Path] = []
     count = 0
     for scenario, rows in texts.captions_by_scenario():
-        samples = []
-        for row in rows:
-            described = columns.as_json(columns.CAPTION, columns.of_caption(row))
-            samples.append(
-                Sample(f"{scenario}-{keys[row.caption_id]}", (("json", _json(described)), ("txt", _utf8(row.text))))
-            )
-        shards += _write_shards(request.output, scenario, samples, request.shard_bytes)
+        described = ((row, columns.as_json(columns.CAPTION, columns.of_caption(row))) for row in rows)
+        samples = [_described(f"{scenario}-{keys[row.caption_id]}", own, row.text) for row, own in described]
+        shards += _write_shards(request, scenario, samples)
         count += len(samples)
     about = card.publication(texts, request, "captions", count, 0, clips=0, has_videos=False)
     _finish(about, shards, "captions", ())
     return len(shards)
 
 
-def _write_shards(output: Path, scenario: str, samples: Iterable[Sample], limit: int) -> list[Path]:
-    """Write samples as `data/SCENARIO-000000.tar` and so on, each of at most `limit` bytes or of one sample."""
+def _write_shards(request: Request, scenario: str, samples: Iterable[Sample]) -> list[Path]:
+    """Write samples as `data/SCENARIO-000000.tar` and so on, each of the size that is asked for or of one sample."""
     shards = []
     in_order = sorted(samples, key=lambda sample: sample.key)
-    for number, members in enumerate(split(in_order, limit)):
-        path = output / folder.DATA / f"{scenario}-{number:06d}.tar"
+    for number, members in enumerate(split(in_order, request.shard_bytes)):
+        path = request.output / folder.DATA / f"{scenario}-{number:06d}.tar"
         with storage.atomic_path(path) as temporary, tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT) as shard:
             for sample in members:
                 for extension, content in sample.members:
@@ -155,12 +147,8 @@ def split(samples: Iterable[Sample], limit: int) -> Iterator[list[Sample]]:
 
 def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
     member = tarfile.TarInfo(name)  # without time, owner and mode of the file
-    if isinstance(content, bytes):
-        member.size = len(content)
-        shard.addfile(member, io.BytesIO(content))
-        return
-    with tars.opened(content) as file:
-        member.size = tars.at(content).size
+    member.size = _size(content)
+    with io.BytesIO(content) if isinstance(content, bytes) else tars.opened(content) as file:
         shard.addfile(member, file)
 
 
@@ -184,14 +172,12 @@ def _features(records: str, *, pictures: bool) -> list[dict[str, Any]]:
     return [{"name": "json", "struct": struct}, *held, {"name": "txt", "dtype": "string"}, *keys]
 
 
+_SHARDS = "as WebDataset shards, one or more per scenario (`data/PERTURBATION_SEVERITY-*.tar`): a sample is"
 _ABOUT = {
-    "clips": "Video clips under perturbations as WebDataset shards, one or more per scenario "
-    "(`data/PERTURBATION_SEVERITY-*.tar`): a sample is `json` (the row), `mp4` and `txt` (the first clean caption).",
-    "captions": "Captions under perturbations as WebDataset shards, one or more per scenario "
-    "(`data/PERTURBATION_SEVERITY-*.tar`): a sample is `json` (the row) and `txt` (the perturbed caption).",
-    "pairs": "Perturbed video clips, each with perturbed captions, as WebDataset shards, one or more per scenario "
-    "(`data/PERTURBATION_SEVERITY-*.tar`): a sample is `json` (the row; `pairs` lists the captions: `text`, "
-    "`text_perturbation`, `text_severity`, `text_level`), `mp4` and `txt` (the first clean caption). Captions that the "
-    "fidelity gate rejected are left out.",
+    "clips": f"Video clips under perturbations {_SHARDS} `json` (the row), `mp4` and `txt` (the first clean caption).",
+    "captions": f"Captions under perturbations {_SHARDS} `json` (the row) and `txt` (the perturbed caption).",
+    "pairs": f"Perturbed video clips, each with perturbed captions, {_SHARDS} `json` (the row; `pairs` lists the "
+    "captions: `text`, `text_perturbation`, `text_severity`, `text_level`), `mp4` and `txt` (the first clean caption). "
+    "Captions that the fidelity gate rejected are left out.",
 }
 """What an export holds, by its kind of row."""
