@@ -48,6 +48,11 @@ def test_the_light_installation_is_small() -> None:
     assert {"snakemake", "pyarrow", "torch", "PIL", "yaml", "onnxruntime"} <= ABSENT
 
 
+def test_a_first_call_loads_no_reader_of_videos() -> None:
+    printed = run('perturbations.corrupt(frames, "mlvp/fog", 3); print({"av", "PIL", "yaml"} & set(sys.modules))')
+    assert printed == "set()\n"
+
+
 def test_every_kernel_of_frames_runs_or_says_what_it_needs() -> None:
     printed = run(
         """

@@ -19,8 +19,6 @@ from perturbations.base.arrays import Image
 from perturbations.base.bounds import SEEDS
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
 from perturbations.engine import guided, rendering
-from perturbations.engine.frame_orders import fitted
-from perturbations.media import encoding
 from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
 from perturbations.media.footage import CleanClip
 from perturbations.plan.recipe import VideoRecipe, entry_of, make
@@ -103,10 +101,12 @@ def perturb(
         raise ValueError(f"{recipe.key} takes a segment of another clip: {text}")
     facts = guided.facts_now(recipe, clip, others)
     planned = rendering.planned_clip(recipe, replace(clip, facts=facts))
-    chosen = getattr(facts, "donor", None)
-    other = next((donor.images for donor in others if chosen and donor.item_id == chosen.item_id), frames)
-    fit = partial(fitted, size=clip.size, antialiased=recipe.antialiases_donors)
     if entry.method == "temporal":
+        from perturbations.engine.frame_orders import fitted
+
+        chosen = getattr(facts, "donor", None)
+        other = next((donor.images for donor in others if chosen and donor.item_id == chosen.item_id), frames)
+        fit = partial(fitted, size=clip.size, antialiased=recipe.antialiases_donors)
         return np.stack([frames[at] if at >= 0 else fit(other[~at]) for at in planned.order or ()])
     return np.stack([frame.image for frame in planned.frames()])
 
@@ -225,6 +225,8 @@ def _check_rate(fps: object) -> None:
 def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: str, fps: float) -> Frames:
     if recipe.entry.takes_file(recipe.params):
         raise ValueError(f"{recipe.key} as '{recipe.variant}' makes it takes a video file's own stream or bitrate")
+    from perturbations.media import encoding
+
     rate = plain_rate(Fraction(fps))
     timing = Timing(1 / rate, rate)
     with storage.scratch_directory() as folder:

@@ -15,7 +15,6 @@ from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, ticking
 from perturbations.base.records import Record
-from perturbations.media import decoding
 from perturbations.media.clip import Frame, MediaClip, Timing
 
 
@@ -97,6 +96,9 @@ class CleanClip:
 
     def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
         """Its frames in order, RGB uint8; with `only`, those at these positions. Raises `MediaError`."""
+        # Not at the top, like all that reads files: who perturbs arrays alone needs no PyAV.
+        from perturbations.media import decoding
+
         return decoding.decode(self.clip, only=only)
 
 
@@ -112,6 +114,8 @@ def times_of(clip: CleanClip) -> list[float]:
 
 @lru_cache(maxsize=4)
 def _cached_times(clip: MediaClip, num_frames: int, sha256: str) -> list[float]:
+    from perturbations.media import decoding
+
     return decoding.frame_times(clip, num_frames)
 
 
