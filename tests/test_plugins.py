@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import copies
 import preloaded
 import pytest
+import tiny_models
 from test_workflow import tiny_clip
 
 import perturbations
@@ -65,6 +67,29 @@ def test_a_file_of_the_users_own_has_targets_recipes_and_pages(tmp_path: Path, m
     jobs = dict(re.findall(r"(\w+) (\d+)", re.search(r"\d+ jobs: (.*)", planned)[1]))
     assert jobs["videos"] == "1"
     assert not jobs.keys() & {"sources", "sources_manifest", "captions"}
+
+
+def test_a_changed_method_is_evaluated_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project(tmp_path)
+    method = tmp_path / "my method.py"
+    begin, end = LAMPS.index("def centred"), LAMPS.index("PAPER =")
+    imported = "from perturbations.tta.methods.registry import Method\n"
+    method.write_text(imported + LAMPS[begin:end] + LAMPS[LAMPS.index("METHOD =") :])
+    (folder / "my suite.py").write_text(LAMPS.partition("METHOD =")[0])
+    evaluation = {"pretrained": str(tiny_models.save_clip(tmp_path / "clip")), "methods": ["centred"], "num_frames": 2}
+    config = {**CONFIG, "plugins": ["my suite.py", method.name], "evaluation": {**evaluation, "directions": ["t2v"]}}
+    (folder / "config.yaml").write_text(json.dumps(config))
+    snakefile = ("--snakefile", str(things.Path(perturbations.snakefile())))
+    preloaded.snakemake(folder, *snakefile, "tta_own")
+    assert "Nothing to be done" in preloaded.snakemake(folder, *snakefile, "tta_own", "-n")
+    monkeypatch.chdir(folder)
+    (results,) = folder.glob("manifests/own/adaptation/*/results.parquet")
+    codes = set(perturbations.read_manifest(results).fillna({"code": ""})[["method", "code"]].itertuples(index=False))
+    assert codes == {("centred", hashlib.sha256(method.read_bytes()).hexdigest()), ("none", "")}
+    method.write_text(method.read_text().replace("mean(0)", "amax(0)"))
+    planned = preloaded.snakemake(folder, *snakefile, "tta_own", "-n")
+    jobs = dict(re.findall(r"(\w+) (\d+)", re.search(r"\d+ jobs: (.*)", planned)[1]))
+    assert jobs.keys() == {"evaluate", "results", "tta_own"}
 
 
 def test_a_method_is_listed_beside_ours(tmp_path: Path) -> None:

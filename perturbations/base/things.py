@@ -141,7 +141,10 @@ def _of_plugins(constant: str, kind: type[_Thing]) -> dict[str, _Thing]:
             continue
         if not isinstance(declared, kind):
             raise RegistryError(f"{constant} of {path} must be a {kind.__name__}, not {str(declared)[:200]}")
-        things[str(getattr(declared, "name", path.stem))] = declared
+        name = str(getattr(declared, "name", path.stem))
+        if name in things:
+            raise RegistryError(f"two files of `plugins` declare {name!r}: give one of them another name")
+        things[name] = declared
     return things
 
 

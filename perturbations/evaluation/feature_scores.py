@@ -352,6 +352,7 @@ def _rows(
                 method=method,
                 label=methods_registry.title_of(method),
                 parameters=parameters_of(method, {}, wanted.direction),
+                code=methods_registry.code(method),
                 banks_sha256=used,
             )
             figures: dict[str, Any] = {**retrieval.summary_of_ranks(own.ranks), **_size(own, wanted)}

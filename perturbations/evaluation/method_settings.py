@@ -119,8 +119,8 @@ def settings(
             entry.label or registry.title_of(entry.name),
             registry.validated(entry.name, {**parameters.get(entry.name, {}), **entry.parameters}),
             (
-                querybank if querybank and entry.name in NEED_BANK else "",
-                gallerybank if gallerybank and entry.name in TAKE_GALLERY_BANK else "",
+                querybank if querybank and registry.method(entry.name).needs_bank else "",
+                gallerybank if gallerybank and registry.method(entry.name).takes_gallery_bank else "",
             ),
         )
         for entry in entries

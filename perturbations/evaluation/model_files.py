@@ -13,6 +13,7 @@ from perturbations.base import storage
 from perturbations.base.records import digest
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning
+from perturbations.evaluation.backbones import registry as backbones
 from perturbations.manifest import layout
 
 _LOADED = {".json", ".txt", ".model", ".jinja", ".safetensors"}
@@ -22,8 +23,9 @@ _LOADED = {".json", ".txt", ".model", ".jinja", ".safetensors"}
 def sha256(config: configuration.Config) -> str | None:
     """The hash of all files of the configured model.
 
-    A model that is no longer here is taken to be as it was when it was checked. None for the demo's encoder, which a
-    rule makes, and for a model that was never here.
+    Of an architecture from outside, the file that declares it is one of them. A model that is no longer here is taken
+    to be as it was when it was checked. None for the demo's encoder, which a rule makes, and for a model that was never
+    here.
     """
     wanted = config.evaluation
     if wanted.pretrained is None:
@@ -35,7 +37,18 @@ def sha256(config: configuration.Config) -> str | None:
         hashes = {name: storage.sha256(path) for name, path in files.items()}
     except OSError:
         hashes = {}
+    if hashes and (code := _code_of_backbone(files.get("config.json", Path()))):
+        hashes["backbone"] = code
     return digest(hashes) if hashes else _as_checked(config)
+
+
+def _code_of_backbone(path: Path) -> str | None:
+    """The hash of the file that declares the model's architecture, where that is not this package's."""
+    try:
+        architecture = json.loads(path.read_bytes())["model_type"]
+    except (OSError, ValueError, KeyError, TypeError):  # the job that loads it says what is wrong
+        return None
+    return backbones.code(str(architecture))
 
 
 def _as_checked(config: configuration.Config) -> str | None:

@@ -177,8 +177,9 @@ def run_of(config: configuration.Config, dataset: str, direction: Direction, sce
 def by_method(run: Run, setting: MethodSetting, seed: int) -> Run:
     """The run of the same scenario by a method, with a seed."""
     parameters = parameters_of(setting.name, setting.parameters, run.direction)
+    code = methods.code(setting.name)
     return replace(
-        run, method=setting.name, label=setting.label, parameters=parameters, seed=seed, order=order_of(seed)
+        run, method=setting.name, label=setting.label, parameters=parameters, code=code, seed=seed, order=order_of(seed)
     )
 
 

@@ -70,6 +70,7 @@ class Run:
             what it was trained on.
         method, parameters, banks_sha256, steps, batch_size: the method; `parameters` is the canonical JSON
             of all of them, and `banks_sha256` a hash of the banks' features, null without a bank.
+        code: the SHA-256 of the file that declares the method; null of this package's.
         label: what tables call the method with its parameters.
         seed, order: the seed, and the order of queries that it stands for.
         adapter, listed_sha256: of the dataset, whatever the user calls it: how it is read, and a hash of the listed
@@ -102,6 +103,7 @@ class Run:
     setting: str | None = None
     label: str | None = None
     parameters: str | None = None
+    code: str | None = None
     banks_sha256: str | None = None
     steps: int | None = None
     batch_size: int | None = None
@@ -199,7 +201,7 @@ KINDS = (RESULTS, RANKS)
 
 # --- runs of a job as its settings ------------------------------------------------------------------------------------
 
-_OF_METHOD = ("method", "label", "parameters", "seed", "order")
+_OF_METHOD = ("method", "label", "parameters", "code", "seed", "order")
 
 
 def as_settings(runs: Sequence[Run]) -> dict[str, Any]:

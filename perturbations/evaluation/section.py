@@ -239,7 +239,7 @@ def problems_of(config: Config) -> list[Problem]:
         problems += [
             problem("evaluation.querybank", f"the method `{name}` needs a bank: a dataset of training queries")
             for name in _method_names(wanted)
-            if name in NEED_BANK
+            if methods.method(name).needs_bank
         ]
     problems += [
         problem(f"evaluation.{key}", not_among(name, "datasets", config.datasets))

@@ -12,6 +12,7 @@ from typing import Literal
 from perturbations.base import things
 from perturbations.base.errors import ConfigError, did_you_mean, short
 
+_GROUP = "perturbations.backbones"
 _OWN = things.in_package(
     "perturbations.evaluation.backbones",
     *("clip", "altclip", "blip", "chinese_clip", "metaclip_2", "siglip", "videoprism", "xclip"),
@@ -61,8 +62,13 @@ class Backbone:
 @things.cached
 def backbones() -> dict[str, Backbone]:
     """Every backbone by its name, in the order of tables."""
-    known = things.load_all("perturbations.backbones", _OWN, "BACKBONE", Backbone)
+    known = things.load_all(_GROUP, _OWN, "BACKBONE", Backbone)
     return {entry.name: entry for entry in sorted(known.values(), key=lambda entry: (entry.place, entry.name))}
+
+
+def code(name: str) -> str | None:
+    """The SHA-256 of the file that declares a backbone from outside; None of this package's."""
+    return things.code_of(_GROUP, name, _OWN, "BACKBONE")
 
 
 def backbone(name: str, where: object) -> Backbone:

@@ -14,6 +14,7 @@ from perturbations.tta.parameters import MethodValue, Parameter, checked, mistak
 if TYPE_CHECKING:
     from perturbations.tta.task import Batches, BatchScores, Task
 
+_GROUP = "perturbations.methods"
 _OWN = things.in_package(
     "perturbations.tta.methods",
     *("none", "tent", "read", "sar", "eata", "shot", "tcr", "hatvtr", "qbnorm", "hsm_qbnorm", "dual_is", "dual_dis"),
@@ -140,7 +141,7 @@ class Method:
 @things.cached
 def methods() -> dict[str, Method]:
     """Every method by its name, in the order of tables."""
-    known = things.load_all("perturbations.methods", _OWN, "METHOD", Method)
+    known = things.load_all(_GROUP, _OWN, "METHOD", Method)
     return {entry.name: entry for entry in sorted(known.values(), key=lambda entry: (entry.place, entry.name))}
 
 
@@ -151,6 +152,11 @@ def method(name: str) -> Method:
         allowed = ", ".join(known)
         raise ConfigError(f"method {short(name)} is unknown; allowed: {allowed}{did_you_mean(name, known)}")
     return known[name]
+
+
+def code(name: str) -> str | None:
+    """The SHA-256 of the file that declares a method from outside, which its results have; None of this package's."""
+    return things.code_of(_GROUP, name, _OWN, "METHOD")
 
 
 def parameters(name: str) -> tuple[Parameter, ...]:
