@@ -305,9 +305,11 @@ def _with_ties_by_id(scores: np.ndarray, documents: list[str], relevant: list[li
 def test_a_document_that_mteb_did_not_keep_is_no_hit(outputs: Path, mteb: ModuleType) -> None:
     """mteb hands over a query's best 1,000 documents only."""
     (task,) = loaded_tasks(outputs / "mteb/texts")
+    task.load_data()
     qrels = {"a": {"x": 1, "y": 0}, "b": {"z": 1, "w": 1}, "c": {"x": 1}}
     results = {"a": {"y": 0.5, "z": 0.4}, "b": {"y": 0.5, "w": 0.5, "z": 0.5}, "c": {"x": -0.5}}
-    scores = task.task_specific_scores({}, qrels, results, hf_split="test", hf_subset="fog_1")
+    scores = task.task_specific_scores({}, qrels, results, hf_split="test", hf_subset="word_swap_3")
+    assert (scores["queries"], scores["gallery"]) == (3, len(ITEMS))
     assert (scores["r_at_1"], scores["r_at_3"], scores["r_at_100"]) == (1 / 3, 2 / 3, 2 / 3)
 
 

@@ -31,7 +31,7 @@ _STRATEGIES = ("text", "visual", "average", "two_stage", "two_stage_average")
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
     parser = add_command(commands, "report", _report, "write one HTML page of the results")
-    parser.add_argument("--results", nargs="*", default=[], type=Path, help="manifests of results")
+    parser.add_argument("--results", nargs="*", default=[], type=Path, help="manifests of results, and mteb's .json")
     parser.add_argument(
         "--ranks", nargs="*", default=[], type=Path, help="manifests of their ranks; results without have no intervals"
     )

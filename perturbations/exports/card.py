@@ -42,6 +42,7 @@ class Publication:
 
     Attributes:
         request: the request; its `terms` are those of publication.
+        dataset: the dataset's name.
         title: the dataset and the suites.
         origin: the dataset that it was made from, with its paper where that is known.
         parent: the page of that dataset; empty where it is not known.
@@ -60,6 +61,7 @@ class Publication:
     """
 
     request: Request
+    dataset: str
     title: str
     origin: str
     parent: str
@@ -182,6 +184,7 @@ def publication(
     reference = f" ({adapter.reference})" if adapter and adapter.reference else ""
     return Publication(
         request=request,
+        dataset=exported.dataset,
         title=exported.title,
         origin=f"{adapter.title}{reference}" if adapter else f"the dataset {exported.dataset}",
         parent=adapter.url if adapter else "",

@@ -22,12 +22,12 @@ from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, short
 from perturbations.exports import card, columns, corpus, folder, names, webdataset
 from perturbations.exports.card import Publication
-from perturbations.exports.corpus import Clip, Corpus
+from perturbations.exports.corpus import Clip, Corpus, PairedText
 from perturbations.exports.registry import Exported, LeftOut, Request
 from perturbations.exports.videos import Placed
 from perturbations.exports.webdataset import Sample
 from perturbations.manifest import files, layout
-from perturbations.manifest.kinds import COMPLETE
+from perturbations.manifest.kinds import COMPLETE, VideoRow
 
 _TASKS = "tasks.py"
 _DESCRIBED = "tasks.json"
@@ -40,11 +40,15 @@ _QRELS = pa.schema([("query-id", pa.string()), ("corpus-id", pa.string()), ("sco
 
 @dataclass(frozen=True)
 class _Scenario:
-    """A subset of a task: the files of its queries and of its corpus, and which document answers which query."""
+    """A subset of a task: the files of its queries and of its corpus, and which document answers which query.
+
+    `perturbed` says by what and on which side, in the columns of results, for reports.
+    """
 
     queries: Sequence[Path]
     corpus: Sequence[Path]
     answers: Iterable[tuple[str, str]]
+    perturbed: Mapping[str, Any] = field(default_factory=dict)
 
 
 _Tasks = Mapping[str, Mapping[str, _Scenario]]
@@ -106,8 +110,10 @@ def write_videos(request: Request) -> Exported:
         held = written.items[scenario]
         answers = [(item_id, caption_id) for caption_id, _, item_id in texts if item_id in held]
         if answers:
-            tasks["v2t"][scenario] = _Scenario(paths, [captions], answers)
-            tasks["t2v"][scenario] = _Scenario([captions], paths, [(text, video) for video, text in answers])
+            perturbed = _perturbed(chosen[scenario])
+            tasks["v2t"][scenario] = _Scenario(paths, [captions], answers, _on(perturbed, "query"))
+            of_captions = [(text, video) for video, text in answers]
+            tasks["t2v"][scenario] = _Scenario([captions], paths, of_captions, _on(perturbed, "gallery"))
         if scenario != names.CLEAN and clean & held:
             same = [(item_id, item_id) for item_id in clean & held]
             tasks["v2v"][scenario] = _Scenario(paths, written.parts[names.CLEAN], same)
@@ -131,7 +137,8 @@ def write_captions(request: Request) -> int:
     for scenario, rows in texts.captions_by_scenario():
         members = sorted((row.caption_id, row.text, row.item_id) for row in rows if row.item_id in held)
         if members:
-            scenarios[scenario] = _asking(request, scenario, members, paths)
+            perturbed = {name: getattr(rows[0], name, None) for name in ("suite", "perturbation", "severity")}
+            scenarios[scenario] = _asking(request, scenario, members, paths, _on(perturbed, "query"))
             count += len(members)
     _check_tasks(request, scenarios)
     lost = sum(len(rows) for _, rows in texts.captions_by_scenario()) - count
@@ -154,12 +161,17 @@ def write_pairs(request: Request) -> Exported:
     for video, clips in exported.scenarios():
         _write_group(request, written, video, [video], clips)
         relevant: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        texts: dict[str, PairedText] = {}
         for clip in clips:
             for text in clip.texts if clip.row.item_id in written.items[video] else ():
                 relevant[text.scenario].append((text.caption_id, text.text, clip.row.item_id))
+                texts[text.scenario] = text
         for name, members in sorted(relevant.items()):
             subset = f"{video}-{name}" if name != video else video
-            scenarios[subset] = _asking(request, subset, sorted(members), written.parts[video])
+            perturbed = _on(_perturbed(clips), "both")
+            if perturbed["side"] == "both":
+                perturbed |= {key: getattr(texts[name], key) for key in ("text_perturbation", "text_severity")}
+            scenarios[subset] = _asking(request, subset, sorted(members), written.parts[video], perturbed)
             count += len(members)
     _check_tasks(request, scenarios)
     left_out = [*written.failed, *exported.left_out]
@@ -217,13 +229,38 @@ def _check_tasks(request: Request, scenarios: Mapping[str, _Scenario]) -> None:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
+def _perturbed(clips: Sequence[Clip]) -> dict[str, Any]:
+    """What perturbs the clips of a scenario, in the columns of results; nothing of clean ones."""
+    rows = [clip.row for clip in clips if isinstance(clip.row, VideoRow)]
+    if not rows:
+        return {}
+    mix, kinds = clips[0].mix, {row.perturbation for row in rows}
+    return {
+        "suite": rows[0].suite,
+        "perturbation": "all" if mix == "mixed_types" or len(kinds) > 1 else rows[0].perturbation,
+        "severity": None if mix else rows[0].severity,
+        **({"mix": mix, "share": clips[0].share} if mix else {}),
+    }
+
+
+def _on(perturbed: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """The same with the perturbed side."""
+    if perturbed.get("suite"):
+        return {**perturbed, "side": side}
+    return {"suite": names.CLEAN, "perturbation": names.CLEAN, "severity": 0, "side": "none"}
+
+
 def _asking(
-    request: Request, scenario: str, members: Sequence[tuple[str, str, str]], videos: Sequence[Path]
+    request: Request,
+    scenario: str,
+    members: Sequence[tuple[str, str, str]],
+    videos: Sequence[Path],
+    perturbed: Mapping[str, Any],
 ) -> _Scenario:
     """Captions, with their ids and their items, as queries for videos."""
     path = request.output / folder.DATA / f"{scenario}-queries.parquet"
     _write_texts(path, [(caption_id, text) for caption_id, text, _ in members])
-    return _Scenario([path], videos, [(caption_id, item_id) for caption_id, _, item_id in members])
+    return _Scenario([path], videos, [(caption_id, item_id) for caption_id, _, item_id in members], perturbed)
 
 
 def _write_texts(path: Path, texts: Iterable[tuple[str, str]]) -> None:
@@ -329,9 +366,11 @@ def _finish(about: Publication, tasks: _Tasks, left_out: Sequence[LeftOut], pert
             columns.write(qrels, _QRELS, [pairs])
             written += [qrels, *scenario.queries, *scenario.corpus]
             configs += _configs(output, subset, scenario, qrels)
-        described.append(_described(about.title, category, list(subsets), about.in_words(perturbed)))
+        of_subsets = {name: dict(scenario.perturbed) for name, scenario in subsets.items()}
+        described.append(_described(about.title, category, of_subsets, about.in_words(perturbed)))
     folder.finish(output, written, left_out)
-    benchmark = {"name": _name(about.title), "description": f"Retrieval under perturbations: {about.title}."}
+    described_as = f"Retrieval under perturbations: {about.title}."
+    benchmark = {"name": _name(about.title), "description": described_as, "dataset": about.dataset}
     content = json.dumps(benchmark | {"tasks": described}, indent=1)
     storage.write_text_if_changed(output / _DESCRIBED, content + "\n")
     source = Path(__file__).with_name("mteb_tasks.py").read_text(encoding="utf-8")
@@ -352,7 +391,7 @@ def _name(title: str) -> str:
     return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", title))
 
 
-def _described(title: str, category: str, subsets: Sequence[str], perturbed: str) -> dict[str, Any]:
+def _described(title: str, category: str, subsets: Mapping[str, Any], perturbed: str) -> dict[str, Any]:
     what, prompt = _CATEGORIES[category]
     return {
         "name": f"{_name(title)}{category.upper()}",

@@ -35,7 +35,8 @@ def tasks(path: str | None = None, revision: str = "main") -> list[Any]:
     `path` is the dataset's name on the Hugging Face Hub, with its `revision`; without one, this folder is read.
     """
     # `datasets` takes NAME/NAME.py for a script, which it refuses: this folder may be called `tasks`.
-    return [_task(entry, path or f"{_FOLDER}/.", revision) for entry in _described()["tasks"]]
+    described = _described()
+    return [_task(entry, described["dataset"], path or f"{_FOLDER}/.", revision) for entry in described["tasks"]]
 
 
 def _described() -> dict[str, Any]:
@@ -43,7 +44,7 @@ def _described() -> dict[str, Any]:
     return described
 
 
-def _task(described: dict[str, Any], path: str, revision: str) -> Any:
+def _task(described: dict[str, Any], corpus: str, path: str, revision: str) -> Any:
     from mteb.abstasks.retrieval import AbsTaskRetrieval
     from mteb.abstasks.task_metadata import TaskMetadata
 
@@ -61,7 +62,12 @@ def _task(described: dict[str, Any], path: str, revision: str) -> Any:
         eval_langs={subset: [described["language"]] for subset in described["subsets"]},
         main_score="r_at_1",
     )
-    fields = {"metadata": metadata, "k_values": (*_KS, _DEPTH), "task_specific_scores": _scores}
+    fields = {
+        "metadata": metadata,
+        "k_values": (*_KS, _DEPTH),
+        "task_specific_scores": _scores,
+        "perturbed": {name: {"dataset": corpus, **own} for name, own in described["subsets"].items()},
+    }
     return type(described["name"], (AbsTaskRetrieval,), fields)()
 
 
@@ -72,13 +78,16 @@ def _scores(
     results: Mapping[str, Mapping[str, float]],
     hf_split: str,
     hf_subset: str,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """R@k as a share of the queries, in which a tie counts against the model: a constant model finds nothing.
 
-    mteb's own `hit_rate_at_k` puts the tied document first whose id is the greater text.
+    Beside it what is perturbed, and the numbers of queries and documents: `perturb report` reads mteb's files. mteb's
+    own `hit_rate_at_k` puts the tied document first whose id is the greater text.
     """
     ranks = [_rank(relevant, results.get(query, {})) for query, relevant in qrels.items()]
-    return {f"r_at_{k}": sum(rank <= k for rank in ranks) / len(ranks) for k in _KS}
+    counts = {"queries": len(ranks), "gallery": len(self.dataset[hf_subset][hf_split]["corpus"])}
+    shares = {f"r_at_{k}": sum(rank <= k for rank in ranks) / len(ranks) for k in _KS}
+    return {**shares, **counts, "perturbed": self.perturbed[hf_subset]}
 
 
 def _rank(relevant: Mapping[str, int], documents: Mapping[str, float]) -> float:

@@ -65,6 +65,7 @@ _SMALL = (
     "where none is; underlined: second best."
 )
 _WITHOUT_INTERVALS = "Small: change against {baseline}. Bold: best; underlined: second best; without intervals."
+_OF_SOME = "Some models have no intervals: bold is then the best value."
 _OF_LOSS = "Loss: mean difference to the same method's clean result over the same queries and an equal gallery."
 _OF_SEEDS = "±: sample deviation over seeds."
 _OF_GALLERY = "Methods adapt the encoder of the queries; the perturbed gallery is encoded by the model as it is."
@@ -181,6 +182,8 @@ def _note(
     is_compared = any(scores.reference == baseline.name for scores in models)
     wording = (_WITH_INTERVALS if is_compared else _SMALL) if sampled else _WITHOUT_INTERVALS
     yield wording.format(baseline=baseline.title)
+    if sampled and not all(scores.sampled for scores in models):
+        yield _OF_SOME
     if metric in _WITH_LOSS and any(name == LOSS for (_, name), _ in columns):
         yield _OF_LOSS
     if any(len(own) > 1 for scores in models for own in scores.seeds.values()):
@@ -347,5 +350,5 @@ def _notes(models: Sequence[Scores], suite: str, keys: Sequence[Sequence[Scenari
     if missing := [scores.model for scores in models if not scores.sampled]:
         yield (
             f"No intervals for {', '.join(missing)}: no {layout.name(RANKS.name)} was given beside its results. "
-            "Run its evaluation again for one."
+            "Run its evaluation again for one; mteb writes none."
         )

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from perturbations.base import shown, storage, templates
+from perturbations.evaluation import mteb_results
 from perturbations.evaluation.layout import tables_of
 from perturbations.evaluation.page import curves, facts, leaderboard, page_sections, published_section
 from perturbations.evaluation.page import intervals as estimates
@@ -49,12 +50,14 @@ def write(
 ) -> None:
     """Write the page, and beside it a folder of its tables and curves.
 
-    `queries` are manifests of composed queries, of which the page shows a few.
+    `results` are manifests, and files of mteb (see `mteb_results`). `queries` are manifests of composed queries, of
+    which the page shows a few.
 
     Results without `ranks` have no intervals. Raises `ManifestError` when a file is not of its kind, when means of the
     results would mix models, or when ranks and results are of different runs.
     """
     frame = _read(results)
+    manifests = [path for path in results if not mteb_results.is_given(path)]
     boards: list[PagePart] = []
     severity: list[PagePart] = []
     published: list[PagePart] = []
@@ -75,8 +78,8 @@ def write(
         page_sections.examples(frame, ranks, queries),
         page_sections.hubs(frame),
         page_sections.costs(frame),
-        page_sections.corpora(statistics, quarantine, results, page_sections.read_as_clean(frame)),
-        page_sections.provenance(frame, results),
+        page_sections.corpora(statistics, quarantine, manifests, page_sections.read_as_clean(frame)),
+        page_sections.provenance(frame, manifests),
     ]
     sections = [section for section in sections if section.parts]
     parts = [*leaves(part for section in sections for part in section.parts)]
@@ -122,7 +125,11 @@ def _write_files(folder: Path, parts: Sequence[PageTable | Figure | str]) -> Non
 
 def _read(paths: Sequence[Path]) -> pd.DataFrame:
     names = [column.name for column in columns_of(ResultRow)]
-    rows = [row for path in paths for row in files.read_rows(path, RESULTS)]
+    rows = [
+        row
+        for path in paths
+        for row in (mteb_results.read(path) if mteb_results.is_given(path) else files.read_rows(path, RESULTS))
+    ]
     check(rows)
     frame = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
     applied = [setting_of(row.method, row.label) for row in rows]
