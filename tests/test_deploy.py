@@ -135,7 +135,7 @@ def snakemake(folder: Path, *arguments: str, check: bool = True) -> str:
 def test_a_module_s_rules_may_have_other_names_beside_one_s_own(renamed: Path) -> None:
     """Its report knows the results that are made with it."""
     listed = snakemake(renamed, "--list-target-rules")
-    assert re.search(r"^perturbed_mlvp_demo \(1 perturbations of mlvp x severities 3 on", listed, re.MULTILINE)
+    assert re.search(r"^perturbed_mlvp_demo \(1 perturbation of mlvp x severities 3 on", listed, re.MULTILINE)
     assert re.search(r"^count$", listed, re.MULTILINE)
     planned = snakemake(
         renamed, "--dry-run", "-p", "--quiet", "host", "--", "perturbed_evaluate_demo", "perturbed_report"

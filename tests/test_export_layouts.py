@@ -162,7 +162,7 @@ def test_a_video_that_is_not_there_is_left_out_and_listed(
     assert main(["export", str(videos_of(tree)), "--format", name, "-o", str(output)]) == 1
     printed = capsys.readouterr().out
     total = 3 * len(ITEMS) - 2
-    assert f"{output}: {total} videos written, 0 existed, 2 failed, 0 are quarantined" in printed
+    assert f"{output}: {total} videos written, 0 existed, 2 failed, 0 quarantined" in printed
     for row, problem in zip(left_out(output), ("missing", "changed"), strict=True):
         assert row["row"].startswith("clip_7")
         assert problem in row["problem"]

@@ -137,7 +137,7 @@ def test_a_clip_that_is_another_one_is_reported_and_costs_no_other(
     shutil.copy(held / "1.mp4", held / "2.mp4")
     (held / "3.mp4").unlink()
     assert regenerate(published, held, tmp_path / "elsewhere") == 1
-    assert "9 clips have the published frames (9 made now), 6 have not" in capsys.readouterr().out
+    assert "the published frames: 9 clips (9 made now), other ones: 6" in capsys.readouterr().out
 
 
 def forged(published: Path, name: str, target: Path, change: Callable[[Any], Any], **about: str) -> Path:

@@ -45,7 +45,7 @@ TERMS = Terms(
 )
 LEFT_OUT = "1 clip was left out; left_out.csv has the reasons."
 SIMULATED = "Perturbations are simulated; natural ones may differ from them."
-REJECTED = "The fidelity gate rejected 1 captions, which are left out."
+REJECTED = "The fidelity gate rejected 1 caption: left out."
 PAIRS, CLEAN_PAIRS = 2 * 2 * (2 * len(ITEMS) - 1), 2 * len(ITEMS)
 
 

@@ -86,8 +86,10 @@ def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(
         *("2 clips with 3 captions", "2 left out", "'gone': missing", "'cut': clips/cut.mp4: the file ends early"),
         *("left out: 'extra.mp4'", "storage: high", "snakemake --cores 2 mlvp_my_study"),
         "perturb preview clips/one.MP4",
+        *("perturb encode manifests/my_study/sources.parquet", "perturb score features/clips"),
     ):
         assert text in output, output
+    assert "evaluate_" not in output, "without a model, it trains a toy"
     monkeypatch.chdir("My Study")
     config = config_file.parse(yaml.safe_load(Path("config.yaml").read_text()))
     plan = sharding.plan_clips(config, "my_study")
@@ -111,7 +113,7 @@ def test_init_finds_ids_and_captions_by_their_usual_names_in_every_format(
     table[["image", "sentence"]].to_csv("a.csv", index=False)
     for name in ("a.json", "a.jsonl", "a.parquet", "a.csv"):
         assert main(["init", name.replace(".", "_"), "--videos", "clips", "--captions", name]) == 0
-        assert "1 clips with 2 captions" in capsys.readouterr().out
+        assert "1 clip with 2 captions" in capsys.readouterr().out
 
 
 def test_init_finds_clips_of_every_ending_that_a_clip_may_have(
@@ -135,7 +137,7 @@ def test_what_init_configures_starts_though_captions_are_empty(
     Path("x.csv").write_text("item_id,caption\na,a dog\na,\na,a cat\n")
     assert main(["init", "mine", "--videos", "clips", "--captions", "x.csv"]) == 0
     output = capsys.readouterr().out
-    assert "1 clips with 2 captions" in output
+    assert "1 clip with 2 captions" in output
     assert "'a': the caption 'a#1' is empty, null or NaN (x.csv, line 3)" in output
     monkeypatch.chdir("mine")
     assert main(["check", "text_mm_robustness_mine"]) == 0

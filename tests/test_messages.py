@@ -70,7 +70,7 @@ def test_verify_shows_names_of_files_escaped(tmp_path: Path, capsys: pytest.Capt
     files.write(path, CAPTIONS, [row], {"root": "../.."})
     main(["verify", str(path)])
     printed = capsys.readouterr().out
-    assert "1 rows" in printed
+    assert "1 row," in printed
     assert "\x1b" not in printed
 
 

@@ -333,7 +333,7 @@ def test_init_configures_pictures(
     printed = capsys.readouterr().out
     for text in (
         *(
-            f"1 pictures with {captions} captions",
+            f"1 picture with {captions} caption",
             "2 left out",
             "shots/deep.png: a picture of 16 bits",
             "'gone': missing",

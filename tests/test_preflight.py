@@ -8,6 +8,7 @@ from collections import Counter, namedtuple
 from pathlib import Path
 from typing import Any
 
+import clips
 import pytest
 from test_workflow import IDS, Project, new_project, tiny_clip
 
@@ -17,7 +18,9 @@ from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
 from perturbations.engine import clip_files, needs
-from perturbations.plan import clip_markers, costs, listed, sharding
+from perturbations.manifest import files, layout
+from perturbations.manifest.kinds import VIDEOS
+from perturbations.plan import clip_markers, costs, listed, recipe, sharding
 from perturbations.preflight import check as preflight
 from perturbations.preflight import readiness
 from perturbations.preflight import work as planning
@@ -131,7 +134,7 @@ def test_missing_and_unreadable_clips_over_max_failed_items_cannot_succeed(proje
     config, wanted = wanted_of(project, "mlvp_tiny")
     summary = preflight.check(config, wanted)
     assert "clips of tiny: 3 present, 1 missing, 1 unreadable; max_failed_items allows 0" in summary.lines[0]
-    with pytest.raises(ConfigError, match="2 clips are missing or cannot be read") as caught:
+    with pytest.raises(ConfigError, match="2 clips missing or unreadable") as caught:
         summary.raise_errors()
     assert "'gone': missing: no gone.mp4" in str(caught.value)
     assert "videos/b.mp4: the file is empty" in str(caught.value)
@@ -144,7 +147,7 @@ def test_an_evaluation_only_warns_of_missing_clips(project: Project) -> None:
     project.write_captions([*IDS, "gone"])
     summary = summary_of(project, "evaluate_tiny")
     assert not summary.errors
-    assert "1 clips are missing" in summary.warnings[0]
+    assert "1 clip missing" in summary.warnings[0]
 
 
 def test_too_little_space_stops_the_run_and_too_tight_space_is_a_warning(
@@ -219,7 +222,8 @@ def test_the_check_counts_the_jobs_of_captions_until_they_exist(project: Project
     captions = {"perturbations": ["keyboard", "ocr"], "severities": [1, 2]}
     project.config["suites"] = {"mm_robustness": {"captions": captions}}
     project.config["evaluation"] = {"severities": [1], "directions": ["t2v"]}
-    clips, captions_line = summary_of(project, "evaluate_tiny").lines
+    clips, captions_line, model = summary_of(project, "evaluate_tiny").lines
+    assert model.startswith("model of the evaluation: a stand-in, the small encoder")
     assert clips.startswith("clips of tiny: 4 present"), "the gallery's are read"
     assert captions_line == "to make: perturbed captions in 1 job"
     config, wanted = wanted_of(project, "text_mm_robustness_tiny")
@@ -229,6 +233,29 @@ def test_the_check_counts_the_jobs_of_captions_until_they_exist(project: Project
     marker.parent.mkdir(parents=True, exist_ok=True)
     clip_markers.write_texts(marker, [])
     assert summary_of(project, "text_mm_robustness_tiny").lines == []
+
+
+def test_the_check_counts_clips_whose_number_changed_and_names_the_models(project: Project) -> None:
+    project.config["suites"] = {
+        "mlvp": {"variant": "paper", "perturbations": ["event_insertion", "fog"], "severities": [1]},
+        "mm_robustness": {"captions": {"perturbations": ["word_delete"], "severities": [1]}},
+    }
+    *_, model = summary_of(project, "mlvp_tiny").lines
+    assert model == "model of embedding, as backends.embedding.backend: offline: a stand-in"
+    *_, model = summary_of(project, "text_mm_robustness_tiny").lines
+    assert model == "models of captions, as backends.captions.backend: offline: all-minilm-l6-v2 (a stand-in)"
+    config, wanted = wanted_of(project, "mlvp_tiny")
+    for (_, suite, name, severity), shards in wanted.clips.items():
+        wanted_recipe = recipe.from_config(config, "tiny", suite, name, severity)
+        for shard in shards:
+            fields = {"dataset": "tiny", "suite": suite, "perturbation": name, "severity": severity, "shard": shard}
+            part, marker = (project.root / layout.at(kind, **fields) for kind in ("video_part", "clip_marker"))
+            marker.parent.mkdir(parents=True, exist_ok=True)
+            marker.touch()
+            files.write_part(part, VIDEOS, [clips.video_row(wanted_recipe, item_id=shard)])
+    assert not wanted_of(project, "mlvp_tiny")[1].clips
+    project.config["suites"]["mlvp"]["parameters"] = {"fog": {1: {"intensity": 0.5}}}
+    assert {scenario[2] for scenario in wanted_of(project, "mlvp_tiny")[1].clips} == {"fog"}
 
 
 def test_without_a_target_the_first_corpus_is_checked(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
@@ -381,7 +408,7 @@ def test_a_run_that_cannot_succeed_stops_before_its_first_job(tmp_path: Path) ->
     stopped = project.snakemake("mlvp_tiny", check=False, hooks=True)
     assert stopped.returncode == 1
     output = stopped.stdout + stopped.stderr
-    assert "this run cannot succeed, and no job was started:\n  tiny: 1 clips are missing or cannot be read" in output
+    assert "this run cannot succeed, and no job was started:\n  tiny: 1 clip missing or unreadable" in output
     assert "Traceback" not in output
     assert not project.outputs()
     checked = project.perturb("check", "mlvp_tiny")

@@ -49,7 +49,7 @@ def test_a_mended_clip_is_made_and_no_other(damaged: tuple[Project, bytes]) -> N
     would = project.perturb("retry", "--dry-run")
     assert would.returncode == 0, would.stderr
     assert "'b': source: " in would.stdout
-    assert "1 quarantined rows in 1 parts would be processed again" in would.stdout
+    assert "1 quarantined row in 1 part would be processed again" in would.stdout
     assert project.outputs() == parts
 
     assert project.perturb("retry").returncode == 0

@@ -216,7 +216,7 @@ def test_queries_without_an_answer_are_missing_and_a_gallery_of_one_is_named(
 ) -> None:
     stored_features.write(folder / "clips/clean.npz", IDS[:1], EYE[:1])
     assert called(folder) == 0
-    assert "clean: R@1 100.0, R@5 100.0, R@10 100.0 (1 queries, 5 missing, 1 items)" in capsys.readouterr().out
+    assert "clean: R@1 100.0, R@5 100.0, R@10 100.0 (1 query, 5 missing, 1 item)" in capsys.readouterr().out
     assert "holds no answer to 'clip 1', 'clip 2', 'clip 3' and 2 more of" in caplog.text
     assert "is a gallery of one item: every rank is 1, whatever the model" in caplog.text
     (row,) = read_manifest(folder / "out/results.parquet").to_dict("records")

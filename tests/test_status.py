@@ -299,7 +299,7 @@ def test_a_line_per_minute_says_how_far_a_run_is(
     lines.emit(logging.makeLogRecord({"event": "run_info", "stats": {"first": 20, "all": 1, "total": 21}}))
     for jobs in ([1, 2], [3], [4]):
         lines.emit(logging.makeLogRecord({"event": "job_started", "jobs": jobs}))
-    assert capsys.readouterr().err.splitlines() == ["21 jobs: first 20, all 1", "3 of 21 jobs have begun"]
+    assert capsys.readouterr().err.splitlines() == ["21 jobs: first 20, all 1", "begun: 3 of 21 jobs"]
 
 
 def test_quiet_about_less_lists_each_job(tmp_path: Path) -> None:

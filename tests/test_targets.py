@@ -12,6 +12,7 @@ import preloaded
 import pytest
 from test_paths import KEY, configured, not_planned
 
+from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.config import sections as config
 from perturbations.config.sections import Config
@@ -64,8 +65,10 @@ def test_a_corpus_of_clips_has_its_whole_videos_where_full_length_files_are_kept
 
 def test_targets_say_what_cannot_be_used_and_what_they_need(project: Config) -> None:
     scenarios = len(recipe.scenarios(project, "mlvp"))
-    size = f"mlvp on tiny: 7 videos x {scenarios} = {7 * scenarios} videos (1 listed items cannot be used)"
-    assert request(project, "mlvp_tiny").sizes == (size,)
+    size = f"mlvp on tiny: 7 videos x {scenarios} = {7 * scenarios} videos"
+    sizes = request(project, "mlvp_tiny").sizes
+    assert sizes[:2] == (size, "tiny: 1 listed item cannot be used:")
+    assert sizes[2].startswith("  'gone': missing: no gone.mp4 or gone.mkv")
     assert request(project, "youcook2_p") == request(project, "msrvtt_p_cooking")
     with pytest.raises(ConfigError, match="no dataset of the adapter 'msrvtt'"):
         request(project, "msrvtt_p")
@@ -135,7 +138,7 @@ def test_an_adaptation_counts_its_runs(project: Config) -> None:
     scenarios = len(evaluation.scenarios(settings, "tiny"))
     for name, kind, methods in (("evaluate", "evaluation", 1), ("tta", "adaptation", 3)):
         sides = f"{scenarios} scenarios (1 clean, {scenarios - 1} query)"
-        runs = f"{sides} x {methods} methods = {scenarios * methods * 2:,} runs"
+        runs = f"{sides} x {shown.plural(methods, 'method')} = {scenarios * methods * 2:,} runs"
         work = request(settings, f"{name}_tiny")
         assert work.files == [f"manifests/tiny/{kind}/{KEY}/{file}.parquet" for file in ("results", "ranks")]
         assert work.sizes == (f"{kind} on tiny: {runs}",)

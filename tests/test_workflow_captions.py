@@ -249,11 +249,11 @@ def test_captions_that_cannot_be_used_are_listed_counted_and_stop_the_run(finish
     assert page_sections.corpus_sentence(place) == "captions of tiny: 5 of 6 listed captions complete; 1 quarantined."
     verified = finished.perturb("verify")
     assert verified.returncode == 0, verified.stdout
-    assert "captions_quarantine.parquet: 1 rows, 1 of them quarantined or missing; 0 problems" in verified.stdout
+    assert "captions_quarantine.parquet: 1 row, 1 of them quarantined or missing; 0 problems" in verified.stdout
     paths = ("--quarantine", str(place), "--output", str(tmp_path / "x"))
     check = finished.perturb("rule", "check_captions", '{"allowed": 0}', *paths)
     assert check.returncode != 0
-    assert "1 listed captions cannot be used, max_failed_items allows 0" in check.stderr
+    assert "1 listed caption cannot be used, max_failed_items allows 0" in check.stderr
     assert f"'three': {reason}" in check.stderr
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from perturbations.api.clips import CLEAN, Clip
 from perturbations.base.errors import ManifestError, did_you_mean, short
 from perturbations.base.readers import Reader
+from perturbations.base.shown import plural
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.companions import companion, companion_path, texts_of
 from perturbations.manifest.kinds import (
@@ -85,7 +86,7 @@ class Corpus(Sequence[Clip]):
         return map(self._clip, self._rows)
 
     def __repr__(self) -> str:
-        return f"Corpus({str(self.path)!r}): {len(self):,} clips"
+        return f"Corpus({str(self.path)!r}): {plural(len(self), 'clip')}"
 
     @property
     def perturbations(self) -> list[str]:

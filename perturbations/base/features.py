@@ -49,6 +49,7 @@ class Feature:
         problems: given the configuration, each `config.problems.Problem` of its section that types do not show.
         readiness: what its jobs would miss, a line each, given the configuration, the names of rules whose jobs are to
             run, and whether they run on this machine.
+        models: which models these jobs would load, a line each, given the configuration and the names of rules.
         targets: given the configuration, `plan.targets.Plans` and `CaptionShards`, each `Target`.
         instructions: given the configuration, a dataset and a suite, the (perturbation, severity) pairs of the suite
             that the texts of the dataset's composed queries take.
@@ -67,6 +68,7 @@ class Feature:
     complete: Callable[[object], object] = _same
     problems: Callable[[Any], Iterable[Any]] = nothing
     readiness: Callable[[Any, Collection[str], bool], Iterable[str]] = nothing
+    models: Callable[[Any, Collection[str]], Iterable[str]] = nothing
     targets: Callable[[Any, Any, Any], Iterable[Any]] = nothing
     instructions: Callable[[Any, str, str], list[tuple[str, int]]] | None = None
     menus: Mapping[str, MenuLines] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
@@ -65,8 +66,15 @@ class LogFormatter(logging.Formatter):
 
 
 def plural(number: int, noun: str) -> str:
-    """A number with its noun: "1 job", "1,200 jobs"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """A number with its noun: "1 job", "1,200 jobs", "2 queries"."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun[:-1]}ies" if noun.endswith("ry") else f"{number:,} {noun}s"
+
+
+def first_of(texts: Sequence[str], most: int = 5) -> list[str]:
+    """The first of some texts, and how many more there are: a line each."""
+    return [*texts[:most], *([f"and {len(texts) - most:,} more"] if len(texts) > most else [])]
 
 
 def size(count: int) -> str:

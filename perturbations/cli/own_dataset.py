@@ -52,10 +52,10 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
         raise ConfigError(f"no item of {captions} can be used from {videos}:{reasons}")
     suites = ("mm_robustness",) if pictures else ("mlvp", "mm_robustness")  # half of MLVP needs several frames
     storage, cost = _storage(folder, list(usable), suites[0], _FORMS_OF_PICTURES if pictures else _FORMS)
-    clips, files = (shown.in_words_of(noun, pictures=pictures) for noun in ("clips", "videos"))
+    clip, files = (shown.in_words_of(noun, pictures=pictures) for noun in ("clip", "videos"))
     malformed = [(entry.item_id, entry.reason) for entry in matched.rejected if entry.is_malformed]
     allowed = [entry for entry in failed if entry not in malformed]
-    summary = [f"{len(usable):,} {clips} with {sum(usable.values()):,} captions"]
+    summary = [f"{shown.plural(len(usable), clip)} with {shown.plural(sum(usable.values()), 'caption')}"]
     summary += _few_lines("left out, which max_failed_items allows", allowed)
     what = "that do not follow the format: mend them, or let max_failed_items allow them, before a run"
     summary += _few_lines(what, malformed)
@@ -100,9 +100,7 @@ def _storage(
 def _few_lines(what: str, failed: Sequence[tuple[str, str]]) -> Iterator[str]:
     if failed:
         yield f"{len(failed):,} {what}:"
-        yield from (f"  {item_id!r}: {reason}" for item_id, reason in failed[:5])
-    if len(failed) > 5:
-        yield f"  and {len(failed) - 5:,} more"
+        yield from (f"  {line}" for line in shown.first_of([f"{item_id!r}: {reason}" for item_id, reason in failed]))
 
 
 def _few(names: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perturbations.base import shown
 from perturbations.base.errors import ConfigError, MediaError
 from perturbations.cli.arguments import ID, Commands, add_command
 
@@ -61,7 +62,8 @@ def _video(options: argparse.Namespace) -> int:
     measured = render_clip.produce(job_recipe, source, options.output)
     decibel = measured.storage_psnr_db
     lossy = "exact" if decibel == float("inf") else f"{decibel:.1f} dB"
-    print(f"{options.output}: {measured.stored_frames} frames, {(measured.bytes or 0) / 1e6:.2f} MB, stored {lossy}")
+    frames, megabytes = shown.plural(measured.stored_frames, "frame"), (measured.bytes or 0) / 1e6
+    print(f"{options.output}: {frames}, {megabytes:.2f} MB, stored {lossy}")
     return 0
 
 

@@ -81,9 +81,9 @@ def _regenerate(options: argparse.Namespace) -> int:
     if not options.root:
         print("  without --root only the frames are proven: all other columns are the publisher's word")
     print(
-        f"{done.videos}: {done.regenerated + done.kept:,} clips have the published frames "
-        f"({done.regenerated:,} made now), {done.failed:,} have not; "
-        f"{len(done.findings) - done.failed:,} other problems"
+        f"{done.videos}: the published frames: {shown.plural(done.regenerated + done.kept, 'clip')} "
+        f"({done.regenerated:,} made now), other ones: {done.failed:,}; "
+        f"{shown.plural(len(done.findings) - done.failed, 'other problem')}"
     )
     return 1 if done.findings else 0
 

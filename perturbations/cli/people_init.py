@@ -49,12 +49,12 @@ def _init(options: argparse.Namespace) -> int:
         raise ConfigError("--videos or --pictures and --captions belong together: a folder, and the file of captions")
     has_pictures = options.pictures is not None
     files = {folder / name: text for name, text in _files().items()}
-    target, others, summary = "", "", list[str]()
+    target, summary, later = "", list[str](), list[str]()
     if media is not None:
         name, suite, config, summary = own_dataset.look(folder, media, options.captions, pictures=has_pictures)
         files[folder / "config.yaml"] = f"{_HEADER}\n{config}"
         target = f" {suite}_{name}"
-        others = f"text_mm_robustness_{name}, evaluate_{name}"
+        later = _with_features(name, suite)
     if there := [path for path in files if path.exists() or path.is_symlink()]:
         raise ConfigError(f"nothing was written, because there is already: {', '.join(map(str, there))}")
     below = {parent for path in files for parent in path.parents if parent != folder and folder in parent.parents}
@@ -65,9 +65,8 @@ def _init(options: argparse.Namespace) -> int:
         print(shown.line(str(path)))
     for line in summary:
         print(shown.line(line))
-    print(_next(folder, target))
-    if others:
-        print(f"Also: {others}; `snakemake --list-target-rules` lists all")
+    for line in (_next(folder, target), *later):
+        print(line)
     return 0
 
 
@@ -80,6 +79,20 @@ def _next(folder: Path, target: str) -> str:
         return f"Now, in that folder: {command}"
     name = f"./{folder}" if str(folder).startswith("-") else str(folder)
     return f"Now: cd {shlex.quote(name)} && {command}"
+
+
+def _with_features(name: str, suite: str) -> list[str]:
+    """How a corpus is evaluated with one's own model, and what else there is."""
+    there = f"manifests/{name}"
+    encode = f"perturb encode {there}/sources.parquet {there}/captions.parquet {there}/{suite}/videos.parquet"
+    score = f"perturb score features/clips features/captions/clean.npz --relevant {there}/qrels.parquet"
+    return [
+        "Then evaluate your model by its features (docs/how-to/features.md). Of a model of transformers, write them:",
+        f"    {encode} --pretrained MODEL -o features",
+        "and score them, whoever wrote them:",
+        f"    {score} --direction v2t --dataset {name} --model MODEL -o scored",
+        f"Also: text_mm_robustness_{name}; `snakemake --list-target-rules` lists all",
+    ]
 
 
 def _files() -> dict[str, str]:

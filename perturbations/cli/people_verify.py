@@ -98,8 +98,8 @@ def _print(checked: Checked) -> None:
     _print_some(checked.findings)
     for note in checked.notes:
         print(f"  {path}: {shown.line(note)}")
-    counted = f"{checked.rows} rows, {checked.incomplete} of them quarantined or missing"
-    print(f"{path}: {counted}; {len(checked.findings)} problems")
+    counted = f"{shown.plural(checked.rows, 'row')}, {checked.incomplete:,} of them quarantined or missing"
+    print(f"{path}: {counted}; {shown.plural(len(checked.findings), 'problem')}")
 
 
 def _print_some(findings: Sequence[Finding]) -> None:

@@ -183,7 +183,8 @@ def _score(options: argparse.Namespace) -> int:
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.1f}" for k in (1, 5, 10))
         if choices is not None:
             recalls = f"accuracy {row.recall_at_1:.1f}"
-        counts = f"{row.queries:,} queries, {row.missing_queries:,} missing, {row.gallery:,} items"
+        counts = f"{shown.plural(row.queries, 'query')}, {row.missing_queries:,} missing"
+        counts += f", {shown.plural(row.gallery, 'item')}"
         method = "" if row.method == AS_IT_IS else f", {row.method}"
         print(f"{scenario}{method}: {recalls} ({counts})")
     return 0

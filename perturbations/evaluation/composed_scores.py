@@ -50,7 +50,7 @@ def scored(options: argparse.Namespace) -> _Results:
         ks = GLOBAL_KS if "@global" in row.model_key else LOCAL_KS
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
         scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
-        print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({row.queries:,} queries)"))
+        print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({shown.plural(row.queries, 'query')})"))
     return rows, ranks
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from perturbations.base.shown import plural
 from perturbations.engine.comparability import split_differences
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
 from perturbations.evaluation.rows import ScenarioKey, backends_of
@@ -55,7 +56,7 @@ def _recorded(protocol: EvaluationProtocol, row: Mapping[str, Any]) -> Iterator[
     if adapter in protocol.datasets and listed in SPLITS.get(adapter, ()):
         yield from split_differences(adapter, listed, SplitHashes(listed=row["listed_sha256"]))
     if missing:
-        yield f"{missing:,} of {listed:,} queries are missing"
+        yield f"missing: {missing:,} of {plural(listed, 'query')}"
     backends = backends_of(row["backend"])
     if row["setting"] == FEATURES:
         yield "features were given: neither the model nor the frames are recorded"

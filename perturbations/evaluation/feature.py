@@ -54,6 +54,12 @@ def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[
     return readiness.problems(config, rules, local)
 
 
+def _models(config: Config, rules: Collection[str]) -> Iterator[str]:
+    from perturbations.evaluation import readiness
+
+    return readiness.models(config, rules)
+
+
 def _methods() -> list[tuple[str, dict[str, object]]]:
     """The line of each adaptation method, and the same as JSON."""
     from perturbations.tta.methods import registry
@@ -106,4 +112,5 @@ FEATURE = Feature(
     targets=_targets,
     instructions=_instructions,
     readiness=_readiness,
+    models=_models,
 )

@@ -9,6 +9,7 @@ from functools import partial
 
 from perturbations.base import features
 from perturbations.base.errors import ConfigError
+from perturbations.base.shown import plural
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning
 from perturbations.evaluation.layout import COMPOSED
@@ -199,7 +200,8 @@ def results(config: configuration.Config, dataset: str, kind: str, plans: Plans)
     methods = " to ".join(map(str, sorted({min(of_models), max(of_models)})))
     shown = ", ".join(f"{count} {'clean' if side == 'none' else side}" for side, count in sides.items())
     several = f" x {len(models)} models" if len(models) > 1 else ""
-    sizes = [f"{kind} on {dataset}: {sides.total()} scenarios ({shown}) x {methods} methods{several} = {runs:,} runs"]
+    number = f"{plural(sides.total(), 'scenario')} ({shown}) x {methods} method{'' if methods == '1' else 's'}{several}"
+    sizes = [f"{kind} on {dataset}: {number} = {plural(runs, 'run')}"]
     sizes += planning.other_severities(config, dataset)
     suites = planning.suites_of(config, "captions")
     sizes += [line for suite in suites for line in skipped_lines(config, suite, dataset)]

@@ -37,6 +37,22 @@ def problems(config: configuration.Config, rules: Collection[str], local: bool) 
             yield f"{key}checkpoint: no such file: {own.checkpoint}"
 
 
+def models(config: configuration.Config, rules: Collection[str]) -> Iterator[str]:
+    """The model that each evaluation loads, a line each."""
+    if not {*_LOADING} & {*rules}:
+        return
+    for key, own in config.evaluation.each_model():
+        of_backbone = f"{key}{'backbone' if config.evaluation.models else 'pretrained'}"
+        if own.pretrained is None:
+            yield (
+                "model of the evaluation: a stand-in, the small encoder that the workflow trains on the demo's scenes; "
+                f"{of_backbone} names a real one, and `perturb score` takes features of any"
+            )
+        else:
+            tuned = f" with {own.checkpoint}" if own.checkpoint else ""
+            yield f"model of the evaluation: {own.pretrained}{tuned}"
+
+
 def _of_backbone(key: str, name: str) -> Iterator[str]:
     """What keeps a folder from being a model that evaluations know; its weights are not read."""
     folder = Path(name)

@@ -123,7 +123,7 @@ class Publication:
         if self.left_out:
             sentences.append(f"{self.lost}; left_out.csv has the reasons.")
         if self.rejected:
-            sentences.append(f"The fidelity gate rejected {self.rejected:,} captions, which are left out.")
+            sentences.append(f"The fidelity gate rejected {shown.plural(self.rejected, 'caption')}: left out.")
         if self.makers:
             sentences.append("Perturbations are simulated; natural ones may differ from them.")
         return tuple(sentences) or (self.in_words("The clips are those of the source dataset, with its limits."),)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from perturbations.base import things
 from perturbations.base.errors import ConfigError, did_you_mean, short
+from perturbations.base.shown import plural
 
 MEGABYTE = 1_000_000
 
@@ -89,9 +90,9 @@ class Exported:
     recipes: int = 0
 
     def __str__(self) -> str:
-        videos = f"{self.written} videos written, {self.kept} existed"
-        summary = f"recipes of {self.recipes} clips written" if self.recipes else videos
-        return f"{summary}, {len(self.failed)} failed, {len(self.quarantined)} are quarantined"
+        videos = f"{plural(self.written, 'video')} written, {self.kept:,} existed"
+        summary = f"recipes of {plural(self.recipes, 'clip')} written" if self.recipes else videos
+        return f"{summary}, {len(self.failed):,} failed, {len(self.quarantined):,} quarantined"
 
 
 @dataclass(frozen=True, kw_only=True)

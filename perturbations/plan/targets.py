@@ -105,7 +105,7 @@ def _corpus_text(config: configuration.Config, suite: str, dataset: str) -> str:
     names = {name for name, _ in scenarios}
     severities = sorted({severity for _, severity in scenarios})
     return (
-        f"{len(names)} perturbations of {suite} x severities {', '.join(map(str, severities))} "
+        f"{shown.plural(len(names), 'perturbation')} of {suite} x severities {', '.join(map(str, severities))} "
         f"on the dataset `{dataset}` ({config.datasets[dataset].adapter})"
     )
 
@@ -113,7 +113,8 @@ def _corpus_text(config: configuration.Config, suite: str, dataset: str) -> str:
 def texts_text(config: configuration.Config, suite: str, dataset: str) -> str:
     """The menu line of a corpus of captions."""
     names = {name for name, _ in caption_recipes.requested(config, dataset, suite)}
-    return f"{len(names)} perturbations of {suite} on the captions of the dataset `{dataset}`; no video is needed"
+    number = shown.plural(len(names), "perturbation")
+    return f"{number} of {suite} on the captions of the dataset `{dataset}`; no video is needed"
 
 
 # --- work of targets ------------------------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     """
     for name, severity in recipe.scenarios(config, suite):
         recipe.from_config(config, dataset, suite, name, severity)
-    size = _corpus_size(config, suite, dataset, plans)
+    sizes = [_corpus_size(config, suite, dataset, plans), *_unusable(config, dataset, "rejected", "rejected_captions")]
     videos = whole_collections(config, suite, dataset)
     whole = [
         layout.at(kind, dataset=collection, suite=suite)
@@ -153,7 +154,7 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
         *(layout.at(kind, dataset=dataset) for kind in ("sources", "captions", "qrels")),
         *(layout.at(kind, dataset=dataset, suite=suite) for kind in kinds),
     ]
-    return TargetWork(files, (size,), tuple((collection, suite) for collection in (dataset, *videos)))
+    return TargetWork(files, tuple(sizes), tuple((collection, suite) for collection in (dataset, *videos)))
 
 
 def _main_objects(config: configuration.Config, suite: str, dataset: str) -> list[str]:
@@ -170,19 +171,30 @@ def whole_collections(config: configuration.Config, suite: str, dataset: str) ->
 
 
 def _corpus_size(config: configuration.Config, suite: str, dataset: str, plans: Plans) -> str:
-    """How many clips a corpus has, and how many listed items cannot be used."""
+    """How many clips a corpus has."""
     scenarios = len(recipe.scenarios(config, suite))
     sizes = []
     for collection in (dataset, *whole_collections(config, suite, dataset)):
         items = plans(collection).listed
         described = config.datasets[dataset]
-        noun = "clips" if described.has_spans and collection == dataset else "videos"
+        noun = "clip" if described.has_spans and collection == dataset else "video"
         noun = shown.in_words_of(noun, pictures=described.has_pictures)
-        sizes.append(f"{items:,} {noun} x {scenarios} = {items * scenarios:,} {noun}")
-    plan = plans(dataset)
-    counted = ((plan.rejected, "items"), (plan.rejected_captions, "captions"))
-    unusable = "".join(f" ({number:,} listed {noun} cannot be used)" for number, noun in counted if number)
-    return f"{suite} on {dataset}: {', cut from '.join(sizes)}{unusable}"
+        sizes.append(f"{shown.plural(items, noun)} x {scenarios} = {shown.plural(items * scenarios, noun)}")
+    return f"{suite} on {dataset}: {', cut from '.join(sizes)}"
+
+
+_REJECTED = {"rejected": "item", "rejected_captions": "caption"}
+
+
+def _unusable(config: configuration.Config, dataset: str, *kinds: str) -> list[str]:
+    """How many listed items or captions cannot be used, and the first of them with the reason, a line each."""
+    lines = []
+    for kind in kinds:
+        if rejected := listed.read(config.at(layout.at(kind, dataset=dataset)), listed.RejectedItem):
+            lines.append(f"{dataset}: {shown.plural(len(rejected), f'listed {_REJECTED[kind]}')} cannot be used:")
+            reasons = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in rejected]
+            lines += [f"  {reason}" for reason in shown.first_of(reasons)]
+    return lines
 
 
 def _corpora(config: configuration.Config, suite: str, adapter: str, plans: Plans) -> TargetWork:
@@ -201,9 +213,7 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     sizes = [f"captions of {suite} on {dataset}: {len(members):,} x {scenarios} = {len(members) * scenarios:,}"]
     sizes += skipped_lines(config, suite, dataset)
     sizes += _of_another_script(config, dataset, members)
-    if rejected := listed.read(config.at(layout.at("rejected_captions", dataset=dataset)), listed.RejectedItem):
-        first = f"{rejected[0].item_id!r}: {cut(rejected[0].error)}"
-        sizes[0] += f" ({shown.plural(len(rejected), 'listed caption')} cannot be used, the first {first})"
+    sizes += _unusable(config, dataset, "rejected_captions")
     kinds = [
         "texts",
         "text_statistics",

@@ -23,7 +23,6 @@ from perturbations.preflight.work import Work
 
 _SURELY = 0.4
 """An estimate may be too high by a factor of 2: less free space than this share of it cannot be enough."""
-_MOST_REASONS = 5
 _MOST_ERRORS = 20
 
 
@@ -59,6 +58,7 @@ def check(config: Config, work: Work, local: bool = True) -> Report:
         _estimate_clips(config, work, usable, report)
     if work.captions:
         report.lines.append(f"to make: perturbed captions in {shown.plural(work.captions, 'job')}")
+    report.lines += readiness.models(config, work)
     return report
 
 
@@ -76,7 +76,7 @@ def _count_clips(config: Config, name: str, work: Work, report: Report) -> dict[
     missing = sum(entry.missing for entry in rejected)
     dataset = config.datasets[dataset_of(name)]
     allowed = config.max_failed_items_of(dataset_of(name))
-    noun = shown.in_words_of("clips", pictures=dataset.has_pictures)
+    noun = shown.in_words_of("clip", pictures=dataset.has_pictures)
     present = "to draw" if datasets.get(dataset.adapter).synthetic else "present"
     counts = [f"{sum(map(len, usable.values())):,} {present}"]
     unusable = (
@@ -85,11 +85,11 @@ def _count_clips(config: Config, name: str, work: Work, report: Report) -> dict[
         (len(rejected) - missing, "unusable in the annotations"),
     )
     counts += [f"{number:,} {what}" for number, what in unusable if number]
-    report.lines.append(f"{noun} of {name}: {', '.join(counts)}; max_failed_items allows {allowed:,}")
+    report.lines.append(f"{noun}s of {name}: {', '.join(counts)}; max_failed_items allows {allowed:,}")
     lines = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in rejected]
     lines += [f"{clip.item_id!r}: {clip.path}: {reasons[clip.path]}" for clip in damaged]
     if len(lines) > allowed:
-        text = f"{name}: {len(lines):,} {noun} are missing or cannot be read, max_failed_items allows {allowed:,}"
+        text = f"{name}: {shown.plural(len(lines), noun)} missing or unreadable, max_failed_items allows {allowed:,}"
         repair = shown.in_words_of("put whole videos in their place", pictures=dataset.has_pictures)
         where = report.failed if name in work.checked else report.warnings
         where.append(text + _with_remedy(lines, dataset_of(name), repair))
@@ -100,16 +100,16 @@ def _count_captions(config: Config, dataset: str, report: Report) -> None:
     rejected = listed.read(Path(layout.at("rejected_captions", dataset=dataset)), RejectedItem)
     allowed = config.max_failed_items_of(dataset)
     if len(rejected) > allowed:
-        text = f"{dataset}: {len(rejected):,} listed captions cannot be used, max_failed_items allows {allowed:,}"
+        number = shown.plural(len(rejected), "listed caption")
+        text = f"{dataset}: {number} cannot be used, max_failed_items allows {allowed:,}"
         reasons = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in rejected]
         report.failed.append(text + _with_remedy(reasons, dataset, "correct these lines"))
 
 
 def _with_remedy(reasons: Sequence[str], dataset: str, repair: str) -> str:
     """The first reasons, and what helps, each a line."""
-    first = [*reasons[:_MOST_REASONS], *(["..."] if len(reasons) > _MOST_REASONS else [])]
     keys = f"list the others in datasets.{dataset}.subset, or set datasets.{dataset}.max_failed_items: {len(reasons)}"
-    return "".join(f"\n    {line}" for line in (*first, f"{repair}, {keys}"))
+    return "".join(f"\n    {line}" for line in (*shown.first_of(reasons), f"{repair}, {keys}"))
 
 
 # --- disk -------------------------------------------------------------------------------------------------------------
@@ -120,13 +120,13 @@ def _estimate_clips(config: Config, work: Work, usable: dict[str, dict[str, list
     for (name, *_), shards in work.clips.items():
         videos[name] += sum(len(usable[name].get(shard, ())) for shard in shards)
     pictures = all(config.datasets[dataset_of(name)].has_pictures for name in videos)
-    noun = shown.in_words_of("perturbed videos", pictures=pictures)
-    report.lines.append(f"to make: {videos.total():,} {noun}")
+    noun = shown.in_words_of("perturbed video", pictures=pictures)
+    report.lines.append(f"to make: {shown.plural(videos.total(), noun)}")
     jobs = 0 if config.storage.tier == "recipe" else sum(map(len, work.clips.values()))
     files = jobs + (jobs if config.storage.container == "tar" else videos.total() if jobs else 0)
     clips = {name: [clip for members in shards.values() for clip in members] for name, shards in usable.items()}
     size = stored_bytes(config, videos, clips)
-    stored = "" if size is None else f"about {shown.size(round(size))} to store in {files:,} files, "
+    stored = "" if size is None else f"about {shown.size(round(size))} to store in {shown.plural(files, 'file')}, "
     place = Path(layout.CORPORA) if Path(layout.CORPORA).exists() else Path()
     free = shutil.disk_usage(place).free
     line = f"disk: {stored}{shown.size(free)} free in {cut(str(place.resolve()))}"

@@ -13,6 +13,7 @@ from perturbations.base.storage import PROFILES
 from perturbations.config import sections as configuration
 from perturbations.engine import needs
 from perturbations.guides import registry as guides
+from perturbations.models import registry as captions
 from perturbations.plan import recipe
 from perturbations.preflight.work import Work
 from perturbations.suites import registry
@@ -41,6 +42,20 @@ def problems(config: configuration.Config, work: Work, *, local: bool) -> list[s
     return [config.places.before(line.partition(": ")[0], line) for line in dict.fromkeys(lines)]
 
 
+def models(config: configuration.Config, work: Work) -> list[str]:
+    """Which models would run: a stand-in, or the path or name of a real one. A line each."""
+    lines = [line for feature in features.features().values() for line in feature.models(config, work.rules)]
+    for role, settings in _used_roles(config, work).items():
+        if backend := getattr(settings, "backend", ""):
+            named = " and ".join(value for _, value in _weights(settings)) if backend == "pretrained" else "a stand-in"
+            lines.append(f"model of {role}, as backends.{role}.backend: {backend}: {named}")
+    if names := sorted(work.caption_models):
+        stand_ins = captions.stand_ins()
+        listed = ", ".join(f"{name} (a stand-in)" if name in stand_ins else name for name in names)
+        lines.append(f"models of captions, as backends.captions.backend: {config.backends.captions.backend}: {listed}")
+    return lines
+
+
 # --- backends ---------------------------------------------------------------------------------------------------------
 
 
@@ -67,13 +82,19 @@ def _of_images(role: str, settings: Strict) -> Iterator[str]:
 _SPACY = "nouns"
 
 
-def _of_role(role: str, settings: Strict) -> Iterator[str]:
+def _weights(settings: Strict) -> list[tuple[str, str]]:
+    """The names of a role's models, by their keys."""
     values = dict(settings)
-    for name, value in values.items():
+    named = [name for name in values if f"{name}_revision" in values or name == _SPACY]
+    return [(name, values[name]) for name in named if isinstance(values[name], str)]
+
+
+def _of_role(role: str, settings: Strict) -> Iterator[str]:
+    for name, value in _weights(settings):
         key = f"backends.{role}.{name}"
-        if f"{name}_revision" in values and isinstance(value, str):
+        if name != _SPACY:
             yield from needs.of_weights(key, value)
-        elif name == _SPACY and isinstance(value, str) and not Path(value).is_dir() and find_spec(value) is None:
+        elif not Path(value).is_dir() and find_spec(value) is None:
             yield f"{key}: the spaCy pipeline {value} is not installed: python -m spacy download {value}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -21,6 +22,7 @@ class Work:
         clips: scenario -> the shards whose perturbed clips are made.
         unread: the collection and the shard of clean clips that are still to be read.
         captions: how many jobs perturb captions.
+        caption_models: the names of the models that these use.
         checked: the collections whose quarantine is compared with `max_failed_items`.
         checked_captions: the datasets whose unusable captions are.
         rules: the names of the rules that run.
@@ -30,6 +32,7 @@ class Work:
     clips: dict[ClipScenario, list[str]] = field(default_factory=dict)
     unread: set[tuple[str, str]] = field(default_factory=set)
     captions: int = 0
+    caption_models: set[str] = field(default_factory=set)
     checked: set[str] = field(default_factory=set)
     checked_captions: set[str] = field(default_factory=set)
     rules: set[str] = field(default_factory=set)
@@ -63,12 +66,7 @@ def lacking(config: Config, works: Sequence[TargetWork], plans: Plans, caption_s
     ]
     read = {name for name, *_ in (*corpora, *asked.clips)}
     for scenario in dict.fromkeys((*corpora, *asked.clips)):
-        collection, suite, name, severity = scenario
-        shards = [
-            shard
-            for shard in plans(collection).shards
-            if not _are_there(config, paths.clip_inputs(config, collection, suite, [(name, severity)], [shard]))
-        ]
+        shards = [shard for shard in plans(scenario[0]).shards if _lacks(config, scenario, shard)]
         work.clips |= {scenario: shards} if shards else {}
     for own in works:
         if own.rules and not _are_there(config, own.files):
@@ -82,9 +80,24 @@ def lacking(config: Config, works: Sequence[TargetWork], plans: Plans, caption_s
     }
     for name, suite in dict.fromkeys(asked.captions):
         markers = paths.of_shards("text_marker", name, caption_shards(name), suite=suite)
-        work.captions += sum(not _are_there(config, [marker]) for marker in markers)
+        jobs = sum(not _are_there(config, [marker]) for marker in markers)
+        work.captions += jobs
+        for text in paths.texts_of_recipes(config, name, suite).values() if jobs else ():
+            work.caption_models |= {*json.loads(text)["players"].values()}
     work.checked_captions = {name for name, kind in _datasets(asked) if kind == "captions_checked"}
     return work
+
+
+def _lacks(config: Config, scenario: ClipScenario, shard: str) -> bool:
+    """Whether a shard's perturbed clips are not there, or are those of another recipe: of another number."""
+    from perturbations.manifest import files
+
+    collection, suite, name, severity = scenario
+    parts = paths.clip_inputs(config, collection, suite, [(name, severity)], [shard])
+    if not _are_there(config, parts):
+        return True
+    made = set(files.read_columns(config.at(parts[0]), "recipe")["recipe"].to_pylist())
+    return not made <= {recipe.from_config(config, collection, suite, name, severity).text}
 
 
 def _datasets(work: TargetWork) -> list[tuple[str, str]]:

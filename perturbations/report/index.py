@@ -148,7 +148,8 @@ def _entry(
     else:
         name = " / ".join(below[:-1])
         command = f"{_TARGETS[below[1]]}_{below[0]}" if len(below) > 2 and below[1] in _TARGETS else ""
-    count = _headline(path) if kind in _HEADLINED else f"{about.get('rows', 0):,} rows"
+    rows = about.get("rows", 0)
+    count = _headline(path) if kind in _HEADLINED else shown.plural(rows if isinstance(rows, int) else 0, "row")
     if kind in _SECTIONS and (listed := sets.read_listed(path)) is not None:
         noun = "captions" if kind == TEXTS.name else words("clips")
         count = f"{listed.complete:,} of {listed.listed:,} {noun}, {listed.scenarios:,} scenarios"

@@ -61,7 +61,7 @@ def _retry(options: argparse.Namespace) -> int:
         retry.forget(Path(), rows)
     parts = len({part for _, part, _ in rows})
     would = "would be" if options.dry_run else "will be"
-    print(f"{len(rows)} quarantined rows in {parts} parts {would} processed again")
+    print(f"{shown.plural(len(rows), 'quarantined row')} in {shown.plural(parts, 'part')} {would} processed again")
     if rows and not options.dry_run:
         print("Now run snakemake: finished items are kept.")
     return 0

@@ -50,7 +50,7 @@ class RunLines(logging.Handler):
         elif event == "job_started":  # under quiet profiles, Snakemake says nothing of finished ones
             self._begun += len(fields["jobs"])
             if time.monotonic() - self._last_s > _EVERY_S:
-                self._print(f"{self._begun:,} of {self._total:,} jobs have begun")
+                self._print(f"begun: {self._begun:,} of {shown.plural(self._total, 'job')}")
         elif event == "job_error":
             reason = _reason(fields["log"], fields["rule_msg"] or "")
             self._print(f"a job of {fields['rule_name']} failed: {shown.line(reason)} ({', '.join(fields['log'])})")

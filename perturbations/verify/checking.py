@@ -20,6 +20,7 @@ from typing import Any
 from perturbations.base import storage, tars
 from perturbations.base.errors import BackendError, ManifestError, MediaError, ToolError
 from perturbations.base.progress import Tick
+from perturbations.base.shown import plural
 from perturbations.engine import render_clip, supervise
 from perturbations.engine.source import source_of
 from perturbations.manifest import files, layout, locations, machine, sets, skipped
@@ -364,7 +365,7 @@ def _render_captions(checked: Checked, kind: RowKind[TextRow], rows: Sequence[Te
         try:
             again = [*caption_rows.run(recipe.parse_text(text), members[0].dataset, listed)]
         except (BackendError, ToolError) as error:
-            checked.notes.append(f"{len(members)} captions are not made again: {error}")
+            checked.notes.append(f"not made again: {plural(len(members), 'caption')}: {error}")
             continue
         for row, other in zip(members, again, strict=True):
             if (row.text, row.accepted) != (other.text, other.accepted):
