@@ -118,10 +118,3 @@ def test_mteb_asks_with_a_clip_and_an_instruction(tmp_path: Path, mteb: ModuleTy
     model = Searcher(lambda subset, query, document: float(document in exported[query].targets))
     assert mteb.evaluate(model, task, cache=None, encode_kwargs={}).task_results[0].get_score() == 1
     assert "2," in (tmp_path / "out/left_out.csv").read_text("utf-8")
-
-
-def test_a_manifest_of_another_kind_has_no_split(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="vtr_tta takes videos and captions only, not splits"):
-        export("vtr_tta", tmp_path, tmp_path, "splits")
-    with pytest.raises(ConfigError, match="composed takes splits only, not videos"):
-        export("composed", tmp_path, tmp_path)

@@ -12,6 +12,7 @@ import tarfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -26,7 +27,7 @@ from perturbations.base.errors import ConfigError, ManifestError, OutputError
 from perturbations.cli.main import main
 from perturbations.exports import folder, names, registry, webdataset
 from perturbations.manifest import files
-from perturbations.manifest.kinds import MIXES, QRELS, SOURCES, TEXTS, VIDEOS, MixRow, VideoRow
+from perturbations.manifest.kinds import MIXES, MULTIMODAL, QRELS, SOURCES, TEXTS, VIDEOS, MixRow
 from perturbations.verify import checking
 
 
@@ -36,17 +37,22 @@ def tree(small: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(small, tmp_path / "tree"))
 
 
-def videos_of(tree: Path) -> Path:
-    return tree / "manifests/data/mlvp/videos.parquet"
+WRITTEN = {"videos": (VIDEOS, "mlvp/videos.parquet"), "pairs": (MULTIMODAL, "mlvp/multimodal.parquet")}
+PAIRS = 2 * 2 * (2 * len(ITEMS) - 1)
 
 
-def rows_of(tree: Path) -> list[VideoRow]:
-    return files.read_rows(videos_of(tree), VIDEOS)
+def videos_of(tree: Path, what: str = "videos") -> Path:
+    return tree / "manifests/data" / WRITTEN[what][1]
 
 
-def rewrite(tree: Path, rows: Sequence[VideoRow]) -> None:
-    """Give the manifest of videos other rows."""
-    files.write(videos_of(tree), VIDEOS, rows, {"root": "../../.."})
+def rows_of(tree: Path, what: str = "videos") -> list[Any]:
+    return [*files.read_rows(videos_of(tree, what), WRITTEN[what][0])]
+
+
+def rewrite(tree: Path, rows: Sequence[Any], what: str = "videos") -> Path:
+    """Give the manifest of videos or of pairs other rows."""
+    files.write(videos_of(tree, what), WRITTEN[what][0], rows, {"root": "../../.."})
+    return videos_of(tree, what)
 
 
 def times(output: Path) -> dict[Path, int]:
@@ -103,22 +109,6 @@ def test_scenarios_have_plain_names(small: Path) -> None:
     shares = {share: names.scenario(replace(mixed, share=share)) for share in (0.2, 0.07, 0.125)}
     assert shares == {0.2: "mixed_types_20", 0.07: "mixed_types_7", 0.125: "mixed_types_12p5"}
     assert names.scenario(replace(mixed, mix="mixed_severity", share=None, perturbation="fog")) == "mixed_severity_fog"
-
-
-def test_youcook2_p_does_not_fit_a_repository_of_single_files() -> None:
-    scenarios = {f"fog_{number}": 3350 for number in range(90)}
-    assert sum(scenarios.values()) == 301_500
-    with pytest.raises(OutputError, match="301,594 files.*100,000 at most: take --format webdataset"):
-        names.check_files(sum(scenarios.values()) + len(scenarios) + 4)
-    names.check_files(100_000)
-    with pytest.raises(OutputError, match="100,001 files"):
-        names.check_files(100_001)
-
-
-def test_a_folder_holds_ten_thousand_files_at_most() -> None:
-    assert {names.subfolder(place, 10_000) for place in range(10_000)} == {""}
-    of_place = [names.subfolder(place, 25_000) for place in range(25_000)]
-    assert [of_place.count(name) for name in ("0000/", "0001/", "0002/")] == [10_000, 10_000, 5_000]
 
 
 @pytest.mark.parametrize("name", ["hub", "croissant"])
@@ -184,16 +174,37 @@ def test_quarantined_rows_are_listed_without_being_an_error(tree: Path, tmp_path
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_rows_that_are_there_twice_and_frames_are_refused(tree: Path, tmp_path: Path, name: str) -> None:
-    rows = rows_of(tree)
+def test_a_quarantined_video_is_listed_once_and_costs_no_other_pair(tree: Path, tmp_path: Path, name: str) -> None:
+    bad = {"status": "quarantined", "stage": "video", "error": "no frames", "path": None}
+    rows = rows_of(tree, "pairs")
+    rows = [replace(row, **bad) if (row.item_id, row.perturbation) == (ITEMS[1], "fog") else row for row in rows]
+    done = export(name, rewrite(tree, rows, "pairs"), tmp_path / "out", "pairs")
+    assert (done.written, len(done.failed), len(done.quarantined)) == (2 * len(ITEMS) - 1, 0, 1)
+    assert (tmp_path / "out/left_out.csv").read_text("utf-8").count("no frames") == 1
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_that_cannot_be_exported_are_refused_before_anything_is_written(
+    tree: Path, tmp_path: Path, name: str
+) -> None:
+    rows, pairs = rows_of(tree), rows_of(tree, "pairs")
     of_frames = [replace(row, storage="frames/12", path="corpora/x.npy.zst") for row in rows]
-    for wrong, message in (
-        ([*rows, rows[0]], "complete rows more than once"),
-        (of_frames, "stores frames/12.*--format vtr_tta"),
+    rejected = [replace(row, accepted=False) for row in pairs]
+    twice, nothing = "complete rows more than once", "no complete row to export"
+    for what, wrong, message in (
+        ("videos", [*rows, rows[0]], twice),
+        ("pairs", [*pairs, pairs[0]], twice),
+        ("videos", of_frames, "stores frames/12.*--format vtr_tta"),
+        ("pairs", rejected, nothing),
     ):
-        rewrite(tree, wrong)
         with pytest.raises(ManifestError, match=message):
-            export(name, videos_of(tree), tmp_path / "out")
+            export(name, rewrite(tree, wrong, what), tmp_path / "out", what)
+    for kind in (VIDEOS, SOURCES, MIXES, TEXTS, QRELS):
+        empty = tmp_path / "m" / f"{kind.name}.parquet"
+        files.write(empty, kind, [], {"root": "."})
+        message = "frames are exported from videos or mixes or sources" if kind == QRELS else nothing
+        with pytest.raises(ManifestError, match=message):
+            export(name, empty, tmp_path / "out", "captions" if kind == TEXTS else "videos")
     assert not (tmp_path / "out").exists()
 
 
@@ -212,21 +223,6 @@ def test_what_is_needed_and_not_there_is_named(tree: Path, tmp_path: Path) -> No
         export("mteb", texts, tmp_path / "texts", "captions")
     assert not (tmp_path / "mteb").exists()
     assert not (tmp_path / "clean").exists()
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_manifests_of_other_kinds_and_without_rows_are_refused(tmp_path: Path, name: str) -> None:
-    files.write(tmp_path / "m" / "qrels.parquet", QRELS, [], {"root": "."})
-    with pytest.raises(ManifestError, match="frames are exported from videos or mixes or sources"):
-        export(name, tmp_path / "m/qrels.parquet", tmp_path / "out")
-    for kind in (VIDEOS, SOURCES, MIXES):
-        files.write(tmp_path / "m" / f"{kind.name}.parquet", kind, [], {"root": "."})
-        with pytest.raises(ManifestError, match="no complete row to export"):
-            export(name, tmp_path / "m" / f"{kind.name}.parquet", tmp_path / "out")
-    files.write(tmp_path / "m/texts.parquet", TEXTS, [], {"root": "."})
-    with pytest.raises(ManifestError, match="no complete row to export"):
-        export(name, tmp_path / "m/texts.parquet", tmp_path / "out", "captions")
-    assert not (tmp_path / "out").exists()
 
 
 # --- again ------------------------------------------------------------------------------------------------------------
@@ -302,6 +298,10 @@ def test_a_folder_of_something_else_is_refused(tree: Path, tmp_path: Path) -> No
         export("webdataset", videos_of(tree), tmp_path / "hub")
     with pytest.raises(OutputError, match="holds the export of"):
         export("hub", tree / "manifests/data/sources.parquet", tmp_path / "hub")
+    mixed = [videos_of(tree).with_name(f"mixed_{kind}.parquet") for kind in ("types", "severity")]
+    export("hub", mixed[0], tmp_path / "mix")
+    with pytest.raises(OutputError, match="holds the export of 'data/mixed_types/mlvp in the format hub'"):
+        export("hub", mixed[1], tmp_path / "mix")
     for place in (tree, tree / "corpora/data/mlvp/gaussian_noise_1/out", tree / "manifests/data/mlvp"):
         with pytest.raises(OutputError, match="holds files that no export made|which the workflow fills"):
             export("hub", videos_of(tree), place)
@@ -404,11 +404,22 @@ def test_a_package_adds_a_format_by_an_entry_point(
         things.use([])
 
 
-def test_formats_that_are_not_there_or_take_something_else_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no format 'csv'.*known: .*vtr_tta"):
-        registry.get("csv")
-    with pytest.raises(ConfigError, match="recipe takes videos only, not captions"):
-        export("recipe", tmp_path, tmp_path, "captions")
+@pytest.mark.parametrize(
+    ("name", "what", "message"),
+    [
+        ("csv", "videos", "no format 'csv'.*known: .*vtr_tta"),
+        ("recipe", "captions", "recipe takes videos only, not captions"),
+        ("vtr_tta", "splits", "vtr_tta takes videos and captions only, not splits"),
+        ("vtr_tta", "pairs", "not pairs of both: export videos.parquet and captions.parquet"),
+        ("composed", "videos", "composed takes splits only, not videos"),
+    ],
+)
+def test_formats_that_are_not_there_or_take_something_else_are_refused(
+    tmp_path: Path, name: str, what: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        export(name, tmp_path, tmp_path / "out", what)
+    assert not (tmp_path / "out").exists()
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -440,3 +451,48 @@ def test_the_card_shows_the_corpus_s_own_and_loads_as_yaml(tree: Path, tmp_path:
     ]
     marker = json.loads((tmp_path / "out" / folder.MARKER).read_text("utf-8"))
     assert (marker["format"], marker["corpus"]) == ("hub", "data/videos/mlvp")
+
+
+# --- pairs ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_export_before_the_first_pair_is_one_of_the_same_suite(tree: Path, tmp_path: Path) -> None:
+    """Where no severity of config.yaml is that of the pairs, only the clean ones are exported."""
+    about, rows = {"root": "../../..", "dataset": "data", "suite": "mlvp"}, rows_of(tree, "pairs")
+    for members, videos in (([], len(ITEMS)), (rows, 3 * len(ITEMS))):
+        files.write(videos_of(tree, "pairs"), MULTIMODAL, members, about)
+        done = export("hub", videos_of(tree, "pairs"), tmp_path / "out", "pairs", clean=True)
+        assert done.written + done.kept == videos
+    assert len(pq.read_table(tmp_path / "out/data/fog_1/metadata.parquet")) == PAIRS // 2
+
+
+def test_the_level_of_a_caption_s_perturbation_is_its_suite_s(tree: Path, tmp_path: Path) -> None:
+    rows = [row for row in rows_of(tree, "pairs") if row.text_perturbation == "word_swap"]
+    of_suite = rewrite(tree, [replace(row, suite="mm_robustness") for row in rows], "pairs")
+    export("hub", of_suite, tmp_path / "out", "pairs")
+    (row, *_) = pq.read_table(tmp_path / "out/data/fog_1/metadata.parquet").to_pylist()
+    assert row["text_level"] == "word"
+
+
+def test_pairs_without_the_dataset_s_captions_are_exported_without_them(tree: Path, tmp_path: Path) -> None:
+    for name in ("captions", "sources"):
+        (tree / f"manifests/data/{name}.parquet").unlink()
+    export("hub", videos_of(tree, "pairs"), tmp_path / "hub", "pairs")
+    (row, *_) = pq.read_table(tmp_path / "hub/data/fog_1/metadata.parquet").to_pylist()
+    assert (row["source_text"], row["captions"]) == (None, [])
+    assert row["text"].startswith("typos ")
+    with pytest.raises(ManifestError, match=r"no sources\.parquet"):
+        export("hub", videos_of(tree, "pairs"), tmp_path / "out", "pairs", clean=True)
+
+
+def test_the_command_says_what_it_wrote_and_a_second_time_keeps_it(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["export", str(videos_of(tree, "pairs")), "--format", "hub", "-o", str(tmp_path / "out")]
+    for counted in ("10 videos written, 0 existed", "0 videos written, 10 existed"):
+        assert main(command) == 0
+        assert f"{counted}, 0 failed" in capsys.readouterr().out
+    front = yaml.safe_load((tmp_path / "out/README.md").read_text("utf-8").split("---\n")[1])
+    assert [(entry["config_name"], entry.get("default")) for entry in front["configs"]] == [
+        *(("multimodal", True), ("fog_1", None), ("gaussian_noise_1", None)),
+    ]

@@ -105,14 +105,6 @@ def test_datasets_and_mteb_read_any_id_and_text(
     assert sorted(data["corpus"]["id"]) == sorted(IDS)
 
 
-def test_a_mix_does_not_replace_another_one(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(command(small, "mixed_types", "hub", tmp_path / "out")) == 0
-    before = contents(tmp_path / "out")
-    assert main(command(small, "mixed_severity", "hub", tmp_path / "out")) == 1
-    assert "holds the export of 'data/mixed_types/mlvp in the format hub'" in capsys.readouterr().err
-    assert contents(tmp_path / "out") == before
-
-
 @pytest.mark.parametrize("kind", ["file", "link to nothing", "file above"])
 def test_where_no_folder_can_be_is_told(
     odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str

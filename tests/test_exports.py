@@ -138,7 +138,8 @@ def shards(output: Path) -> list[str]:
     return sorted(map(str, (output / "data").glob("*.tar")))
 
 
-def test_webdataset_reads_every_sample(outputs: Path, small: Path) -> None:
+def test_webdataset_reads_every_sample(outputs: Path, small: Path, tmp_path: Path) -> None:
+    """All videos are MP4 and hold the frames, also where the clean clip is an AVI, or a part of a longer video."""
     library = needs.reader("webdataset")
     samples = list(library.WebDataset(shards(outputs / "webdataset/videos"), shardshuffle=False))
     expected = expected_frames(small)
@@ -149,7 +150,9 @@ def test_webdataset_reads_every_sample(outputs: Path, small: Path) -> None:
         row = json.loads(sample["json"])
         assert storage.sha256_of(sample["mp4"]) == row["sha256"]
         assert sample["txt"].decode() == row["caption"] == row["captions"][0]
-        assert (row["item"], row["perturbation"], row["severity"]) in expected
+        (tmp_path / "video.mp4").write_bytes(sample["mp4"])
+        wanted = expected[row["item"], row["perturbation"], row["severity"]]
+        np.testing.assert_array_equal(clips.images(tmp_path / "video.mp4"), wanted)
 
 
 @pytest.mark.parametrize("how", ["folder", "files", "files the other way round", "stream"])
@@ -201,17 +204,6 @@ def test_no_value_of_a_sample_is_null(outputs: Path, kind: str) -> None:
 )
 def test_a_card_counts_clips(outputs: Path, kind: str, count: str) -> None:
     assert count in (outputs / "hub" / kind / "README.md").read_text("utf-8")
-
-
-def test_the_videos_of_shards_are_mp4_and_hold_the_frames(outputs: Path, small: Path, tmp_path: Path) -> None:
-    """Also where the clean clip is an AVI, or a part of a longer video."""
-    expected = expected_frames(small)
-    (shard,) = (outputs / "webdataset/videos/data").glob("clean-*.tar")
-    with tarfile.open(shard) as archive:
-        archive.extractall(tmp_path, filter="data")
-    for file in tmp_path.glob("*.json"):
-        row = json.loads(file.read_text("utf-8"))
-        np.testing.assert_array_equal(clips.images(file.with_suffix(".mp4")), expected[row["item"], "clean", 0])
 
 
 def test_shards_have_a_size_and_the_same_bytes_again(small: Path, tmp_path: Path) -> None:
@@ -278,18 +270,12 @@ def test_mteb_s_recall_is_ours(outputs: Path, mteb: ModuleType, kind: str, level
                 assert theirs == pytest.approx(ours, abs=1e-5)
             else:
                 assert ours <= theirs + 1e-5
-                untied = retrieval.recall_at_k(scores + 0.01 * _targets(relevant, scores), relevant, k) / 100
-                assert theirs <= untied + 1e-5
             assert theirs == pytest.approx(_with_ties_by_id(scores, documents, relevant, k), abs=1e-5)
         assert results[scenario]["main_score"] == results[scenario]["r_at_1"]
     if levels <= 100:
         assert any(results[scenario]["hit_rate_at_1"] > results[scenario]["r_at_1"] for scenario in results), (
             "no tie was decided for the model: the comparison shows nothing"
         )
-
-
-def _targets(relevant: list[list[int]], scores: np.ndarray) -> np.ndarray:
-    return np.array([[place in row for place in range(scores.shape[1])] for row in relevant], float)
 
 
 def _with_ties_by_id(scores: np.ndarray, documents: list[str], relevant: list[list[int]], k: int) -> float:
@@ -436,12 +422,6 @@ def test_webdataset_gives_each_video_once_with_its_captions(outputs: Path, small
     check_pairs(small, rows)
 
 
-def test_datasets_reads_the_shards_with_the_captions(outputs: Path, small: Path, datasets: ModuleType) -> None:
-    loaded = datasets.load_dataset(str(outputs / "webdataset/pairs"), split="test")
-    rows = [sample["json"] for sample in undecoded(datasets, loaded, "mp4")]
-    check_pairs(small, [row | text for row in rows for text in row["pairs"]])
-
-
 def test_mteb_s_loader_gives_the_perturbed_texts_and_videos(outputs: Path, small: Path, mteb: ModuleType) -> None:
     (task,) = loaded_tasks(outputs / "mteb/pairs")
     task.load_data()
@@ -544,7 +524,7 @@ def test_every_published_dataset_is_named_by_its_page(small: Path, tmp_path: Pat
     request = Request(manifest=small / "manifests/data/mlvp/videos.parquet", output=tmp_path)
     exported = corpus.read(request)
     for adapter in adapters().values():
-        about = card.publication(replace(exported, dataset=adapter.name), request, "clips", 1, 0, clips=1)
+        about = card.Publication(replace(exported, dataset=adapter.name), request, "clips", 1, 0, clips=1)
         (parent,) = about.terms()["prov:wasDerivedFrom"]
         assert parent.get("@id", "").startswith("http") == bool(adapter.reference), adapter.name
         if adapter.reference or adapter.synthetic:

@@ -47,7 +47,7 @@ def test_a_card_states_its_terms_in_the_hub_s_words(
     request = Request(manifest=exported.manifest, output=tmp_path, terms=terms)
     for has_videos in (True, False):
         card.write(
-            card.publication(
+            card.Publication(
                 replace(exported, dataset=dataset), request, "clips", 5_000, 0, clips=5_000, has_videos=has_videos
             ),
             [],

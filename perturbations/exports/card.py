@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import yaml
 from perturbations import __version__
 from perturbations.base import shown, storage
 from perturbations.datasets import registry as datasets
+from perturbations.datasets.registry import Adapter
 from perturbations.engine.corpus_card import TAGS, TASKS
 from perturbations.exports import names
 from perturbations.exports.corpus import Corpus
@@ -36,52 +38,74 @@ _LICENSES = re.compile(
 """Names of licences on the Hub (https://huggingface.co/docs/hub/repositories-licenses); another one is `other`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Publication:
     """An exported dataset.
 
     Attributes:
+        exported: the corpus.
         request: the request; its `terms` are those of publication.
-        dataset: the dataset's name.
-        title: the dataset and the suites.
-        origin: the dataset that it was made from, with its paper where that is known.
-        parent: the page of that dataset; empty where it is not known.
-        synthetic: whether the package drew the clips itself.
-        published: whether the clips are of a published dataset, which may not be passed on without its authors' leave.
-        makers: the suites that its clips or captions were perturbed by, with their papers; none where all are clean.
-        comparability: whether results on it are comparable with published ones, in one sentence; empty if not known.
-        has_videos: whether clips are in it.
-        has_pictures: whether the clips are pictures.
-        records: what a row is: "clips", "captions" or "pairs".
+        records: what a row is: "clips", "captions", "pairs" or "queries".
         rows: the number of its rows.
-        clips: the number of its clips.
         left_out: the number of clips, or of captions, that are not in it, which `left_out.csv` lists.
-        rejected: the number of captions that the fidelity gate rejected.
-        root: the SHA-256 of the manifest that was exported, which is the root of a corpus of clips.
+        clips: the number of its clips.
+        has_videos: whether clips are in it.
     """
 
+    exported: Corpus
     request: Request
-    dataset: str
-    title: str
-    origin: str
-    parent: str
-    synthetic: bool
-    published: bool
-    makers: tuple[str, ...]
-    comparability: str
-    has_videos: bool
-    has_pictures: bool
     records: str
     rows: int
-    clips: int
     left_out: int
-    rejected: int
-    root: str
+    clips: int
+    has_videos: bool = True
+
+    @property
+    def title(self) -> str:
+        """The dataset and the suites."""
+        return self.exported.title
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether the clips are pictures."""
+        return self.exported.has_pictures
 
     @property
     def manifest(self) -> Path:
         """The manifest that was exported."""
         return self.request.manifest
+
+    @cached_property
+    def root(self) -> str:
+        """The SHA-256 of the manifest, which is the root of a corpus of clips."""
+        return storage.sha256(self.manifest)
+
+    @cached_property
+    def adapter(self) -> Adapter | None:
+        """The dataset's adapter; None of one that the package does not know."""
+        return datasets.adapters().get(self.exported.dataset)
+
+    @property
+    def origin(self) -> str:
+        """The dataset that it was made from, with its paper where that is known."""
+        if self.adapter is None:
+            return f"the dataset {self.exported.dataset}"
+        return self.adapter.title + (f" ({self.adapter.reference})" if self.adapter.reference else "")
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the package drew the clips itself."""
+        return self.adapter is not None and self.adapter.synthetic is not None
+
+    @property
+    def published(self) -> bool:
+        """Whether the clips are of a published dataset, which may not be passed on without its authors' leave."""
+        return self.adapter is not None and bool(self.adapter.reference)
+
+    @property
+    def makers(self) -> tuple[str, ...]:
+        """The suites that clips or captions were perturbed by, with their papers; none where all are clean."""
+        return tuple(_maker(name) for name in self.exported.identity[-1].split(",") if name != names.CLEAN)
 
     @property
     def size(self) -> str:
@@ -119,11 +143,12 @@ class Publication:
     @property
     def limits(self) -> tuple[str, ...]:
         """What users must know before they rely on it."""
-        sentences = [f"Results are {self.comparability}."] if self.comparability else []
+        comparability, rejected = self.exported.about.get("comparability"), self.exported.rejected
+        sentences = [f"Results are {comparability}."] if comparability else []
         if self.left_out:
             sentences.append(f"{self.lost}; left_out.csv has the reasons.")
-        if self.rejected:
-            sentences.append(f"The fidelity gate rejected {shown.plural(self.rejected, 'caption')}: left out.")
+        if rejected:
+            sentences.append(f"The fidelity gate rejected {shown.plural(rejected, 'caption')}: left out.")
         if self.makers:
             sentences.append("Perturbations are simulated; natural ones may differ from them.")
         return tuple(sentences) or (self.in_words("The clips are those of the source dataset, with its limits."),)
@@ -140,7 +165,7 @@ class Publication:
                 "rai:dataBiases": [self.in_words(_BIASES).format(origin=self.origin)],
                 "rai:personalSensitiveInformation": [self.in_words(personal).format(origin=self.origin)],
             }
-        named = {"@id": self.parent} if self.parent else {}
+        named = {"@id": self.adapter.url} if self.adapter and self.adapter.url else {}
         derived = {**named, "@type": "prov:Entity", "prov:label": self.origin}
         software = {"@type": "prov:SoftwareAgent", "prov:label": f"perturbations {__version__}"}
         return {
@@ -167,40 +192,6 @@ _IMPACT = (
     "Shows where retrieval fails before it is relied on. A good score is no proof that a model is safe under other "
     "conditions, or fair to the people in the clips."
 )
-
-
-def publication(
-    exported: Corpus,
-    request: Request,
-    records: str,
-    rows: int,
-    left_out: int,
-    *,
-    clips: int,
-    has_videos: bool = True,
-) -> Publication:
-    """What an export is; the numbers are as of a `Publication`."""
-    adapter = datasets.adapters().get(exported.dataset)
-    reference = f" ({adapter.reference})" if adapter and adapter.reference else ""
-    return Publication(
-        request=request,
-        dataset=exported.dataset,
-        title=exported.title,
-        origin=f"{adapter.title}{reference}" if adapter else f"the dataset {exported.dataset}",
-        parent=adapter.url if adapter else "",
-        synthetic=adapter is not None and adapter.synthetic is not None,
-        published=bool(reference),
-        makers=tuple(_maker(name) for name in exported.identity[-1].split(",") if name != names.CLEAN),
-        comparability=str(exported.about.get("comparability") or ""),
-        has_videos=has_videos,
-        has_pictures=exported.has_pictures,
-        records=records,
-        rows=rows,
-        clips=clips,
-        left_out=left_out,
-        rejected=exported.rejected,
-        root=storage.sha256(request.manifest),
-    )
 
 
 def _number(count: int, what: str) -> str:

@@ -88,7 +88,7 @@ def tables_of(request: Request, form: str, records: str) -> Written:
     folder.finish(request.output, [*tables, *hashes], left_out)
     everything = {"clips": "default", "pairs": "multimodal"}[records]
     scenarios = {path.parent.name: _patterns(path.parent.name) for path in tables}
-    about = card.publication(exported, request, records, count, len(left_out), clips=len(shown))
+    about = card.Publication(exported, request, records, count, len(left_out), clips=len(shown))
     _write_card(about, everything, _patterns("*"), scenarios)
     done = Exported(written, len(hashes) - written, failed, exported.left_out)
     return Written(tables, hashes, about, done)
@@ -130,7 +130,7 @@ def tables_of_captions(request: Request, form: str) -> Written:
         tables.append(data / f"{scenario}.parquet")
         count += columns.write(tables[-1], columns.CAPTION, [map(columns.of_caption, rows)])
     folder.finish(request.output, tables, ())
-    about = card.publication(texts, request, "captions", count, 0, clips=0, has_videos=False)
+    about = card.Publication(texts, request, "captions", count, 0, clips=0, has_videos=False)
     scenarios = {path.stem: (f"{folder.DATA}/{path.name}",) for path in tables}
     _write_card(about, "default", (f"{folder.DATA}/*.parquet",), scenarios)
     return Written(tables, {}, about, Exported(len(tables), 0))
@@ -154,7 +154,7 @@ def _captions_with_clips(request: Request, texts: Corpus) -> Written:
     lost = sum(len(rows) for _, rows in texts.captions_by_scenario()) - count
     hashes = {file.path: file.sha256 for file in placed.files.values()}
     folder.finish(request.output, [path, *hashes], placed.failed)
-    about = card.publication(texts, request, "captions", count, lost, clips=len(hashes))
+    about = card.Publication(texts, request, "captions", count, lost, clips=len(hashes))
     configs = [card.Config("default", (f"{folder.DATA}/{_METADATA}", f"{folder.DATA}/{VIDEOS}/**"))]
     card.write(about, configs, [_ABOUT["captions"], "`video` is the clean clip of the caption."])
     return Written([path], hashes, about, Exported(placed.written, len(hashes) - placed.written, placed.failed))

@@ -118,7 +118,7 @@ def write_videos(request: Request) -> Exported:
             same = [(item_id, item_id) for item_id in clean & held]
             tasks["v2v"][scenario] = _Scenario(paths, written.parts[names.CLEAN], same)
     left_out = [*written.failed, *exported.left_out]
-    about = card.publication(exported, request, "clips", written.number, len(left_out), clips=written.clips)
+    about = card.Publication(exported, request, "clips", written.number, len(left_out), clips=written.clips)
     _finish(about, tasks, left_out, "Videos are")
     return Exported(written.number, 0, written.failed, exported.left_out)
 
@@ -142,7 +142,7 @@ def write_captions(request: Request) -> int:
             count += len(members)
     _check_tasks(request, scenarios)
     lost = sum(len(rows) for _, rows in texts.captions_by_scenario()) - count
-    about = card.publication(texts, request, "captions", count, lost, clips=written.clips)
+    about = card.Publication(texts, request, "captions", count, lost, clips=written.clips)
     _finish(about, {"t2v": scenarios}, written.failed, "Queries are")
     return len(scenarios)
 
@@ -175,7 +175,7 @@ def write_pairs(request: Request) -> Exported:
             count += len(members)
     _check_tasks(request, scenarios)
     left_out = [*written.failed, *exported.left_out]
-    about = card.publication(exported, request, "pairs", count, len(left_out), clips=written.clips)
+    about = card.Publication(exported, request, "pairs", count, len(left_out), clips=written.clips)
     _finish(about, {"t2v": scenarios}, left_out, "Queries and corpus are")
     return Exported(written.number, 0, written.failed, exported.left_out)
 
@@ -204,7 +204,7 @@ def write_splits(request: Request) -> list[Path]:
     scenario = _Scenario(queries, paths, answers)
     lost = [LeftOut(row.query_id, "its clips cannot be exported") for row in listed if row.query_id not in texts]
     left_out = [*placed.failed, *lost]
-    about = card.publication(exported, request, "queries", len(answered), len(left_out), clips=len(held))
+    about = card.Publication(exported, request, "queries", len(answered), len(left_out), clips=len(held))
     _finish(about, {"vt2v": {names.CLEAN: scenario}}, left_out, "None is")
     return [path for path in sorted(request.output.rglob("*")) if path.is_file()]
 
@@ -370,7 +370,7 @@ def _finish(about: Publication, tasks: _Tasks, left_out: Sequence[LeftOut], pert
         described.append(_described(about.title, category, of_subsets, about.in_words(perturbed)))
     folder.finish(output, written, left_out)
     described_as = f"Retrieval under perturbations: {about.title}."
-    benchmark = {"name": _name(about.title), "description": described_as, "dataset": about.dataset}
+    benchmark = {"name": _name(about.title), "description": described_as, "dataset": about.exported.dataset}
     content = json.dumps(benchmark | {"tasks": described}, indent=1)
     storage.write_text_if_changed(output / _DESCRIBED, content + "\n")
     source = Path(__file__).with_name("mteb_tasks.py").read_text(encoding="utf-8")

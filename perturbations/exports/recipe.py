@@ -68,7 +68,7 @@ def write_videos(request: Request) -> Exported:
     digest = folder.write_sums(request.output, only=written)
     count = sum(exported.counts.values())
     lost = len(exported.left_out)
-    described = card.publication(exported, request, "clips", count, lost, clips=count, has_videos=False)
+    described = card.Publication(exported, request, "clips", count, lost, clips=count, has_videos=False)
     configs = [
         card.Config(
             name, (path.relative_to(request.output).as_posix(),), is_default=path.name == layout.name(VIDEOS.name)

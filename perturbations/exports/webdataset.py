@@ -75,7 +75,7 @@ def _write_clips(request: Request, records: str) -> Exported:
         written += len(placed.files)
         shown |= {clip.identity for clip in placed.files}
     left_out = [*failed, *exported.left_out]
-    about = card.publication(exported, request, "clips", written, len(left_out), clips=len(shown))
+    about = card.Publication(exported, request, "clips", written, len(left_out), clips=len(shown))
     _finish(about, shards, records, left_out)
     return Exported(written, 0, failed, exported.left_out)
 
@@ -112,7 +112,7 @@ def write_captions(request: Request) -> int:
         samples = [_described(f"{scenario}-{keys[row.caption_id]}", own, row.text) for row, own in described]
         shards += _write_shards(request, scenario, samples)
         count += len(samples)
-    about = card.publication(texts, request, "captions", count, 0, clips=0, has_videos=False)
+    about = card.Publication(texts, request, "captions", count, 0, clips=0, has_videos=False)
     _finish(about, shards, "captions", ())
     return len(shards)
 
