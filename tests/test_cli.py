@@ -320,7 +320,7 @@ BACKBONES = "from perturbations.evaluation.backbones import registry as backbone
         ("import perturbations.retrieval", {"torch", "pandas", "cv2"}),
         ("from perturbations.evaluation import planning", HEAVY | MODELS),
         (BACKBONES, ARRAYS | HEAVY | MODELS),
-        ("from perturbations.demo import film; film.items(9)", ARRAYS | HEAVY | MODELS),
+        ("from perturbations.demo import film; film.items(9)", HEAVY | MODELS),
     ],
 )
 def test_what_starts_often_or_needs_no_model_imports_nothing_heavy(program: str, heavy: set[str]) -> None:

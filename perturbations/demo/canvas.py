@@ -11,16 +11,14 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import cv2
+import numpy as np
+from numpy.typing import NDArray
 
-    from perturbations.base.arrays import Image
+from perturbations.base.arrays import Image
 
-    Wide = NDArray[np.uint16]
-    Points = NDArray[np.int64]
+Wide = NDArray[np.uint16]
 
 SIZE = (240, 320)  # height, width in pixels
 HEIGHT, WIDTH = SIZE
@@ -66,8 +64,6 @@ class Dice:
 
     def noise(self, height: int, width: int) -> NDArray[np.int32]:
         """int32 (height, width) of independent values 0..255: the same generator, all steps at once."""
-        import numpy as np
-
         z = np.arange(1, height * width + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(self.bits())
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -75,8 +71,6 @@ class Dice:
 
     def clouds(self, height: int, width: int, cell: int) -> NDArray[np.int32]:
         """int32 (height, width) of values 0..255 that change smoothly over about `cell` pixels."""
-        import numpy as np
-
         grid = self.noise(height // cell + 2, width // cell + 2)
         ramp = np.arange(cell, dtype=np.int64)
         ease = (ramp * ramp * (3 * cell - 2 * ramp) * 256 // cell**3).astype(np.int32)  # smoothstep, 0..255
@@ -117,8 +111,6 @@ def band(line: Polygon, thickness: int) -> Polygon:
 
 def levels(values: NDArray[np.integer]) -> Image:
     """Clipped to 0..255, in the row-major layout that OpenCV draws on."""
-    import numpy as np
-
     clipped: Image = np.clip(values, 0, 255).astype(np.uint8, order="C")
     return clipped
 
@@ -128,8 +120,6 @@ def surface(dice: Dice, width: int, stops: Sequence[tuple[int, Colour]], patches
 
     `patches` and `grain` are the largest changes of brightness, in levels.
     """
-    import numpy as np
-
     rows = np.empty((HEIGHT, 3), np.int16)
     rows[:] = stops[0][1]
     for (top, first), (bottom, second) in pairwise(stops):
@@ -144,8 +134,6 @@ def surface(dice: Dice, width: int, stops: Sequence[tuple[int, Colour]], patches
 
 def weights(image: Image, mask: Image) -> tuple[Wide, Wide]:
     """`image` and its coverage `mask`, uint8 (h, w), as the last two arguments of `blend`."""
-    import numpy as np
-
     cover = np.repeat(mask[:, :, None], 3, axis=2).astype(np.uint16)
     cover += cover >> 7  # 0..255 to 0..256, so that full coverage is exact
     return image * cover, 256 - cover
@@ -153,8 +141,6 @@ def weights(image: Image, mask: Image) -> tuple[Wide, Wide]:
 
 def blend(image: Image, colours: Wide, keep: Wide) -> None:
     """image = image * keep + colours, in place; `keep` is 0..256, `colours` is already multiplied by 256 - keep."""
-    import numpy as np
-
     mixed = image.astype(np.uint16)
     mixed *= keep
     mixed += colours
@@ -169,15 +155,10 @@ class Canvas:
     """
 
     def __init__(self, image: Image) -> None:
-        import numpy as np
-
         self.image = image
         self.mask = np.zeros(image.shape[:2], np.uint8)
 
     def _draw(self, points: Polygon, colour: Colour, shift: int) -> None:
-        import cv2
-        import numpy as np
-
         outline = [np.array(points, np.int32)]
         cv2.fillPoly(self.image, outline, colour, cv2.LINE_AA, shift)
         cv2.fillPoly(self.mask, outline, (255,), cv2.LINE_AA, shift)
@@ -192,8 +173,6 @@ class Canvas:
 
     def land(self, points: Polygon, texture: Image) -> None:
         """A polygon filled with `texture`, which has the size of the picture."""
-        import numpy as np
-
         shape = Canvas(np.zeros_like(self.image))
         shape.fill(points, (0, 0, 0))
         blend(self.image, *weights(texture, shape.mask))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from perturbations.demo.canvas import Colour, Polygon, cos, mix, oval, rect, sin
-
-if TYPE_CHECKING:
-    from perturbations.demo.canvas import Points
 
 UNIT = 1000  # shapes are drawn around the origin with this radius, then scaled
 
@@ -17,7 +17,7 @@ class Part(NamedTuple):
     """One polygon of an object: `points` int64 (n, 2) in thousandths of the radius. The silhouette gets the outline."""
 
     tone: str  # a key of `tones_of`
-    points: Points
+    points: NDArray[np.int64]
     silhouette: bool
 
 
@@ -39,8 +39,6 @@ def tones_of(colour: Colour) -> dict[str, Colour]:
 
 
 def _part(tone: str, points: Polygon, silhouette: bool = False) -> Part:
-    import numpy as np
-
     return Part(tone, np.array(points, np.int64), silhouette)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from perturbations.base.features import Feature
-from perturbations.demo.layout import PLACES
 
 FEATURE = Feature(
     summary="clips that the package draws itself",
-    places=PLACES,
+    places={"demo_encoder": "work/demo_encoder"},
     encoder="demo_encoder",
 )

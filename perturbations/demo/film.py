@@ -1,24 +1,22 @@
 """The `demo` dataset: captioned cartoon scenes that the package draws itself, so every command runs without any data.
 
-Scene `i` depends on `i` alone, and has the same bytes on every machine: see `canvas`. Listing scenes only needs the
-standard library.
+Scene `i` depends on `i` alone, and has the same bytes on every machine: see `canvas`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.base.arrays import Image
 from perturbations.datasets.registry import FamilyMember
 from perturbations.demo.canvas import HEIGHT, PIXEL, SHIFT, WIDTH, Canvas, Colour, Dice, blend, cos, sin, weights
 from perturbations.demo.drawn_objects import COLOURS, OBJECTS, SECONDS, SIZES, UNIT, Part, tones_of
 from perturbations.demo.scenery import FAR_PAN, NEAR_PAN, PLACES
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from perturbations.base.arrays import Image
 
 FPS = 24
 NUM_FRAMES = 72
@@ -186,8 +184,6 @@ def _pose(scene: _Scene, t: int) -> _Pose:
 
 def _placed(part: Part, pose: _Pose) -> NDArray[np.int32]:
     """The part's points in the frame, int32 (n, 2) in sixteenths of a pixel."""
-    import numpy as np
-
     sine, cosine = sin(pose.angle), cos(pose.angle)
     x, y = part.points[:, 0] * pose.width >> 10, part.points[:, 1]
     moved = np.stack([x * cosine - y * sine, x * sine + y * cosine], axis=1) * pose.radius // (1024 * UNIT)
@@ -197,8 +193,6 @@ def _placed(part: Part, pose: _Pose) -> NDArray[np.int32]:
 
 def _draw(frame: Image, parts: Sequence[Part], tones: dict[str, Colour], pose: _Pose, outline: int, rim: int) -> None:
     """Draw an object: a pale rim and a dark outline around its silhouette, then its parts in order."""
-    import cv2
-
     placed = [_placed(part, pose) for part in parts]
     silhouette = [points for part, points in zip(parts, placed, strict=True) if part.silhouette]
     for thickness, tone in ((rim, "white"), (outline, "ink")):
@@ -210,8 +204,6 @@ def _draw(frame: Image, parts: Sequence[Part], tones: dict[str, Colour], pose: _
 
 def _shadow(frame: Image, pose: _Pose, floor: int) -> None:
     """Darken an ellipse on the floor below the object: the higher it is, the smaller and fainter."""
-    import numpy as np
-
     height = max(floor - (pose.y + pose.radius) // PIXEL, 0)
     rx = pose.radius * (256 - height) // 256 // PIXEL
     x, ry = pose.x // PIXEL, max(rx // 5, 2)
@@ -225,8 +217,6 @@ def _shadow(frame: Image, pose: _Pose, floor: int) -> None:
 
 def _snow(frame: Image, flakes: NDArray[np.int32], t: int) -> None:
     """Draw `flakes` (2, n), numbers 0..255, at their places in frame `t`: larger flakes fall faster."""
-    import numpy as np
-
     n = np.arange(flakes.shape[1])
     large = n % 3 == 0
     x = (flakes[0] * 5 // 4 + t * (n % 5 - 2) // 3) % (WIDTH - 1)
@@ -281,8 +271,6 @@ def boxes(index: int) -> list[tuple[int, int, int, int]]:
 
     The pale rim around the object is part of it.
     """
-    import numpy as np
-
     scene = _scene(index)
     soft = PIXEL  # antialiasing spreads an edge by about a pixel
     parts = [(part, soft + _RIM * PIXEL // 2 * part.silhouette) for part in OBJECTS[scene.thing].draw()]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from perturbations.demo.canvas import (
     HEIGHT,
     WIDTH,
@@ -31,8 +33,6 @@ _Backdrop = tuple[Canvas, Canvas]
 
 def _near(colour: Colour) -> Canvas:
     """A near layer with nothing on it. `colour` shows through a little where edges are antialiased."""
-    import numpy as np
-
     return Canvas(np.full((HEIGHT, _NEAR, 3), colour, np.uint8))
 
 
@@ -92,8 +92,6 @@ def _hills(dice: Dice) -> _Backdrop:
 
 
 def _brick(dice: Dice) -> _Backdrop:
-    import numpy as np
-
     wall = surface(dice, _FAR, [(0, (206, 194, 180)), (239, (178, 166, 154))], 6, 8)
     base = ((186, 92, 70), (172, 104, 84), (160, 82, 72))[dice.between(0, 2)]
     for top in range(0, HEIGHT, 15):
@@ -118,8 +116,6 @@ def _brick(dice: Dice) -> _Backdrop:
 
 
 def _floor(dice: Dice) -> _Backdrop:
-    import numpy as np
-
     papers = ((238, 214, 186), (66, 84, 116)), ((198, 220, 214), (120, 66, 62)), ((226, 208, 226), (60, 96, 84))
     wall, tile = papers[dice.between(0, 2)]
     skirting, shade = 118, mix(wall, (60, 40, 40), 100)

@@ -1,3 +1,0 @@
-"""The paths of the demo's encoder."""
-
-PLACES = {"demo_encoder": "work/demo_encoder"}
