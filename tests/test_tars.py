@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -146,7 +145,6 @@ def test_the_marker_is_the_tars_index(corpus: Path) -> None:
     tar = tar_of_two(corpus)
     written = tar.with_name(f".{tar.stem}.json").read_bytes()
     assert json.loads(written) == {f"{tar.name}/{offset}/{name}": size for name, offset, size in tars.members(tar)}
-    assert tars.sizes(json.loads(written).items()) == {tar.name: tar.stat().st_size}
 
 
 @pytest.mark.parametrize("with_tar", [True, False])
@@ -227,19 +225,6 @@ def test_damage_is_found_deleted_and_made_again_to_the_byte(name: str, corpus: P
     make(corpus)
     assert contents(corpus) == before
     assert findings() == []
-
-
-def test_a_member_that_no_row_names_is_reported_and_goes_with_its_tar(corpus: Path) -> None:
-    """WebDataset's readers would take it for a clip."""
-    tar = tar_of_two(corpus)
-    before = contents(corpus)
-    (corpus / "foreign.mp4").write_bytes(b"foreign")
-    subprocess.run(["tar", "--append", f"--file={tar}", "foreign.mp4"], cwd=corpus, check=True)
-    assert len(list(tars.members(tar))) == 3
-    assert findings() == [f"{tar.relative_to(corpus)}: it holds more than the clips of its rows"]
-    assert main(["verify", "--delete"]) == 1
-    make(corpus)
-    assert contents(corpus) == before
 
 
 # --- readers and strangers -------------------------------------------------------------------------------------------
@@ -359,7 +344,7 @@ def test_keys_are_distinct_short_and_end_at_the_first_dot(ids: list[str]) -> Non
 
 
 @given(st.lists(st.integers(0, 3000), min_size=1, max_size=6))
-def test_a_tar_is_as_long_as_its_last_member_says_and_any_program_reads_it(sizes: list[int]) -> None:
+def test_any_program_reads_a_tar(sizes: list[int]) -> None:
     with storage.scratch_directory() as folder:
         held = {f"{number}.mp4": Path(folder, f"file{number}") for number in range(len(sizes))}
         for (name, path), size in zip(held.items(), sizes, strict=True):
@@ -369,7 +354,6 @@ def test_a_tar_is_as_long_as_its_last_member_says_and_any_program_reads_it(sizes
         assert not any(path.exists() for path in held.values())
         places = [(tars.path_in(tar, offset, name), size) for name, offset, size in tars.members(tar)]
         assert [size for _, size in places] == sizes
-        assert tars.sizes(places) == {tar.as_posix(): tar.stat().st_size}
         with tarfile.open(tar) as opened:
             assert opened.getnames() == sorted(held)
         for place, size in places:

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
@@ -117,23 +117,6 @@ def _header(file: IO[bytes], place: int, size: int) -> tarfile.TarInfo | None:
 def padded(size: int) -> int:
     """The bytes that a member's content takes in a tar."""
     return -(-size // BLOCK) * BLOCK
-
-
-def sizes(clips: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """The bytes of each file that holds some clips, by its path; a tar's follow from its last member.
-
-    `clips` are paths and bytes.
-    """
-    ends: dict[str, int] = {}
-    files = {}
-    for path, size in clips:
-        member = named(path)
-        if member is None:
-            files[path] = size
-        else:
-            ends[member[0]] = max(ends.get(member[0], 0), member[1] + padded(size))
-    record = tarfile.RECORDSIZE  # two empty blocks end a tar, up to a whole record
-    return files | {tar: -(-(end + 2 * BLOCK) // record) * record for tar, end in ends.items()}
 
 
 def from_folder(path: str) -> str:

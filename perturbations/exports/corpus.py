@@ -38,6 +38,7 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.manifest.rows import stored
 from perturbations.suites import registry as suites
+from perturbations.verify.checking import name_of
 
 ListedRow = ClipRow | SourceRow
 UsableRow = ClipRow | CompleteSource
@@ -354,9 +355,5 @@ def left_out(row: ListedRow, problem: str) -> LeftOut:
     """A row's problem, without the folders of its files: it is published."""
     for file in filter(None, (row.path, row.source_path if isinstance(row, ClipRow) else None)):
         problem = problem.replace(os.path.join(os.path.dirname(file), ""), "") if "/" in file else problem
-    parts = [row.item_id, *([row.perturbation, row.severity] if isinstance(row, ClipRow) else [])]
-    return LeftOut(" ".join(_readable(str(part)) for part in parts), problem)
-
-
-def _readable(text: str) -> str:
-    return text if text and text.isprintable() and " " not in text else repr(text)
+    key = ("item_id", "perturbation", "severity") if isinstance(row, ClipRow) else ("item_id",)
+    return LeftOut(name_of(row, key), problem)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -29,8 +27,6 @@ from perturbations.verify import checking
 from perturbations.verify.checking import Finding, name_of, values
 
 _log = logging.getLogger("perturbations")
-
-_SLICE = 64  # clips that one process makes, after which another one may take over
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,8 @@ def regenerate(
     counts: Counter[str] = Counter()
     changed: dict[tuple[object, ...], dict[str, Any]] = {}
     findings: list[Finding] = []
-    outcomes = _outcomes(located[videos].taken(complete), output, jobs, stall_limit_s)
+    make = partial(_outcomes, root=output, stall_limit_s=stall_limit_s)
+    outcomes = checking.in_parallel(make, located[videos].taken(complete), jobs)
     for row, (columns, is_new, problem) in logged(outcomes, len(complete), "videos regenerated"):
         if problem:
             findings.append(Finding(published, name_of(row, VIDEOS.key), problem))
@@ -104,28 +101,9 @@ _Outcome = tuple[dict[str, Any], bool, str | None]
 """The columns of a clip's row that are others than the published ones, whether its file was made now, the problem."""
 
 
-def _outcomes(
-    tasks: Iterable[VideoRow], root: Path, jobs: int, stall_limit_s: float
-) -> Iterator[tuple[VideoRow, _Outcome]]:
-    rows = iter(tasks)
-    parts = iter(lambda: [*islice(rows, _SLICE)], [])
-    make = partial(_part_outcomes, root=root, stall_limit_s=stall_limit_s)
-    if jobs == 1:
-        for part in parts:
-            yield from zip(part, make(part), strict=True)
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        started = ((part, pool.submit(make, part)) for part in parts)
-        running = deque(islice(started, 2 * jobs))
-        while running:
-            part, done = running.popleft()
-            running.extend(islice(started, 1))
-            yield from zip(part, done.result(), strict=True)
-
-
-def _part_outcomes(part: Sequence[VideoRow], *, root: Path, stall_limit_s: float) -> list[_Outcome]:
+def _outcomes(rows: Sequence[VideoRow], *, root: Path, stall_limit_s: float) -> list[_Outcome]:
     work = partial(_make, root=root)
-    outcomes = supervise.run(work, part, stall_limit_s=stall_limit_s, name=lambda row: repr(row.item_id))
+    outcomes = supervise.run(work, rows, stall_limit_s=stall_limit_s, name=lambda row: repr(row.item_id))
     return [(*(outcome.result or ({}, False)), outcome.error) for outcome in outcomes]
 
 

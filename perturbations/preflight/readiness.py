@@ -121,10 +121,8 @@ def _of_encoders(config: configuration.Config, work: Work) -> Iterator[str]:
 
 @cache
 def _has_encoder(name: str) -> bool:
-    try:
-        import av.codec
-    except ImportError:  # the jobs' own environment has it
-        return True
+    import av.codec
+
     try:
         return av.codec.Codec(name, "w").is_encoder
     except ValueError:
@@ -133,9 +131,6 @@ def _has_encoder(name: str) -> bool:
 
 @cache
 def _missing_in_ffmpeg(encoder: str) -> str | None:
-    try:
-        from perturbations.media import program
-    except ImportError:
-        return None
+    from perturbations.media import program
 
     return needs.reason(partial(program.check_ffmpeg, encoder))

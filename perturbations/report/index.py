@@ -19,7 +19,7 @@ from perturbations.base.errors import ManifestError
 from perturbations.manifest import files, layout, sets
 from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS
 from perturbations.report import pages
-from perturbations.report.layout import CAPTION_FILES
+from perturbations.report.feature import FEATURE
 
 _MOST_REASONS = 50
 _ENDINGS = (".parquet", ".html", ".md", ".svg", ".png")
@@ -37,7 +37,7 @@ _NAMES = {
 }
 _HEADLINED = ("results",)
 """The kinds of results that the page of results shows."""
-_OF_CAPTIONS = {layout.name(kind) for kind in ("texts", "text_statistics", *CAPTION_FILES)}
+_OF_CAPTIONS = {layout.name(kind) for kind in ("texts", "text_statistics", *FEATURE.caption_files)}
 
 
 def index(root: Path = Path()) -> Path:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from perturbations.base import storage, tars
 from perturbations.base.errors import BackendError, ManifestError, MediaError, ToolError
@@ -81,7 +81,6 @@ class Checked:
         notes: what could not be compared, and what the run left out.
         is_edited: whether the manifest itself is not what was written, or has rows of other clips.
         wrong: the rows of clips, analyses and captions that have to be made again.
-        tars: tars that hold more than the clips of their rows.
     """
 
     path: Path
@@ -91,7 +90,6 @@ class Checked:
     notes: list[str] = field(default_factory=list)
     is_edited: bool = False
     wrong: list[MadeRow] = field(default_factory=list)
-    tars: list[Path] = field(default_factory=list)
 
     def add(self, problem: str, subject: str = "", place: Path | None = None) -> None:
         """Add a finding, of the manifest unless it is of another `place`."""
@@ -240,12 +238,12 @@ def _check_files(
     rows: Iterable[StoredRow],
     check: Callable[[list[Any]], list[str]],
     jobs: int,
-) -> dict[str, int]:
-    """Check the file of every complete row; returns their sizes by path."""
-    stored = {}
-    for row, problem in _in_parallel(check, (row for row in rows if row.status == COMPLETE), jobs):
+) -> set[str]:
+    """Check the file of every complete row; returns the files that hold the clips."""
+    stored = set()
+    for row, problem in in_parallel(check, (row for row in rows if row.status == COMPLETE), jobs):
         if row.path is not None:
-            stored[row.path] = row.bytes or 0
+            stored.add(tars.file_of(row.path))
         if problem:
             checked.add(problem, name_of(row, kind.key))
             checked.is_edited |= problem.startswith(AGAIN)  # the row itself is wrong
@@ -254,13 +252,15 @@ def _check_files(
     return stored
 
 
-_SLICE = 64  # rows that one process checks, after which it takes others
+_SLICE = 64  # rows that one process looks at, after which it takes others
+_Row = TypeVar("_Row")
+_Result = TypeVar("_Result")
 
 
-def _in_parallel(
-    check: Callable[[list[Any]], list[str]], rows: Iterable[StoredRow], jobs: int
-) -> Iterator[tuple[StoredRow, str]]:
-    """Each row with its problem, "" without one."""
+def in_parallel(
+    check: Callable[[list[Any]], list[_Result]], rows: Iterable[_Row], jobs: int
+) -> Iterator[tuple[_Row, _Result]]:
+    """Each row with the result of a function of some rows, which so many processes run."""
     some = iter(rows)
     blocks = iter(lambda: [*islice(some, _SLICE * jobs)], [])
     if jobs == 1:
@@ -320,27 +320,16 @@ def _rendered_problem(root: Path, row: VideoRow, tick: Tick) -> str:
     return "" if measured.frames_sha256 == row.frames_sha256 else f"{AGAIN}its frames are others"
 
 
-def _check_strangers(checked: Checked, stored: Mapping[str, int]) -> None:
-    """Files below the corpus' folder that are no clip of a row and no marker, and tars with more than their clips."""
+def _check_strangers(checked: Checked, stored: set[str]) -> None:
+    """Files below the corpus' folder that hold no clip of a row and are no marker."""
     tree = layout.in_tree(checked.path)
     if tree is None or len(tree[1].parts) < 3:
         return  # a manifest that was taken out of its tree
-    sizes = tars.sizes(stored.items())
     for path in _files_below(tree[0] / layout.clips_below(tree[1].parent)):
         name = path.relative_to(tree[0]).as_posix()
         place = layout.place_of(name)
-        if name in sizes:
-            if name.endswith(tars.SUFFIX) and _holds_others(path, name, stored, sizes[name]):
-                checked.add("it holds more than the clips of its rows", place=path)
-                checked.tars.append(path)
-        elif place is None or place[0] != "clip_marker":
+        if name not in stored and (place is None or place[0] != "clip_marker"):
             checked.add(LEFTOVER if storage.is_leftover(path) else "no row names this file", place=path)
-
-
-def _holds_others(tar: Path, name: str, stored: Mapping[str, int], size: int) -> bool:
-    """Whether a tar has more bytes, or other members, than the clips of its rows."""
-    members = (tars.path_in(Path(name), offset, member) for member, offset, _ in tars.members(tar))
-    return tar.stat().st_size > size or any(member not in stored for member in members)
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

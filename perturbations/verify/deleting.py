@@ -30,7 +30,7 @@ def delete(checked: Checked) -> list[Path]:
     tree = layout.in_tree(locations.lying(checked.path))
     place = None if tree is None else layout.place_of(tree[1].as_posix())
     is_made = place is not None and place[0] in FILES and place[1].get("analysis") in (None, *guides.ANALYSES)
-    if tree is not None and place is not None and is_made and (checked.is_edited or checked.wrong or checked.tars):
+    if tree is not None and place is not None and is_made and (checked.is_edited or checked.wrong):
         root = tree[0]
         if not (root / layout.WORK).is_dir():
             raise ManifestError(f"nothing is deleted: beside {checked.path} there is no run with its folder `work`")
@@ -42,10 +42,6 @@ def delete(checked: Checked) -> list[Path]:
             rows[_parts_and_markers(row, place[1]["dataset"])].append(row)
         for (parts, markers), members in rows.items():
             _forget(root, parts, markers, members)
-        for tar in checked.tars:
-            fields = _fields("clip_tar", tar.relative_to(root).as_posix())
-            _delete(root / layout.at("video_part", **fields))
-            _delete(root / layout.at("clip_marker", **fields))
     return [path for path in wrong if _delete(path)]
 
 
@@ -63,7 +59,10 @@ def _stored_file(root: Path, path: str) -> Path:
 
 
 def _parts_and_markers(row: MadeRow, dataset: str) -> tuple[str, str]:
-    """The parts that a row may come from, and the markers of their jobs: paths with `{shard}`; "" without markers."""
+    """The parts that a row may come from, and the markers of their jobs: paths with `{shard}`; "" without markers.
+
+    Raises `ManifestError` for a row that no job writes.
+    """
     if isinstance(row, AnalysisRow):
         kind, marker, fields = "analysis_part", "", {"dataset": dataset, "analysis": row.analysis}
     else:
@@ -71,16 +70,10 @@ def _parts_and_markers(row: MadeRow, dataset: str) -> tuple[str, str]:
         scenario = {"perturbation": row.perturbation, "severity": str(row.severity)}
         fields = {"dataset": dataset, "suite": row.suite, **scenario}
     parts = layout.at(kind, shard="{shard}", **fields)
-    _fields(kind, parts.format(shard="s0"))
+    place = layout.place_of(parts.format(shard="s0"))
+    if place is None or place[0] != kind:  # the row may be a stranger's
+        raise ManifestError(f"nothing is deleted: no job writes {cut(parts)}")
     return parts, layout.at(marker, shard="{shard}", **fields) if marker else ""
-
-
-def _fields(kind: str, path: str) -> dict[str, str]:
-    """The fields of a path. A row may be a stranger's: raises `ManifestError` for a path that no job writes."""
-    place = layout.place_of(path)
-    if place is None or place[0] != kind:
-        raise ManifestError(f"nothing is deleted: no job writes {cut(path)}")
-    return place[1]
 
 
 def _forget(root: Path, parts: str, markers: str, rows: Collection[MadeRow]) -> None:
