@@ -85,24 +85,28 @@ def test_any_id_and_any_text_is_exported(odd: Path, tmp_path: Path, form: str, k
         assert texts == set(TEXTS_OF_IDS)
 
 
-def test_datasets_and_mteb_read_any_id_and_text(
+def test_readers_get_any_id_and_text_from_an_export_that_was_moved(
     odd: Path, tmp_path: Path, datasets: ModuleType, mteb: ModuleType
 ) -> None:
-    for form in ("hub", "webdataset", "mteb"):
-        assert main(command(odd, "multimodal", form, tmp_path / form)) == 0
-    loaded = datasets.load_dataset(str(tmp_path / "hub"), split="test")
-    rows = undecoded(datasets, loaded)
-    assert {(row["item"], row["text"]) for row in rows} == set(zip(IDS, TEXTS_OF_IDS, strict=True))
-    loaded = datasets.load_dataset(str(tmp_path / "webdataset"), split="test")
+    for form in FORMATS:
+        assert main(command(odd, "multimodal", form, tmp_path / "here" / form)) == 0
+    there, known = tmp_path / "over there", set(zip(IDS, TEXTS_OF_IDS, strict=True))
+    shutil.move(tmp_path / "here", there)
+    rows = undecoded(datasets, datasets.load_dataset(str(there / "hub"), split="test"))
+    assert {(row["item"], row["text"]) for row in rows} == known
+    assert all(Path(row["video"]["path"]).is_file() for row in rows)
+    loaded = datasets.load_dataset(str(there / "webdataset"), split="test")
     samples = [row["json"] for row in undecoded(datasets, loaded, "mp4")]
-    assert {(row["item"], text["text"]) for row in samples for text in row["pairs"]} == set(
-        zip(IDS, TEXTS_OF_IDS, strict=True)
-    )
-    (task,) = loaded_tasks(tmp_path / "mteb")
+    assert {(row["item"], text["text"]) for row in samples for text in row["pairs"]} == known
+    (task,) = loaded_tasks(there / "mteb")
     task.load_data()
     data = task.dataset["gaussian_noise_1-typos_3"]["test"]
     assert sorted(row["text"] for row in data["queries"]) == sorted(TEXTS_OF_IDS)
     assert sorted(data["corpus"]["id"]) == sorted(IDS)
+    records = needs.reader("mlcroissant").Dataset(there / "croissant/croissant.json").records("pairs")
+    assert len(list(records)) == 3 * len(IDS)
+    text = "".join(path.read_text("utf-8") for path in there.rglob("*") if path.suffix in (".md", ".json", ".py"))
+    assert str(tmp_path) not in text
 
 
 @pytest.mark.parametrize("kind", ["file", "link to nothing", "file above"])
@@ -187,22 +191,6 @@ def test_a_full_disk_is_told_and_the_export_is_complete_with_more_room(
     assert main(words) == 0
     assert main(command(odd, "videos", form, tmp_path / "whole")) == 0
     assert contents(small_disk / "out") == contents(tmp_path / "whole")
-
-
-def test_a_moved_export_opens(odd: Path, tmp_path: Path, datasets: ModuleType, mteb: ModuleType) -> None:
-    for form in FORMATS:
-        assert main(command(odd, "multimodal", form, tmp_path / "here" / form)) == 0
-    shutil.move(tmp_path / "here", tmp_path / "over there")
-    there = tmp_path / "over there"
-    loaded = datasets.load_dataset(str(there / "hub"), split="test")
-    assert all(Path(row["video"]["path"]).is_file() for row in undecoded(datasets, loaded))
-    (task,) = loaded_tasks(there / "mteb")
-    task.load_data()
-    assert len(task.dataset["clean"]["test"]["corpus"]) == len(IDS)
-    records = needs.reader("mlcroissant").Dataset(there / "croissant/croissant.json").records("pairs")
-    assert len(list(records)) == 3 * len(IDS)
-    text = "".join(path.read_text("utf-8") for path in there.rglob("*") if path.suffix in (".md", ".json", ".py"))
-    assert str(tmp_path) not in text
 
 
 def test_more_pairs_than_a_repository_has_files_are_rows_of_few_files(
