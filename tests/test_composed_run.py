@@ -174,11 +174,12 @@ RUN = Run(
 )
 
 
-def run(runner: Any, queries: Any = None, names: str = "abcdef", split: Split = SPLIT) -> list[Any]:
+def run(
+    runner: Any, clips: Any = None, instructions: Any = None, names: str = "abcdef", split: Split = SPLIT
+) -> list[Any]:
     """The results of one scenario."""
     fog, ocr = ("mlvp", "fog", 5), ("mm_robustness", "ocr", 2)
-    queries = queries or runner.ComposedQueries()
-    halves = (None if queries.clips is None else fog, None if queries.instructions is None else ocr)
+    halves = (None if clips is None else fog, None if instructions is None else ocr)
     scenario = composed_plan.scenario_of(*halves)
     ways = strategies.Ways(
         galleries=("local_full", "global_distinct"),
@@ -188,7 +189,7 @@ def run(runner: Any, queries: Any = None, names: str = "abcdef", split: Split = 
     )
     model = SimpleNamespace(sha256="sum", architecture=None)
     job = runner.ComposedEvaluation(model, split, clip_features(*names), ways, json.loads(HOW))
-    rows, ranks = job.scored(replace(RUN, **scenario._asdict()), queries)
+    rows, ranks = job.scored(replace(RUN, **scenario._asdict()), clips, instructions)
     counts = Counter((rank.model_key, rank.method) for rank in ranks)
     assert counts == {(row.model_key, row.method): row.queries for row in rows if row.method != "random"}
     return list(rows)
@@ -234,18 +235,16 @@ def test_missing_clips_are_counted(runner: Any) -> None:
 
 
 def test_only_what_a_perturbation_changes_is_evaluated(runner: Any) -> None:
-    clips = run(runner, runner.ComposedQueries(clips=clip_features("a", "c")), split=PLAIN)
+    clips = run(runner, clip_features("a", "c"), split=PLAIN)
     assert {row.method.split()[0] for row in clips} == {"visual", "average", "two_stage"}
     assert {row.missing_queries for row in clips} == {1}
     shown = {(row.side, row.suite, row.perturbation, row.severity, row.category) for row in clips}
     assert shown == {("query", "mlvp", "fog", 5, "low")}
-    words = run(runner, runner.ComposedQueries(instructions={"0": "to f", "1": "to d"}), split=PLAIN)
+    words = run(runner, instructions={"0": "to f", "1": "to d"}, split=PLAIN)
     assert {row.method.split()[0] for row in words} == {"text,", "average", "two_stage"}
     text = next(row for row in words if (row.model_key, row.method) == ("tiny@local_full", "text, instruction"))
     assert (text.recall_at_1, text.suite, text.perturbation) == (50.0, "mm_robustness", "ocr")
-    both = run(
-        runner, runner.ComposedQueries(clips=clip_features("a"), instructions={"0": "to b", "1": "to d"}), split=PLAIN
-    )
+    both = run(runner, clip_features("a"), {"0": "to b", "1": "to d"}, split=PLAIN)
     assert {row.method.split()[0] for row in both} == {"average", "two_stage"}
     assert {row.missing_queries for row in both} == {2}
     assert {(row.perturbation, row.text_perturbation, row.text_severity) for row in both} == {

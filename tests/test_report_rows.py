@@ -32,7 +32,7 @@ from perturbations.composed.modifications import PoolClip
 from perturbations.composed.rows import COMPOSED_QUERIES, POOL, ComposedQueryRow
 from perturbations.evaluation.page import intervals, names, page
 from perturbations.evaluation.page.intervals import Scores, mean_of
-from perturbations.evaluation.page.robustness import score_of
+from perturbations.evaluation.page.published_section import score_of
 from perturbations.evaluation.rows import RANKS, RankRow, ResultRow, backend_cell
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of

@@ -141,7 +141,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _score(options: argparse.Namespace) -> int:
-    from perturbations.evaluation import feature_scores, feature_sets, result_sets
+    from perturbations.evaluation import feature_scores, result_sets
     from perturbations.evaluation.method_settings import AS_IT_IS
     from perturbations.evaluation.protocols import registry as protocols
     from perturbations.evaluation.section import direction_of_clips
@@ -161,27 +161,14 @@ def _score(options: argparse.Namespace) -> int:
         return 0
     if options.similarities and (options.methods or options.bank or options.gallery_bank):
         raise ConfigError("--methods and their banks need the features of the queries and of the gallery")
-    choices = None if options.choices is None else feature_sets.read_answers(options.choices)
     if options.split or options.first_stage:
         raise ConfigError(f"--split and --first-stage are of composed retrieval, not of {options.direction}")
-    wanted = feature_scores.Wanted(
-        **{name: getattr(options, name) for name in ("dataset", "model", "direction", "protocol", "methods", "top_k")},
-        sides=options.sides or (("query",) if options.similarities else ("query", "gallery")),
-        bank=options.bank,
-        gallery_bank=options.gallery_bank,
-        choices=choices,
-    )
-    answers = None if options.relevant is None else feature_sets.read_answers(options.relevant, options.direction)
-    if options.similarities:
-        rows, ranks = feature_scores.scored_similarities(feature_sets.located(options.similarities), answers, wanted)
-    else:
-        queries, gallery = map(feature_sets.located, given)
-        rows, ranks = feature_scores.scored(queries, gallery, answers, wanted)
+    rows, ranks = feature_scores.scored(options)
     write(options.output, rows, ranks)
     for row in rows:
         scenario = "clean" if row.side == "none" else result_sets.scenario_name(row)
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.1f}" for k in (1, 5, 10))
-        if choices is not None:
+        if options.choices is not None:
             recalls = f"accuracy {row.recall_at_1:.1f}"
         counts = f"{shown.plural(row.queries, 'query')}, {row.missing_queries:,} missing"
         counts += f", {shown.plural(row.gallery, 'item')}"
@@ -192,12 +179,17 @@ def _score(options: argparse.Namespace) -> int:
 
 def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow]) -> None:
     """Write results, ranks, and their page, into a folder."""
-    from perturbations.evaluation import feature_scores
     from perturbations.evaluation.page import page
+    from perturbations.evaluation.result_sets import check
+    from perturbations.evaluation.rows import RANKS, RESULTS
+    from perturbations.manifest import files
 
-    results = folder / layout.name("results")
-    feature_scores.write(folder, rows, ranks, provenance(results))
-    page.write(folder / layout.name("results_page"), results=[results], ranks=[results.with_name(layout.name("ranks"))])
+    check(rows)
+    results, of_ranks = (folder / layout.name(name) for name in ("results", "ranks"))
+    about = {**provenance(results), "root": "."}  # rows of features name no files
+    files.write(results, RESULTS, rows, about)
+    files.write(of_ranks, RANKS, ranks, about)
+    page.write(folder / layout.name("results_page"), results=[results], ranks=[of_ranks])
 
 
 def _perplexity(options: argparse.Namespace) -> int:

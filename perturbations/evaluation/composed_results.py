@@ -17,7 +17,7 @@ from perturbations.composed.strategies import Score, ScoredModel, ScoredSetting,
 from perturbations.evaluation import composed_plan
 from perturbations.evaluation.planning import category_of
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.evaluation.rows import RankRow, ResultRow, Run
+from perturbations.evaluation.rows import RankRow, ResultRow, Run, rank_rows
 from perturbations.retrieval.composed import NOT_RETRIEVED, TWO_STAGE
 
 _log = logging.getLogger("perturbations")
@@ -63,13 +63,10 @@ def scenario_rows(
             own = replace(own, label=score.setting.method)
             places = np.where(score.places == NOT_RETRIEVED, behind, score.places)
             rows.append(_row(score, own, places[score.counted], **columns))
-            ids = [query.query_id for query in split.queries]
-            of_queries = zip(ids, places, score.first or [None] * len(ids), score.counted, strict=True)
-            ranks += [
-                RankRow(**own.columns(), query_id=query, rank=int(place), retrieved=first)
-                for query, place, first, counted in of_queries
-                if counted
-            ]
+            counted = np.flatnonzero(score.counted).tolist()
+            ids = [split.queries[number].query_id for number in counted]
+            first = [score.first[number] if score.first else None for number in counted]
+            ranks += rank_rows(own, ids, places[counted].tolist(), first)
         elif run.side == "none":
             rows += [_row(score, _named(run, name, keys, score.gallery, RANDOM), None, **columns) for name in keys]
     return rows, ranks
@@ -129,9 +126,4 @@ def _row(
         gallery_mean=score.mean_size,
         settings=canonical(settings),
         recipe_id=digest([run.columns(), settings]),
-        updates=0,
-        empty=0,
-        non_finite=0,
-        queries_sha256="",
-        manifest_sha256="",
     )

@@ -32,27 +32,6 @@ _log = logging.getLogger("perturbations")
 
 
 @dataclass(frozen=True)
-class ComposedQueries:
-    """What a scenario's queries are.
-
-    Attributes:
-        clips: features of the perturbed query clips; None: of the clean ones.
-        instructions: the accepted perturbed instructions by the queries' ids; None: the clean ones.
-        rows: the rows of the perturbed clips or instructions, for the backends that results name.
-    """
-
-    clips: StoredFeatures | None = None
-    instructions: Mapping[str, str] | None = None
-    rows: Sequence[ClipRow | TextRow] = ()
-
-    def ids(self, split: Split) -> frozenset[str]:
-        """The ids of the queries whose perturbed clip or instruction is there."""
-        held = None if self.clips is None else frozenset(self.clips.ids)
-        ids = frozenset(query.query_id for query in split.queries if held is None or query.clip in held)
-        return ids if self.instructions is None else ids.intersection(self.instructions)
-
-
-@dataclass(frozen=True)
 class ComposedEvaluation:
     """What the runs of a job share: the model, the split, the features of clean clips, and the ways to use queries.
 
@@ -76,13 +55,15 @@ class ComposedEvaluation:
         rows: list[ResultRow] = []
         ranks: list[RankRow] = []
         for run in runs:
-            own_rows, own_ranks = self.scored(run, self.queries(run))
+            own_rows, own_ranks = self.scored(run, *self._perturbed(run))
             rows += own_rows
             ranks += own_ranks
         return rows, ranks
 
-    def queries(self, run: Run) -> ComposedQueries:
-        """The perturbed queries of a run, from the parts of its perturbations."""
+    def _perturbed(
+        self, run: Run
+    ) -> tuple[StoredFeatures | None, Mapping[str, str] | None, Sequence[ClipRow | TextRow]]:
+        """The arguments of `scored`, from the parts of a run's perturbations."""
         clips, texts = composed_plan.halves(run)
         features, instructions = None, None
         rows: list[ClipRow | TextRow] = []
@@ -101,7 +82,7 @@ class ComposedEvaluation:
             part = Path(layout.at("text_part", **names, perturbation=name, severity=severity))
             rows = [*sets.read_part(part, TEXTS)]
             instructions = {row.caption_id: row.text for row in rows if isinstance(row, TextRow) and row.accepted}
-        return ComposedQueries(features, instructions, rows)
+        return features, instructions, rows
 
     def _features(self, clips: Sequence[ClipRow], run: Run) -> StoredFeatures:
         if not clips:
@@ -111,27 +92,44 @@ class ComposedEvaluation:
         features = encoding.encoded(self.backbone, clips, num_frames, self.reader)
         return StoredFeatures(Path(), tuple(row.item_id for row in clips), encoding.vectors(features))
 
-    def scored(self, run: Run, queries: ComposedQueries) -> ResultsAndRanks:
-        """The rows of results and ranks of one scenario."""
-        part = restricted(self.split, frozenset(self.clips.ids), queries.ids(self.split))
+    def scored(
+        self,
+        run: Run,
+        clips: StoredFeatures | None = None,
+        instructions: Mapping[str, str] | None = None,
+        perturbed: Sequence[ClipRow | TextRow] = (),
+    ) -> ResultsAndRanks:
+        """The rows of results and ranks of one scenario.
+
+        Args:
+            run: the scenario.
+            clips: features of the perturbed query clips; None: of the clean ones.
+            instructions: the accepted perturbed instructions by the queries' ids; None: the clean ones.
+            perturbed: the rows of the perturbed clips or instructions, for the backends that results name.
+        """
+        held = frozenset(() if clips is None else clips.ids)
+        asking = frozenset(
+            query.query_id
+            for query in self.split.queries
+            if (clips is None or query.clip in held) and (instructions is None or query.query_id in instructions)
+        )
+        part = restricted(self.split, frozenset(self.clips.ids), asking)
         name = f"{scenario_name(run)}, perturbed: {composed_plan.perturbed(run)}"
         _log.info("%s: %d of %d queries", name, len(part.queries), len(self.split.queries))
         if not part.queries:
             raise ManifestError(f"{name}: no query is left: clips are quarantined, or words not accepted")
         texts = {}
-        for words in self.ways.words if queries.instructions is None else ("instruction",):
+        for words in self.ways.words if instructions is None else ("instruction",):
             lines = strategies.words_of(part, words)
-            if queries.instructions is not None:
-                lines = [queries.instructions[query.query_id] for query in part.queries]
+            if instructions is not None:
+                lines = [instructions[query.query_id] for query in part.queries]
             if all(lines):
                 texts[words] = encoding.text_vectors(self.backbone, lines)
         model = ScoredModel(
             name=run.model,
             clips=rows_of_ids(self.clips, [clip.clip_id for clip in part.pool]),
             texts=texts,
-            queries=None
-            if queries.clips is None
-            else rows_of_ids(queries.clips, [query.clip for query in part.queries]),
+            queries=None if clips is None else rows_of_ids(clips, [query.clip for query in part.queries]),
         )
         own = replace(run, listed_sha256=listed_sha256(self.split), checkpoint_sha256=self.backbone.sha256)
         return scenario_rows(
@@ -141,7 +139,7 @@ class ComposedEvaluation:
             replace(self.ways, galleries=names_of(self.split, self.ways.galleries)),
             listed=len(self.split.queries),
             settings=self.settings,
-            backend=backend_cell(results.backends(run.pretrained, queries.rows)),
+            backend=backend_cell(results.backends(run.pretrained, perturbed)),
             architecture=self.backbone.architecture,
             tools=canonical(results.tools()),
         )

@@ -19,7 +19,7 @@ from perturbations.engine import guided
 from perturbations.engine.comparability import differences
 from perturbations.engine.tally import Tally, TextTally
 from perturbations.evaluation.planning import category_of
-from perturbations.evaluation.rows import RankRow, ResultRow, Run, backend_cell
+from perturbations.evaluation.rows import ResultRow, Run, backend_cell, hub_columns
 from perturbations.evaluation.scenarios import Retrieval, ScenarioRow, id_of
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import ClipRow, TextRow
@@ -37,12 +37,6 @@ class FinishedRun(NamedTuple):
     query_ids: tuple[str, ...]
     ranks: tuple[int, ...]
     retrieved: tuple[str | None, ...]
-
-    def rank_rows(self) -> list[RankRow]:
-        """The rows of ranks."""
-        columns = self.row.columns()
-        of_queries = zip(self.query_ids, self.ranks, self.retrieved, strict=True)
-        return [RankRow(**columns, query_id=name, rank=rank, retrieved=first) for name, rank, first in of_queries]
 
 
 def read_journal(journal: Path, others: Iterable[Path] = ()) -> dict[str, FinishedRun]:
@@ -96,10 +90,9 @@ def finished(
     `columns` are further ones of its row: timings, and the hashes of what it is of.
     """
     ranks = retrieval.ranks(similarities, task.relevant)
-    hubness = retrieval.hubness(similarities)
     figures: dict[str, Any] = {
         **retrieval.summary_of_ranks(ranks),
-        **{f"hub_{name.removeprefix('hub_')}": float(value) for name, value in hubness.items()},
+        **hub_columns(retrieval.hubness(similarities)),
     }
     row = ResultRow(
         **run.columns(),
@@ -109,9 +102,7 @@ def finished(
         queries=len(task.queries),
         missing_queries=task.missing,
         gallery=len(task.gallery),
-        updates=counts.updates,
-        empty=counts.empty,
-        non_finite=counts.non_finite,
+        **asdict(counts),
         backend=backend_cell(backends(run.pretrained, (*task.queries, *task.gallery))),
         tools=canonical(tools()),
     )

@@ -164,13 +164,13 @@ class ResultRow(Run):
     total_ms_p50: float | None = None
     total_ms_p95: float | None = None
     peak_memory_mib: float | None = None
-    updates: int
-    empty: int
-    non_finite: int
+    updates: int = 0
+    empty: int = 0
+    non_finite: int = 0
     settings: str
     backend: str
-    queries_sha256: str
-    manifest_sha256: str
+    queries_sha256: str = ""
+    manifest_sha256: str = ""
     checkpoint_sha256: str
     tools: str
     recipe_id: str
@@ -187,6 +187,18 @@ class RankRow(Run):
     query_id: str
     rank: int
     retrieved: str | None = None
+
+
+def rank_rows(run: Run, queries: Iterable[str], ranks: Iterable[int], retrieved: Iterable[str | None]) -> list[RankRow]:
+    """The rows of ranks of a run, or of a row of results, a query each."""
+    columns = run.columns()
+    of_queries = zip(queries, ranks, retrieved, strict=True)
+    return [RankRow(**columns, query_id=name, rank=rank, retrieved=first) for name, rank, first in of_queries]
+
+
+def hub_columns(hubness: Mapping[str, float]) -> dict[str, Any]:
+    """The columns of a result for `retrieval.hubness`."""
+    return {f"hub_{name.removeprefix('hub_')}": float(value) for name, value in hubness.items()}
 
 
 _RUN_KEY = (

@@ -28,7 +28,7 @@ from perturbations.evaluation import encoding, planning, result_sets, results, s
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.results import FinishedRun
-from perturbations.evaluation.rows import RankRow, ResultRow, Run, banks_key, places_of
+from perturbations.evaluation.rows import RankRow, ResultRow, Run, banks_key, places_of, rank_rows
 from perturbations.evaluation.scenarios import Clean, Perturbed, Retrieval
 from perturbations.manifest.kinds import CaptionRow, TextRow
 from perturbations.tta import adapt
@@ -97,7 +97,7 @@ def evaluate(
         for _, runs in groupby(job.runs, key=lambda run: run.scenario):
             for run in _of_scenario(job, list(runs), perturbed, inputs, done, journal):
                 rows.append(run.row)
-                ranks += run.rank_rows()
+                ranks += rank_rows(*run)
     return rows, ranks
 
 

@@ -1,11 +1,10 @@
-"""Ranks of all runs as matrices, read by columns from `ranks` manifests, a million rows at once."""
+"""Ranks of all runs as matrices, read by columns from `ranks` manifests."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pandas.api.types import union_categoricals
 
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.page.names import setting_of
@@ -23,8 +23,6 @@ from perturbations.manifest import files, parquet
 _MOST = 255
 """Larger ranks are stored as this one: no recall of the page looks further than the first 10."""
 
-_ROWS = 1 << 20
-
 RankGroup = tuple[str, str, str]
 """Dataset, model's key, direction: runs that ask the same queries of one model."""
 
@@ -32,8 +30,11 @@ RankGroup = tuple[str, str, str]
 RankRun = tuple[ScenarioKey, str, int]
 """Scenario, method's setting (`setting_of`), seed."""
 
-_GROUP = ("dataset", "model_key", "direction")
-_RUN = (*ScenarioKey._fields, "method", "label", "seed")
+_Part = tuple[list[RankRun], NDArray[np.int64], pd.DataFrame]
+"""Of a file the runs of a group, and of each of their rows the place of its run, its query and its rank."""
+
+_GROUP = ["dataset", "model_key", "direction"]
+_RUN = [*ScenarioKey._fields, "method", "label", "seed"]
 
 
 @dataclass(frozen=True)
@@ -63,73 +64,47 @@ def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
     The result does not depend on the order of files and rows. Raises `ManifestError` for a file that is not such a
     manifest or is damaged, and where a run has a query twice.
     """
-    runs, queries = (defaultdict[Any, int](count().__next__) for _ in range(2))  # numbered as they come
-    parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]] = []
+    parts: defaultdict[RankGroup, list[_Part]] = defaultdict(list)
     for path in paths:
-        kind = files.kind_of(path)
-        if kind.name != RANKS.name:
-            raise ManifestError(f"{path} is a manifest of {kind.name}, not of {RANKS.name}")
-        try:
-            schema = pq.read_schema(path)
-            if problem := parquet.column_problem(RANKS, schema):
-                raise ValueError(problem)
-            words = [*dict.fromkeys((*_GROUP, *_RUN, "query_id"))]
-            stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)
-            for batch in stored.iter_batches(_ROWS):
-                table = pa.Table.from_batches([batch])
-                parts.append(_numbered(table.to_pandas(strings_to_categorical=True), runs, queries))
-        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-            raise ManifestError(f"{path} cannot be read: {error}; delete it and run snakemake again") from error
-    return _matrices(parts, list(runs), list(queries))
+        for group, rows in _rows(path).groupby(_GROUP, sort=False, observed=True):
+            places = rows.groupby(_RUN, sort=False, dropna=False, observed=True).ngroup().to_numpy()
+            firsts = rows.iloc[np.unique(places, return_index=True)[1]].to_dict("records")
+            parts[group].append(([run_of(row) for row in firsts], places, rows[["query_id", "rank"]]))
+    return {group: _matrix(group, own) for group, own in parts.items()}
+
+
+def _rows(path: Path) -> pd.DataFrame:
+    """The rows of a file, whose texts are categories: there are millions of few texts."""
+    kind = files.kind_of(path)
+    if kind.name != RANKS.name:
+        raise ManifestError(f"{path} is a manifest of {kind.name}, not of {RANKS.name}")
+    try:
+        if problem := parquet.column_problem(RANKS, pq.read_schema(path)):
+            raise ValueError(problem)
+        words = [*dict.fromkeys((*_GROUP, *_RUN, "query_id", "rank"))]
+        stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)
+        frame: pd.DataFrame = stored.read(words).unify_dictionaries().to_pandas(strings_to_categorical=True)
+        if not (frame["rank"] >= 1).all():
+            raise ValueError("it holds a rank below 1, or none")
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise ManifestError(f"{path} cannot be read: {error}; delete it and run snakemake again") from error
+    return frame
+
+
+def _matrix(group: RankGroup, parts: Sequence[_Part]) -> Ranked:
+    columns = {run: column for column, run in enumerate(dict.fromkeys(run for runs, *_ in parts for run in runs))}
+    queries = union_categoricals([rows["query_id"] for *_, rows in parts]).remove_unused_categories()
+    ids, places = np.unique(queries.categories.to_numpy(str), return_inverse=True)
+    column_of = np.concatenate([np.array([columns[run] for run in runs])[own] for runs, own, _ in parts])
+    matrix = np.zeros((len(ids), len(columns)), np.uint8)
+    matrix[places[queries.codes], column_of] = pd.concat([rows["rank"] for *_, rows in parts]).clip(upper=_MOST)
+    if np.count_nonzero(matrix) != len(queries):
+        raise ManifestError(f"the ranks of {', '.join(group)} hold a query of a run twice: give each manifest once")
+    clips = pd.factorize(np.array([_clip_of(name) if group[2] == "t2v" else name for name in ids.tolist()], object))[0]
+    return Ranked(columns, matrix, clips)
 
 
 def _clip_of(query: str) -> str:
     """The clip of a caption, whose id is the clip's and a number where a clip may have several."""
     clip, _, number = query.rpartition("#")
     return clip if clip and number.isdecimal() else query
-
-
-def _numbered(
-    frame: pd.DataFrame, runs: defaultdict[Any, int], queries: defaultdict[Any, int]
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
-    """The numbers of each row's run and query, and its rank."""
-    if not (frame["rank"] >= 1).all():
-        raise ValueError("it holds a rank below 1, or none")
-    places = frame.groupby([*_GROUP, *_RUN], sort=False, dropna=False, observed=True).ngroup().to_numpy()
-    firsts = frame.iloc[np.unique(places, return_index=True)[1]].to_dict("records")
-    numbers = [runs[tuple(str(row[name]) for name in _GROUP), run_of(row)] for row in firsts]
-    query_places, ids = pd.factorize(frame["query_id"])
-    query_numbers = [queries[query] for query in ids]
-    return (
-        np.array(numbers, np.int32)[places],
-        np.array(query_numbers, np.int32)[query_places],
-        frame["rank"].clip(upper=_MOST).to_numpy(np.uint8),
-    )
-
-
-def _matrices(
-    parts: Sequence[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]],
-    runs: Sequence[tuple[RankGroup, RankRun]],
-    queries: Sequence[str],
-) -> dict[RankGroup, Ranked]:
-    groups: dict[RankGroup, list[int]] = {}
-    for number, (group, _) in enumerate(runs):
-        groups.setdefault(group, []).append(number)
-    result = {}
-    ordered = sorted(queries)
-    alphabetic = np.argsort(np.argsort(np.array(queries, str)))
-    for group, members in groups.items():
-        column_of = np.full(len(runs), -1, np.int64)
-        column_of[members] = np.arange(len(members))
-        own = [(column_of[run], alphabetic[query], rank) for run, query, rank in parts]
-        rows = [(column[column >= 0], query[column >= 0], rank[column >= 0]) for column, query, rank in own]
-        columns, query_numbers, ranks = (np.concatenate(values) for values in zip(*rows, strict=True))
-        present, places = np.unique(query_numbers, return_inverse=True)
-        matrix = np.zeros((len(present), len(members)), np.uint8)
-        matrix[places, columns] = ranks
-        if np.count_nonzero(matrix) != len(ranks):
-            raise ManifestError(f"the ranks of {', '.join(group)} hold a query of a run twice: give each manifest once")
-        ids = (ordered[query] for query in present)
-        clips = pd.factorize(np.array([_clip_of(name) if group[2] == "t2v" else name for name in ids], object))[0]
-        result[group] = Ranked({runs[number][1]: column for column, number in enumerate(members)}, matrix, clips)
-    return result
