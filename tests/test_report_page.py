@@ -143,11 +143,10 @@ def test_a_loss_is_taken_against_the_same_queries(tmp_path: Path) -> None:
     assert [text for text, _ in unknown.tables[MLVP][1]] == ["method", "clean", "mean", "fog", "snow"]
 
 
-def table_of(caption: str, value: object = 1) -> tables.PageTable:
+def table_of(caption: str) -> tables.PageTable:
     """A table of one cell that has files."""
-    return tables.PageTable(
-        caption, "method", ["=1+1"], [tables.Column("", "r1", ".1f", {"value": [value]})], has_files=True
-    )
+    cell = tables.cell_of(".1f", value=-1.5)
+    return tables.PageTable(caption, "method", ["=1+1"], [tables.Column("", "r1", [cell])], has_files=True)
 
 
 def test_no_two_files_of_a_page_have_one_name(few: Page, report: Page) -> None:
@@ -165,18 +164,17 @@ def test_no_two_files_of_a_page_have_one_name(few: Page, report: Page) -> None:
 
 
 def test_csv_names_are_no_formulas() -> None:
-    head, cell = tables.as_csv([table_of("t", -1.5)]).splitlines()
+    head, cell = tables.as_csv([table_of("t")]).splitlines()
     assert head == "table,row,column_group,column,value,std,change,low,high,mark"
     assert cell == "t,'=1+1,,r1,-1.5,,,,,"
 
 
 def wide_table() -> tables.PageTable:
     """With what Markdown and LaTeX read as marks, and more columns than a page is wide."""
-    first = tables.Column(
-        "a|b", "x_1", ".1f", {"value": [1.04, None], "std": [0.2, None], "change": [0.5, None], "mark": ["best", ""]}
-    )
-    second = tables.Column("a|b", "50 %", "", {"value": ["2", "3"], "mark": ["second", "tie"]})
-    others = [tables.Column("", f"c{place}", ".1f", {"value": [80.0, 90.0]}) for place in range(30)]
+    cells = [tables.cell_of(".1f", "best", value=1.04, std=0.2, change=0.5), tables.cell_of(".1f", value=None)]
+    first = tables.Column("a|b", "x_1", cells)
+    second = tables.Column("a|b", "50 %", [tables.Cell("2", mark="second"), tables.Cell("3", mark="tie")])
+    others = [tables.Column("", f"c{place}", [tables.Cell("80.0"), tables.Cell("90.0")]) for place in range(30)]
     return tables.PageTable("50 % of {R@1}", "method", ["m&m TCR", "a ^ \\"], [first, second, *others], "N 100 ± 1.")
 
 

@@ -74,7 +74,7 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
     else:
         queries = gallery = feature_sets.located(wanted.similarities)
         ids, settings = stored_features.read_similarities(queries.clean).ids, {"compared": "similarities"}
-    listed = relevant or {name: (name,) for name in ids}
+    listed: Answers = relevant or {name: (name,) for name in ids}
     banks = {name: _read(path).rows for name, path in _banks(wanted).items()}
     hashes = {name: storage.sha256_of(rows.tobytes()) for name, rows in banks.items()}
 
@@ -160,9 +160,11 @@ def _cases(wanted: argparse.Namespace, queries: FeatureSet, gallery: FeatureSet)
     if "gallery" in sides:
         pairs += [("gallery", None, own) for own in gallery.perturbed]
     if "both" in sides:
-        turn = 1 if wanted.direction == "v2t" else -1
-        clips, texts = (queries.perturbed, gallery.perturbed)[::turn]
-        pairs += [("both", *pair[::turn]) for pair in feature_sets.combined(clips, texts)]
+        if wanted.direction == "v2t":
+            pairs += [("both", *pair) for pair in feature_sets.combined(queries.perturbed, gallery.perturbed)]
+        else:
+            combined = feature_sets.combined(gallery.perturbed, queries.perturbed)
+            pairs += [("both", text, clip) for clip, text in combined]
     for side, query, item in pairs:
         asking, answering = (query or item, query or item) if given else (query, item)
         paths = (
@@ -230,8 +232,8 @@ def _answered(
     if choices is not None:
         of_query = [choices.get(name, ()) for name in held.ids]
         targets = [
-            [row for row in rows if items[row] in own] if place.keys() >= {*own} else []
-            for rows, own in zip(targets, of_query, strict=True)
+            [row for row in rows if items[row] in chosen] if place.keys() >= {*chosen} else []
+            for rows, chosen in zip(targets, of_query, strict=True)
         ]
     kept = [row for row, own in enumerate(targets) if own]
     hint = "--relevant FILE says which item answers which query"

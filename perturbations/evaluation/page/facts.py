@@ -16,6 +16,7 @@ from perturbations.evaluation.page.names import (
     span_of_numbers,
 )
 from perturbations.evaluation.page.tables import number
+from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.retrieval.bootstrap import separable
 from perturbations.tta.methods import registry as methods
@@ -49,6 +50,8 @@ def _of_model(scores: Scores, keys: Sequence[ScenarioKey], suite: str) -> Iterat
     is_plain = reference == methods.baseline().name
     clean = scores.value(_METRIC, reference, CLEAN_MEAN)
     text = f"{scores.model}{'' if is_plain else f' by {method_label(reference)}'}: R@1 {clean:.1f} % clean"
+    if RANDOM in scores.methods:
+        text += f" ({scores.value(_METRIC, RANDOM, CLEAN_MEAN):.1f} % in random order)"
     if not keys:
         yield f"{text}."
         return

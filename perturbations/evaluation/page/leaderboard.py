@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from perturbations.evaluation.page.names import (
     span_of_numbers,
     titled,
 )
-from perturbations.evaluation.page.tables import Column, Folded, PagePart, PageTable, number
+from perturbations.evaluation.page.tables import Cell, Column, PagePart, PageTable, Section, cell_of, number
 from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, ScenarioKey
 from perturbations.manifest import layout
 from perturbations.tta.methods import registry as methods
@@ -97,7 +97,7 @@ def of_retrieval(models: Sequence[Scores], retrieval: RetrievalChoice) -> Iterat
     for mix in dict.fromkeys(key.mix for own in mixed for key in own):
         shares = _columns(models, [[key for key in own if key.mix == mix] for own in mixed], lambda _, key: _share(key))
         folded.append(_table(models, retrieval, "recall_at_1", [clean, *shares], titled(where, _plain(mix))))
-    yield Folded("Other metrics" + (" and mixed videos" if any(mixed) else ""), folded)
+    yield Section("Other metrics" + (" and mixed videos" if any(mixed) else ""), folded)
     if len({key.severity for own in keys for key in own}) > 1:
         each = _columns(models, keys, lambda scores, key: (_category(scores, key), _heading(scores, key, full=True)))
         yield _table(models, retrieval, "recall_at_1", each, titled(where, "each scenario"), on_page=False)
@@ -152,9 +152,9 @@ def _table(
     for (group, name), of_models in columns:
         if name == LOSS and metric not in _WITH_LOSS:
             continue
-        parts = (_lost if name == LOSS else _compared)(models, of_models, metric)
-        if name != LOSS or any(value == value for value in parts["value"] if value is not None):
-            page_columns.append(Column(group, name, form_of(metric), parts))
+        cells = (_lost if name == LOSS else _compared)(models, of_models, metric)
+        if name != LOSS or any(cell.value for cell in cells):
+            page_columns.append(Column(group, name, cells))
     scenarios = [key for _, of_models in columns[1:] for mean in of_models for key, _ in mean or ()]
     return PageTable(
         f"{METRICS[metric]}: {where}",
@@ -238,15 +238,13 @@ def _of_other_queries(models: Sequence[Scores], columns: Sequence[_Column]) -> I
             yield f"{name}: clean R@1 of its {span_of_numbers(counts)} queries by {what}: {number(of_clean, '.1f')}."
 
 
-def _compared(
-    models: Sequence[Scores], columns: Sequence[ScenarioMean | None], metric: str
-) -> dict[str, Sequence[object]]:
-    """The parts of a column: of each model's methods the value, its change against the baseline, and the interval.
+def _compared(models: Sequence[Scores], columns: Sequence[ScenarioMean | None], metric: str) -> list[Cell]:
+    """The cells of a column: of each model's methods the value, its change against the baseline, and the interval.
 
     The best of all models and methods is marked: their resamples are the same. What changes nothing has no change.
     """
-    baseline = methods.baseline().name
-    cells: list[dict[str, object]] = []
+    baseline, form = methods.baseline().name, form_of(metric)
+    cells: list[dict[str, float | None]] = []
     competing: list[Estimate] = []
     for scores, column in zip(models, columns, strict=True):
         if column is None:
@@ -256,10 +254,10 @@ def _compared(
         estimates = np.stack([scores.estimate(metric, method, column) for method in scores.methods])
         changes = estimates - scores.estimate(metric, baseline, column)
         for method, own, change, span in zip(scores.methods, estimates, changes, spans_of(changes), strict=True):
-            cell: dict[str, object] = {"value": float(own[0]), "std": _spread(scores, metric, method, column)}
+            cell = {"value": float(own[0]), "std": _spread(scores, metric, method, column)}
             if scores.reference != baseline or method == baseline:
                 span = scores.own_span(metric, column, own)
-            elif _is_seen((float(change[0]), *(span or ())), form_of(metric)):
+            elif _is_seen((float(change[0]), *(span or ())), form):
                 cell["change"] = float(change[0])
             else:
                 span = None
@@ -268,7 +266,8 @@ def _compared(
     drawn = sorted({own.shape[1] for own in competing})
     compared = np.concatenate([own[:, : drawn[0] if len(drawn) == 1 else 1] for own in competing])
     compared = np.abs(compared) if metric in NEAR_ZERO else compared
-    return _parts(cells) | {"mark": marks(compared, form_of(metric), lower=metric in _LOWER)}
+    best = marks(compared, form, lower=metric in _LOWER)
+    return [cell_of(form, mark, **cell) for cell, mark in zip(cells, best, strict=True)]
 
 
 def _is_seen(values: Iterable[float], form: str) -> bool:
@@ -282,26 +281,22 @@ def _spread(scores: Scores, metric: str, method: str, column: ScenarioMean) -> f
     return float(np.std(own, ddof=1)) if len(own) > 1 else None
 
 
-def _lost(models: Sequence[Scores], columns: Sequence[ScenarioMean | None], metric: str) -> dict[str, Sequence[object]]:
-    """The parts of the column of the loss. No loss is marked: who is worse when clean loses less."""
-    cells: list[dict[str, object]] = []
+def _lost(models: Sequence[Scores], columns: Sequence[ScenarioMean | None], metric: str) -> list[Cell]:
+    """The cells of the column of the loss. No loss is marked: who is worse when clean loses less."""
+    cells = []
     for scores, column in zip(models, columns, strict=True):
         reference = loss_of(scores, scores.reference, column, metric) if column else np.full(1, np.nan)
         for method in scores.methods:
             own = loss_of(scores, method, column, metric) if column else reference
             has_own = method == scores.reference or not np.array_equal(own, reference)
-            cells.append({"value": float(own[0]), **_ends(spans_of([own])[0] if has_own else None)})
-    return _parts(cells)
+            ends = _ends(spans_of([own])[0] if has_own else None)
+            cells.append(cell_of(form_of(metric), value=float(own[0]), **ends))
+    return cells
 
 
-def _ends(span: IntervalSpan | None) -> dict[str, object]:
+def _ends(span: IntervalSpan | None) -> dict[str, float]:
     """The parts of a cell that are the ends of its interval."""
     return dict(zip(("low", "high"), span or (), strict=False))
-
-
-def _parts(cells: Sequence[Mapping[str, object]]) -> dict[str, Sequence[object]]:
-    """The parts of a column from those of its cells."""
-    return {name: [cell.get(name) for cell in cells] for name in ("value", "std", "change", "low", "high")}
 
 
 def loss_of(scores: Scores, method: str, column: ScenarioMean, metric: str = "recall_at_1") -> Estimate:

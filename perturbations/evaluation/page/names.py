@@ -70,7 +70,7 @@ def label(suite: str, name: str, backend: str | None) -> str:
 
 def groups(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
     """The rows grouped by columns of text, sorted by their values."""
-    for key, group in frame.groupby(list(names), sort=True):
+    for key, group in frame.groupby(list(names), sort=True, observed=True):
         yield tuple(map(str, key)), group
 
 

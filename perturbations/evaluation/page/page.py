@@ -72,9 +72,9 @@ def write(
                 severity += curves.of_models(models, own)
         published += published_section.of_dataset(of_directions)
     sections = [
-        Section("results", "Results", boards),
-        Section("severity", "R@1 against severity", severity),
-        Section("published", "Published values", published and [published_section.READ, *published]),
+        Section("Results", boards, "results"),
+        Section("R@1 against severity", severity, "severity"),
+        Section("Published values", published and [published_section.READ, *published], "published"),
         page_sections.examples(frame, ranks, queries),
         page_sections.hubs(frame),
         page_sections.costs(frame),

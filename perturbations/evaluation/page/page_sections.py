@@ -20,7 +20,7 @@ from perturbations.evaluation.page.names import (
     retrievals_of,
     titled,
 )
-from perturbations.evaluation.page.tables import Column, PagePart, PageTable, Section
+from perturbations.evaluation.page.tables import Column, PagePart, PageTable, Section, cell_of, column_of
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import ResultRow
 from perturbations.manifest import files, layout, sets
@@ -51,7 +51,7 @@ def hubs(frame: pd.DataFrame) -> Section:
                 compared.loc[outside] = float("nan")
                 tables.append(_of_methods(caption, means, compared, hubness))
     text = "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals."
-    return Section("hubness", "Hubness", tables and [text, *tables])
+    return Section("Hubness", tables and [text, *tables], "hubness")
 
 
 def costs(frame: pd.DataFrame) -> Section:
@@ -71,7 +71,7 @@ def costs(frame: pd.DataFrame) -> Section:
         "skipped because of NaN or infinite values (non finite). Marked is the least cost of a method that is not "
         f"{methods.baseline().title}."
     )
-    return Section("cost", "Cost", tables and [text, *tables])
+    return Section("Cost", tables and [text, *tables], "cost")
 
 
 _BY = ["model_name", "applied"]
@@ -86,15 +86,12 @@ def _of_methods(caption: str, values: pd.DataFrame, compared: pd.DataFrame, form
     names = [titled(str(model) if several else "", method_label(str(method))) for model, method in values.index]
     columns = []
     for name in map(str, values):
-        parts: dict[str, Sequence[object]] = {"value": list(values[name])}
+        form, best = forms[name], [""] * len(values)
         if name in compared:
-            parts["mark"] = marks(compared[name].to_numpy()[:, None], forms[name].strip(","), lower=True)
-        columns.append(Column("", _heading(name), forms[name], parts))
+            best = marks(compared[name].to_numpy()[:, None], form.strip(","), lower=True)
+        cells = [cell_of(form, mark, value=value) for value, mark in zip(values[name], best, strict=True)]
+        columns.append(Column("", name.removeprefix("hub_").replace("_", " "), cells))
     return PageTable(caption, "model, method" if several else "method", names, columns)
-
-
-def _heading(name: str) -> str:
-    return name.removeprefix("hub_").replace("_", " ")
 
 
 _EXAMPLES, _RETRIEVED = 8, 3
@@ -113,7 +110,7 @@ def examples(frame: pd.DataFrame, ranks: Sequence[Path], queries: Sequence[Path]
         asked = files.read_columns(path, *names).to_pandas().set_index("query_id")
         if rows["dataset"].isin(asked["dataset"]).any():
             parts.append(_examples(rows[rows["dataset"].isin(asked["dataset"])], asked, path, ranks))
-    return Section("examples", "Examples", parts)
+    return Section("Examples", parts, "examples")
 
 
 def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequence[Path]) -> PageTable:
@@ -145,7 +142,7 @@ def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequen
         f"{what}: {shown.plural(len(known), 'example')} of composed queries",
         "query",
         list(known.index),
-        [Column("", name, "", {"value": texts}) for name, texts in columns.items()],
+        [column_of(name, texts) for name, texts in columns.items()],
         "✓: a target." if any(first) else "evaluation.top_k keeps what is retrieved first.",
         style="left",
     )
@@ -166,7 +163,7 @@ def corpora(
         for line in sentences(of_manifest(files.read_metadata(path)))
     ]
     complete = [text for path in quarantine if (text := corpus_sentence(path))]
-    return Section("corpora", "Corpora", [*complete, *left_out, *read])
+    return Section("Corpora", [*complete, *left_out, *read], "corpora")
 
 
 def read_as_clean(frame: pd.DataFrame) -> list[str]:
@@ -198,13 +195,11 @@ def corpus_sentence(path: Path) -> str | None:
 def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
     """What the results depend on: a column per model, a line per fact and setting."""
     if frame.empty:
-        return Section("provenance", "How it was made")
+        return Section("How it was made")
     facts = {str(name): _facts(rows) for name, rows in frame.groupby("model_name", sort=True)}
     names = list(dict.fromkeys(name for own in facts.values() for name in own))
     columns = [
-        Column(
-            "", model if len(facts) > 1 else "value", "", {"value": ["; ".join(own.get(name, ())) for name in names]}
-        )
+        column_of(model if len(facts) > 1 else "value", ["; ".join(own.get(name, ())) for name in names])
         for model, own in facts.items()
     ]
     packages = sorted(
@@ -212,7 +207,7 @@ def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
     )
     texts = [f"Made by version {', '.join(packages)} of this package."] if packages else []
     table = PageTable("what the results depend on", "name", names, columns, style="left")
-    return Section("provenance", "How it was made", [*texts, table])
+    return Section("How it was made", [*texts, table], "provenance")
 
 
 def _facts(rows: pd.DataFrame) -> dict[str, list[str]]:

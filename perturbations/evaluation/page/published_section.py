@@ -26,7 +26,7 @@ from perturbations.evaluation.page.intervals import (
 from perturbations.evaluation.page.leaderboard import METRICS
 from perturbations.evaluation.page.names import SIDES, method_label, titled
 from perturbations.evaluation.page.ranks import run_of
-from perturbations.evaluation.page.tables import Column, Folded, PagePart, PageTable, number
+from perturbations.evaluation.page.tables import Cell, Column, PagePart, PageTable, Section, number
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
 from perturbations.evaluation.rows import ScenarioKey
@@ -108,7 +108,7 @@ def of_dataset(of_directions: Mapping[str, Sequence[Scores]]) -> Iterator[PagePa
         elif reasons:
             yield f"Not comparable with the published values, because {'; '.join(reasons)}."
         yield from tables[:1]
-        yield from (Folded(table.caption, [table]) for table in tables[1:])
+        yield from (Section(table.caption, [table]) for table in tables[1:])
         if not tables:
             needs = ": a mean needs all of its scenarios" if is_sound else ""
             yield f"No published number is of what was run here{needs}."
@@ -268,7 +268,6 @@ def _place(own: Beside) -> tuple[str, ...]:
 
 
 _LINES = ("published", "ours", "difference")
-_PARTS = ("value", "std", "low", "high")
 
 
 def _table(cells: Sequence[Beside]) -> PageTable:
@@ -280,10 +279,7 @@ def _table(cells: Sequence[Beside]) -> PageTable:
         parts = rows.setdefault(_label(own), {}).setdefault((_metric(own), own.cell.perturbation), {})
         parts[own.cell.metric.endswith(_SPREAD)] = own
     lines = [(f"{label}, {what}", what, own) for label, own in rows.items() for what in _LINES]
-    data = []
-    for column in columns:
-        texts = [_texts(what, own.get(column, {})) for _, what, own in lines]
-        data.append(Column(*column, "", {part: [text.get(part, "") for text in texts] for part in _PARTS}))
+    data = [Column(*column, [_cell(what, own.get(column, {})) for _, what, own in lines]) for column in columns]
     names = [label for label, _, _ in lines]
     side = "clean" if first.side == "none" else SIDES.get(first.side, "")
     beside_what = titled(first.dataset, first.model, first.setting, side)
@@ -308,17 +304,16 @@ def _label(own: Beside) -> str:
     return titled(method_label(cell.stated_method), changed, seed, "middle frame" if cell.frames == "middle" else "")
 
 
-def _texts(what: str, parts: Mapping[bool, Beside]) -> dict[str, str]:
-    """The texts of a cell: a number with its deviation and its interval."""
+def _cell(what: str, parts: Mapping[bool, Beside]) -> Cell:
+    """A number with its deviation and its interval."""
     own = parts.get(False) or parts.get(True)
     if own is None:
-        return {}
+        return Cell()
     form = f".{len(own.cell.printed.partition('.')[2])}f"
     spread = parts.get(True) if False in parts else None
     if what == "published":
-        return {"value": own.cell.printed, "std": spread.cell.printed if spread else ""}
+        return Cell(own.cell.printed, spread.cell.printed if spread else "")
     if what == "difference":
-        return {"value": number(own.value - own.cell.value, f"+{form}")}
+        return Cell(number(own.value - own.cell.value, f"+{form}"))
     low, high = (number(end, form) for end in own.span) if own.span else ("", "")
-    deviation = number(spread.value, form) if spread else ""
-    return {"value": number(own.value, form), "std": deviation, "low": low, "high": high}
+    return Cell(number(own.value, form), number(spread.value, form) if spread else "", low=low, high=high)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pandas.api.types import union_categoricals
 
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.page.names import setting_of
+from perturbations.evaluation.page.names import groups, setting_of
 from perturbations.evaluation.rows import RANKS, ScenarioKey
 from perturbations.manifest import files, parquet
 
@@ -30,7 +30,7 @@ RankGroup = tuple[str, str, str]
 RankRun = tuple[ScenarioKey, str, int]
 """Scenario, method's setting (`setting_of`), seed."""
 
-_Part = tuple[list[RankRun], NDArray[np.int64], pd.DataFrame]
+_Part = tuple[list[RankRun], NDArray[np.integer], pd.DataFrame]
 """Of a file the runs of a group, and of each of their rows the place of its run, its query and its rank."""
 
 _GROUP = ["dataset", "model_key", "direction"]
@@ -66,10 +66,12 @@ def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
     """
     parts: defaultdict[RankGroup, list[_Part]] = defaultdict(list)
     for path in paths:
-        for group, rows in _rows(path).groupby(_GROUP, sort=False, observed=True):
+        for (dataset, model_key, direction), rows in groups(_rows(path), *_GROUP):
             places = rows.groupby(_RUN, sort=False, dropna=False, observed=True).ngroup().to_numpy()
             firsts = rows.iloc[np.unique(places, return_index=True)[1]].to_dict("records")
-            parts[group].append(([run_of(row) for row in firsts], places, rows[["query_id", "rank"]]))
+            parts[dataset, model_key, direction].append(
+                ([run_of(row) for row in firsts], places, rows[["query_id", "rank"]])
+            )
     return {group: _matrix(group, own) for group, own in parts.items()}
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -21,7 +20,11 @@ _LATEX_GAP = 2  # letters between two columns
 
 
 class Cell(NamedTuple):
-    """The texts of a cell; `mark` is "best", "second", "tie" (not separable from the best one) or ""."""
+    """The texts of a cell.
+
+    `change` is to the baseline, `low` and `high` are the ends of an interval, and `mark` is "best", "second", "tie"
+    (not separable from the best one) or "".
+    """
 
     value: str = ""
     std: str = ""
@@ -42,33 +45,24 @@ def number(value: float, form: str) -> str:
     return text.lstrip("+-") if form.endswith(("f", "d")) and not text.strip("+-0.,") else text
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a table.
+def cell_of(form: str, mark: str = "", **numbers: float | None) -> Cell:
+    """A cell of numbers in a form, as `format` takes it, by the names of `Cell`; None and NaN are empty."""
+    known = {name: value for name, value in numbers.items() if value is not None and value == value}
+    texts = {name: number(value, f"+{form}" if name == "change" else form) for name, value in known.items()}
+    return Cell(**texts, mark=mark)
 
-    Attributes:
-        group, name: its headings; the group may be "".
-        form: how its numbers are written, as `format` takes it.
-        parts: a number, a text or None per row, by the names of `Cell`: "change" is to the baseline, "low" and "high"
-            are the ends of an interval.
-    """
+
+class Column(NamedTuple):
+    """A column of a table: its headings, of which the group may be "", and a cell per row."""
 
     group: str
     name: str
-    form: str
-    parts: Mapping[str, Sequence[object]]
+    cells: Sequence[Cell]
 
-    @cached_property
-    def cells(self) -> list[Cell]:
-        """Its cells, a row each."""
-        texts = {name: [self._text(value, name) for value in values] for name, values in self.parts.items()}
-        return [Cell(**dict(zip(texts, row, strict=True))) for row in zip(*texts.values(), strict=True)]
 
-    def _text(self, value: object, part: str) -> str:
-        if isinstance(value, str):
-            return value
-        form = f"+{self.form}" if part == "change" else self.form
-        return "" if value is None or value != value else number(value, form)  # type: ignore[arg-type]
+def column_of(name: str, texts: Iterable[str]) -> Column:
+    """A column of texts."""
+    return Column("", name, [Cell(text) for text in texts])
 
 
 @dataclass
@@ -150,30 +144,22 @@ class Figure:
 
 
 @dataclass
-class Folded:
-    """Parts that are seen when their title is chosen."""
+class Section:
+    """Parts under a title: a section of the page, or without an anchor parts that are seen when the title is chosen."""
 
     title: str
-    parts: Sequence[PagePart]
+    parts: Sequence[PagePart] = ()
+    anchor: str = ""
     kind: str = "folded"
 
 
-PagePart = PageTable | Figure | Folded | str
-
-
-@dataclass
-class Section:
-    """A section of the page."""
-
-    anchor: str
-    title: str
-    parts: Sequence[PagePart] = field(default_factory=list)
+PagePart = PageTable | Figure | Section | str
 
 
 def leaves(parts: Iterable[PagePart]) -> Iterator[PageTable | Figure | str]:
     """The tables, figures and texts among parts, also folded ones."""
     for part in parts:
-        if isinstance(part, Folded):
+        if isinstance(part, Section):
             yield from leaves(part.parts)
         else:
             yield part
