@@ -231,9 +231,10 @@ def _answered(
     targets = [[place[item] for item in listed[name] if item in place] for name in held.ids]
     if choices is not None:
         of_query = [choices.get(name, ()) for name in held.ids]
+        complete = [place.keys() >= {*own} for own in of_query]
         targets = [
-            [row for row in rows if items[row] in chosen] if place.keys() >= {*chosen} else []
-            for rows, chosen in zip(targets, of_query, strict=True)
+            [row for row in rows if whole and items[row] in own]
+            for rows, own, whole in zip(targets, of_query, complete, strict=True)
         ]
     kept = [row for row, own in enumerate(targets) if own]
     hint = "--relevant FILE says which item answers which query"

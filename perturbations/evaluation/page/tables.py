@@ -45,7 +45,7 @@ def number(value: float, form: str) -> str:
     return text.lstrip("+-") if form.endswith(("f", "d")) and not text.strip("+-0.,") else text
 
 
-def cell_of(form: str, mark: str = "", **numbers: float | None) -> Cell:
+def cell_of(form: str, mark: str = "", /, **numbers: float | None) -> Cell:
     """A cell of numbers in a form, as `format` takes it, by the names of `Cell`; None and NaN are empty."""
     known = {name: value for name, value in numbers.items() if value is not None and value == value}
     texts = {name: number(value, f"+{form}" if name == "change" else form) for name, value in known.items()}
