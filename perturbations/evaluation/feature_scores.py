@@ -231,7 +231,7 @@ def _answered(
     targets = [[place[item] for item in listed[name] if item in place] for name in held.ids]
     if choices is not None:
         of_query = [choices.get(name, ()) for name in held.ids]
-        complete = [place.keys() >= {*own} for own in of_query]
+        complete = [all(item in place for item in own) for own in of_query]
         targets = [
             [row for row in rows if whole and items[row] in own]
             for rows, own, whole in zip(targets, of_query, complete, strict=True)
