@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from perturbations.base import features
 from perturbations.base.errors import ConfigError
@@ -113,31 +114,20 @@ def readers(config: configuration.Config) -> int:
     return 8 if gpus(config) else 1
 
 
-@dataclass(frozen=True)
-class Reported:
-    """Results that the report shows, of one of `KINDS`, of the configured model or of another one."""
-
-    dataset: str
-    kind: str
-    model_key: str
-
-    @property
-    def results(self) -> str:
-        """The manifest of results."""
-        return layout.at("results", dataset=self.dataset, kind=self.kind, model=self.model_key)
-
-    @property
-    def ranks(self) -> str:
-        """The manifest of the ranks of its queries."""
-        return layout.at("ranks", dataset=self.dataset, kind=self.kind, model=self.model_key)
-
-
 _TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}", COMPOSED: "composed_{}"}
 """The targets that make each of `KINDS`."""
 
 
-def reported(config: configuration.Config, requested: Collection[str] = ()) -> list[Reported]:
-    """The results that the report shows.
+def _results(dataset: str, kind: str, key: str) -> str:
+    return layout.at("results", dataset=dataset, kind=kind, model=key)
+
+
+def _ranks_beside(results: str) -> str:
+    return str(Path(results).with_name(layout.name("ranks")))
+
+
+def reported(config: configuration.Config, requested: Collection[str] = ()) -> list[str]:
+    """The manifests of results that the report shows.
 
     These are those that exist, of every model, and those that are made in the same run (`requested`: names of targets,
     or files). Of a dataset and model that have adaptation and evaluation it is the adaptation. Without any, it is the
@@ -149,27 +139,25 @@ def reported(config: configuration.Config, requested: Collection[str] = ()) -> l
         of_kinds: dict[str, set[str]] = {}
         for kind, target in _TARGETS.items():
             there = config.at("").glob(layout.any_of("results", dataset=dataset, kind=kind))
-            candidates = (Reported(dataset, kind, key) for key in configured)
             of_kinds[kind] = {path.parent.name for path in there} | {
-                own.model_key
-                for own in candidates
-                if target.format(dataset) in requested or str(config.at(own.results)) in requested
+                key
+                for key in configured
+                if target.format(dataset) in requested or str(config.at(_results(dataset, kind, key))) in requested
             }
         of_kinds["evaluation"] -= of_kinds["adaptation"]  # which includes it
         adapted = sorted((key, kind) for kind in ("adaptation", "evaluation") for key in of_kinds[kind])
-        shown += [Reported(dataset, kind, key) for key, kind in adapted]
-        shown += [Reported(dataset, COMPOSED, key) for key in sorted(of_kinds[COMPOSED])]
-    if shown:
-        return shown
-    return [Reported(next(iter(config.datasets)), "adaptation", key) for key in configured]
+        shown += [_results(dataset, kind, key) for key, kind in adapted]
+        shown += [_results(dataset, COMPOSED, key) for key in sorted(of_kinds[COMPOSED])]
+    return shown or [_results(next(iter(config.datasets)), "adaptation", key) for key in configured]
 
 
-def report_ranks(config: configuration.Config, shown: Sequence[Reported]) -> list[str]:
-    """The manifests of ranks that the report takes its intervals from.
+def report_ranks(config: configuration.Config, shown: Sequence[str]) -> list[str]:
+    """The manifests of ranks that the report takes its intervals from, beside those of results.
 
     Results that lie there without ranks are not evaluated again for them.
     """
-    return [entry.ranks for entry in shown if config.at(entry.ranks).exists() or not config.at(entry.results).exists()]
+    beside = {results: _ranks_beside(results) for results in shown}
+    return [ranks for results, ranks in beside.items() if config.at(ranks).exists() or not config.at(results).exists()]
 
 
 # --- targets ----------------------------------------------------------------------------------------------------------
@@ -205,9 +193,9 @@ def results(config: configuration.Config, dataset: str, kind: str, plans: Plans)
     sizes += planning.other_severities(config, dataset)
     suites = planning.suites_of(config, "captions")
     sizes += [line for suite in suites for line in skipped_lines(config, suite, dataset)]
-    reported = [Reported(dataset, kind, key) for key in models]
+    manifests = [_results(dataset, kind, key) for key in models]
     return TargetWork(
-        [path for own in reported for path in (own.results, own.ranks)],
+        [path for own in manifests for path in (own, _ranks_beside(own))],
         tuple(sizes),
         clips=tuple(_clips(config, dataset)),
         captions=tuple(

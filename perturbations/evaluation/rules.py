@@ -159,7 +159,7 @@ class EvaluationRules:
 
     def reported_results(self, wildcards: Wildcards) -> list[str]:
         """The results on the page."""
-        return [entry.results for entry in self._reported()]
+        return self._reported()
 
     def reported_ranks(self, wildcards: Wildcards) -> list[str]:
         """The ranks that the page takes its intervals from."""

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perturbations.base import storage
 from perturbations.base.progress import logged
@@ -216,33 +215,13 @@ def _finished(job: EvaluationJob, run: Run, asked: _Asked, inputs: _QueryInputs,
     known = asked.known_queries is not None and not methods.method(run.method).adapts
     batches = iter([()] * -(-len(places) // size)) if known else inputs.batches(task, places, size)
     counts, timings = Counts(), Timings()
-    similarities = _similarities(job, run, asked, batches, counts, timings)
-    return results.finished(
-        run,
-        task,
-        similarities[np.argsort(places)],
-        counts,
-        job.top_k,
-        **columns,
-        # Of features that were encoded before, the time is not known here.
-        **({} if known else timings.summary()),
-        queries_sha256=asked.queries_sha256,
-        clean_input_queries=asked.clean_input_queries,
-    )
-
-
-def _similarities(
-    job: EvaluationJob, run: Run, asked: _Asked, batches: Iterator[Batch], counts: Counts, timings: Timings
-) -> NDArray[np.float32]:
-    """The similarities of all queries of a scenario with the gallery, queries x gallery, in the order of `batches`."""
-    gallery = asked.gallery
     parameters = json.loads(run.parameters or "{}")
     similarities = adapt(
         job.backbone.model,
         run.method,
         batches,
-        gallery,
-        direction=gallery.direction,
+        asked.gallery,
+        direction=asked.gallery.direction,
         steps=run.steps or 1,
         parameters={name: value for name, value in parameters.items() if value is not None},
         seed=run.seed,
@@ -252,6 +231,17 @@ def _similarities(
         timings=timings,
         unadapted=asked.unadapted,
     )
-    number = -(-len(asked.task.queries) // (run.batch_size or 1))
-    shown = logged(similarities, number, f"batches of {run.label}")
-    return np.concatenate([part.float().cpu().numpy() for part in shown])
+    shown = logged(similarities, -(-len(places) // size), f"batches of {run.label}")
+    in_order = np.concatenate([part.float().cpu().numpy() for part in shown])
+    return results.finished(
+        run,
+        task,
+        in_order[np.argsort(places)],
+        counts,
+        job.top_k,
+        **columns,
+        # Of features that were encoded before, the time is not known here.
+        **({} if known else timings.summary()),
+        queries_sha256=asked.queries_sha256,
+        clean_input_queries=asked.clean_input_queries,
+    )
