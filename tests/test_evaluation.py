@@ -183,15 +183,15 @@ def test_an_interrupted_job_goes_on_where_it_was(
     settings = job("v2t", ["none", "tcr", "hatvtr"])
     whole = run(settings, model, rows, tmp_path, "whole")
     runs: list[str] = []
-    adapted = runner._similarities
+    finished = runner._finished
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments: Any, **columns: Any) -> Any:
         runs.append(arguments[1].label)
         if len(runs) == 3:
             raise KeyboardInterrupt
-        return adapted(*arguments)
+        return finished(*arguments, **columns)
 
-    monkeypatch.setattr(runner, "_similarities", counted)
+    monkeypatch.setattr(runner, "_finished", counted)
     with pytest.raises(KeyboardInterrupt):
         run(settings, model, rows, tmp_path)
     with (tmp_path / "journal.jsonl").open("a") as file:

@@ -13,33 +13,15 @@ _SAME_MOMENT = 0.8
 """Spans with this intersection over union show the same moment."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Audit:
+def audit(split: Split) -> dict[str, int]:
     """Counts of a split.
 
-    Attributes:
-        queries, targets: how many there are; targets once each.
-        free_hits: queries whose `local_released` gallery holds nothing but targets: they cannot miss.
-        recut_targets: queries for which a target's own moment, cut again, narrated alike, is a distractor in the pool
-            and counts as wrong.
-        recut_queries: queries whose clip's own moment, cut again, is a distractor in the pool.
-        own_target: queries that are among their own targets.
-        only_own_target: queries that have no other target.
-        repeated: queries whose clip and instruction another query has too.
+    `queries`, `targets`: how many there are; targets once each. `free_hits`: queries whose `local_released` gallery
+    holds nothing but targets: they cannot miss. `recut_targets`: queries for which a target's own moment, cut again,
+    narrated alike, is a distractor in the pool and counts as wrong. `recut_queries`: queries whose clip's own moment,
+    cut again, is a distractor in the pool. `own_target`: queries that are among their own targets. `only_own_target`:
+    queries that have no other target. `repeated`: queries whose clip and instruction another query has too.
     """
-
-    queries: int
-    targets: int
-    free_hits: int
-    recut_targets: int
-    recut_queries: int
-    own_target: int
-    only_own_target: int
-    repeated: int
-
-
-def audit(split: Split) -> Audit:
-    """Count what is odd in a split."""
     annotated = split.annotated
 
     def recut(name: str) -> Iterator[bool]:
@@ -51,18 +33,18 @@ def audit(split: Split) -> Audit:
 
     released = gallery(split, "local_released")
     pairs = [(query.clip, query.instruction) for query in split.queries]
-    return Audit(
-        queries=len(split.queries),
-        targets=len(list(split.targets())),
-        free_hits=sum(
+    return {
+        "queries": len(split.queries),
+        "targets": len(list(split.targets())),
+        "free_hits": sum(
             {*rows} <= {*targets_in(split, query)} for rows, query in zip(released, split.queries, strict=True)
         ),
-        recut_targets=sum(any(any(recut(name)) for name in query.targets) for query in split.queries),
-        recut_queries=sum(any(True for _ in recut(query.clip)) for query in split.queries),
-        own_target=sum(query.clip in query.targets for query in split.queries),
-        only_own_target=sum(distinct(query.targets) == [query.clip] for query in split.queries),
-        repeated=len(pairs) - len({*pairs}),
-    )
+        "recut_targets": sum(any(any(recut(name)) for name in query.targets) for query in split.queries),
+        "recut_queries": sum(any(True for _ in recut(query.clip)) for query in split.queries),
+        "own_target": sum(query.clip in query.targets for query in split.queries),
+        "only_own_target": sum(distinct(query.targets) == [query.clip] for query in split.queries),
+        "repeated": len(pairs) - len({*pairs}),
+    }
 
 
 @dataclass(kw_only=True)

@@ -63,7 +63,7 @@ def write(
         "dataset": dataset,
         "deduplicate": deduplicate,
         "galleries": {name: summary_of(name) for name in names},
-        "odd": asdict(audit(split)),
+        "odd": audit(split),
         "sources": {
             "change": dict(Counter(query.kind_source for query in split.queries)),
             "instruction": dict(Counter(query.instruction_source for query in split.queries)),

@@ -63,10 +63,10 @@ def _results(split: Split, wanted: argparse.Namespace) -> _Results:
         model = _given(wanted.model, split, wanted.similarities)
         return _scored(split, _models(split, model, [], wanted), [(CLEAN_SCENARIO, model, split)], [], wanted)
     texts, clips = feature_sets.located(wanted.queries), feature_sets.located(wanted.gallery)
-    if wanted.first_stage and (texts.perturbed or clips.perturbed):
+    if wanted.first_stage and len(texts) + len(clips) > 2:
         raise ConfigError("--first-stage is of clean queries: its own features of perturbed ones are not known")
     words = _words(split, wanted.words) if {*wanted.strategies} != {"visual"} else []
-    model = _model(wanted.model, split, clips.clean, texts.clean, words, wanted.frames)
+    model = _model(wanted.model, split, clips[None], texts[None], words, wanted.frames)
     models = _models(split, model, words, wanted)
     return _scored(split, models, _cases(split, texts, clips, model, wanted), words, wanted)
 
@@ -107,7 +107,7 @@ def _cases(
     `texts` are by the text, perturbed instructions by the query's id; `clips` by name. Perturbed clips are queries'.
     """
     cases: list[_Case] = [(CLEAN_SCENARIO, model, split)]
-    for scenario, path in clips.perturbed.items():
+    for scenario, path in feature_sets.perturbed(clips).items():
         held = stored_features.read(path, frames=wanted.frames).unique()
         part = _available(split, held, by_clip=True)
         own = ScoredModel(
@@ -117,7 +117,7 @@ def _cases(
             queries=stored_features.rows_of_ids(held, [query.clip for query in part.queries]),
         )
         cases.append((scenario_of(_half(scenario), None), own, part))
-    for scenario, path in texts.perturbed.items():
+    for scenario, path in feature_sets.perturbed(texts).items():
         held = stored_features.read(path).unique()
         part = _available(split, held, by_clip=False)
         rows = stored_features.rows_of_ids(held, [query.query_id for query in part.queries])

@@ -67,13 +67,13 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
     warned = defaultdict[str, list[str]](list)
     if wanted.similarities is None:
         queries, gallery = feature_sets.located(wanted.queries), feature_sets.located(wanted.gallery)
-        clean = {path: _read(path) for path in (queries.clean, gallery.clean)}
-        ids = clean[queries.clean].ids
-        settings = {"compared": "cosine", "numbers": int(clean[gallery.clean].rows.shape[1])}
+        clean = {path: _read(path) for path in (queries[None], gallery[None])}
+        ids = clean[queries[None]].ids
+        settings = {"compared": "cosine", "numbers": int(clean[gallery[None]].rows.shape[1])}
         settings |= {name: storage.sha256(path) for name, path in _banks(wanted).items()}
     else:
         queries = gallery = feature_sets.located(wanted.similarities)
-        ids, settings = stored_features.read_similarities(queries.clean).ids, {"compared": "similarities"}
+        ids, settings = stored_features.read_similarities(queries[None]).ids, {"compared": "similarities"}
     listed: Answers = relevant or {name: (name,) for name in ids}
     banks = {name: _read(path).rows for name, path in _banks(wanted).items()}
     hashes = {name: storage.sha256_of(rows.tobytes()) for name, rows in banks.items()}
@@ -156,22 +156,18 @@ def _cases(wanted: argparse.Namespace, queries: FeatureSet, gallery: FeatureSet)
         raise ConfigError("--similarities have one perturbed side: query or gallery")
     pairs: list[tuple[Side, ScenarioKey | None, ScenarioKey | None]] = [("none", None, None)]
     if "query" in sides:
-        pairs += [("query", own, None) for own in queries.perturbed]
+        pairs += [("query", own, None) for own in feature_sets.perturbed(queries)]
     if "gallery" in sides:
-        pairs += [("gallery", None, own) for own in gallery.perturbed]
+        pairs += [("gallery", None, own) for own in feature_sets.perturbed(gallery)]
     if "both" in sides:
+        asking, answering = feature_sets.perturbed(queries), feature_sets.perturbed(gallery)
         if wanted.direction == "v2t":
-            pairs += [("both", *pair) for pair in feature_sets.combined(queries.perturbed, gallery.perturbed)]
+            pairs += [("both", *pair) for pair in feature_sets.combined(asking, answering)]
         else:
-            combined = feature_sets.combined(gallery.perturbed, queries.perturbed)
-            pairs += [("both", text, clip) for clip, text in combined]
+            pairs += [("both", text, clip) for clip, text in feature_sets.combined(answering, asking)]
     for side, query, item in pairs:
-        asking, answering = (query or item, query or item) if given else (query, item)
-        paths = (
-            held.clean if own is None else held.perturbed[own]
-            for held, own in ((queries, asking), (gallery, answering))
-        )
-        yield _case(wanted, side, (query, item), *paths)
+        own = (query or item, query or item) if given else (query, item)
+        yield _case(wanted, side, (query, item), queries[own[0]], gallery[own[1]])
 
 
 def _case(

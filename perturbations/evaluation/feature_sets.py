@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from perturbations.base import storage
@@ -40,12 +39,8 @@ def medium_of(scenario: ScenarioKey) -> registry.Medium:
     return "video" if scenario.mix else registry.get(f"{scenario.suite}/{scenario.perturbation}").kind
 
 
-@dataclass(frozen=True)
-class FeatureSet:
-    """The files of one side of a retrieval: the clean one, and perturbed ones by what they are perturbed by."""
-
-    clean: Path
-    perturbed: Mapping[ScenarioKey, Path] = field(default_factory=dict)
+FeatureSet = Mapping[ScenarioKey | None, Path]
+"""The files of one side of a retrieval, by what they are perturbed by: the clean one by None."""
 
 
 def path_of(folder: Path, scenario: ScenarioKey | None) -> Path:
@@ -64,7 +59,7 @@ def located(path: Path) -> FeatureSet:
     Raises `AnnotationError` for a folder without a clean file, for other names in it, and for two files of one name.
     """
     if not path.is_dir():
-        return FeatureSet(path)
+        return {None: path}
     held: dict[tuple[str, ...], Path] = {}
     for file in sorted(path.rglob("*")):
         parts = (*file.relative_to(path).parts[:-1], file.stem)
@@ -76,8 +71,7 @@ def located(path: Path) -> FeatureSet:
         held[parts] = file
     if (CLEAN,) not in held:
         raise AnnotationError(f"{path} holds no {CLEAN}.npz: the features of what is not perturbed")
-    perturbed = {_scenario(file, parts): file for parts, file in held.items() if len(parts) == 3}
-    return FeatureSet(held[CLEAN,], perturbed)
+    return {None: held[CLEAN,]} | {_scenario(file, parts): file for parts, file in held.items() if len(parts) == 3}
 
 
 def _scenario(file: Path, parts: Sequence[str]) -> ScenarioKey:
@@ -91,6 +85,11 @@ def _scenario(file: Path, parts: Sequence[str]) -> ScenarioKey:
     if not last.isdecimal() or int(last) not in entry.severities:
         raise AnnotationError(f"{file}: {entry.key} has no severity {short(last)}")
     return ScenarioKey(suite, name, int(last))
+
+
+def perturbed(held: FeatureSet) -> dict[ScenarioKey, Path]:
+    """The perturbed files."""
+    return {scenario: path for scenario, path in held.items() if scenario is not None}
 
 
 def combined(clips: Iterable[ScenarioKey], texts: Iterable[ScenarioKey]) -> list[tuple[ScenarioKey, ScenarioKey]]:

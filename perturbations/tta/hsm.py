@@ -7,7 +7,6 @@ so a past batch is kept as two rows (column maxima and sums of exponentials), no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,34 +18,25 @@ _Columns = Tensor
 """2 x N_G: the maximum of alpha x similarity over some queries, and the sum of exponentials relative to it."""
 
 
-@dataclass(frozen=True)
-class Weighting:
-    """How Eq. 6 weighs similarities.
-
-    Attributes:
-        alpha: the factor in the softmax of columns: how popular a gallery item is.
-        beta: the factor in the softmax of rows: how sure a query is.
-        m: the weight of columns; rows have 1 - m.
-    """
-
-    alpha: float = 100.0
-    beta: float = 10.0
-    m: float = 0.5
-
-
 class HubnessMemory:
     """The newest `capacity` batches' column statistics, first in, first out.
 
     A queue of two stacks. Each entry of `_older` merges all batches from its own to the end of the stack. So the oldest
     batch is dropped without a subtraction, which would cancel digits, and a batch costs O(N_G) on average for any
     capacity.
+
+    Attributes:
+        capacity: how many batches.
+        alpha: the factor in the softmax of columns: how popular a gallery item is.
+        beta: the factor in the softmax of rows: how sure a query is.
+        m: the weight of columns in Eq. 6; rows have 1 - m.
     """
 
-    def __init__(self, capacity: int, weighting: Weighting = Weighting()) -> None:
+    def __init__(self, capacity: int, alpha: float = 100.0, beta: float = 10.0, m: float = 0.5) -> None:
         if capacity < 1:
             raise ValueError(f"capacity is {capacity}; one batch at least")
         self.capacity = capacity
-        self._weighting = weighting
+        self.alpha, self.beta, self.m = alpha, beta, m
         self._older: list[_Columns] = []
         self._newer: list[_Columns] = []
         self._newer_merged: _Columns | None = None
@@ -59,7 +49,7 @@ class HubnessMemory:
         similarities = sound(similarities)
         if not len(similarities):
             return
-        added = _columns(similarities, self._weighting.alpha)
+        added = _columns(similarities, self.alpha)
         self._newer.append(added)
         self._newer_merged = added if self._newer_merged is None else _merge(self._newer_merged, added)
         if len(self) > self.capacity:
@@ -74,11 +64,14 @@ class HubnessMemory:
         counted = sound(similarities)
         if not len(counted):
             return weighted
-        merged = _columns(counted, self._weighting.alpha)
+        merged = _columns(counted, self.alpha)
         for past in (self._older[-1] if self._older else None, self._newer_merged):
             if past is not None:
                 merged = _merge(merged, past)
-        return weighted * _weights(similarities, merged, self._weighting)
+        # m softmax_col(alpha S) + (1 - m) softmax_row(beta S), the columns' softmax by their statistics
+        popular = torch.exp(self.alpha * similarities - merged[0]) / merged[1]
+        sure = torch.softmax(self.beta * similarities, dim=1)
+        return weighted * (self.m * popular + (1 - self.m) * sure)
 
     def _drop_oldest(self) -> None:
         if not self._older:
@@ -97,8 +90,8 @@ _HISTORY = 0.1
 
 def memory_of(values: Mapping[str, Any], items: int) -> HubnessMemory:
     """The memory of a method with the parameters `registry.HSM`, for a gallery of some items."""
-    weighting = Weighting(values["alpha"], values["beta"], values["m"])
-    return HubnessMemory(int(values["k"] or 0) or fraction(_HISTORY, items), weighting)
+    capacity = int(values["k"] or 0) or fraction(_HISTORY, items)
+    return HubnessMemory(capacity, values["alpha"], values["beta"], values["m"])
 
 
 def sound(similarities: Tensor) -> Tensor:
@@ -117,10 +110,3 @@ def _merge(a: _Columns, b: _Columns) -> _Columns:
     """Statistics of the rows of both."""
     largest = torch.maximum(a[0], b[0])
     return torch.stack([largest, a[1] * torch.exp(a[0] - largest) + b[1] * torch.exp(b[0] - largest)])
-
-
-def _weights(similarities: Tensor, merged: _Columns, by: Weighting) -> Tensor:
-    """m softmax_col(alpha S) + (1 - m) softmax_row(beta S), the columns' softmax by their statistics."""
-    popular = torch.exp(by.alpha * similarities - merged[0]) / merged[1]
-    sure = torch.softmax(by.beta * similarities, dim=1)
-    return by.m * popular + (1 - by.m) * sure
