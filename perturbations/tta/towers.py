@@ -1,8 +1,9 @@
 """A fast forward and backward pass of frames through an image encoder.
 
 A method does three forward and three backward passes per batch; their matrix products are nearly all of its cost. This
-module saves the rest, with the same result up to rounding: chunks fit into the processor's cache; the last layer only computes the one token that is read; the activation takes one pass over memory instead
-of three; the backward pass of attention is made for short sequences.
+module saves the rest, with the same result up to rounding: chunks fit into the processor's cache; the last layer only
+computes the one token that is read; the activation takes one pass over memory instead of three; the backward pass of
+attention is made for short sequences.
 
 Models are those of transformers, whose layers have no types that a checker could follow.
 """
