@@ -173,10 +173,10 @@ def test_tensor_cores_are_used_where_the_setting_says_so_and_nowhere_else(name: 
     """torch's own default computes convolutions of float32 in TF32."""
     flags = lambda: (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)  # noqa: E731
     before = flags()
-    with precision.tensor_cores(precision.PRECISIONS[name], torch.device("cuda")):
+    with precision.tensor_cores(name, torch.device("cuda")):
         assert flags() == (inside, inside)
     assert flags() == before
-    with precision.tensor_cores(precision.PRECISIONS[name], torch.device("cpu")):
+    with precision.tensor_cores(name, torch.device("cpu")):
         assert flags() == before
 
 

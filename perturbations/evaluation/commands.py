@@ -204,11 +204,12 @@ def _perplexity(options: argparse.Namespace) -> int:
     model = language_model.load(options.pretrained, revision=options.revision, device=options.device)
     content = io.StringIO()
     table = csv.writer(content, lineterminator="\n")
-    table.writerow(["model", *perplexity.PerplexityRow._fields])
+    table.writerow(["model", *perplexity.COLUMNS])
     for row in perplexity.of_rows(chain.from_iterable(manifests), model.perplexity):
         table.writerow([model.source, *row])
-        left = "" if row.mean_below is None else f", {row.mean_below:.1f} without"
-        print(shown.line(f"{row.perturbation} {row.severity}: {row.mean:.1f}; {row.above:.1%} above 500{left}"))
+        name, severity, _, mean, above, mean_below = row
+        left = "" if mean_below is None else f", {mean_below:.1f} without"
+        print(shown.line(f"{name} {severity}: {mean:.1f}; {above:.1%} above {perplexity.OUTLIER:.0f}{left}"))
     storage.write_text(options.output / "perplexity.csv", content.getvalue())
     return 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import NamedTuple
 
 from perturbations.manifest.kinds import TextRow
 
@@ -14,28 +13,16 @@ OUTLIER = 500.0
 
 ORIGINAL = "original"
 
-
-class PerplexityRow(NamedTuple):
-    """The perplexity of the captions under a perturbation at a severity; of the originals too.
-
-    Attributes:
-        perturbation, severity: `ORIGINAL` and 0 for the captions as they were.
-        captions: those that have a perplexity.
-        mean: over them.
-        above: the share above `OUTLIER`.
-        mean_below: without those above; None where all are.
-    """
-
-    perturbation: str
-    severity: int
-    captions: int
-    mean: float
-    above: float
-    mean_below: float | None
+_Row = tuple[str, int, int, float, float, float | None]
 
 
-def of_rows(rows: Iterable[TextRow], perplexity: Callable[[str], float | None]) -> Iterator[PerplexityRow]:
-    """The perplexities of a manifest of perturbed captions; each different text is measured once."""
+COLUMNS = ("perturbation", "severity", "captions", "mean", "above", "mean_below")
+"""What `of_rows` gives: the perturbation and severity (`ORIGINAL` and 0 of the captions as they were), how many
+captions have a perplexity, its mean, the share above `OUTLIER`, and the mean without those, None where all are."""
+
+
+def of_rows(rows: Iterable[TextRow], perplexity: Callable[[str], float | None]) -> Iterator[_Row]:
+    """The perplexities, as `COLUMNS`, of a manifest of perturbed captions; each different text is measured once."""
     texts: dict[tuple[str, int], list[str]] = defaultdict(list)
     originals: dict[str, str] = {}
     for row in rows:
@@ -48,4 +35,4 @@ def of_rows(rows: Iterable[TextRow], perplexity: Callable[[str], float | None]) 
         if values:
             mean_below = sum(below) / len(below) if below else None
             mean, above = sum(values) / len(values), 1 - len(below) / len(values)
-            yield PerplexityRow(name, severity, len(values), mean, above, mean_below)
+            yield name, severity, len(values), mean, above, mean_below

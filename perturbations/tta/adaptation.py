@@ -10,11 +10,11 @@ from torch import Tensor
 
 from perturbations.base.errors import ConfigError
 from perturbations.tta import inputs
+from perturbations.tta import precision as precisions
 from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery, encode_gallery
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.methods import registry
-from perturbations.tta.precision import precision_of
 from perturbations.tta.recording import Counts, Timings, Unadapted
 from perturbations.tta.task import Task
 
@@ -78,7 +78,7 @@ def adapt(
         raise ConfigError(f"{declared.name} adapts weights, and this encoder is frozen; methods for it: {others}")
     if declared.needs_one_vector and model.pooling is not None:
         raise ConfigError(f"{declared.name} needs one vector per video, and X-Pool pools frames for each text")
-    run_precision = precision_of(precision, model.device)
+    precisions.check(precision, model.device)
 
     def run() -> Generator[Tensor, None, None]:
         # The bank's items are queries: a gallery of the other direction.
@@ -90,7 +90,7 @@ def adapt(
             steps=steps,
             values=values,
             seed=seed,
-            precision=run_precision,
+            precision=precision,
             bank=None if bank is None else _encoded(model, bank, other),
             gallery_bank=encoded if gallery_bank is None else _encoded(model, gallery_bank, direction),
             counts=counts or Counts(),

@@ -16,7 +16,7 @@ from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder, evaluating
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.losses import unit
-from perturbations.tta.precision import EXACT, tensor_cores, wide
+from perturbations.tta.precision import tensor_cores, wide
 from perturbations.tta.recording import Timings
 
 CHUNK = 64  # items per pass
@@ -66,7 +66,7 @@ def encode_gallery(model: DualEncoder, items: Batch | Iterator[Batch], direction
     Raises:
         ValueError: shapes do not fit, or there is no item.
     """
-    with torch.inference_mode(False), torch.no_grad(), evaluating(model), tensor_cores(EXACT, model.device):
+    with torch.inference_mode(False), torch.no_grad(), evaluating(model), tensor_cores("float32", model.device):
         encoded = [
             model.encode_texts(part.ids, part.mask) if isinstance(part, inputs.Tokens) else model.encode_frames(part)
             for part in _parts(items, direction, model.device)

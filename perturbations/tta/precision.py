@@ -4,49 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from perturbations.base.errors import ConfigError
 
-
-class PrecisionSteps(NamedTuple):
-    """How the query encoder multiplies matrices.
-
-    Attributes:
-        autocast: the type of the products' factors, or None for that of the weights.
-        tf32: factors of float32 are rounded to 10 bits of mantissa, as tensor cores take them.
-    """
-
-    autocast: torch.dtype | None = None
-    tf32: bool = False
+PRECISIONS = ("float32", "tf32", "bfloat16")
+"""As the weights are; with factors rounded to 10 bits of mantissa, as tensor cores take them; with shorter factors."""
 
 
-EXACT = PrecisionSteps()
-PRECISIONS = {"float32": EXACT, "tf32": PrecisionSteps(tf32=True), "bfloat16": PrecisionSteps(autocast=torch.bfloat16)}
-
-
-def precision_of(name: str, device: torch.device) -> PrecisionSteps:
-    """The precision called `name`; raises `ConfigError` for an unknown one, or one that the device does not have."""
-    if name not in PRECISIONS:
-        raise ConfigError(f"precision {name!r} is unknown; allowed: {', '.join(PRECISIONS)}")
-    if PRECISIONS[name].tf32 and device.type != "cuda":
-        raise ConfigError(f"precision {name!r} needs an NVIDIA GPU, the device is {device}; use float32 or bfloat16")
-    return PRECISIONS[name]
+def check(precision: str, device: torch.device) -> None:
+    """Raise `ConfigError` for an unknown precision, or one that the device does not have."""
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision {precision!r} is unknown; allowed: {', '.join(PRECISIONS)}")
+    if precision == "tf32" and device.type != "cuda":
+        raise ConfigError(
+            f"precision {precision!r} needs an NVIDIA GPU, the device is {device}; use float32 or bfloat16"
+        )
 
 
 @contextmanager
-def forward(precision: PrecisionSteps, device: torch.device) -> Iterator[None]:
+def forward(precision: str, device: torch.device) -> Iterator[None]:
     """Inside, products of a forward pass have this precision."""
-    cast = nullcontext() if precision.autocast is None else torch.autocast(device.type, precision.autocast)
+    cast = torch.autocast(device.type, torch.bfloat16) if precision == "bfloat16" else nullcontext()
     with tensor_cores(precision, device), cast:
         yield
 
 
 @contextmanager
-def tensor_cores(precision: PrecisionSteps, device: torch.device) -> Iterator[None]:
+def tensor_cores(precision: str, device: torch.device) -> Iterator[None]:
     """Inside, products of float32 are exact or TF32, as the precision says; afterwards as the caller had set them.
 
     torch computes convolutions, such as the embedding of patches, in TF32 unless told otherwise.
@@ -57,7 +44,7 @@ def tensor_cores(precision: PrecisionSteps, device: torch.device) -> Iterator[No
     products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
     before = products.allow_tf32, convolutions.allow_tf32
     try:
-        products.allow_tf32 = convolutions.allow_tf32 = precision.tf32
+        products.allow_tf32 = convolutions.allow_tf32 = precision == "tf32"
         yield
     finally:
         products.allow_tf32, convolutions.allow_tf32 = before

@@ -15,7 +15,7 @@ from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder, evaluating
 from perturbations.tta.gallery import Comparison, Gallery
 from perturbations.tta.inputs import Batch
-from perturbations.tta.precision import PrecisionSteps, forward, tensor_cores, wide
+from perturbations.tta.precision import forward, tensor_cores, wide
 from perturbations.tta.recording import Counts, Timings, Unadapted
 
 _WEIGHT_DECAY = 1e-4
@@ -49,7 +49,7 @@ class Task:
     steps: int
     values: Mapping[str, Any]
     seed: int
-    precision: PrecisionSteps
+    precision: str
     bank: Gallery | None
     gallery_bank: Gallery
     counts: Counts
