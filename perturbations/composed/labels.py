@@ -12,48 +12,14 @@ from perturbations.composed.modifications import ModificationKind
 
 SOURCE = "rule 1"
 
-_PARTICLES = [
-    "up",
-    "down",
-    "out",
-    "off",
-    "away",
-    "back",
-    "around",
-    "together",
-    "apart",
-    "aside",
-    "forward",
-    "forwards",
-    "backward",
-    "backwards",
-    "sideways",
-    "again",
-    "left",
-    "right",
-]
-_PLACES = [
-    "on",
-    "in",
-    "into",
-    "onto",
-    "to",
-    "towards",
-    "toward",
-    "from",
-    "at",
-    "under",
-    "over",
-    "inside",
-    "behind",
-    "beside",
-    "against",
-    "across",
-    "along",
-    "near",
-    "by",
-]
-_PRONOUNS = ["it", "them", "him", "her", "he", "she", "they", "one", "these", "those", "this", "that"]
+_PARTICLES = re.compile(
+    r"up|down|out|off|away|back|around|together|apart|aside|forwards?|backwards?|sideways|again|left|right"
+)
+_ELSEWHERE = re.compile(
+    r"on|in|into|onto|to|towards?|from|at|under|over|inside|behind|beside|against|across|along|near|by"
+    r"|it|them|him|her|he|she|they|one|these|those|this|that|hands?"
+)
+"""Places, pronouns and hands."""
 
 _OTHER = re.compile(
     r"\b(?:(?:an)?other|different|similar|new)\b(?!\s+(?:hand|hands|side|way|leg|foot|arm|direction)\b)"
@@ -100,6 +66,6 @@ def _takes_another_thing(text: str) -> bool:
     if "instead" not in words or len(words) < 3:
         return False
     rest = [word for word in words[1:] if word not in ("instead", "the", "a", "an", "some")]
-    while rest and rest[0] in _PARTICLES:
+    while rest and _PARTICLES.fullmatch(rest[0]):
         rest.pop(0)
-    return bool(rest) and not {*rest} & {*_PRONOUNS, *_PLACES, "hand", "hands"}
+    return bool(rest) and not any(map(_ELSEWHERE.fullmatch, rest))
