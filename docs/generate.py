@@ -207,7 +207,7 @@ def of_methods() -> str:
     """A line per adaptation method."""
     rows = []
     for name, entry in methods.methods().items():
-        rates = " / ".join(f"{rate:.0e}".replace("e-0", "e-") for rate in entry.rates or ())
+        rates = " / ".join(f"{rate:.0e}".replace("e-0", "e-") for rate in (entry.rates or {}).values())
         needs = ["a bank"] * entry.needs_bank + ["all queries"] * entry.needs_all_queries
         rows.append([entry.title, f"`{name}`", entry.paper, entry.minimizes, rates, entry.gives, ", ".join(needs)])
     return table(["method", "in config.yaml", "paper", "minimizes", "lr v2t / t2v", "output", "needs"], rows)

@@ -172,5 +172,5 @@ def test_learning_rates_are_the_reference_s() -> None:
         if method != "mock":
             rates = method_of(method).rates
             assert rates is not None, key
-            assert rates[tta.DIRECTIONS.index(direction)] == setting["lr"], key
+            assert rates[direction] == setting["lr"], key
             assert setting["steps"] == 3

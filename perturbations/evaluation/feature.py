@@ -69,7 +69,7 @@ def _methods() -> list[tuple[str, dict[str, object]]]:
             f"{entry.paper}; minimizes {entry.minimizes}",
             {
                 **{name: getattr(entry, name) for name in ("name", "title", "paper", "minimizes", "gives")},
-                "rates": None if entry.rates is None else entry.rates._asdict(),
+                "rates": entry.rates,
                 "needs_bank": entry.needs_bank,
                 "needs_all_queries": entry.needs_all_queries,
             },

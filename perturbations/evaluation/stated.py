@@ -87,7 +87,7 @@ def changed_parameters(method: str, direction: str, parameters: str | None) -> d
     if known is None:
         return given
     published: dict[str, object] = {parameter.name: parameter.default for parameter in known.parameters}
-    rate = None if known.rates is None or direction not in known.rates._fields else getattr(known.rates, direction)
+    rate = (known.rates or {}).get(direction)
     return {
         name: value
         for name, value in given.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import SHARE, Range
-from perturbations.tta.methods.registry import Method, Rates
+from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ METHOD = Method(
     run=_eata,
     minimizes="entropy of certain queries unlike earlier ones",
     gives="cosines / tau",
-    rates=Rates(v2t=3e-4, t2v=3e-4),
+    rates={"v2t": 3e-4, "t2v": 3e-4},
     own=(
         Parameter(
             "largest_entropy", Range(0, 1e6), 0.4, "queries with less entropy, in nats, are certain", "released code"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perturbations.tta.methods.registry import HSM, RELIABLE, Method, Rates
+from perturbations.tta.methods.registry import HSM, RELIABLE, Method
 from perturbations.tta.parameters import FLAG, Parameter
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ METHOD = Method(
     run=hatvtr,
     minimizes="the same on frames and videos, pseudo-positives without hubs",
     gives="HSM's scores",
-    rates=Rates(v2t=3e-4, t2v=3e-5),
+    rates={"v2t": 3e-4, "t2v": 3e-5},
     own=(
         *RELIABLE,
         *HSM,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perturbations.tta.methods.registry import Method, Rates
+from perturbations.tta.methods.registry import Method
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,5 +36,5 @@ METHOD = Method(
     run=read,
     minimizes="confidence-aware loss",
     gives="cosines / tau",
-    rates=Rates(v2t=3e-5, t2v=3e-5),
+    rates={"v2t": 3e-5, "t2v": 3e-5},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from perturbations.base import things
 from perturbations.base.bounds import SHARE, Range, whole
@@ -20,13 +20,6 @@ _OWN = things.in_package(
     *("none", "tent", "read", "sar", "eata", "shot", "tcr", "hatvtr", "qbnorm", "hsm_qbnorm", "dual_is", "dual_dis"),
     *("dual_sinkhorn", "csls", "dsl", "inverted_softmax", "invgc", "sinkhorn"),
 )
-
-
-class Rates(NamedTuple):
-    """AdamW's learning rates per direction (HAT-VTR, App. B.3)."""
-
-    v2t: float
-    t2v: float
 
 
 _LEARNING = (
@@ -100,7 +93,8 @@ class Method:
             batch, in the order of the batches. Imports torch inside, so that planning does not load it.
         minimizes: for the documentation, what the method minimizes.
         gives: for the documentation, what the similarities are.
-        rates: learning rates; None for a method that does not learn but keeps or re-ranks similarities.
+        rates: AdamW's learning rates by direction (HAT-VTR, App. B.3); None for a method that does not learn but keeps or
+            re-ranks similarities.
         by_default: whether an evaluation runs it where config.yaml lists no methods.
         needs_bank: whether it needs a bank of training queries.
         takes_gallery_bank: whether it may have a bank of gallery items, too; without one it takes the gallery itself.
@@ -118,7 +112,7 @@ class Method:
     run: Callable[[Task, Batches], BatchScores]
     minimizes: str
     gives: str
-    rates: Rates | None = None
+    rates: Mapping[str, float] | None = None
     by_default: bool = True
     needs_bank: bool = False
     takes_gallery_bank: bool = False
@@ -185,7 +179,7 @@ def effective(name: str, given: Mapping[str, MethodValue], direction: str) -> di
     declared = method(name)
     values = {**{parameter.name: parameter.default for parameter in declared.parameters}, **given}
     if declared.rates is not None and values["lr"] is None:
-        values["lr"] = declared.rates.v2t if direction == "v2t" else declared.rates.t2v
+        values["lr"] = declared.rates["v2t" if direction == "v2t" else "t2v"]
     return values
 
 

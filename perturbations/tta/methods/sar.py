@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import SHARE, Range
-from perturbations.tta.methods.registry import Method, Rates
+from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ METHOD = Method(
     run=_sar,
     minimizes="entropy of the 40 % most certain, at a flat place",
     gives="cosines / tau",
-    rates=Rates(v2t=3e-5, t2v=3e-5),
+    rates={"v2t": 3e-5, "t2v": 3e-5},
     own=(
         Parameter("certain", SHARE, 0.4, "share of a batch that counts as certain", "released code"),
         Parameter(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import SHARE, Range
-from perturbations.tta.methods.registry import Method, Rates
+from perturbations.tta.methods.registry import Method
 from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ METHOD = Method(
     run=_shot,
     minimizes="mean entropy - entropy of the mean + cross-entropy with pseudo-labels",
     gives="cosines / tau",
-    rates=Rates(v2t=3e-5, t2v=3e-5),
+    rates={"v2t": 3e-5, "t2v": 3e-5},
     by_default=False,
     own=(
         Parameter("threshold", SHARE, 0.9, "probability above which a query has a pseudo-label", "TCR's released code"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import whole
-from perturbations.tta.methods.registry import RELIABLE, Method, Rates
+from perturbations.tta.methods.registry import RELIABLE, Method
 from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ METHOD = Method(
     run=_tcr,
     minimizes="noise-robust entropy + uniformity + steady gap",
     gives="cosines",
-    rates=Rates(v2t=3e-4, t2v=3e-4),
+    rates={"v2t": 3e-4, "t2v": 3e-4},
     own=(
         *RELIABLE,
         Parameter(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perturbations.tta.methods.registry import Method, Rates
+from perturbations.tta.methods.registry import Method
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,5 +34,5 @@ METHOD = Method(
     run=_tent,
     minimizes="mean entropy",
     gives="cosines / tau",
-    rates=Rates(v2t=3e-5, t2v=3e-5),
+    rates={"v2t": 3e-5, "t2v": 3e-5},
 )
