@@ -93,8 +93,8 @@ class Method:
             batch, in the order of the batches. Imports torch inside, so that planning does not load it.
         minimizes: for the documentation, what the method minimizes.
         gives: for the documentation, what the similarities are.
-        rates: AdamW's learning rates by direction (HAT-VTR, App. B.3); None for a method that does not learn but keeps or
-            re-ranks similarities.
+        rates: AdamW's learning rates by direction (HAT-VTR, App. B.3); None for a method that does not learn but keeps
+            or re-ranks similarities.
         by_default: whether an evaluation runs it where config.yaml lists no methods.
         needs_bank: whether it needs a bank of training queries.
         takes_gallery_bank: whether it may have a bank of gallery items, too; without one it takes the gallery itself.
