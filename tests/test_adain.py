@@ -112,21 +112,6 @@ def test_a_missing_file_a_wrong_hash_and_other_weights_are_refused(files: dict[s
         load(files, decoder=str(tmp_path / "decoder.pth"), decoder_sha256=storage.sha256(tmp_path / "decoder.pth"))
 
 
-class Malicious:
-    def __reduce__(self) -> Any:
-        return Path.touch, (Path("pwned"),)
-
-
-def test_a_file_that_would_run_code_is_refused(
-    files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    torch.save({"0.weight": Malicious()}, tmp_path / "evil.pth")
-    with pytest.raises(ConfigError, match=r"evil.pth is not a file of weights"):
-        load(files, encoder=str(tmp_path / "evil.pth"), encoder_sha256=storage.sha256(tmp_path / "evil.pth"))
-    assert not (tmp_path / "pwned").exists()
-
-
 def test_safetensors_load_too(
     files: dict[str, str], model: adain.Adain, painting: adain.Statistics, tmp_path: Path
 ) -> None:

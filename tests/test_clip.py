@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from looping import each
 from PIL import Image
 from tiny_models import pictures, torch, transformers
 
-from perturbations.base.errors import ConfigError
 from perturbations.models import clip_model
 
 CPU: dict[str, Any] = {"revision": None, "device": "cpu", "dtype": "float32"}
@@ -152,19 +150,3 @@ def test_pixels_come_from_pil_and_are_left_alone(exact: clip_model.ClipModel) ->
     frames = [frame.copy() for frame in CLIPS[0]]
     exact.embed_videos([frames])
     assert all(np.array_equal(image, original) for image, original in zip(frames, CLIPS[0], strict=True))
-
-
-@pytest.mark.parametrize(
-    ("missing", "message"), [("vocab.json", "vocab.json"), ("preprocessor_config.json", "copy the whole folder again")]
-)
-def test_an_incomplete_checkpoint_is_refused(folder: Path, tmp_path: Path, missing: str, message: str) -> None:
-    shutil.copytree(folder, tmp_path / "clip")
-    for name in (missing, "processor_config.json"):
-        (tmp_path / "clip" / name).unlink(missing_ok=True)
-    with pytest.raises(ConfigError, match=message):
-        clip_model.load(str(tmp_path / "clip"), **CPU)
-
-
-def test_a_missing_revision_is_named_with_the_command_that_fetches_it() -> None:
-    with pytest.raises(ConfigError, match="hf download nobody/clip --revision abc"):
-        clip_model.load("nobody/clip", **{**CPU, "revision": "abc"})

@@ -67,30 +67,6 @@ def test_black_and_white_are_not_alike_and_a_clip_needs_a_frame() -> None:
         descriptor.describe([])
 
 
-def noisy(frames: list[np.ndarray], reach: int = 2) -> list[np.ndarray]:
-    """As a coder leaves them: each value off by up to `reach` grey levels."""
-    rng = np.random.default_rng(0)
-    return [np.clip(frame + rng.integers(-reach, reach + 1, frame.shape), 0, 255).astype(np.uint8) for frame in frames]
-
-
-@each("level", [0, 42, 128, 212, 255])
-@each("size", [(240, 320), (64, 64), (320, 180)])
-def test_noise_does_not_make_a_flat_clip_another(level: int, size: tuple[int, int]) -> None:
-    flat = [np.full((*size, 3), level, np.uint8)] * 12
-    assert float(descriptor.describe(flat) @ descriptor.describe(noisy(flat))) > 0.94
-
-
-@pytest.mark.parametrize("channel", [0, 1, 2, slice(None)])
-def test_a_slight_change_of_any_colour_changes_little(channel: int | slice) -> None:
-    # Over every level: no border between colours may be a step.
-    for level in range(0, 252, 3):
-        frame = np.full((8, 8, 3), 100, np.uint8)
-        frame[..., channel] = level
-        changed = frame.copy()
-        changed[..., channel] += 4
-        assert float(descriptor.describe([frame]) @ descriptor.describe([changed])) > 0.9
-
-
 def test_the_places_of_colours_count() -> None:
     left = np.full((64, 64, 3), (200, 40, 40), np.uint8)
     left[:, 32:] = (40, 40, 200)

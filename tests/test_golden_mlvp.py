@@ -1,6 +1,6 @@
 """The kernels against what the papers' reference code computed from the same random numbers.
 
-Steps that need no frame are checked by `test_golden_steps.py`. Any recorded set of the same form will do.
+Of whole kernels, any recorded set of the same form will do.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from looping import each
 from test_kernels import assert_close, each_severity
 
 from perturbations.analysis import motion
+from perturbations.media.clip import uniform_indices
 from perturbations.suites import registry
 from perturbations.video import digital, occlusion, weather
 
@@ -157,3 +158,64 @@ def test_occlusion_is_exact(golden: Callable[[str, int], Golden], severity: int)
     size = case.frames.shape[1:3]
     places, _ = occlusion_places(case["randint_draws"], boxes, *size, case.parameters["ratio"])
     assert np.array_equal(case.perturbed(places, boxes), case["out"])
+
+
+# --- steps that need no frame: see golden/README.md -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def steps() -> dict[str, np.ndarray]:
+    with np.load(Path(__file__).parent / "golden/mlvp.npz") as held:
+        return {name: held[name] for name in held.files}
+
+
+@each_severity
+def test_fogs_plasma(steps: dict[str, np.ndarray], severity: int) -> None:
+    """Four rows apart, of the map that the recorded generator's numbers give."""
+    _, height, width = steps["size"].tolist()
+    side = weather.plasma_side(height, width)
+    assert side == steps[f"fog/{severity}/mapsize"]
+    seed = int(steps[f"fog/{severity}/randomstate_seed"])
+    uniform = np.random.RandomState(seed).uniform(-1, 1, side * side - 1)
+    plasma = weather.plasma(uniform, side, registry.get("mlvp/fog").parameters(severity)["decay"])
+    expected = steps[f"fog/{severity}/plasma_every_4th_row"]
+    np.testing.assert_allclose(plasma[:height:4, :width], expected, rtol=0, atol=1e-12)
+
+
+@each_severity
+def test_snows_curtain(steps: dict[str, np.ndarray], severity: int) -> None:
+    canvas = steps[f"snow/{severity}/canvas_normal"]
+    rows, columns = canvas.shape
+    num_frames, height, _ = steps["size"].tolist()
+    assert rows == weather.curtain_rows(num_frames, height)
+    parameters = dict(registry.get("mlvp/snow").parameters(severity))
+    zoomed = weather.zoomed_canvas(canvas, rows, columns, parameters["zoom"], 0, rows)
+    np.testing.assert_allclose(zoomed, steps[f"snow/{severity}/canvas_zoomed"], rtol=0, atol=2e-7)
+    # The recorded canvas is scaled and shifted already.
+    del parameters["blend"]
+    drawn = weather.Snow(canvas, float(steps[f"snow/{severity}/angle"]))
+    curtain = weather.snow_curtain(drawn, rows, columns, **{**parameters, "loc": 0.0, "scale": 1.0})
+    assert np.array_equal(curtain, steps[f"snow/{severity}/curtain"])
+
+
+@each_severity
+def test_elastic_distortions_affine_part(steps: dict[str, np.ndarray], severity: int) -> None:
+    matrix = digital.affine_matrix(steps[f"elastic_distortion/{severity}/jitter"], *steps["size"][1:].tolist())
+    np.testing.assert_allclose(matrix, steps[f"elastic_distortion/{severity}/affine"], rtol=0, atol=1e-9)
+
+
+def test_adain(steps: dict[str, np.ndarray]) -> None:
+    torch = pytest.importorskip("torch")
+    from perturbations.models import adain
+
+    content, style = (torch.from_numpy(steps[f"adain/{name}"]) for name in ("content", "style"))
+    stylized = adain.adaptive_instance_normalization(content, adain.statistics(style))
+    np.testing.assert_allclose(stylized.numpy(), steps["adain/out"], atol=1e-5)
+
+
+def test_uniform_indices(steps: dict[str, np.ndarray]) -> None:
+    names = [name for name in steps if name.startswith("uniform_indices/")]
+    assert len(names) == 5
+    for name in names:
+        num_frames, total = map(int, name.removeprefix("uniform_indices/").split("_of_"))
+        assert uniform_indices(num_frames, total) == steps[name].tolist(), name

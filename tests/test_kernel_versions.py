@@ -289,18 +289,6 @@ def test_the_table_is_whole_and_of_the_pinned_libraries() -> None:
     assert {name: pins[name] for name in LIBRARIES}.items() <= table()["tools"].items(), UPDATE
 
 
-def test_another_grey_level_of_a_style_picture_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    need_the_same_libraries()
-    pictures = {name: procedural_styles.image(name) for name in procedural_styles.names()}
-    monkeypatch.setattr(procedural_styles, "image", pictures.__getitem__)
-    for style, picture in pictures.items():
-        picture[255, 255, 1] ^= 1
-        problem = problem_of("style guide", 1, hash_of(style_pictures()))
-        assert "raise the version to 2 in perturbations/guides/style.py" in problem, style
-        picture[255, 255, 1] ^= 1
-    assert not problem_of("style guide", 1, hash_of(style_pictures()))
-
-
 def test_messages_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = {"mlvp/fog released": {"version": 1, **hash_of(b"a")}, "composed labels": {"version": "rule 1"}}
     monkeypatch.setitem(table(), "versions", recorded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pandas as pd
@@ -11,8 +12,10 @@ from test_manifest import filled
 
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import SOURCE_STORAGE, VIDEOS, MixRow, VideoRow
+from perturbations.cli.common import provenance
+from perturbations.manifest import files, locations, sets
+from perturbations.manifest.kinds import CAPTIONS, SOURCE_STORAGE, VIDEOS, CaptionRow, MixRow, VideoRow
+from perturbations.verify import checking
 
 
 @pytest.mark.parametrize(
@@ -80,3 +83,57 @@ def test_the_files_of_facts_are_located(tmp_path: Path) -> None:
     row = filled(VideoRow, guide='{"files":{"encoder":null,"image":"styles/é.png"},"style":"s"}')
     facts = json.loads(locations.located(row, tmp_path).guide or "")
     assert facts == {"files": {"encoder": None, "image": str(tmp_path / "styles/é.png")}, "style": "s"}
+
+
+# --- a run whose `manifests` or `work` is a link to another disk ------------------------------------------------------
+
+
+@pytest.mark.parametrize("through", ["manifests", "work"])
+def test_manifests_behind_a_link_are_read(through: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "disk" / "results").mkdir(parents=True)
+    (tmp_path / "run" / through).symlink_to(tmp_path / "disk" / "results")
+    monkeypatch.chdir(tmp_path / "run")
+    path = Path(through) / "d" / "captions.parquet"
+    files.write(path, CAPTIONS, [CaptionRow(dataset="d", caption_id="a", item_id="a", text="t")], provenance(path))
+    assert files.read_metadata(path)["root"] == "../.."
+    assert read_manifest(path)["caption_id"].tolist() == ["a"]
+    assert read_manifest(path.absolute())["caption_id"].tolist() == ["a"]
+
+
+def test_a_run_in_a_linked_folder_has_the_same_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real" / "run").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.chdir(tmp_path / "link" / "run")
+    assert provenance(Path("manifests/d/captions.parquet"))["root"] == os.path.join("..", "..")
+
+
+def test_a_damaged_part_is_removed_from_linked_work_and_from_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "disk" / "d").mkdir(parents=True)
+    (tmp_path / "run" / "work").symlink_to(tmp_path / "disk")
+    monkeypatch.chdir(tmp_path / "run")
+    elsewhere = (Path("../work.parquet"), Path("work/../manifests.parquet"), tmp_path / "other.parquet")
+    for part, removed in ((Path("work/d/s0.parquet"), True), *((path, False) for path in elsewhere)):
+        part.write_bytes(b"PAR1")
+        with pytest.raises(ManifestError, match="cannot be read as Parquet") as error:
+            sets.read_part(part, CAPTIONS)
+        assert ("(removed)" in str(error.value)) == removed
+        assert part.exists() != removed
+
+
+def test_verify_knows_a_corpus_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "disk" / "results").mkdir(parents=True)
+    (tmp_path / "run" / "manifests").symlink_to(tmp_path / "disk" / "results")
+    monkeypatch.chdir(tmp_path / "run")
+    path = Path("manifests/d/mlvp/videos.parquet")
+    files.write(path, VIDEOS, [], {**provenance(path), "dataset": "d", "suite": "mlvp"})
+    stranger = Path("corpora/d/mlvp/fog/1/stranger.mp4")
+    stranger.parent.mkdir(parents=True)
+    stranger.touch()
+    (manifest,) = checking.manifests_in(Path("manifests"))
+    findings = [str(finding) for finding in checking.check_manifest(manifest).findings]
+    assert [finding for finding in findings if "no row names this file" in finding]

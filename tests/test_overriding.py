@@ -15,7 +15,6 @@ import preloaded
 import pytest
 
 from perturbations.cli import rules
-from perturbations.manifest import layout
 
 PROJECT = Path(__file__).parents[1]
 RULES = sorted(PROJECT.glob("workflow/rules/*.smk"))
@@ -117,55 +116,6 @@ def test_a_job_takes_what_its_rule_gives(tmp_path: Path) -> None:
 
 # --- paths of rules, and the layout ----------------------------------------------------------------------------------
 
-LITERAL = re.compile(r'"((?:work|manifests|corpora)/[^"]*)"')
-LOGS = re.compile(r'"work/(logs|benchmarks)/[^"]*"')
-VALUES = {"dataset": "d", "severity": "1", "shard": "s0", "level": "l", "list": "d/captions"}
-# What planning writes, and what a job's marker stands for; of logs and benchmarks, rules name each one's.
-WRITTEN_BESIDE = {
-    "clips",
-    "analysis_files",
-    "log",
-    "benchmark",
-    "text_part",
-    "clip_tar",
-}
-
-
-def literals(text: str) -> list[str]:
-    """The paths of a file of rules."""
-    return LITERAL.findall(text)
-
-
-def filled(pattern: str) -> str:
-    return re.sub(r"\{(\w+)\}", lambda field: VALUES.get(field[1], field[1]), pattern)
-
-
-def test_every_path_of_a_rule_is_one_of_the_layout() -> None:
-    patterns = set(layout.patterns().values())
-    folders = {filled(pattern).rpartition("/")[0] for pattern in patterns}
-    wrong = [
-        f"{path.name}: {literal}"
-        for path in RULES
-        for literal in literals(path.read_text("utf-8"))
-        if literal not in patterns and layout.place_of(filled(literal)) is None and filled(literal) not in folders
-    ]
-    assert not wrong
-
-
-def test_every_place_that_rules_make_is_named_and_each_rule_reads_as_one() -> None:
-    named = {literal for path in RULES for literal in literals(path.read_text("utf-8"))}
-    missing = {
-        kind
-        for kind, pattern in layout.patterns().items()
-        if pattern not in named and ".jsonl" not in pattern and not kind.endswith("_parts")
-    }
-    assert missing == WRITTEN_BESIDE
-    # Input, output, log, benchmark, resources, params, one command; and no path by a function of the layout.
-    text = "\n".join(path.read_text("utf-8") for path in RULES)
-    assert "layout." not in text
-    assert "message:" not in text
-    assert len(LOGS.findall(text)) > 40
-
 
 # What no documented way gives: a target's line in the menu, the targets of the command line, and where jobs run.
 INNER = re.compile(
@@ -179,18 +129,3 @@ def test_three_places_name_what_is_inside_of_snakemake() -> None:
     lines = [line.partition("#")[0] for path in files for line in path.read_text("utf-8").splitlines()]
     named = [name for line in lines if not line.strip().startswith('"') for name in INNER.findall(line)]
     assert sorted(named) == ["rules, target.name).rule", "workflow.dag_settings.targets", "workflow.local_exec"]
-
-
-def test_wildcards_are_those_of_the_layout() -> None:
-    text = "\n".join(path.read_text("utf-8") for path in RULES)
-    of_dataset = [layout.NAME, *(f"{layout.NAME}(/{below})?" for below in (layout.WHOLE, layout.COMPOSED))]
-    allowed = {
-        "dataset": of_dataset,
-        **{name: [layout.expression(name)] for name in ("suite", "perturbation", "severity", "shard")},
-    }
-    written = re.findall(r'(?m)^ +(\w+)="([^"]*\[[^"]*)",$', text)
-    assert {name for name, _ in written} >= allowed.keys()
-    wrong = [
-        (name, regex) for name, regex in written if regex.removeprefix("(?!clean)") not in allowed.get(name, [regex])
-    ]
-    assert not wrong

@@ -21,7 +21,7 @@ from perturbations.config import file as config_file
 from perturbations.config.sections import Config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
-from perturbations.plan import listed, paths, recipe, rules
+from perturbations.plan import paths, rules
 from perturbations.plan.sharding import DatasetPlan
 from perturbations.plan.targets import Plans
 
@@ -50,39 +50,15 @@ def planned(**videos: Mapping[str, set[str]]) -> Plans:
     return plan_of
 
 
-def wildcards(dataset: str, suite: str, name: str, shard: str = "s1") -> SimpleNamespace:
-    return SimpleNamespace(dataset=dataset, suite=suite, perturbation=name, severity="2", shard=shard)
-
-
 # --- clips -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("dataset", "suite", "name", "analysis", "donors"),
-    [
-        ("tiny", "mlvp", "fog", None, []),
-        ("cooking/whole", "msrvtt_p", "rotate", None, []),
-        ("tiny", "mlvp", "motion_blur", "motion", []),
-        ("tiny", "mlvp", "main_object_occlusion", "main_object", []),
-        ("tiny", "mlvp", "event_insertion", "embedding", "manifests/train/embedding.parquet"),
-        ("train", "mlvp", "event_insertion", "embedding", "manifests/train/embedding.parquet"),
-    ],
-)
-def test_a_kernel_needs_clips_and_what_guides_it(
-    dataset: str, suite: str, name: str, analysis: str | None, donors: str | list[str]
-) -> None:
-    """Of the same shard; donors come from another dataset or the same."""
-    jobs = rules.CorpusRules(configured())
-    given = wildcards(dataset, suite, name)
-    assert jobs.video_analysis(given) == (f"work/{dataset}/analyses/{analysis}/s1.parquet" if analysis else [])
-    assert jobs.donors(given) == donors
-    assert jobs.whole_videos(given) == []
 
 
 def test_pretrained_donors_are_asked_for_with_captions_about_main_objects() -> None:
     pretrained = {"backend": "pretrained"}
     jobs = rules.CorpusRules(configured(backends={"embedding": pretrained, "main_object": pretrained}))
-    analysis = jobs.video_analysis(wildcards("tiny", "mlvp", "event_insertion"))
+    analysis = jobs.video_analysis(
+        SimpleNamespace(dataset="tiny", suite="mlvp", perturbation="event_insertion", severity="2", shard="s1")
+    )
     assert analysis == "work/tiny/analyses/caption_embedding/s1.parquet"
     before = {
         name: jobs.analysis_before(SimpleNamespace(dataset="tiny", analysis=name, shard="s1"))
@@ -90,55 +66,6 @@ def test_pretrained_donors_are_asked_for_with_captions_about_main_objects() -> N
     }
     assert before.pop("caption_embedding") == "work/tiny/analyses/main_object/s1.parquet"
     assert list(before.values()) == [[]] * 3
-
-
-def test_clips_of_whole_videos_need_their_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    plans = planned(cooking={"s1": {"a", "b"}, "s2": {"c"}}, cooking_whole={"s3": {"a", "x"}, "s4": {"b"}, "s5": {"c"}})
-    monkeypatch.setattr(rules.sharding, "plan_clips", lambda config, collection: plans(collection))
-    jobs = rules.CorpusRules(configured())
-    parts = [jobs.whole_videos(wildcards("cooking", "msrvtt_p", "rotate", shard)) for shard in ("s1", "s2")]
-    assert parts == [
-        ["work/cooking/whole/sources/s3.parquet", "work/cooking/whole/sources/s4.parquet"],
-        ["work/cooking/whole/sources/s5.parquet"],
-    ]
-
-
-def test_the_parts_of_a_corpus_are_every_scenario_of_every_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    plans = planned(tiny={"s1": {"a"}, "s2": {"b"}})
-    monkeypatch.setattr(rules.sharding, "plan_clips", lambda config, collection: plans(collection))
-    settings = configured(suites={"mlvp": {"perturbations": ["snow", "fog"], "severities": [5, 1]}})
-    scenarios = recipe.scenarios(settings, "mlvp")
-    assert len(scenarios) == 4
-    assert rules.CorpusRules(settings).video_parts(SimpleNamespace(dataset="tiny", suite="mlvp")) == [
-        f"work/tiny/mlvp/{name}/{severity}/{shard}.parquet" for name, severity in scenarios for shard in ("s1", "s2")
-    ]
-
-
-@pytest.mark.parametrize(("adapter", "drawn"), [("demo", True), ("folder", False)])
-def test_only_the_demo_draws_its_clips(adapter: str, drawn: bool) -> None:
-    settings = configured(datasets={"tiny": {**FOLDER, "adapter": adapter}})
-    of_rules = rules.CorpusRules(settings)
-    for collection in ("tiny", "tiny/whole"):
-        job = of_rules.source_settings(SimpleNamespace(dataset=collection))
-        assert json.loads(job) == {"version": 1, "dataset": "tiny", "drawn": drawn}
-
-
-def test_recipes_are_written_when_a_manifest_is_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    settings = configured()
-    jobs = rules.CorpusRules(settings)
-    path = jobs.video_recipes(SimpleNamespace(dataset="cooking/whole", suite="msrvtt_p"))
-    assert path == "work/cooking/whole/msrvtt_p/recipes.jsonl"
-    assert listed.read_recipes(Path(path)) == {
-        f"{name}/{severity}": recipe.from_config(settings, "cooking/whole", "msrvtt_p", name, severity).text
-        for name, severity in recipe.scenarios(settings, "msrvtt_p")
-    }
-    path = jobs.text_recipes(SimpleNamespace(dataset="tiny", suite="msrvtt_p"))
-    assert path == "work/tiny/msrvtt_p/captions/recipes.jsonl"
-    texts = listed.read_recipes(Path(path))
-    assert list(texts)
-    assert all(recipe.parse_text(text).text == text for text in texts.values())
-    assert texts == paths.texts_of_recipes(settings, "tiny", "msrvtt_p")
 
 
 @pytest.mark.parametrize(
@@ -165,11 +92,6 @@ def test_a_shell_finds_the_command_in_any_folder(folder: str) -> None:
 def test_braces_in_a_path_are_an_error(name: str) -> None:
     with pytest.raises(ConfigError, match="rename .*Snakemake takes the braces for wildcards"):
         paths.without_braces("a folder", Path("/data") / name)
-
-
-@pytest.mark.parametrize("name", ["a b", "quo'te\"s", "$(touch pwned);`x`", "日本語", "-rf"])
-def test_other_names_are_only_names(name: str) -> None:
-    assert paths.without_braces("a folder", Path("/data") / name) == f"/data/{name}"
 
 
 KEY = evaluation.model_key(configured())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -170,30 +168,6 @@ def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(tmp_path: 
     assert line.path == str(tmp_path / "videos" / "a.mp4")
 
 
-def slow_shards(names: list[str], shard_size: int) -> dict[str, list[str]]:
-    """The definition: a trie over the bits of the hashes."""
-
-    def sha256(text: str) -> str:
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-    def split(members: list[tuple[str, str]], depth: int) -> dict[str, list[str]]:
-        if len(members) <= shard_size:
-            return {f"s{sha256(min(members)[0])[:12]}": sorted(name for _, name in members)} if members else {}
-        bits: tuple[list[tuple[str, str]], list[tuple[str, str]]] = ([], [])
-        for member in members:
-            bits[int(member[0], 16) >> (255 - depth) & 1].append(member)
-        return {**split(bits[0], depth + 1), **split(bits[1], depth + 1)}
-
-    return split([(sha256(name[:1])[:32] + sha256(name)[:32], name) for name in names], 0)
-
-
-@given(names=ids, shard_size=st.integers(1, 9))
-def test_shards_are_a_trie_of_hashes(names: list[str], shard_size: int) -> None:
-    assert sharding.shards_of(names, shard_size, lambda name: name, lambda name: name[:1]) == slow_shards(
-        names, shard_size
-    )
-
-
 def test_captions_are_listed_by_their_ids_and_written_once(tmp_path: Path) -> None:
     names = ["b", "a", "a#0", 'q"', "é", "z\x01"]
     rows = [{"item_id": name, "caption": f".{text}{name}"} for text in ("", "new\nline", "\u2028") for name in names]
@@ -214,42 +188,6 @@ def test_captions_are_listed_by_their_ids_and_written_once(tmp_path: Path) -> No
     assert list(shards) == sorted(shards)
     lists = listed.read_folder(tmp_path / "work/d/captions", ListedCaption)
     assert sorted(caption.caption_id for members in lists.values() for caption in members) == sorted(dict(expected))
-
-
-def test_captions_go_to_the_shards_of_their_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharding, "CAPTIONS_PER_JOB", 4)
-    stale = tmp_path / "work/d/captions" / "s0.jsonl"
-    stale.parent.mkdir(parents=True)
-    stale.touch()
-    parsed = project(tmp_path, [f"item{number}" for number in range(20)])
-    shards = sharding.plan_captions(parsed, "d")
-    members = {
-        shard: [row.caption_id for row in listed.read(tmp_path / "work/d/captions" / f"{shard}.jsonl", ListedCaption)]
-        for shard in shards
-    }
-    names = [f"item{number}" for number in range(20)] + ["gone"]
-    assert members == sharding.shards_of(
-        [f"{name}#0" for name in names], 4, str, lambda item_id: item_id.removesuffix("#0")
-    )
-    assert not stale.exists()
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        ListedClip(
-            item_id='"\u2028é\\%s\r\x85\x0c', source_video_id="v", path="a/b.mp4", bytes=7, start_s=0.1, split="test"
-        ),
-        ListedClip(item_id="a", source_video_id="a", path="a.mp4", end_s=1e22),
-        ListedCaption(caption_id="c#0", item_id="c", text="a\nb"),
-        RejectedItem(item_id="a", split="", error="is { no %", missing=True),
-    ],
-)
-def test_a_line_is_json_with_sorted_keys(tmp_path: Path, line: Any) -> None:
-    listed.write(tmp_path / "list.jsonl", [line])
-    text = json.dumps(dataclasses.asdict(line), sort_keys=True, separators=(",", ":"))
-    assert (tmp_path / "list.jsonl").read_bytes() == f"{text}\n".encode("ascii")
-    assert listed.read(tmp_path / "list.jsonl", type(line)) == [line]
 
 
 CAPTION = ListedCaption(caption_id="a#0", item_id="a", text="a dog")

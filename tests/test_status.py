@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
-import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +13,9 @@ from typing import Any
 import clips
 import preloaded
 import pytest
-from test_workflow import PROFILES, new_project
-from waiting import wait_for
+from test_workflow import PROFILES
 
-from perturbations.base import locking, progress, shown
+from perturbations.base import progress, shown
 from perturbations.cli.main import main
 from perturbations.engine import journal
 from perturbations.manifest import files, layout
@@ -97,29 +94,6 @@ def stage(collected: status.RunStatus, name: str) -> status.StageCounts:
     return only
 
 
-def test_a_killed_run_s_unfinished_shard_is_counted(tmp_path: Path) -> None:
-    names = [f"c{number:02}" for number in range(24)]
-    project = new_project(tmp_path, shard_size=50, suites={"mlvp": {"perturbations": ["fog"], "severities": [1]}})
-    for name in names:
-        shutil.copy(tmp_path / "videos/a.mp4", tmp_path / f"videos/{name}.mp4")
-    project.write_captions(names)
-    project.snakemake("--until", "sources", "--", "mlvp_tiny")
-    (source,) = (tmp_path / "work/tiny/sources").glob("s*.parquet")
-    written = tmp_path / layout.at(
-        "video_part", dataset="tiny", suite="mlvp", perturbation="fog", severity=1, shard=source.stem
-    )
-    record = layout.journal_of(written)
-    command = [*project.command(), "--cores", "1", "mlvp_tiny"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True) as run:
-        wait_for(lambda: journal.count(record) >= 2)
-        os.killpg(run.pid, signal.SIGKILL)
-    with locking.one_job(record):  # its worker is gone, too
-        assert not written.exists()
-    done = len(record.read_bytes().splitlines())
-    videos = stage(status.collect(tmp_path), "videos")
-    assert 2 <= done == videos.done < videos.total == len(names)
-
-
 def test_clips_done_failed_and_left(root: Path) -> None:
     collected = status.collect(root)
     sources, videos = stage(collected, "sources"), stage(collected, "videos")
@@ -146,11 +120,13 @@ def test_failures_are_grouped_by_reason(root: Path) -> None:
     assert [failure.count for failure in status.collect(root).failures] == [4, 1]
 
 
-def test_nothing_is_written(root: Path) -> None:
+def test_a_dataset_of_any_name_is_counted_and_nothing_written(root: Path) -> None:
     def everything() -> dict[Path, tuple[int, int]]:
         return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
 
+    (root / "work" / "d").rename(root / "work" / "models")  # any name is a dataset's
     before = everything()
+    assert {each.dataset for each in status.collect(root).stages} == {"models"}
     status.text(status.collect(root))
     assert everything() == before
 
@@ -180,31 +156,20 @@ def test_parts_of_captions(root: Path) -> None:
     assert (captions.suite, captions.done, captions.total) == ("msrvtt_p", 1, 6)
 
 
-def test_captions_without_videos_and_those_of_composed_queries_are_counted(tmp_path: Path) -> None:
+def test_captions_without_videos_and_what_of_them_cannot_be_used_is_counted_once(tmp_path: Path) -> None:
     for dataset in ("d", "e/composed"):
         listed.write(place(tmp_path, "caption_list", dataset=dataset, shard="s0"), [CAPTION])
         listed.write_recipes(place(tmp_path, "text_recipes", dataset=dataset), {"typos/1": "{}"})
-    stages = status.collect(tmp_path).stages
-    assert [(each.dataset, each.stage, each.done, each.total) for each in stages] == [
+    listed.write_recipes(place(tmp_path, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}"})
+    rejected = listed.RejectedItem(item_id="t1", split="", error="the caption is empty", missing=False)
+    listed.write(place(tmp_path, "rejected_captions"), [rejected, replace(rejected, item_id="t2")])
+    collected = status.collect(tmp_path)
+    assert {(each.dataset, each.stage, each.done, each.total) for each in collected.stages} == {
         ("d", "captions", 0, 1),
         ("e/composed", "captions", 0, 1),
-    ]
-
-
-def test_captions_that_cannot_be_used_are_counted_once(root: Path) -> None:
-    listed.write(place(root, "caption_list", shard="s1"), [CAPTION])
-    rejected = listed.RejectedItem(item_id="t1", split="", error="the caption is empty", missing=False)
-    listed.write(place(root, "rejected_captions"), [rejected, replace(rejected, item_id="t2")])
-    for suite in ("mm_robustness", "msrvtt_p"):
-        listed.write_recipes(place(root, "text_recipes", suite=suite), {"typos/1": "{}"})
-    (failure,) = (failure for failure in status.collect(root).failures if failure.stage == "captions")
+    }
+    (failure,) = collected.failures
     assert (failure.dataset, failure.stage, failure.items) == ("d", "captions", ("t1", "t2"))
-
-
-@pytest.mark.parametrize("name", ["models", "logs2", "demo_encoder"])
-def test_any_dataset_s_name_is_counted(root: Path, name: str) -> None:
-    (root / "work" / "d").rename(root / "work" / name)
-    assert {each.dataset for each in status.collect(root).stages} == {name}
 
 
 @pytest.mark.parametrize(
@@ -287,6 +252,7 @@ def test_a_run_and_a_dry_run_print_their_jobs_once_and_no_line_per_job(tmp_path:
         lines = printed(tmp_path, *arguments)
         assert lines.count("21 jobs: first 20, all 1") == 1
         assert len(lines) <= 15, lines
+    assert "\n".join(printed(tmp_path, "--dry-run", "--forceall", "--quiet", "host")).count("rule first:") == 20
     assert "Nothing to be done (all requested files are present and up to date)." in printed(tmp_path)
 
 
@@ -300,11 +266,6 @@ def test_a_line_per_minute_says_how_far_a_run_is(
     for jobs in ([1, 2], [3], [4]):
         lines.emit(logging.makeLogRecord({"event": "job_started", "jobs": jobs}))
     assert capsys.readouterr().err.splitlines() == ["21 jobs: first 20, all 1", "begun: 3 of 21 jobs"]
-
-
-def test_quiet_about_less_lists_each_job(tmp_path: Path) -> None:
-    text = "\n".join(printed(tmp_path, "--dry-run", "--quiet", "host"))
-    assert text.count("rule first:") == 20
 
 
 def test_a_failed_job_is_one_line_that_names_its_log(tmp_path: Path) -> None:

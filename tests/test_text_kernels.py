@@ -50,12 +50,15 @@ def test_a_suite_holds_the_papers_perturbations(suite: str, table: dict[str, str
 
 
 def test_severities_are_seven_ratios_or_one_and_words_and_styles_are_gated() -> None:
+    """The paper's five levels are the code's severities 3 to 7."""
     for entry in registry.perturbations("mm_robustness", "text"):
         if entry.category == "sentence":
-            assert entry.severities == (1,)
+            assert entry.severities == entry.paper_severities == (1,)
         else:
             ratios = [entry.parameters(severity)["ratio"] for severity in entry.severities]
             assert ratios == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35])
+            assert entry.paper_severities == (3, 4, 5, 6, 7)
+            assert entry.levels_of_paper == "severities 3 to 7 are the paper's levels 1 to 5"
     assert all(entry.severities == (1,) for entry in registry.perturbations("msrvtt_p", "text"))
     gated = {entry.key for entry in ENTRIES if entry.gated}
     names = [*MM_ROBUSTNESS["word"].split(), "formal", "casual", "passive", "active"]

@@ -19,7 +19,7 @@ from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.manifest import files, sets
-from perturbations.manifest.kinds import TEXTS, VIDEOS, VideoRow
+from perturbations.manifest.kinds import VIDEOS, VideoRow
 from perturbations.verify import checking, deleting
 
 CONFIG = """
@@ -158,13 +158,12 @@ def test_what_is_wrong_with_files_is_found_deleted_and_made_again(
     assert findings() == []
 
 
-def test_deleted_folders_are_made_again(corpus: Path) -> None:
+@pytest.mark.parametrize("folder", ["corpora/demo/mlvp/fog/1", "corpora"])
+def test_a_deleted_folder_is_made_again(folder: str, corpus: Path) -> None:
     before = contents()
-    shutil.rmtree("corpora/demo/mlvp")
-    assert len(findings(MANIFEST)) == len(clips())
-    make(corpus)
-    assert contents() == before
-    shutil.rmtree("corpora")
+    lost = len([*Path(folder).rglob("*.mp4")])
+    shutil.rmtree(folder)
+    assert len(findings(MANIFEST)) == lost
     make(corpus)
     assert contents() == before
 
@@ -231,24 +230,16 @@ def test_an_edited_manifest_is_found_and_deleted(name: str, corpus: Path) -> Non
     assert {name for name in before if not Path(name).exists()} == {place}
 
 
-@pytest.mark.parametrize("names", [["a cell", "a caption"], ["no Parquet", "a source is missing"]])
-def test_deleted_manifests_are_merged_again(names: list[str], corpus: Path) -> None:
+def test_a_run_that_stopped_at_edited_manifests_goes_on_after_they_were_deleted(corpus: Path) -> None:
     before = contents()
-    for place, edit in map(EDITS.__getitem__, names):
+    for name in ("a cell", "a caption", "no Parquet", "a source is missing"):
+        place, edit = EDITS[name]
         edit(Path(place))
-    assert main(["verify", "--delete"]) == 1
-    make(corpus)
-    assert contents() == before
-    assert findings() == []
-
-
-def test_a_run_that_stopped_at_an_edited_manifest_goes_on(corpus: Path) -> None:
-    before = contents()
-    _edit("sha256", "0" * 64)(MANIFEST)
     make(corpus, status=1)
     assert main(["verify", "--delete"]) == 1
     make(corpus)
     assert contents() == before
+    assert findings() == []
 
 
 def test_a_file_of_no_place_in_a_run_stays(corpus: Path) -> None:
@@ -302,49 +293,41 @@ def test_no_manifest_at_all_is_an_error(tmp_path: Path) -> None:
 # --- making again ----------------------------------------------------------------------------------------------------
 
 
-def test_frames_that_are_not_those_of_the_recipe_are_found_by_rendering(corpus: Path) -> None:
-    """A part, its journal and the manifest agree on a file that another program wrote."""
+def rewrite(path: Path, old: Any, new: Any) -> None:
+    """Put another row into a manifest or a part, with hashes that fit."""
+    held = [new if row == old else row for row in rows_of(path)]
+    files.write(path, files.kind_of(path), held, files.read_metadata(path))
+
+
+def test_what_is_not_of_its_recipe_is_found_by_making_it_again(corpus: Path) -> None:
+    """A part, its journal and the manifest agree on a file and a caption that another program wrote."""
     before = contents()
-    rows = clips()
+    rows, caption = clips(), rows_of(TEXT_MANIFEST)[0]
     row, other = rows[0], rows[2]
     assert row.path is not None
     assert other.path is not None
     shutil.copy(other.path, row.path)
     measured = {name: getattr(other, name) for name in ("bytes", "sha256", "frames_sha256")}
-    forged = replace(row, **measured)
     parts = [*Path(f"work/demo/mlvp/{row.perturbation}/{row.severity}").glob("s*.parquet")]
     for path in (MANIFEST, *parts):
-        held = rows_of(path)
-        files.write(path, VIDEOS, [forged if each == row else each for each in held], files.read_metadata(path))
+        rewrite(path, row, replace(row, **measured))
         journal = path.with_suffix(".jsonl")
         if journal.is_file():
             text = journal.read_text()
             for name in ("sha256", "frames_sha256"):
                 text = text.replace(getattr(row, name), measured[name])
             journal.write_text(text.replace(f'"bytes":{row.bytes},', f'"bytes":{other.bytes},'))
+    texts = Path(f"work/demo/msrvtt_p/captions/{caption.perturbation}/{caption.severity}")
+    for path in (TEXT_MANIFEST, *texts.glob("*.parquet")):
+        rewrite(path, caption, replace(caption, text="forged"))
     assert findings() == []
     assert [finding for finding in findings(MANIFEST, render=True) if "its frames are others" in finding]
-    assert main(["verify", str(MANIFEST), "--render", "--delete"]) == 1
+    (finding,) = findings(TEXT_MANIFEST, render=True)
+    assert repr(caption.text) in finding
+    assert main(["verify", "--render", "--delete"]) == 1
     held = inodes()
     make(corpus)
     assert written_since(held) == {row.path}
-    assert contents() == before
-
-
-def test_a_caption_that_is_not_that_of_its_recipe_is_found_by_making_it_again(corpus: Path) -> None:
-    before = contents()
-    row = rows_of(TEXT_MANIFEST)[0]
-    for path in (
-        TEXT_MANIFEST,
-        *Path(f"work/demo/msrvtt_p/captions/{row.perturbation}/{row.severity}").glob("*.parquet"),
-    ):
-        held = [replace(each, text="forged") if each == row else each for each in rows_of(path)]
-        files.write(path, TEXTS, held, files.read_metadata(path))
-    assert findings() == []
-    (finding,) = findings(TEXT_MANIFEST, render=True)
-    assert repr(row.text) in finding
-    assert main(["verify", str(TEXT_MANIFEST), "--render", "--delete"]) == 1
-    make(corpus)
     assert contents() == before
 
 

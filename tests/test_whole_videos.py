@@ -276,21 +276,6 @@ def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: p
     assert decoded == list(range(200))
 
 
-def test_few_frames_of_a_short_clip_take_no_copy(
-    long_clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    short = source_of(clips.source_row(clips.make(tmp_path / "short.mp4", *GOP, frames=72)))
-    wanted = recipe.make(registry.get("mlvp/temporal_scrambling"), 5, seed=1, storage=tiers.Unstored())
-    expected = [frame.image for frame in rendering.planned_clip(wanted, short).frames()]
-    monkeypatch.setattr(frame_orders, "scratch_file", lambda *arguments: pytest.fail("the clip was copied"))
-    only = {0, len(expected) // 3, len(expected) - 1}
-    assert_rendered(wanted, short, expected, only)
-    scattered = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, seed=1, storage=tiers.Unstored())
-    with pytest.raises(pytest.fail.Exception):  # far from the start of a long one, a copy is cheaper
-        monkeypatch.setattr(frame_orders, "_HELD_BYTES", 1)
-        list(rendering.planned_clip(scattered, source_of(clips.source_row(long_clip))).frames())
-
-
 def test_clips_of_one_video_share_what_was_made_of_it(
     long_clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
