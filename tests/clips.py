@@ -13,9 +13,9 @@ from typing import Any
 import av
 import numpy as np
 
-from perturbations.base import storage
+from perturbations.base import storage, supervise
 from perturbations.base.errors import MediaError
-from perturbations.engine import shards, supervise
+from perturbations.engine import shards
 from perturbations.guides.guide import Known
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
 from perturbations.media import decoding, encoding, probing, program

@@ -129,6 +129,6 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clips are made without a process of their own, a fork of this one: what those are for, test_supervise.py asks."""
     import clips
 
-    from perturbations.engine import supervise
+    from perturbations.base import supervise
 
     monkeypatch.setattr(supervise, "run", clips.unsupervised)

@@ -18,7 +18,7 @@ from clips import HEIGHT, TIMING, WIDTH, make, noise, source_row, timed
 from looping import each
 from waiting import PATIENCE_S, is_gone, wait_for
 
-from perturbations.base import locking, processes
+from perturbations.base import storage, supervise
 from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 from perturbations.engine import shards
 from perturbations.manifest.kinds import CompleteSource, VideoRow
@@ -153,8 +153,8 @@ def test_a_file_that_asks_for_much_memory_is_at_fault_itself(tmp_path: Path, mon
     monkeypatch.setattr(av, "open", refused)
     with pytest.raises(MediaError, match="cannot be decoded: Cannot allocate memory") as caught:
         probing.probe(path)
-    assert processes.tool_failure(caught.value) is None
-    monkeypatch.setattr(processes, "memory_is_left", lambda: False)
+    assert supervise.tool_failure(caught.value) is None
+    monkeypatch.setattr(supervise, "memory_is_left", lambda: False)
     with pytest.raises(MemoryError):
         probing.probe(path)
 
@@ -169,7 +169,7 @@ def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compress
 JOB = """
 import os
 from pathlib import Path
-from perturbations.engine import supervise
+from perturbations.base import supervise
 from perturbations.media import program
 
 def work(task, tick):
@@ -205,9 +205,9 @@ def test_no_ffmpeg_outlives_its_job_or_its_worker(victim: str) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from perturbations.base import locking
+from perturbations.base import storage
 
-with locking.one_job(Path(sys.argv[1])):
+with storage.one_job(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.readline()
     Path(sys.argv[1]).write_text("finished by the other job")
@@ -246,8 +246,8 @@ def test_nobody_waits_where_nothing_can_be_locked(
     def refuse(file: Any, how: int) -> None:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr(locking.fcntl, "flock", refuse)
-    with locking.one_job(tmp_path / "s1.jsonl"):
+    monkeypatch.setattr(storage.fcntl, "flock", refuse)
+    with storage.one_job(tmp_path / "s1.jsonl"):
         pass
     assert "cannot be locked ([Errno 38] Function not implemented): going on" in caplog.text
 

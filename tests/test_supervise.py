@@ -23,10 +23,9 @@ import numpy as np
 import pytest
 from waiting import PATIENCE_S, is_gone, pause, wait_for
 
-from perturbations.base import progress
+from perturbations.base import progress, supervise
 from perturbations.base.errors import ConfigError, CrashError, ManifestError, MediaError, OutputError, ToolError
-from perturbations.engine import supervise
-from perturbations.engine.supervise import TaskOutcome, Tick
+from perturbations.base.supervise import TaskOutcome, Tick
 
 STALL_S = 1.5  # so long that a task which does something does it even on a busy machine
 
@@ -377,7 +376,7 @@ def test_neither_a_thread_left_behind_nor_a_reader_that_stops_early_leaves_a_chi
 
 PARENT = """
 import os, signal, sys
-from perturbations.engine import supervise
+from perturbations.base import supervise
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored
 

@@ -1,9 +1,11 @@
-"""How results lie on disk: profiles, safe names, writes that are whole or absent, hashes. Standard library only."""
+"""How results lie on disk: profiles, safe names, whole writes, one job at a time, hashes. Standard library only."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -17,6 +19,8 @@ from urllib.parse import quote
 
 from perturbations.base import tars
 from perturbations.base.errors import OutputError
+
+_log = logging.getLogger("perturbations")
 
 # Errors of the place that is written to, not of the data.
 OUTPUT_ERRNOS = {
@@ -177,6 +181,29 @@ def output_errors(path: Path) -> Iterator[None]:
         if error.errno in OUTPUT_ERRNOS:
             raise OutputError(f"cannot write {path}: {os.strerror(error.errno or 0)}{_free_space(path)}") from error
         raise
+
+
+@contextmanager
+def one_job(journal: Path) -> Iterator[None]:
+    """Hold the lock of the shard whose journal is `journal`; wait while another job holds it.
+
+    After the wait the other job's finished items are in the journal. The lock is the kernel's, on a file beside the
+    journal: it ends with the processes that hold it, however they end. Where a file system has no locks, the job goes
+    on with a warning: two jobs then write the same files, each whole. Raises `OutputError`.
+    """
+    path = journal.with_suffix(".lock")
+    with output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _log.warning("another job works on this shard: waiting for it (%s)", path)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            _log.warning("%s cannot be locked (%s): going on; see that no other job works on this shard", path, error)
+        yield
 
 
 def reserve(path: Path, size: int) -> None:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from perturbations.base import locking, storage
+from perturbations.base import storage, supervise
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, log_kept, logged, no_tick, ticking
-from perturbations.engine import clip_rows, guided, packing, render_clip, supervise
+from perturbations.engine import clip_rows, guided, packing, render_clip
 from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, source_of
 from perturbations.guides.guide import Analysed, AnalysisRecipe, Known
@@ -141,7 +141,7 @@ def run_videos(
         finished.add(row.recipe_id, measured)
         return [measured]
 
-    with locking.one_job(journal), storage.scratch_directory() as scratch:
+    with storage.one_job(journal), storage.scratch_directory() as scratch:
         storage.remove_leftovers(targets.values())
         finished = Journal(journal, Measured, {row.recipe_id for row in expected})
         finished.forget(lambda measured: sound.is_other(measured.audio, with_sound=with_sound))
@@ -230,7 +230,7 @@ def run_analysis(
         return [str(result) if isinstance(result, MediaError) else result for result in results]
 
     rows = []
-    with locking.one_job(journal):
+    with storage.one_job(journal):
         storage.remove_leftovers(targets)
         finished = Journal(journal, Analysed, {row.recipe_id for row in expected})
         for row, outcome in _outcomes(expected, work, finished, root, stall_limit_s, together=recipe.clips_at_once):

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from perturbations.base import storage
+from perturbations.base import storage, supervise
 from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
-from perturbations.engine import clip_rows, render_clip, shards, supervise
+from perturbations.engine import clip_rows, render_clip, shards
 from perturbations.engine.source import source_of
 from perturbations.exports import recipe_tables
 from perturbations.manifest import layout, locations

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from perturbations.base import storage, tars
+from perturbations.base import storage, supervise, tars
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, logged, ticking
-from perturbations.engine import render_clip, rendering, supervise
+from perturbations.engine import render_clip, rendering
 from perturbations.engine.source import source_of
 from perturbations.exports import corpus
 from perturbations.exports.corpus import Clip, UsableRow

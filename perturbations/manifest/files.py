@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perturbations.base import locking, storage
+from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import parquet
 from perturbations.manifest.columns import columns_of
@@ -47,7 +47,7 @@ def write(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About =
 
 def write_part(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> None:
     """Write a shard's part. A lock makes sure that no orphan of a killed run writes it, too."""
-    with locking.one_job(path):
+    with storage.one_job(path):
         write(path, kind, rows)
 
 

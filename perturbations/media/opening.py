@@ -17,7 +17,7 @@ from typing import Any
 import av
 import av.error
 
-from perturbations.base import limits, processes, tars
+from perturbations.base import limits, supervise, tars
 from perturbations.base.errors import MediaError
 from perturbations.media import complaints, containers
 
@@ -61,7 +61,7 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
     except FileNotFoundError as error:
         raise MediaError("no such file") from error
     except av.error.MemoryError as error:
-        if not processes.memory_is_left():
+        if not supervise.memory_is_left():
             raise
         raise MediaError(f"cannot be decoded: {error.strerror or error}") from None  # a damaged file
     except av.error.FFmpegError as error:

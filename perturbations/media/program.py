@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import av
 
-from perturbations.base import processes, project
+from perturbations.base import project, supervise
 from perturbations.base.errors import BackendError, CrashError, OutputError, PerturbationError, ToolError
 from perturbations.base.storage import OUTPUT_ERRNOS
 from perturbations.media.clip import Frame, Timing
@@ -165,7 +165,7 @@ def _ffmpeg(output: Any, path: Path) -> Iterator[subprocess.Popen[bytes]]:
 def _started(command: Sequence[str], *, stdin: int, stdout: int, stderr: int | IO[bytes]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            command, preexec_fn=partial(processes.end_with, os.getpid()), stdin=stdin, stdout=stdout, stderr=stderr
+            command, preexec_fn=partial(supervise.end_with, os.getpid()), stdin=stdin, stdout=stdout, stderr=stderr
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolError(f"ffmpeg cannot be started: {error}") from error
@@ -190,10 +190,10 @@ def _failure(status: int, words: str, path: Path) -> PerturbationError:
     if status in (_INTERRUPTED, _HARD_EXIT):
         return ToolError(f"ffmpeg was interrupted, exit status {status}: {words}")
     number = status - _SHELL_SIGNAL if status > 0 and not words else -status
-    if number in processes.CRASHES:
-        return CrashError(f"ffmpeg crashes: {processes.signal_name(number)}")
+    if number in supervise.CRASHES:
+        return CrashError(f"ffmpeg crashes: {supervise.signal_name(number)}")
     if status < 0 or number in _KILLS:
-        return ToolError(f"ffmpeg was killed by {processes.signal_name(number)}")
+        return ToolError(f"ffmpeg was killed by {supervise.signal_name(number)}")
     # ffmpeg that is interrupted while it opens its input says that the input is invalid: only a second try tells.
     return CrashError(f"ffmpeg failed with exit status {status}: {words}")
 

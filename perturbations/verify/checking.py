@@ -17,11 +17,11 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from perturbations.base import storage, tars
+from perturbations.base import storage, supervise, tars
 from perturbations.base.errors import BackendError, ManifestError, MediaError, ToolError
 from perturbations.base.progress import Tick
 from perturbations.base.shown import plural
-from perturbations.engine import render_clip, supervise
+from perturbations.engine import render_clip
 from perturbations.engine.source import source_of
 from perturbations.manifest import files, layout, locations, machine, sets, skipped
 from perturbations.manifest.companions import companion
