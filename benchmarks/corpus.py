@@ -24,7 +24,7 @@ from pathlib import Path
 
 from perturbations import read_manifest
 from perturbations.base import storage
-from perturbations.media import program
+from perturbations.media import encoding
 from perturbations.suites import registry
 
 PROJECT = Path(__file__).parents[1]
@@ -32,7 +32,7 @@ PROFILE = "high"
 
 
 def ffmpeg_cpu(video: str, output: list[str], folder: Path) -> float:
-    command = [program.ffmpeg_program(), "-v", "error", "-y", "-threads", "1", "-i", video, "-an", *output]
+    command = [encoding.ffmpeg_program(), "-v", "error", "-y", "-threads", "1", "-i", video, "-an", *output]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -17,7 +17,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from perturbations.media import program
+from perturbations.media import encoding
 from perturbations.suites import registry
 
 PROJECT = Path(__file__).parents[1]
@@ -65,7 +65,7 @@ def suites_of(options: argparse.Namespace) -> dict[str, list[str]]:
 
 def write(folder: Path, options: argparse.Namespace) -> None:
     """A long video, another one to take frames from, and two datasets: both videos whole, and clips of the first."""
-    begin = [program.ffmpeg_program(), "-v", "error", "-f", "lavfi", "-i"]
+    begin = [encoding.ffmpeg_program(), "-v", "error", "-f", "lavfi", "-i"]
     end = ["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p"]
     long = f"testsrc2=size={options.size}:rate=25:duration={60 * options.minutes}"
     other = f"life=size={options.size}:rate=25:mold=10"

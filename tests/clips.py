@@ -16,9 +16,10 @@ import numpy as np
 from perturbations.base import storage, supervise
 from perturbations.base.errors import MediaError
 from perturbations.engine import shards
-from perturbations.guides.guide import Known
+from perturbations.guides.registry import Known
+from perturbations.manifest import layout
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
-from perturbations.media import decoding, encoding, probing, program
+from perturbations.media import decoding, encoding, probing
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
 from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
@@ -41,7 +42,7 @@ VP9 = ("-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-pix_fm
 
 def ffmpeg(*arguments: str) -> bytes:
     """What the pinned ffmpeg writes to its standard output; an error with its words."""
-    command = [program.ffmpeg_program(), "-nostdin", "-hide_banner", "-loglevel", "error", "-y", *arguments]
+    command = [encoding.ffmpeg_program(), "-nostdin", "-hide_banner", "-loglevel", "error", "-y", *arguments]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command}: {done.stderr.decode(errors='replace')}")
@@ -279,6 +280,13 @@ def write_scene(path: Path, frames: np.ndarray, rate: Fraction = RATE) -> Path:
     """Frames as a lossless clip, its folder made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return written(path, frames, timing=Timing(1 / rate, rate))
+
+
+def is_marker(path: Path) -> bool:
+    """Whether a file below `corpora/` is a marker of a shard."""
+    tree = layout.in_tree(path, layout.CORPORA)
+    place = None if tree is None else layout.place_of(tree[1].as_posix())
+    return place is not None and place[0] == "clip_marker"
 
 
 def unsupervised(

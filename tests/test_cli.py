@@ -252,7 +252,7 @@ def test_preview_of_a_video_needs_nothing_but_its_name(
 
 def test_a_sheet_shows_the_frames_of_the_corpus_though_less_is_encoded(tmp_path: Path) -> None:
     from perturbations.engine import rendering
-    from perturbations.engine.source import source_of
+    from perturbations.engine.clean_clips import source_of
     from perturbations.report import preview
 
     row = clips.source_row(clips.write_scene(tmp_path / "in.mp4", scene(130, 48, 64)))

@@ -17,7 +17,7 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.progress import no_tick
 from perturbations.engine import render_clip, rendering
-from perturbations.engine.source import source_of
+from perturbations.engine.clean_clips import source_of
 from perturbations.media import encoding, pixels
 from perturbations.media.clip import uniform_indices
 from perturbations.plan import recipe, tiers

@@ -22,7 +22,7 @@ from perturbations.base import limits, storage
 from perturbations.base.errors import MediaError
 from perturbations.base.limits import Limits
 from perturbations.engine import shards
-from perturbations.engine.source import source_of
+from perturbations.engine.clean_clips import source_of
 from perturbations.guides import frost
 from perturbations.media import decoding, framefile, probing
 from perturbations.media.clip import MediaClip

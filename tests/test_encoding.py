@@ -35,7 +35,8 @@ from test_media import VARIABLE
 
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.media import decoding, encoding, pixels, probing, program, quality
+from perturbations.engine import render_clip
+from perturbations.media import decoding, encoding, pixels, probing
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
 
 SIZES = [(48, 64), (53, 37), (16, 17), (2, 2)]
@@ -78,7 +79,7 @@ def test_high_keeps_40_db_of_noise(size: tuple[int, int], tmp_path: Path) -> Non
     path = tmp_path / "a.mp4"
     clip = noise(7, *size)
     encoded(path, clip, "high")
-    distortion = quality.Distortion(structural=False)
+    distortion = render_clip.Distortion(structural=False)
     for original, stored in zip(clip, images(path), strict=True):
         distortion.add(original, stored)
     assert 40 <= distortion.psnr_db < math.inf
@@ -146,7 +147,7 @@ H264 = {"vcodec": "libx264", "preset": "veryfast", "threads": 1, "fflags": "+bit
 
 
 def by_ffmpeg(path: Path, frames: Iterable[Frame], size: tuple[int, int] = (WIDTH, HEIGHT), **arguments: Any) -> Path:
-    program.encode_with_ffmpeg(frames, path, TIMING, size, "rgb24", arguments)
+    encoding.encode_with_ffmpeg(frames, path, TIMING, size, "rgb24", arguments)
     return path
 
 
@@ -165,7 +166,7 @@ def test_the_bitrate_is_real(fed: str, stored: str, tmp_path: Path) -> None:
             frames = (frame._replace(image=to_planes(frame.image)) for frame in frames)
         timing = Timing(probing.probe(source).time_base, RATE)
         arguments = {**H264, "video_bitrate": bitrate, "pix_fmt": stored}
-        program.encode_with_ffmpeg(frames, path, timing, (WIDTH, HEIGHT), fed, arguments)
+        encoding.encode_with_ffmpeg(frames, path, timing, (WIDTH, HEIGHT), fed, arguments)
         assert probing.video_bitrate(path) == pytest.approx(bitrate, rel=0.2)
         assert probing.probe(path).pix_fmt == stored
         assert len(decoded(path)) == 100

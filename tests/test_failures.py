@@ -22,7 +22,7 @@ from perturbations.base import storage, supervise
 from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 from perturbations.engine import shards
 from perturbations.manifest.kinds import CompleteSource, VideoRow
-from perturbations.media import probing, program
+from perturbations.media import encoding, probing
 from perturbations.media.clip import Frame
 from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
@@ -35,7 +35,7 @@ def own_ffmpegs() -> list[psutil.Process]:
 
 
 def encoded(path: Path, frames: Iterator[Frame]) -> bytes:
-    program.encode_with_ffmpeg(frames, path, TIMING, (WIDTH, HEIGHT), "rgb24", H264)
+    encoding.encode_with_ffmpeg(frames, path, TIMING, (WIDTH, HEIGHT), "rgb24", H264)
     return path.read_bytes()
 
 
@@ -86,7 +86,7 @@ STATUSES = [
 
 @each(("status", "words", "kind"), STATUSES)
 def test_an_exit_status_is_of_one_class(status: int, words: str, kind: type[PerturbationError]) -> None:
-    assert type(program._failure(status, words, Path("a.mp4"))) is kind
+    assert type(encoding._failure(status, words, Path("a.mp4"))) is kind
 
 
 def test_an_interrupted_ffmpeg_is_no_fault_of_the_clip(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_an_ffmpeg_that_does_not_start_is_no_fault_of_a_clip(tmp_path: Path, mon
     unreadable.write_text("no program")
     unreadable.chmod(0o644)
     for path in (str(tmp_path / "nowhere"), str(unreadable)):
-        monkeypatch.setattr(program, "ffmpeg_program", lambda path=path: path)
+        monkeypatch.setattr(encoding, "ffmpeg_program", lambda path=path: path)
         with pytest.raises(ToolError, match="ffmpeg cannot be started: .*no"):
             encoded(tmp_path / "a.mp4", timed(noise(2)))
 
@@ -116,9 +116,9 @@ def test_an_ffmpeg_that_does_not_start_is_no_fault_of_a_clip(tmp_path: Path, mon
 def test_no_other_ffmpeg_is_taken_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import imageio_ffmpeg
 
-    other = str(shutil.copy(program.ffmpeg_program(), tmp_path / "ffmpeg"))
+    other = str(shutil.copy(encoding.ffmpeg_program(), tmp_path / "ffmpeg"))
     monkeypatch.delenv("IMAGEIO_FFMPEG_EXE", raising=False)
-    find = program.ffmpeg_program.__wrapped__
+    find = encoding.ffmpeg_program.__wrapped__
     monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: other)
     with pytest.raises(ToolError, match="pip install --force-reinstall imageio-ffmpeg"):
         find()
@@ -133,12 +133,12 @@ def test_no_other_ffmpeg_is_taken_unasked(tmp_path: Path, monkeypatch: pytest.Mo
 def test_ffmpeg_is_checked_before_any_clip(
     script: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program.check_ffmpeg("libx264")
+    encoding.check_ffmpeg("libx264")
     rows = [source_row(make(tmp_path / "clip.mp4"))]
     path = tmp_path / "ffmpeg"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
-    monkeypatch.setattr(program, "ffmpeg_program", lambda: str(path))
+    monkeypatch.setattr(encoding, "ffmpeg_program", lambda: str(path))
     with pytest.raises(ToolError, match=words):
         run(tmp_path, rows)
     assert not list((tmp_path / "corpus").rglob("*"))
@@ -170,7 +170,7 @@ JOB = """
 import os
 from pathlib import Path
 from perturbations.base import supervise
-from perturbations.media import program
+from perturbations.media import encoding
 
 def work(task, tick):
     # It reads nothing from us, and what it writes to is gone.
@@ -179,7 +179,7 @@ def work(task, tick):
     output.global_args = lambda *a: output
     output.overwrite_output = lambda: output
     output.compile = lambda cmd: [cmd, "-nostdin", "-v", "error", *command]
-    with program._ffmpeg(output, Path("none")) as process:
+    with encoding._ffmpeg(output, Path("none")) as process:
         print(os.getpid(), process.pid, flush=True)
         process.wait()
 

@@ -36,7 +36,7 @@ from perturbations.datasets.listing import Item, Listing
 from perturbations.engine import rendering, shards
 from perturbations.guides import frost
 from perturbations.guides import registry as guides
-from perturbations.guides.guide import AnalysisRecipe, GuideSettings, Known
+from perturbations.guides.registry import AnalysisRecipe, GuideSettings, Known
 from perturbations.manifest import machine
 from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedCaption

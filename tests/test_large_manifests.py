@@ -20,7 +20,6 @@ from perturbations.engine.tally import Tally, TextTally
 from perturbations.exports import registry as exports
 from perturbations.exports.registry import Request
 from perturbations.manifest import files, parquet
-from perturbations.manifest import rows as manifest_rows
 from perturbations.manifest.kinds import QRELS, SOURCES, VIDEOS, QrelRow
 from perturbations.plan import mixes
 from perturbations.report.corpus_page import corpus_page
@@ -35,7 +34,7 @@ def small_groups(small: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet, "GROUP", 4)
         patch.setattr(files, "_PART", 1)
-        patch.setattr(manifest_rows, "CHUNK", 3)
+        patch.setattr(files, "CHUNK", 3)
         yield
 
 
@@ -72,7 +71,7 @@ def test_a_large_manifest_has_the_cells_and_hashes_of_one_that_is_written_at_onc
         assert pq.read_metadata(several).num_row_groups == -(-count // 4)
         assert files.read_metadata(several) == files.read_metadata(single)
         assert list(files.read_rows(several, kind)) == list(files.read_rows(single, kind))
-    assert isinstance(files.read_rows(large / VIDEOS_FILE, VIDEOS), manifest_rows.StoredRows)
+    assert isinstance(files.read_rows(large / VIDEOS_FILE, VIDEOS), files.StoredRows)
 
 
 def test_other_libraries_read_it_as_one_table(plain: Path, large: Path) -> None:

@@ -13,7 +13,7 @@ from test_manifest import filled
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
 from perturbations.cli.common import provenance
-from perturbations.manifest import files, locations, sets
+from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import CAPTIONS, SOURCE_STORAGE, VIDEOS, CaptionRow, MixRow, VideoRow
 from perturbations.verify import checking
 
@@ -119,7 +119,7 @@ def test_a_damaged_part_is_removed_from_linked_work_and_from_nowhere_else(
     for part, removed in ((Path("work/d/s0.parquet"), True), *((path, False) for path in elsewhere)):
         part.write_bytes(b"PAR1")
         with pytest.raises(ManifestError, match="cannot be read as Parquet") as error:
-            sets.read_part(part, CAPTIONS)
+            files.read_part(part, CAPTIONS)
         assert ("(removed)" in str(error.value)) == removed
         assert part.exists() != removed
 

@@ -144,7 +144,7 @@ def test_a_damaged_part_that_is_read_alone_is_removed_too(tmp_path: Path, monkey
     path = tmp_path / "work" / "bad"
     edited_part(path)
     with pytest.raises(ManifestError, match=r"was changed after it was written.*\(removed\)"):
-        sets.read_part(path, CAPTIONS)
+        files.read_part(path, CAPTIONS)
     assert not path.exists()
     with pytest.raises(ManifestError, match="no such manifest"):
-        sets.read_part(path, CAPTIONS)
+        files.read_part(path, CAPTIONS)

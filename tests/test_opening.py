@@ -19,7 +19,7 @@ from perturbations import perturb
 from perturbations.base.errors import UnknownPerturbationError
 from perturbations.base.storage import PROFILES
 from perturbations.engine import shards
-from perturbations.engine.source import source_of
+from perturbations.engine.clean_clips import source_of
 from perturbations.manifest.columns import values_of
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing

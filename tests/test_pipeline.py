@@ -21,7 +21,7 @@ import perturbations.base.errors
 from perturbations.base import rng
 from perturbations.engine import render_clip, rendering, shards
 from perturbations.engine.frame_orders import fitted
-from perturbations.guides.guide import Known
+from perturbations.guides.registry import Known
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, probing

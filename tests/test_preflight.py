@@ -14,13 +14,14 @@ from test_workflow import IDS, Project, new_project, tiny_clip
 
 from perturbations.base import shown
 from perturbations.base.errors import ConfigError
+from perturbations.captions import text_parts
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
 from perturbations.engine import clip_files, needs
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import VIDEOS
-from perturbations.plan import clip_markers, costs, listed, recipe, sharding
+from perturbations.plan import costs, listed, recipe, sharding
 from perturbations.preflight import check as preflight
 from perturbations.preflight import readiness
 from perturbations.preflight import work as planning
@@ -231,7 +232,7 @@ def test_the_check_counts_the_jobs_of_captions_until_they_exist(project: Project
     (shard,) = sharding.plan_captions(config, "tiny")
     marker = project.root / f"work/tiny/mm_robustness/captions/{shard}.json"
     marker.parent.mkdir(parents=True, exist_ok=True)
-    clip_markers.write_texts(marker, [])
+    text_parts.write_marker(marker, [])
     assert summary_of(project, "text_mm_robustness_tiny").lines == []
 
 
@@ -362,7 +363,7 @@ def test_an_encoder_that_is_missing_is_told_once_per_encoder(
     fake = tmp_path / "ffmpeg"
     fake.write_text("#!/bin/sh\necho \"Codec 'x' is not recognized by FFmpeg.\"\n")
     fake.chmod(0o755)
-    monkeypatch.setattr("perturbations.media.program.ffmpeg_program", lambda: str(fake))
+    monkeypatch.setattr("perturbations.media.encoding.ffmpeg_program", lambda: str(fake))
     readiness._missing_in_ffmpeg.cache_clear()
     project.config["suites"] = {"transmission": {"perturbations": ["h265_crf", "h265_bitrate", "rain"]}}
     errors = summary_of(project, "transmission_tiny").errors

@@ -18,7 +18,7 @@ from perturbations.config import sections as config
 from perturbations.engine import shards
 from perturbations.engine.journal import Analysed
 from perturbations.guides import registry as guides
-from perturbations.guides.guide import Known
+from perturbations.guides.registry import Known
 from perturbations.guides.style import StyleGuide
 from perturbations.manifest.kinds import CompleteSource
 from perturbations.plan import recipe, tiers

@@ -14,7 +14,7 @@ from test_kernels import GUIDES, SIZES, assert_close, bound, drawn, each_severit
 
 from perturbations.base import rng
 from perturbations.guides import frost as frost_guide
-from perturbations.guides.guide import GuideSettings, Known
+from perturbations.guides.registry import GuideSettings, Known
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.video import frost, released_mm_robustness, style

@@ -24,7 +24,7 @@ from perturbations.base import storage
 from perturbations.base.errors import MediaError, OutputError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, CaptionRow
-from perturbations.media import decoding, encoding, framefile, program
+from perturbations.media import decoding, encoding, framefile
 from perturbations.media.clip import Frame, MediaClip
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def encode(profile: str) -> Callable[[Path], None]:
 def encode_with_ffmpeg(folder: Path) -> None:
     arguments = {"vcodec": "libx264rgb", "qp": 0, "preset": "ultrafast"}
     with storage.atomic_path(folder / "a.mp4") as temporary:
-        program.encode_with_ffmpeg(timed(noise(60)), temporary, TIMING, (WIDTH, HEIGHT), "rgb24", arguments)
+        encoding.encode_with_ffmpeg(timed(noise(60)), temporary, TIMING, (WIDTH, HEIGHT), "rgb24", arguments)
 
 
 def write_manifest(folder: Path) -> None:
@@ -285,7 +285,7 @@ def test_ffmpeg_is_not_fed_on_after_it_gave_up(tmp_path: Path) -> None:
             given += 1
 
     with pytest.raises(OutputError, match="No such file or directory"):
-        program.encode_with_ffmpeg(
+        encoding.encode_with_ffmpeg(
             endless(), tmp_path / "no" / "a.mp4", TIMING, (WIDTH, HEIGHT), "rgb24", {"vcodec": "libx264"}
         )
     assert given < 10_000

@@ -26,7 +26,7 @@ from perturbations.base import storage, tars
 from perturbations.base.errors import MediaError
 from perturbations.base.readers import Reader
 from perturbations.cli.main import main
-from perturbations.engine import packing, render_clip, shards
+from perturbations.engine import journal, render_clip, shards
 from perturbations.engine.journal import Measured
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS, CompleteSource, VideoRow
@@ -158,8 +158,8 @@ def test_a_job_that_was_killed_while_it_packed_goes_on_to_the_same_tar(
     assert len(job(tmp_path, sources)) == 2
     (tar,) = (tmp_path / "corpus").glob("*.tar")
     before = tar.read_bytes()
-    held = {packing.member_name(name, ".mp4"): tar.parent / f"{storage.file_stem(name)}.mp4" for name in names}
-    packing.unpack(tar, held)
+    held = {journal.member_name(name, ".mp4"): tar.parent / f"{storage.file_stem(name)}.mp4" for name in names}
+    journal.unpack(tar, held)
     assert not tar.exists()
     for path in sorted(held.values())[left:]:
         path.unlink()
@@ -261,12 +261,12 @@ def pack_all(root: Path) -> None:
     rows = list(files.read_rows(manifest, VIDEOS))
     stored = [Path(row.path) for row in rows if row.path]
     for folder in {path.parent for path in stored}:
-        names = {packing.member_name(path.stem, path.suffix): root / path for path in stored if path.parent == folder}
-        packing.write(names, root / folder / "s0.tar")
+        names = {journal.member_name(path.stem, path.suffix): root / path for path in stored if path.parent == folder}
+        journal.write_tar(names, root / folder / "s0.tar")
         tar = folder / "s0.tar"
         held = {name: tars.path_in(tar, offset, name) for name, offset, _ in tars.members(root / tar)}
         rows = [
-            replace(row, path=held[packing.member_name(Path(row.path).stem, Path(row.path).suffix)])
+            replace(row, path=held[journal.member_name(Path(row.path).stem, Path(row.path).suffix)])
             if row.path and Path(row.path).parent == folder
             else row
             for row in rows
@@ -341,7 +341,7 @@ def test_a_users_folder_may_be_named_like_a_tar(tmp_path: Path) -> None:
 
 @given(st.lists(st.text(min_size=1, max_size=300), unique=True, max_size=8))
 def test_keys_are_distinct_short_and_end_at_the_first_dot(ids: list[str]) -> None:
-    names = [packing.member_name(item_id, ".npy.zst") for item_id in ids]
+    names = [journal.member_name(item_id, ".npy.zst") for item_id in ids]
     assert len(set(names)) == len(ids)
     for name in names:
         assert name.isascii()
@@ -357,7 +357,7 @@ def test_any_program_reads_a_tar(sizes: list[int]) -> None:
         for (name, path), size in zip(held.items(), sizes, strict=True):
             path.write_bytes(name[:1].encode() * size)
         tar = Path(folder, "s0.tar")
-        packing.write(held, tar)
+        journal.write_tar(held, tar)
         assert not any(path.exists() for path in held.values())
         places = [(tars.path_in(tar, offset, name), size) for name, offset, size in tars.members(tar)]
         assert [size for _, size in places] == sizes

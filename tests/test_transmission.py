@@ -22,9 +22,9 @@ import perturbations
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError, ToolError
-from perturbations.engine import guided, rendering, shards
+from perturbations.engine import clean_clips, rendering, shards
 from perturbations.manifest.kinds import CompleteSource
-from perturbations.media import decoding, encoding, probing, program, received
+from perturbations.media import decoding, encoding, probing, received
 from perturbations.media.clip import Frame, MediaClip
 from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
@@ -183,7 +183,7 @@ def rendered(row: CompleteSource, name: str, severity: int, variant: str, **repl
     entry = registry.get(f"transmission/{name}", variant)
     wanted = recipe.make(entry, severity, seed=0, storage=tiers.Unstored(), replaced=replaced or None)
     source = shards.source_of(row)
-    return list(rendering.planned_clip(wanted, replace(source, facts=guided.facts_now(wanted, source))).frames())
+    return list(rendering.planned_clip(wanted, replace(source, facts=clean_clips.facts_now(wanted, source))).frames())
 
 
 def test_bytes_are_replaced_as_the_filter_says(uneven: CompleteSource) -> None:
@@ -261,8 +261,8 @@ def test_bitrates_are_shares_of_the_files(uneven: CompleteSource, monkeypatch: p
     bitrate = probing.file_bitrate(Path(uneven.path))
     with av.open(uneven.path) as container:
         assert bitrate == pytest.approx(8 * Path(uneven.path).stat().st_size / (container.duration / 1e6), rel=0.01)
-    encoding_with_ffmpeg = MagicMock(wraps=program.encode_with_ffmpeg)
-    monkeypatch.setattr(program, "encode_with_ffmpeg", encoding_with_ffmpeg)
+    encoding_with_ffmpeg = MagicMock(wraps=encoding.encode_with_ffmpeg)
+    monkeypatch.setattr(encoding, "encode_with_ffmpeg", encoding_with_ffmpeg)
     rendered(uneven, "h264_bitrate", 3, "released")
     expected = {**dict.fromkeys(("b:v", "maxrate", "bufsize"), int(bitrate / 8)), "preset": "medium"}
     assert expected.items() <= encoding_with_ffmpeg.call_args.args[-1].items()
@@ -281,10 +281,10 @@ def test_an_encoder_that_is_missing_is_named_before_any_clip(tmp_path: Path, mon
     fake = tmp_path / "ffmpeg"
     fake.write_text("#!/bin/sh\necho \"Codec 'libx265' is not recognized by FFmpeg.\"\n")
     fake.chmod(0o755)
-    monkeypatch.setattr(program, "ffmpeg_program", lambda: str(fake))
+    monkeypatch.setattr(encoding, "ffmpeg_program", lambda: str(fake))
     arguments = registry.get("transmission/h265_crf").kernel(crf=27)
     with pytest.raises(ToolError, match="has no encoder libx265"):
-        program.check_ffmpeg(arguments["vcodec"])
+        encoding.check_ffmpeg(arguments["vcodec"])
 
 
 def test_drops_fall_and_stronger_rain_has_the_drops_of_the_milder() -> None:

@@ -7,11 +7,11 @@ import re
 import shutil
 from pathlib import Path
 
+import clips
 import preloaded
 import pytest
 
 from perturbations import read_manifest
-from perturbations.plan import clip_markers
 from perturbations.status.status import collect
 
 CONFIG = """
@@ -57,7 +57,7 @@ def videos(folder: Path) -> tuple[int, int | None]:
 
 
 def test_a_finished_run_has_a_marker_per_shard_and_nothing_to_do(corpus: Path) -> None:
-    markers = [path for path in (corpus / "corpora").rglob("*") if clip_markers.is_marker(path)]
+    markers = [path for path in (corpus / "corpora").rglob("*") if clips.is_marker(path)]
     parts = list((corpus / "work/demo/mlvp").glob("*/1/*.parquet"))
     assert {path.name for path in markers} == {f".{path.stem}.json" for path in parts}
     assert len(markers) == len(parts) == 4

@@ -22,10 +22,9 @@ from perturbations import open_clip, perturb, read_manifest
 from perturbations.base.errors import MediaError
 from perturbations.config import file as config_file
 from perturbations.engine import frame_orders, rendering
-from perturbations.engine.source import cut_of, source_of
-from perturbations.media import decoding, program
-from perturbations.media.clip import Image, MediaClip, uniform_indices
-from perturbations.media.footage import CleanClip, Cut
+from perturbations.engine.clean_clips import cut_of, source_of
+from perturbations.media import decoding, encoding
+from perturbations.media.clip import CleanClip, Cut, Image, MediaClip, uniform_indices
 from perturbations.plan import recipe, sharding, tiers
 from perturbations.suites import registry
 
@@ -281,8 +280,10 @@ def test_clips_of_one_video_share_what_was_made_of_it(
 ) -> None:
     wanted = recipe.make(registry.get("msrvtt_p/mpeg2"), 1, seed=0, storage=tiers.Unstored(), whole_videos=True)
     encoded = []
-    encode = program.encode_with_ffmpeg
-    monkeypatch.setattr(program, "encode_with_ffmpeg", lambda *args, **kept: encoded.append(1) or encode(*args, **kept))
+    encode = encoding.encode_with_ffmpeg
+    monkeypatch.setattr(
+        encoding, "encode_with_ffmpeg", lambda *args, **kept: encoded.append(1) or encode(*args, **kept)
+    )
     whole = source_of(clips.source_row(long_clip))
     for first in (0, 31, 150):
         cut = Cut(video_id="it", first=first, num_frames=200)

@@ -18,13 +18,13 @@ import numpy as np
 import preloaded
 import pytest
 import yaml
+from clips import is_marker
 
 from perturbations import read_manifest
 from perturbations.base import storage
 from perturbations.manifest import layout
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
-from perturbations.plan import clip_markers
 from perturbations.suites import registry
 
 REPOSITORY = Path(__file__).parents[1]
@@ -124,7 +124,7 @@ class Project:
 
     def results(self) -> dict[str, bytes]:
         """Every manifest and every clip; markers follow from how the work is cut into shards."""
-        clips = [path for path in (self.root / "corpora").rglob("*.*") if not clip_markers.is_marker(path)]
+        clips = [path for path in (self.root / "corpora").rglob("*.*") if not is_marker(path)]
         files = [*(self.root / "manifests").rglob("*.parquet"), *clips]
         return {str(path.relative_to(self.root)): path.read_bytes() for path in files}
 
@@ -284,7 +284,7 @@ def test_kill_and_resume(finished: Project, tmp_path: Path) -> None:
     project.snakemake("mlvp_tiny")
     assert {path: path.stat().st_ino for path in kept} == kept, "finished clips were made again"
     assert project.results() == finished.results()
-    hidden = [path for path in (tmp_path / "corpora").rglob(".*") if not clip_markers.is_marker(path)]
+    hidden = [path for path in (tmp_path / "corpora").rglob(".*") if not is_marker(path)]
     assert not hidden, "temporary files were left behind"
 
 

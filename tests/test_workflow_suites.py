@@ -18,9 +18,8 @@ from test_kernels import scene
 from test_workflow import Project, copy_of, folders, tiny_clip
 
 from perturbations import perturb, read_manifest
-from perturbations.engine import guided, rendering
-from perturbations.media.clip import Frame, MediaClip
-from perturbations.media.footage import CleanClip
+from perturbations.engine import clean_clips, rendering
+from perturbations.media.clip import CleanClip, Frame, MediaClip
 from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
@@ -186,7 +185,7 @@ def test_mm_robustness_draws_by_the_clip_or_by_the_frame(key: str) -> None:
     def changed(draw: registry.Draw | None, num_frames: int = 4) -> list[bytes]:
         wanted = recipe.make(registry.get(key), 3, seed=0, storage=tiers.Unstored(), draw=draw)
         source = Still("data", "it", MediaClip(Path()), "", num_frames, 64, 48, clips.TIMING)
-        planned = rendering.planned_clip(wanted, replace(source, facts=guided.facts_now(wanted, source)))
+        planned = rendering.planned_clip(wanted, replace(source, facts=clean_clips.facts_now(wanted, source)))
         return [frame.image.tobytes() for frame in planned.frames()]
 
     assert len(set(changed(None))) == 1

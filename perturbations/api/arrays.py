@@ -18,9 +18,8 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import SEEDS
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
-from perturbations.engine import guided, rendering
-from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
-from perturbations.media.footage import CleanClip
+from perturbations.engine import clean_clips, rendering
+from perturbations.media.clip import CleanClip, Frame, MediaClip, Timing, plain_rate
 from perturbations.plan.recipe import VideoRecipe, entry_of, make
 from perturbations.plan.tiers import Unstored
 from perturbations.suites import registry
@@ -99,7 +98,7 @@ def perturb(
             "`donors` holds only the clip itself" if others else "give `donors`, a list of other clips as `frames` is"
         )
         raise ValueError(f"{recipe.key} takes a segment of another clip: {text}")
-    facts = guided.facts_now(recipe, clip, others)
+    facts = clean_clips.facts_now(recipe, clip, others)
     planned = rendering.planned_clip(recipe, replace(clip, facts=facts))
     if entry.method == "temporal":
         from perturbations.engine.frame_orders import fitted

@@ -18,6 +18,7 @@ from perturbations.base.readers import Reader
 from perturbations.base.shown import plural
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.companions import companion, companion_path, texts_of
+from perturbations.manifest.files import StoredRows, stored
 from perturbations.manifest.kinds import (
     CAPTIONS,
     COMPLETE,
@@ -30,7 +31,6 @@ from perturbations.manifest.kinds import (
     MultimodalRow,
     SourceRow,
 )
-from perturbations.manifest.rows import StoredRows, stored
 from perturbations.suites import registry
 
 if TYPE_CHECKING:

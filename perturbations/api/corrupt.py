@@ -117,8 +117,7 @@ def _of_video(
     # Not at the top: who perturbs arrays alone needs no library that reads videos.
     from perturbations.engine import rendering
     from perturbations.media import decoding, probing
-    from perturbations.media.clip import MediaClip, Timing, plain_rate
-    from perturbations.media.footage import CleanClip
+    from perturbations.media.clip import CleanClip, MediaClip, Timing, plain_rate
 
     try:
         info = probing.probe(path)

@@ -14,7 +14,7 @@ from perturbations.base.errors import ManifestError, MediaError
 from perturbations.base.readers import READERS, Reader
 from perturbations.base.storage import is_picture
 from perturbations.engine import rendering
-from perturbations.engine.source import source_of
+from perturbations.engine.clean_clips import source_of
 from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.kinds import (
     COMPLETE,

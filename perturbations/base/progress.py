@@ -61,15 +61,31 @@ def log_kept(kept: int, total: int) -> None:
         _log.info("%d of %d were finished before and are kept", kept, total)
 
 
-def logged(things: Iterable[_T], total: int, unit: str) -> Iterator[_T]:
-    """Pass things on and log how many are done, and the time left, at most every few seconds and at the end."""
+def counted(total: int, unit: str) -> Callable[[], None]:
+    """What is called when one more of `total` things is done: it logs how many are, and the time left.
+
+    It does so at most every few seconds, and at the end.
+    """
     start = last_log = time.monotonic()
-    for done, thing in enumerate(things, start=1):
+    done = 0
+
+    def count() -> None:
+        nonlocal done, last_log
+        done += 1
         now = time.monotonic()
         if done == total or now - last_log >= _EVERY_S:
             took, left = (shown.duration(seconds) for seconds in (now - start, (now - start) * (total - done) / done))
             _log.info("%d of %d %s in %s, %s left", done, total, unit, took, left)
             last_log = now
+
+    return count
+
+
+def logged(things: Iterable[_T], total: int, unit: str) -> Iterator[_T]:
+    """Pass things on, `counted`."""
+    count = counted(total, unit)
+    for thing in things:
+        count()
         yield thing
 
 

@@ -7,7 +7,6 @@ puts the Snakefile's folder on Python's path, where the package's modules must n
 from __future__ import annotations
 
 from contextlib import suppress
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,6 +31,8 @@ def snakefile() -> str:
 
 def release(extras: str = "") -> str:
     """The requirement by which pip installs this version."""
+    from importlib import metadata  # slow, and needed for a message alone
+
     with suppress(metadata.PackageNotFoundError):  # a checkout that is not installed
         return f"perturbations{extras and f'[{extras}]'}=={metadata.version('perturbations')}"
     return f"perturbations{extras and f'[{extras}]'}"

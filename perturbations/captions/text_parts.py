@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from perturbations.base import storage
 from perturbations.base.errors import BackendError, ManifestError, ToolError
 from perturbations.base.progress import log_kept
 from perturbations.captions import caption_rows
@@ -70,3 +72,18 @@ def _is_finished(path: Path, dataset: str, captions: Sequence[ListedCaption], re
         return False
     present = zip(*(columns[name] for name in _KEY), strict=True)
     return sorted(present) == sorted((caption.caption_id, text_id(recipe, dataset, caption)) for caption in captions)
+
+
+def write_marker(path: Path, parts: Iterable[Path]) -> None:
+    """Write the marker of a shard of captions: the bytes of its parts by their paths from the marker's folder."""
+    sizes = {part.relative_to(path.parent).as_posix(): part.stat().st_size for part in parts}
+    storage.write_text(path, json.dumps(sizes, sort_keys=True) + "\n")
+
+
+def drop_untrue_markers(folder: Path) -> None:
+    """Delete the markers of captions in a folder of which a part is missing or has another size."""
+    for marker in folder.glob("*.json"):
+        sizes = json.loads(marker.read_text(encoding="utf-8"))
+        parts = [(folder / name, size) for name, size in sizes.items()]
+        if not all(part.is_file() and part.stat().st_size == size for part, size in parts):
+            marker.unlink()

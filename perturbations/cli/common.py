@@ -5,22 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from perturbations import __version__
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
-
-if TYPE_CHECKING:
-    from perturbations.manifest.kinds import CompleteSource
-
-
-def complete_sources(path: Path) -> list[CompleteSource]:
-    """The complete clips of a manifest of sources."""
-    from perturbations.manifest import kinds, sets
-
-    rows = sets.read_part(path, kinds.SOURCES)
-    return [row for row in rows if isinstance(row, kinds.CompleteSource)]
 
 
 def provenance(path: Path) -> dict[str, object]:

@@ -60,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         if options is None:
-            rules.run(words[1:])
+            work = rules.prepared(words[1:])
+            work()
             return 0
         limits.use(limits.parse(options.limits))
         things.use(options.plugins)

@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,14 @@ JOBS = {
 """Module -> the rules whose jobs are its functions of the same names."""
 
 
-def run(words: Sequence[str]) -> None:
-    """Run a job; `words` are the rule's name, its settings and its paths."""
+def prepared(words: Sequence[str]) -> Callable[[], None]:
+    """A job, in the folder where it works; `words` are the rule's name, its settings and its paths."""
     name, *given = words
     root = root_of(words)
-    function, named = job(name), arguments(given, root)
+    work = partial(job(name), **arguments(given, root))
     os.chdir(root)
     things.use_recorded()
-    function(**named)
+    return work
 
 
 def root_of(words: Sequence[str]) -> Path:

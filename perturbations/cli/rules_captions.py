@@ -21,7 +21,7 @@ def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels
         CaptionRow(dataset=dataset, caption_id=line.caption_id, item_id=line.item_id, text=line.text)
         for line in read(listed, ListedCaption)
     ]
-    clips = sets.read_part(sources, SOURCES)
+    clips = files.read_part(sources, SOURCES)
     about = {"dataset": dataset, sets.SET: sets.of_sources(clips).columns()}
     files.write(captions, CAPTIONS, rows, {**provenance(captions), **about})
     files.write(qrels, QRELS, sets.qrels(rows, clips), {**provenance(qrels), **about})
@@ -46,10 +46,10 @@ def rejected_captions(*, dataset: str, work: Path, rejected: Path, output: Path)
 
 def check_captions(*, allowed: int, quarantine: Path, output: Path) -> None:
     """Fail when more captions cannot be used than allowed."""
-    from perturbations.manifest import sets
+    from perturbations.manifest import files
     from perturbations.manifest.kinds import QUARANTINE
 
-    failures = [(row.item_id, row.error) for row in sets.read_part(quarantine, QUARANTINE)]
+    failures = [(row.item_id, row.error) for row in files.read_part(quarantine, QUARANTINE)]
     ways = "Correct the annotations, exclude their items with `subset`,"
     check_failures(failures, allowed, "listed captions cannot be used", ways, quarantine, output)
 
@@ -59,7 +59,7 @@ def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
     from perturbations.base.progress import logged
     from perturbations.captions import text_parts
     from perturbations.manifest import layout
-    from perturbations.plan import clip_markers, listed
+    from perturbations.plan import listed
     from perturbations.plan.recipe import parse_text
 
     wanted = {
@@ -68,7 +68,7 @@ def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
     }
     parts = text_parts.run(dataset, listed.read(captions, listed.ListedCaption), wanted)
     written = list(logged(parts, len(wanted), "perturbations"))
-    clip_markers.write_texts(marker, written)
+    text_parts.write_marker(marker, written)
 
 
 def texts_manifest(
@@ -85,19 +85,18 @@ def texts_manifest(
 ) -> None:
     """Merge perturbed captions, and write their statistics."""
     from perturbations.base.progress import logged
-    from perturbations.captions import caption_rows
+    from perturbations.captions import caption_rows, text_parts
     from perturbations.engine import merging
     from perturbations.engine.comparability import verdict
     from perturbations.engine.tally import Tally, TextTally
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS, TextRow, TextStatisticsRow
     from perturbations.manifest.skipped import columns, parse
-    from perturbations.plan import clip_markers
     from perturbations.plan.listed import RejectedItem, read, read_recipes
 
     unusable = len(read(rejected, RejectedItem))
     parts = work / suite / "captions"
-    clip_markers.drop_untrue_texts(parts)  # what is missing stops the merge below; the next run makes it again
+    text_parts.drop_untrue_markers(parts)  # what is missing stops the merge below; the next run makes it again
     rows, listed = merging.texts(dataset, work / "captions", parts, recipes, unusable)
     left_out, wanted = parse(canonical(skipped)), read_recipes(recipes)
     tally, counted = TextTally(), list[TextStatisticsRow]()
@@ -132,7 +131,7 @@ def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     from perturbations.plan import mixes
     from perturbations.suites import registry
 
-    clips, captions = sets.read_part(videos, VIDEOS), sets.read_part(texts, TEXTS)
+    clips, captions = files.read_part(videos, VIDEOS), files.read_part(texts, TEXTS)
     described = files.read_metadata(videos)
     combined = registry.suite(described["suite"]).combined
     about = {name: described[name] for name in ("dataset", "suite", sets.SET)}

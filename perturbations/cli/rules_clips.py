@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from perturbations.base import limits as limits_of_files
 from perturbations.base.limits import Limits
 from perturbations.base.records import canonical
-from perturbations.cli.common import complete_sources
-from perturbations.engine import shards
-from perturbations.manifest import files, layout, sets
-from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS
+from perturbations.engine import journal, shards
+from perturbations.manifest import files, layout
+from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS, CompleteSource
 
 if TYPE_CHECKING:
     from perturbations.manifest.kinds import AnalysisRow
@@ -63,21 +62,20 @@ def videos(
 
     `output` is the part of the manifest and, before it, where clips are stored, their marker in the folder of clips.
     """
-    from perturbations.guides.guide import Known
-    from perturbations.plan import clip_markers
+    from perturbations.guides.registry import Known
     from perturbations.plan.recipe import parse
 
     limits_of_files.use(Limits(**limits))
     *markers, part = output
     folder = markers[0].parent if markers else part.parent
-    clips = complete_sources(sources)
-    of_donors = [] if donors is None else sets.read_part(donors, ANALYSES)
+    clips = _complete(sources)
+    of_donors = [] if donors is None else files.read_part(donors, ANALYSES)
     known = Known(_by_item(analysis), [row for row in of_donors if row.status == COMPLETE])
     rows = shards.run_videos(
         parse(canonical(recipe)),
         clips,
         known=known,
-        videos=[row for path in whole or () for row in sets.read_part(path, SOURCES)],
+        videos=[row for path in whole or () for row in files.read_part(path, SOURCES)],
         root=Path(),
         folder=folder,
         journal=layout.journal_of(part),
@@ -87,11 +85,16 @@ def videos(
     )
     files.write_part(part, VIDEOS, rows)
     for marker in markers:
-        clip_markers.write(marker, [(row.path, row.bytes) for row in rows])
+        journal.write_marker(marker, rows)
+
+
+def _complete(sources: Path) -> list[CompleteSource]:
+    """The clips of a part that can be used."""
+    return [row for row in files.read_part(sources, SOURCES) if isinstance(row, CompleteSource)]
 
 
 def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
-    return {} if path is None else {row.item_id: row for row in sets.read_part(path, ANALYSES)}
+    return {} if path is None else {row.item_id: row for row in files.read_part(path, ANALYSES)}
 
 
 def analyses(
@@ -107,7 +110,7 @@ def analyses(
     from perturbations.guides.registry import parse_analysis
 
     limits_of_files.use(Limits(**limits))
-    clips = complete_sources(sources)
+    clips = _complete(sources)
     rows = shards.run_analysis(
         parse_analysis(canonical(recipe)),
         clips,

@@ -60,7 +60,7 @@ def videos_manifest(
     from perturbations.plan import listed
     from perturbations.suites import registry
 
-    clips, parts = sets.read_part(sources, SOURCES), work / suite
+    clips, parts = files.read_part(sources, SOURCES), work / suite
     wanted = listed.read_recipes(recipes)
     tally = Tally()
     about: dict[str, object] = {}
@@ -87,7 +87,7 @@ def mixes(*, videos: Path, sources: Path, severities: Path, types: Path) -> None
     from perturbations.manifest.kinds import MIXES, SOURCES, VIDEOS
     from perturbations.plan.mixes import mixed_severity, mixed_types
 
-    rows, clips = sets.read_part(videos, VIDEOS), sets.read_part(sources, SOURCES)
+    rows, clips = files.read_part(videos, VIDEOS), files.read_part(sources, SOURCES)
     described = files.read_metadata(videos)
     about = {name: described[name] for name in ("dataset", "suite", sets.SET, "comparability")}
     files.write(severities, MIXES, mixed_severity(rows), {**provenance(severities), **about})
@@ -96,10 +96,10 @@ def mixes(*, videos: Path, sources: Path, severities: Path, types: Path) -> None
 
 def check_quarantine(*, allowed: int, quarantine: Path, output: Path) -> None:
     """Fail when more items are quarantined or missing than allowed."""
-    from perturbations.manifest import sets
+    from perturbations.manifest import files
     from perturbations.manifest.kinds import QUARANTINE
 
-    rows = sets.read_part(quarantine, QUARANTINE)
+    rows = files.read_part(quarantine, QUARANTINE)
     # Of an item's rows the first says why.
     reasons = {row.item_id: f"{row.stage}: {row.error}" for row in reversed(rows)}
     ways = "Repair them and run `perturb retry`, exclude them with `subset`,"

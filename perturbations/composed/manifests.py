@@ -143,17 +143,17 @@ def _gallery_rows(split: Split, dataset: str, name: str, members: ComposedGaller
 
 def read(folder: Path) -> tuple[Split, str]:
     """The split of a folder's manifests, and the dataset's name. Raises `ManifestError`."""
-    from perturbations.manifest import sets
+    from perturbations.manifest import files
 
-    pool_rows = sets.read_part(folder / layout.name("composed_pool"), POOL)
-    queries = tuple(_query(row) for row in sets.read_part(folder / layout.name("composed_queries"), COMPOSED_QUERIES))
+    pool_rows = files.read_part(folder / layout.name("composed_pool"), POOL)
+    queries = tuple(_query(row) for row in files.read_part(folder / layout.name("composed_queries"), COMPOSED_QUERIES))
     pool = tuple(replace(row, dataset="", row=0, distractors=None, certain=None) for row in pool_rows)
     if not pool or not queries:
         raise ManifestError(f"{folder} holds no query: the captions allow none")
     blocks = {row.clip_id: rows_of(json.loads(row.distractors)) for row in pool_rows if row.distractors is not None}
     certain = frozenset(row.clip_id for row in pool_rows if row.certain)
     split = Split(pool, queries, blocks, certain)
-    own = _official(sets.read_part(folder / layout.name("composed_galleries"), GALLERIES), queries)
+    own = _official(files.read_part(folder / layout.name("composed_galleries"), GALLERIES), queries)
     return replace(split, galleries=own), pool_rows[0].dataset
 
 

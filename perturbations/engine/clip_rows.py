@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perturbations.base.records import canonical
-from perturbations.engine import guided
+from perturbations.engine import clean_clips
 from perturbations.engine.journal import Measured
-from perturbations.guides.guide import Analysed, AnalysisRecipe, Facts, Known
+from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import (
     COMPLETE,
     MISSING,
@@ -19,10 +21,12 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.media.footage import Cut
-from perturbations.plan.listed import ListedClip
+from perturbations.media.clip import Cut
 from perturbations.plan.recipe import VideoRecipe, recipe_id
 from perturbations.plan.tiers import StoredFrames, StoredVideo
+
+if TYPE_CHECKING:
+    from perturbations.plan.listed import ListedClip
 
 NOTHING_KNOWN = Known()
 
@@ -60,7 +64,7 @@ def expected_video(
 
     Raises `MediaError` when the facts that a guided recipe needs of the clip are not known.
     """
-    facts = guided.facts_of(recipe, source, known)
+    facts = clean_clips.facts_of(recipe, source, known)
     return video_with_facts(recipe, source, relative_path, facts, cut, known)
 
 
@@ -143,3 +147,14 @@ _Item = TypeVar("_Item", VideoRow, AnalysisRow)
 def quarantined(row: _Item, stage: QuarantineStage, error: str) -> _Item:
     """The row of a failed item, with the reason."""
     return replace(row, path=None, status=QUARANTINED, stage=stage, error=error)
+
+
+def backends_of(backend: str | None) -> dict[str, str]:
+    """The backend of each role, from a row's column `backend`."""
+    return {role: model["backend"] for role, model in json.loads(backend or "{}").items()}
+
+
+@lru_cache(maxsize=1024)  # a corpus has few, and many rows
+def offline_roles(backend: str | None) -> tuple[str, ...]:
+    """The roles that an offline stand-in played, from a row's column `backend`."""
+    return tuple(role for role, chosen in backends_of(backend).items() if chosen == "offline")

@@ -10,12 +10,11 @@ from pathlib import Path
 from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.base.records import digest
 from perturbations.base.storage import output_errors
+from perturbations.engine.clean_clips import scratch_file
 from perturbations.engine.frame_orders import frames_at
-from perturbations.engine.planned import PlannedClip, Realizations, Seen
-from perturbations.engine.source import scratch_file
-from perturbations.media import decoding, pixels, probing, program, received
-from perturbations.media.clip import Frame, MediaClip, even
-from perturbations.media.footage import CleanClip, times_of
+from perturbations.engine.rendering import PlannedClip, Realizations, Seen
+from perturbations.media import decoding, encoding, pixels, probing, received
+from perturbations.media.clip import CleanClip, Frame, MediaClip, even, times_of
 from perturbations.plan.recipe import VideoRecipe
 
 
@@ -89,7 +88,7 @@ class _CodecClip(PlannedClip):
             clock = even(clock)
             frames = (frame._replace(pts=frame.position) for frame in frames)
         aspect = source.sample_aspect
-        program.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments, sample_aspect=aspect)
+        encoding.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments, sample_aspect=aspect)
         if (damage := recipe.entry.damage) is not None:
             with output_errors(path):
                 path.write_bytes(damage(self.drawn.of_clip, path.read_bytes(), **recipe.params))

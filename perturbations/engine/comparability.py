@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from perturbations.base import shown
-from perturbations.engine.guided import offline_roles
+from perturbations.engine.clip_rows import offline_roles
 from perturbations.engine.tally import Tally, TextTally
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.manifest.sets import ids_sha256

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from perturbations.base import shown
-from perturbations.engine.guided import offline_roles
+from perturbations.engine.clip_rows import offline_roles
 from perturbations.engine.tally import ScenarioTally, Tally
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import ClipRow

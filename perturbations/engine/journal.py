@@ -1,24 +1,29 @@
-"""The finished items of a shard: one JSON line per item, written when it is finished, so that a killed job can resume.
+"""The finished items of a shard: their journal, their marker, and their tar.
 
-A line keeps only what was measured of an item. Everything else is computed again, so that the row of a resumed item
-equals the row of an uninterrupted one.
+The journal has one JSON line per item, written when it is finished, so that a killed job can resume. A line keeps only
+what was measured of an item. Everything else is computed again, so that the row of a resumed item equals the row of an
+uninterrupted one.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator
+import tarfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import ConfigDict, ValidationError
 
-from perturbations.base import storage
+from perturbations.base import storage, tars
 from perturbations.base.records import DIGEST_LENGTH, Record
-from perturbations.guides.guide import Analysed
+from perturbations.guides.registry import Analysed
 from perturbations.manifest import layout
+from perturbations.manifest.kinds import VideoRow
 
 _LINE = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})(\{{.*\}})")
 """The recipe's id, and what was measured."""
@@ -129,3 +134,74 @@ def _entries(path: Path) -> Iterator[tuple[str, str]]:
 
 def _line(recipe_id: str, finished: Measured | Analysed) -> str:
     return f"{recipe_id}{finished.model_dump_json(exclude_none=True)}\n"
+
+
+# --- the files of finished clips --------------------------------------------------------------------------------------
+
+
+def write_marker(path: Path, rows: Iterable[VideoRow]) -> None:
+    """Write the marker of a shard beside its clips: an output of the job, so that a deleted folder is made again.
+
+    It holds the name and the size of each clip; of clips in a tar it is the tar's index, `TAR/OFFSET/MEMBER`.
+    """
+    sizes = {tars.from_folder(row.path): row.bytes for row in rows if row.path is not None}
+    storage.write_text(path, json.dumps(sizes, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+# A job's clips may lie in one tar, in WebDataset's layout: a sample per clip, with one member `KEY.EXTENSION`. Its
+# bytes follow from its clips alone: members are sorted, and have no owner, no time and no mode of their own.
+
+_LONGEST_KEY = 90
+"""Bytes: with the longest extension, a name fits the header of a member (POSIX.1-1988, ustar)."""
+
+
+def member_name(item_id: str, suffix: str) -> str:
+    """The name of a clip's member: as its file's, but WebDataset ends a key at the first dot, and it is shorter."""
+    key = storage.file_stem(item_id).replace(".", "%2E")
+    if len(key) >= _LONGEST_KEY:  # hashed keys have exactly this length: no other key may
+        key = f"{key[: _LONGEST_KEY - 33]}~{storage.sha256_of(key.encode())[:32]}"
+    return key + suffix
+
+
+def unpack(tar: Path, files: Mapping[str, Path]) -> None:
+    """Put the members of a job's own tar where the job makes its files, and delete the tar.
+
+    `files` are the places by the members' names. Files that are there stay. Members behind damage are left out, and the
+    content of the others is the journal's to judge. Raises `OutputError`.
+    """
+    storage.remove_leftovers([tar])
+    if not tar.is_file():
+        return
+    for name, offset, _ in tars.members(tar):
+        target = files.get(name)
+        if target is not None and not target.exists():
+            with storage.atomic_path(target) as temporary:
+                storage.link_or_copy(Path(tars.path_in(tar, offset, name)), temporary)
+    with storage.output_errors(tar):
+        tar.unlink()
+
+
+def pack(tar: Path, rows: Sequence[VideoRow], files: Mapping[str, Path], suffix: str) -> list[VideoRow]:
+    """Move the files of a job's complete clips into a tar, and return the rows with their places there.
+
+    `files` are the files by their members' names, `suffix` is what these end with. Without a clip there is no tar.
+    Raises `OutputError`.
+    """
+    names = {row.item_id: member_name(row.item_id, suffix) for row in rows if row.path is not None}
+    if not names:
+        return list(rows)
+    write_tar({name: files[name] for name in names.values()}, tar)
+    places = {name: tars.path_in(tar, offset, name) for name, offset, _ in tars.members(tar)}
+    return [row if row.path is None else replace(row, path=places[names[row.item_id]]) for row in rows]
+
+
+def write_tar(files: Mapping[str, Path], tar: Path) -> None:
+    """Move files into a tar, under their members' names. Raises `OutputError`."""
+    with storage.atomic_path(tar) as temporary, tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as out:
+        for name, path in sorted(files.items()):
+            member = tarfile.TarInfo(name)
+            member.size = path.stat().st_size
+            with path.open("rb") as file:
+                out.addfile(member, file)
+    for path in files.values():
+        path.unlink(missing_ok=True)

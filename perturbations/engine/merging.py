@@ -9,7 +9,7 @@ from pathlib import Path
 from perturbations.base.errors import ManifestError
 from perturbations.engine import clip_rows
 from perturbations.guides.registry import parse_analysis
-from perturbations.manifest import layout, sets
+from perturbations.manifest import files, layout, sets
 from perturbations.manifest.kinds import (
     ANALYSES,
     SOURCES,
@@ -54,7 +54,7 @@ def analyses(sources: Path, shards: Path, parts: Path, text: str) -> Iterator[An
     current = parse_analysis(text)
 
     def expected(shard: str) -> list[object]:
-        described = sets.read_part(sources / layout.name("source_part", shard=shard), SOURCES)
+        described = files.read_part(sources / layout.name("source_part", shard=shard), SOURCES)
         complete = (row for row in described if isinstance(row, CompleteSource))
         return [(row.item_id, clip_rows.expected_analysis(current, row, None).recipe_id) for row in complete]
 

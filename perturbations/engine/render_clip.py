@@ -7,18 +7,18 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.engine.journal import Measured
-from perturbations.engine.planned import PlannedClip
-from perturbations.engine.rendering import planned_clip
-from perturbations.media import decoding, encoding, framefile, probing, quality, sound
-from perturbations.media.clip import Frame, MediaClip, uniform_indices
-from perturbations.media.footage import CleanClip
+from perturbations.engine.rendering import PlannedClip, planned_clip
+from perturbations.media import decoding, encoding, probing, sound
+from perturbations.media.clip import CleanClip, Frame, MediaClip, uniform_indices
 from perturbations.plan.recipe import VideoRecipe
 from perturbations.plan.tiers import StoredFrames, StoredVideo
 
@@ -39,25 +39,27 @@ def produce(
     Raises `MediaError` when the clip is the cause of a failure, and `OutputError` when the disk is.
     """
     planned = planned_clip(recipe, source)
-    distortion = _Distortion(planned, tick)
+    compared = _Comparison(planned, tick)
     if isinstance(recipe.storage, StoredFrames):
-        measured = _store_frames(distortion, target, recipe.storage.num_frames)
+        measured = _store_frames(compared, target, recipe.storage.num_frames)
     elif isinstance(recipe.storage, StoredVideo):
-        measured = _store_video(distortion, target, recipe.storage.profile, with_sound=with_sound)
+        measured = _store_video(compared, target, recipe.storage.profile, with_sound=with_sound)
     else:  # rendered on demand
-        hashed = _hash_of(distortion.frames(), planned.num_frames)
+        hashed = _hash_of(compared.frames(), planned.num_frames)
         measured = {"stored_frames": 0, "frames_sha256": hashed, "storage_psnr_db": math.inf}
     if recipe.entry.shape:
         measured |= {"width": planned.width, "height": planned.height}
     if not planned.is_aligned:
         measured |= {"duration_s": planned.full_length / source.fps}
-    return Measured.model_validate({"frame_count": planned.full_length, **distortion.columns, **measured})
+    return Measured.model_validate({"frame_count": planned.full_length, **compared.columns, **measured})
 
 
-def _store_frames(distortion: _Distortion, target: Path, num_frames: int) -> dict[str, object]:
+def _store_frames(compared: _Comparison, target: Path, num_frames: int) -> dict[str, object]:
     """Store a sample of the frames, and return what was measured of the file."""
-    indices = uniform_indices(num_frames, distortion.planned.num_frames)
-    images = {frame.position: frame.image for frame in distortion.frames(set(indices))}
+    from perturbations.media import framefile  # loaded in this tier alone
+
+    indices = uniform_indices(num_frames, compared.planned.num_frames)
+    images = {frame.position: frame.image for frame in compared.frames(set(indices))}
     _expect(len(images), len(set(indices)))
     stack = np.stack([images[index] for index in indices])
     with storage.atomic_path(target) as temporary:
@@ -74,9 +76,9 @@ def _store_frames(distortion: _Distortion, target: Path, num_frames: int) -> dic
         }
 
 
-def _store_video(distortion: _Distortion, target: Path, profile: str, *, with_sound: bool) -> dict[str, object]:
+def _store_video(compared: _Comparison, target: Path, profile: str, *, with_sound: bool) -> dict[str, object]:
     """Store a video or a picture, and return what was measured of the file."""
-    planned, tick = distortion.planned, distortion.tick
+    planned, tick = compared.planned, compared.tick
     settings = storage.profile_named(profile)
     size = planned.num_frames * planned.height * planned.width * 3
     kept: list[Frame] | None = [] if size <= _KEPT_BYTES else None  # of a long clip they are rendered again
@@ -85,7 +87,7 @@ def _store_video(distortion: _Distortion, target: Path, profile: str, *, with_so
             planned.write_stream(temporary, tick)
         else:
             encoding.encode(
-                distortion.frames(kept=kept),
+                compared.frames(kept=kept),
                 temporary,
                 settings,
                 planned.timing,
@@ -109,9 +111,9 @@ def _store_video(distortion: _Distortion, target: Path, profile: str, *, with_so
         }
         stored = ticking(decoding.decode(MediaClip(temporary)), tick)
         if planned.stores_stream:  # it is the perturbed video itself, so storing it is lossless
-            hashed = _hash_of(distortion.against_clean(stored), planned.num_frames)
+            hashed = _hash_of(compared.against_clean(stored), planned.num_frames)
             return measured | {"frames_sha256": hashed, "storage_psnr_db": math.inf}
-        loss = quality.Distortion(structural=False)
+        loss = Distortion(structural=False)
         intended = planned.frames(tick=tick) if kept is None else iter(kept)
         hashed = _hash_of(_compared(zip(intended, stored, strict=True), loss), planned.num_frames)
         return measured | {"frames_sha256": hashed, "storage_psnr_db": loss.psnr_db}
@@ -136,6 +138,8 @@ def _digest(frames: Iterable[Frame]) -> tuple[str, int]:
 def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
     """The hash and the number of a stored file's frames. Raises `MediaError`."""
     if path.name.endswith(storage.FRAMES_EXTENSION):
+        from perturbations.media import framefile
+
         stack = framefile.read(path)
         return hashlib.sha256(np.ascontiguousarray(stack).data).hexdigest(), len(stack)
     return _digest(ticking(decoding.decode(MediaClip(path)), tick))
@@ -148,7 +152,7 @@ def extension(recipe: VideoRecipe) -> str | None:
     return storage.FRAMES_EXTENSION if isinstance(recipe.storage, StoredFrames) else None
 
 
-class _Distortion:
+class _Comparison:
     """The frames of a perturbed clip, which are compared with the clean clip where evaluators sample both.
 
     Nothing is compared where the perturbed frames have another size.
@@ -162,22 +166,21 @@ class _Distortion:
         if (planned.width, planned.height) == planned.source.size:
             clean = uniform_indices(sampled, planned.source.num_frames)
             self._clean_of = dict(zip(uniform_indices(sampled, planned.num_frames), clean, strict=True))
-        self._distortion = quality.Distortion(structural=True)
+        self._distortion = Distortion(structural=True)
 
     def frames(self, only: Collection[int] | None = None, kept: list[Frame] | None = None) -> Iterator[Frame]:
         """The perturbed frames, or those at `only`; they are added to `kept` where it is a list."""
-        frames = self.planned.frames(only=only, tick=self.tick, seen=self._see)
-        for frame in frames if self.planned.sees_clean else self.against_clean(frames):
+
+        def seen(clean: Frame, perturbed: Frame) -> None:
             if kept is not None:
-                kept.append(frame)
-            yield frame
+                kept.append(perturbed)
+            if clean.position in self._clean_of:
+                self._distortion.add(clean.image, perturbed.image)
 
-    def _see(self, clean: Frame, image: Image) -> None:
-        """Compare a clean frame with its perturbed image."""
-        if clean.position in self._clean_of:
-            self._distortion.add(clean.image, image)
+        frames = self.planned.frames(only=only, tick=self.tick, seen=seen)
+        return frames if self.planned.sees_clean else self.against_clean(frames, kept)
 
-    def against_clean(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+    def against_clean(self, frames: Iterable[Frame], kept: list[Frame] | None = None) -> Iterator[Frame]:
         """Yield the frames, and compare each sampled one with the clean frame sampled at the same place."""
         needed = set(self._clean_of.values())
         read = ticking(decoding.decode(self.planned.source.clip, only=needed), self.tick) if needed else ()
@@ -185,6 +188,8 @@ class _Distortion:
         for frame in frames:
             if frame.position in self._clean_of:
                 self._distortion.add(clean[self._clean_of[frame.position]], frame.image)
+            if kept is not None:
+                kept.append(frame)
             yield frame
 
     @property
@@ -197,7 +202,7 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _compared(pairs: Iterable[tuple[Frame, Frame]], stored: quality.Distortion) -> Iterator[Frame]:
+def _compared(pairs: Iterable[tuple[Frame, Frame]], stored: Distortion) -> Iterator[Frame]:
     try:
         for intended, decoded in pairs:
             stored.add(intended.image, decoded.image)
@@ -209,3 +214,75 @@ def _compared(pairs: Iterable[tuple[Frame, Frame]], stored: quality.Distortion) 
 def _expect(count: int, expected: int) -> None:
     if count != expected:
         raise MediaError(f"{count} frames came out where {expected} were expected")
+
+
+# --- the distance between two videos ----------------------------------------------------------------------------------
+
+_Plane = NDArray[np.float32]
+
+_WINDOW = (7, 7)
+_UNBIASED = 49 / 48  # sample variances and covariance, of the window's 49 pixels
+_C1 = (0.01 * 255) ** 2
+_C2 = (0.03 * 255) ** 2
+
+
+class Distortion:
+    """PSNR over all added pairs of frames, and their mean SSIM; frames are RGB uint8 H x W x 3."""
+
+    def __init__(self, *, structural: bool) -> None:
+        self._structural = structural
+        self._squared = 0
+        self._values = 0
+        self._similarity: list[float] = []
+
+    def add(self, image: Image, other: Image) -> None:
+        """Add a pair of frames of one shape. Raises `ValueError` when the shapes differ."""
+        if image.shape != other.shape:
+            raise ValueError(f"frames of {image.shape} and {other.shape} cannot be compared")
+        # The sum is a whole number, but OpenCV may compute it as the square of a root.
+        self._squared += round(cv2.norm(image, other, cv2.NORM_L2SQR))
+        self._values += image.size
+        if self._structural:
+            self._similarity.append(ssim(image, other))
+
+    @property
+    def psnr_db(self) -> float:
+        """10 log10(255^2 / mean squared error); infinite for equal frames, NaN without any."""
+        if not self._values:
+            return math.nan
+        if not self._squared:
+            return math.inf
+        return 10 * math.log10(255**2 * self._values / self._squared)
+
+    @property
+    def ssim(self) -> float:
+        """Mean SSIM of the luma planes, NaN without any frame."""
+        return float(np.mean(self._similarity)) if self._similarity else math.nan
+
+
+def ssim(image: Image, other: Image) -> float:
+    """Structural similarity of the luma of two RGB uint8 images (Wang et al. 2004), 7 x 7 windows.
+
+    Computed as scikit-image does by default. The mean is over the pixels whose window lies inside the image; over all
+    pixels if no window does.
+    """
+    x, y = _luma(image), _luma(other)
+    mean_x, mean_y = _blur(x), _blur(y)
+    variance_x = _UNBIASED * (_blur(x * x) - mean_x * mean_x)
+    variance_y = _UNBIASED * (_blur(y * y) - mean_y * mean_y)
+    covariance = _UNBIASED * (_blur(x * y) - mean_x * mean_y)
+    similarity = ((2 * mean_x * mean_y + _C1) * (2 * covariance + _C2)) / (
+        (mean_x * mean_x + mean_y * mean_y + _C1) * (variance_x + variance_y + _C2)
+    )
+    border = _WINDOW[0] // 2
+    inside = similarity[border:-border, border:-border]
+    return float(np.mean(inside if inside.size else similarity, dtype=np.float64))
+
+
+def _luma(image: Image) -> _Plane:
+    return cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
+
+
+def _blur(plane: _Plane) -> _Plane:
+    blurred: _Plane = cv2.blur(plane, _WINDOW)  # type: ignore[assignment]
+    return blurred

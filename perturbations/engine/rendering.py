@@ -1,24 +1,27 @@
-"""The frames of a perturbed clip whose kernel changes pixels or the order of frames, and the plan of any clip."""
+"""A perturbed clip: what is decided before a frame of it is made, and how each kind of kernel makes its frames."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 
+from perturbations.base import rng
 from perturbations.base.arrays import SAMPLED, Image
+from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking
-from perturbations.engine import guided
-from perturbations.engine.planned import PlannedClip, Realizations, Seen, check_length
-from perturbations.media.clip import Frame
-from perturbations.media.footage import CleanClip
+from perturbations.engine import clean_clips
+from perturbations.media.clip import CleanClip, Frame, Timing, even
 from perturbations.plan.recipe import VideoRecipe
 from perturbations.plan.tiers import StoredFrames
-from perturbations.video.kernel import Batched, FrameFunction, Function, Shape
+from perturbations.video.kernel import Batched, Function, Shape
 
 if TYPE_CHECKING:
     from perturbations.analysis.motion import Follower
@@ -33,6 +36,103 @@ def planned_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
 
         return codec_clip(recipe, source)
     return (_temporal_clip if recipe.entry.moves_frames else _pixel_clip)(recipe, source)
+
+
+Seen = Callable[[Frame, Frame], None]
+"""Called with a clean frame and the perturbed one that is made of it."""
+
+
+@dataclass(frozen=True)
+class Realizations:
+    """What is random in a clip. Each realization is drawn once, when it is first needed."""
+
+    recipe: VideoRecipe
+    source: CleanClip
+
+    @cached_property
+    def of_clip(self) -> object:
+        """The realization that all frames share; None where nothing is random."""
+        return self._drawn(None)
+
+    @cached_property
+    def for_shape(self) -> Sequence[object]:
+        """All that the clip's shape depends on: the realization of each frame of the video, or the one of them all.
+
+        They are kept: a kernel that has a `shape` draws a few numbers, never an array of a frame's size.
+        """
+        frames = range(self.source.whole.num_frames)
+        return list(map(self._drawn, frames)) if self.recipe.draw == "frame" else [self.of_clip]
+
+    def of_frame(self, index: int) -> object:
+        """The realization of a frame of the video, where each has its own."""
+        return self._drawn(index) if self.recipe.entry.shape is None else self.for_shape[index]
+
+    def _drawn(self, frame: int | None) -> object:
+        recipe, whole = self.recipe, self.source.whole
+        if recipe.entry.realization is None:
+            return None
+        generator = rng.generator(recipe.seed, whole.dataset, whole.item_id, recipe.entry.key, frame)
+        return recipe.entry.realization(generator, whole.num_frames, whole.height, whole.width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedClip(ABC):
+    """One perturbed clip, planned. Each kind of kernel is a type, which says how its frames are made.
+
+    Attributes:
+        recipe: what is done.
+        source: the clean clip.
+        drawn: what is random.
+        height, width: of every perturbed frame, in pixels.
+        num_frames: how many frames are rendered: all of the perturbed clip, or those that the papers' models read.
+        full_length: how many frames the perturbed clip has, whatever is stored of it.
+        order: the frame at each place: i is frame i of the video that is perturbed, ~i that of the guide's other clip.
+            None where every frame is in its own place.
+        is_aligned: whether each perturbed frame is shown when its clean frame is.
+        keeps_sound: whether the source's sound fits the perturbed clip.
+        stores_stream: whether a stored video is the encoder's own stream, written by `write_stream`.
+    """
+
+    recipe: VideoRecipe
+    source: CleanClip
+    drawn: Realizations = field(repr=False)
+    height: int
+    width: int
+    num_frames: int
+    full_length: int
+    order: Sequence[int] | None = None
+    is_aligned: bool = True
+    keeps_sound: bool = True
+    stores_stream: bool = False
+
+    @property
+    def timing(self) -> Timing:
+        """The time base and frame rate."""
+        return self.source.timing if self.is_aligned else even(self.source.timing)
+
+    @property
+    def sees_clean(self) -> bool:
+        """Whether each frame is made of the clean one in its place, so that `frames` calls `seen`."""
+        return False
+
+    @abstractmethod
+    def frames(
+        self, *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
+    ) -> Iterator[Frame]:
+        """The perturbed frames; with `only`, those at these positions. Raises `MediaError` where the clip is damaged.
+
+        `seen` is called with each clean frame and the perturbed one, where `sees_clean`.
+        """
+
+    def write_stream(self, path: Path, tick: Tick) -> None:
+        """Write the stream of an encoder into a file."""
+        raise NotImplementedError(f"{self.recipe.key} makes no stream")
+
+
+def check_length(recipe: VideoRecipe, num_frames: int) -> None:
+    """Raise `MediaError` where a perturbed clip has no frame."""
+    if not num_frames:
+        raise MediaError(f"{recipe.key} at severity {recipe.severity} leaves no frame of this clip")
 
 
 # --- pixels -----------------------------------------------------------------------------------------------------------
@@ -74,44 +174,45 @@ class _PixelClip(PlannedClip):
     def frames(
         self, *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
     ) -> Iterator[Frame]:
+        recipe, whole, kernel = self.recipe, self.source.whole, self.recipe.entry.kernel
+        guide = clean_clips.arguments(recipe, self.source)
+        given = *guide, whole.num_frames, whole.height, whole.width
+        apply = None if recipe.draw == "frame" else kernel(self.drawn.of_clip, *given, **recipe.params)
+        clean = self._clean_frames(only, tick, _follower(*guide))
+        while group := list(islice(clean, apply.size if isinstance(apply, Batched) else 1)):
+            images: Iterable[Image]
+            if isinstance(apply, Batched):
+                images = apply.apply(np.stack([frame.image for frame, _, _ in group]))
+            else:
+                index = self.source.first + group[0][0].position
+                of_frame = apply or kernel(self.drawn.of_frame(index), *given, **recipe.params)
+                assert not isinstance(of_frame, Batched), f"{recipe.key} changes batches, and cannot draw per frame"
+                images = [of_frame(group[0][0].image, index)]
+            for (frame, pts, position), image in zip(group, images, strict=True):
+                perturbed = Frame(image, pts, position)
+                if seen is not None and self.sees_clean:
+                    seen(frame, perturbed)
+                yield perturbed
+
+    def _clean_frames(
+        self, only: Collection[int] | None, tick: Tick, follower: Follower | None
+    ) -> Iterator[tuple[Frame, int, int]]:
+        """The clean frame of each perturbed one, by its position in the clip, and the time and place of that one."""
         source, order = self.source, self.order
-        guide = guided.arguments(self.recipe, source)
-        follower = _follower(*guide)
         if order is None:
-            clean = ticking(source.frames(only if follower is None else follower.needed(only)), tick)
-            clean = clean if follower is None else _shown(clean, follower, only)
-            for frame, image in self._applied(clean, *guide):
-                if seen is not None:
-                    seen(frame, image)
-                yield frame._replace(image=image)
+            for frame in ticking(source.frames(only if follower is None else follower.needed(only)), tick):
+                if follower is not None:  # it sees each frame before the kernel does
+                    follower.show(frame.image, frame.position)
+                if only is None or frame.position in only:
+                    yield frame, frame.pts, frame.position
             return
         assert follower is None, f"the guide of {self.recipe.key} sees every frame, so none may be lost"
-        places = [place for place in range(len(order)) if only is None or place in only]
         from perturbations.engine.frame_orders import frames_at
 
+        places = [place for place in range(len(order)) if only is None or place in only]
         kept = frames_at(source.whole, [order[place] for place in places], tick)
-        in_clip = (frame._replace(position=frame.position - source.first) for frame in kept)
-        for place, (_, image) in zip(places, self._applied(in_clip, *guide), strict=True):
-            yield Frame(image, place, place)
-
-    def _applied(self, frames: Iterator[Frame], *guide: object) -> Iterator[tuple[Frame, Image]]:
-        per_frame = self.recipe.draw == "frame"
-        kernel = None if per_frame else self._bound(self.drawn.of_clip, *guide)
-        if isinstance(kernel, Batched):
-            while group := list(islice(frames, kernel.size)):
-                yield from zip(group, kernel.apply(np.stack([frame.image for frame in group])), strict=True)
-            return
-        for frame in frames:
-            index = self.source.first + frame.position
-            apply = kernel or self._bound(self.drawn.of_frame(index), *guide)
-            assert not isinstance(apply, Batched), f"{self.recipe.key} changes batches, and cannot draw per frame"
-            yield frame, apply(frame.image, index)
-
-    def _bound(self, realization: object, *guide: object) -> FrameFunction:
-        whole, kernel = self.source.whole, self.recipe.entry.kernel
-        size = whole.num_frames, whole.height, whole.width
-        bound: FrameFunction = kernel(realization, *guide, *size, **self.recipe.params)
-        return bound
+        for place, frame in zip(places, kept, strict=True):
+            yield frame._replace(position=frame.position - source.first), place, place
 
 
 def _follower(guide: object = None) -> Follower | None:
@@ -123,20 +224,12 @@ def _follower(guide: object = None) -> Follower | None:
     return guide if isinstance(guide, Follower) else None
 
 
-def _shown(frames: Iterable[Frame], follower: Follower, only: Collection[int] | None) -> Iterator[Frame]:
-    """Those of the frames that are wanted; the guide sees each before the kernel does."""
-    for frame in frames:
-        follower.show(frame.image, frame.position)
-        if only is None or frame.position in only:
-            yield frame
-
-
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
 def _temporal_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
     drawn, entry = Realizations(recipe, source), recipe.entry
-    guide = guided.arguments(recipe, source)
+    guide = clean_clips.arguments(recipe, source)
 
     def order_by(kernel: Function) -> list[int]:
         order: list[int] = kernel(drawn.of_clip, *guide, source.whole.num_frames, **recipe.params).tolist()
@@ -180,5 +273,7 @@ class _TemporalClip(PlannedClip):
         assert self.order is not None
         recipe, source = self.recipe, self.source
         smooth = recipe.antialiases_donors
-        frames = arranged(self.order, source, lambda: guided.other_clip(source.facts), only, tick, antialiased=smooth)
+        frames = arranged(
+            self.order, source, lambda: clean_clips.other_clip(source.facts), only, tick, antialiased=smooth
+        )
         return at_clean_times(frames, source) if self.is_aligned else frames

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from perturbations.base import storage, supervise
 from perturbations.base.errors import MediaError
-from perturbations.base.progress import Tick, log_kept, logged, no_tick, ticking
-from perturbations.engine import clip_rows, guided, packing, render_clip
-from perturbations.engine.journal import Journal, Measured
-from perturbations.engine.source import Cuts, source_of
-from perturbations.guides.guide import Analysed, AnalysisRecipe, Known
+from perturbations.base.progress import Tick, counted, log_kept, no_tick, ticking
+from perturbations.engine import clean_clips, clip_rows, render_clip
+from perturbations.engine.clean_clips import Cuts, source_of
+from perturbations.engine.journal import Journal, Measured, member_name, pack, unpack
+from perturbations.guides.registry import Analysed, AnalysisRecipe, Known
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, QuarantineStage, SourceRow, VideoRow
-from perturbations.media import decoding, probing, program, sound
-from perturbations.media.clip import Frame, MediaClip
-from perturbations.media.footage import CleanClip
+from perturbations.media import decoding, encoding, probing, sound
+from perturbations.media.clip import CleanClip, Frame, MediaClip
 from perturbations.plan.recipe import VideoRecipe
 
 if TYPE_CHECKING:
@@ -86,8 +85,9 @@ def run_sources(
         return source_row(dataset, clip, tick)
 
     rows: list[SourceRow] = []
-    outcomes = supervise.run(work, listed, stall_limit_s=stall_limit_s, name=lambda clip: repr(clip.item_id))
-    for outcome in logged(outcomes, len(listed), "clips"):
+    count = counted(len(listed), "clips")
+    for outcome in supervise.run(work, listed, stall_limit_s=stall_limit_s, name=lambda clip: repr(clip.item_id)):
+        count()
         if outcome.result is not None:
             rows.append(outcome.result)
         else:
@@ -117,7 +117,7 @@ def run_videos(
     At the end the files are moved into the shard's tar, where they are to lie `in_tar`.
     """
     if encoder := recipe.entry.encoder(recipe.params):
-        program.check_ffmpeg(encoder)
+        encoding.check_ffmpeg(encoder)
     rows: list[VideoRow] = []
     expected: list[VideoRow] = []
     targets: dict[str, Path] = {}
@@ -127,34 +127,37 @@ def run_videos(
         target = target_of(recipe, folder, source.item_id)
         row = _expected(recipe, source, target.relative_to(root).as_posix() if target else None, known, cuts)
         (expected if row.stage is None else rows).append(row)
-        targets |= {packing.member_name(source.item_id, suffix): target} if target else {}
+        targets |= {member_name(source.item_id, suffix): target} if target else {}
     # Clips of one video follow each other, because they share its decoded or encoded frames.
     expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
     tar = folder / layout.name("clip_tar", shard=layout.shard_of(journal))
 
-    def work(task: Sequence[VideoRow], tick: Tick) -> list[Measured | str]:
-        (row,) = task
-        kept = _kept_file(known.rows.get(row.item_id), root)
-        source = replace(source_of(row), kept=kept, scratch=Path(scratch) if row.cut else None)
+    def work(row: VideoRow, tick: Tick) -> Measured:
+        analysed = _kept_file(known.rows.get(row.item_id), root)
+        source = replace(source_of(row), kept=analysed, scratch=Path(scratch) if row.cut else None)
         measured = render_clip.produce(recipe, source, root / (row.path or ""), tick, with_sound=with_sound)
         # In the worker, not where results arrive: by then the next clip may have started, and a kill would lose both.
         finished.add(row.recipe_id, measured)
-        return [measured]
+        return measured
 
     with storage.one_job(journal), storage.scratch_directory() as scratch:
         storage.remove_leftovers(targets.values())
         finished = Journal(journal, Measured, {row.recipe_id for row in expected})
         finished.forget(lambda measured: sound.is_other(measured.audio, with_sound=with_sound))
         if targets:
-            packing.unpack(tar, targets)
-        for row, outcome in _outcomes(expected, work, finished, root, stall_limit_s):
-            if isinstance(outcome, str):
-                rows.append(_quarantined(row, "video", outcome))
+            unpack(tar, targets)
+        kept, todo = _divided(expected, finished, root)
+        rows += [clip_rows.complete_video(row, measured) for row, measured in kept]
+        count = counted(len(todo), "clips")
+        for outcome in supervise.run(work, todo, stall_limit_s=stall_limit_s, name=lambda row: repr(row.item_id)):
+            count()
+            if outcome.result is not None:
+                rows.append(clip_rows.complete_video(outcome.task, outcome.result))
             else:
-                rows.append(clip_rows.complete_video(row, outcome))
+                rows.append(_quarantined(outcome.task, "video", str(outcome.error)))
         storage.remove_leftovers(targets.values())  # of workers that were killed
         if in_tar:
-            rows = packing.pack(tar, rows, targets, suffix)
+            rows = pack(tar, rows, targets, suffix)
     return rows
 
 
@@ -183,7 +186,7 @@ def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence
     Raises `MediaError` when the analysis finds nothing suitable.
     """
     source = source_of(row)
-    return replace(source, facts=guided.facts_now(recipe, source, [source_of(donor) for donor in donors]))
+    return replace(source, facts=clean_clips.facts_now(recipe, source, [source_of(donor) for donor in donors]))
 
 
 def _kept_file(row: AnalysisRow | None, root: Path) -> Path | None:
@@ -229,15 +232,28 @@ def run_analysis(
                 finished.add(row.recipe_id, result)
         return [str(result) if isinstance(result, MediaError) else result for result in results]
 
-    rows = []
     with storage.one_job(journal):
         storage.remove_leftovers(targets)
         finished = Journal(journal, Analysed, {row.recipe_id for row in expected})
-        for row, outcome in _outcomes(expected, work, finished, root, stall_limit_s, together=recipe.clips_at_once):
-            if isinstance(outcome, str):
-                rows.append(_quarantined(row, "analysis", outcome))
-            else:
-                rows.append(clip_rows.complete_analysis(row, outcome))
+        kept, todo = _divided(expected, finished, root)
+        rows = [clip_rows.complete_analysis(row, analysed) for row, analysed in kept]
+        together = recipe.clips_at_once
+        tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
+        while tasks:
+            count = counted(len(tasks), "clips" if len(tasks[0]) == 1 else "batches of clips")
+            alone: list[list[AnalysisRow]] = []
+            for outcome in supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=_names):
+                count()
+                if len(outcome.task) > 1 and outcome.error is not None:
+                    _log.warning("%d clips failed together, trying each alone: %s", len(outcome.task), outcome.error)
+                    alone += [[row] for row in outcome.task]
+                    continue
+                for row, result in zip(outcome.task, outcome.result or [str(outcome.error)], strict=True):
+                    if isinstance(result, str):
+                        rows.append(_quarantined(row, "analysis", result))
+                    else:
+                        rows.append(clip_rows.complete_analysis(row, result))
+            tasks = alone
         storage.remove_leftovers(targets)
     return rows
 
@@ -251,39 +267,20 @@ def _quarantined(row: _Item, stage: QuarantineStage, error: str) -> _Item:
     return clip_rows.quarantined(row, stage, error)
 
 
-def _names(rows: Sequence[VideoRow | AnalysisRow]) -> str:
+def _names(rows: Sequence[AnalysisRow]) -> str:
     return ", ".join(repr(row.item_id) for row in rows)
 
 
-def _outcomes(
-    expected: Sequence[_Item],
-    work: Callable[[Sequence[_Item], Tick], Sequence[_Finished | str]],
-    journal: Journal[_Finished],
-    root: Path,
-    stall_limit_s: float,
-    *,
-    together: int = 1,
-) -> Iterator[tuple[_Item, _Finished | str]]:
-    """Yield each row with what was measured of it, or the reason of its failure; the rows of the journal first.
-
-    `work` makes the clips of some rows `together`, and keeps in the journal what is finished.
-    """
-    todo = []
+def _divided(
+    expected: Sequence[_Item], journal: Journal[_Finished], root: Path
+) -> tuple[list[tuple[_Item, _Finished]], list[_Item]]:
+    """The rows of finished items, each with what was measured of it, and the rows of the others."""
+    kept, todo = [], []
     for row in expected:
         done = journal.find(row.recipe_id, root / row.path if row.path else None)
         if done is None:
             todo.append(row)
         else:
-            yield row, done
-    log_kept(len(expected) - len(todo), len(expected))
-
-    tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
-    outcomes = supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=_names)
-    for outcome in logged(outcomes, len(tasks), "clips" if together == 1 else "batches of clips"):
-        if outcome.error is None:
-            yield from zip(outcome.task, outcome.result or (), strict=True)
-        elif len(outcome.task) == 1:
-            yield outcome.task[0], outcome.error
-        else:
-            _log.warning("%d clips failed together, trying each alone: %s", len(outcome.task), outcome.error)
-            yield from _outcomes(outcome.task, work, journal, root, stall_limit_s)
+            kept.append((row, done))
+    log_kept(len(kept), len(expected))
+    return kept, todo

@@ -196,11 +196,11 @@ def _perplexity(options: argparse.Namespace) -> int:
     """Write `perplexity.csv`: a line per perturbation and severity, and one of the originals."""
     from perturbations.base import storage
     from perturbations.evaluation import perplexity
-    from perturbations.manifest import sets
+    from perturbations.manifest import files
     from perturbations.manifest.kinds import TEXTS
     from perturbations.models import language_model
 
-    manifests = [sets.read_part(path, TEXTS) for path in options.manifests]
+    manifests = [files.read_part(path, TEXTS) for path in options.manifests]
     model = language_model.load(options.pretrained, revision=options.revision, device=options.device)
     content = io.StringIO()
     table = csv.writer(content, lineterminator="\n")

@@ -23,7 +23,7 @@ from perturbations.evaluation.composed_results import ResultsAndRanks, listed_sh
 from perturbations.evaluation.result_sets import scenario_name
 from perturbations.evaluation.rows import RankRow, ResultRow, Run, backend_cell
 from perturbations.evaluation.stored_features import StoredFeatures, rows_of_ids
-from perturbations.manifest import layout, sets
+from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import TEXTS, VIDEOS, ClipRow, TextRow
 from perturbations.plan import listed, sharding
 from perturbations.plan.sharding import COMPOSED_SHARD
@@ -73,14 +73,14 @@ class ComposedEvaluation:
             shards = listed.shards(Path(layout.folder("shard_list", dataset=run.dataset)))
             parts = [Path(layout.at("video_part", **names, shard=shard)) for shard in shards]
             asking = {query.clip for query in self.split.queries}
-            videos = [row for part in parts for row in sets.read_part(part, VIDEOS) if row.item_id in asking]
+            videos = [row for part in parts for row in files.read_part(part, VIDEOS) if row.item_id in asking]
             held = sorted((row for row in videos if row.status == "complete"), key=lambda row: row.item_id)
             features = self._features(held, run)
         if texts is not None:
             suite, name, severity = texts
             names = {"dataset": sharding.composed(run.dataset), "suite": suite, "shard": COMPOSED_SHARD}
             part = Path(layout.at("text_part", **names, perturbation=name, severity=severity))
-            rows = [*sets.read_part(part, TEXTS)]
+            rows = [*files.read_part(part, TEXTS)]
             instructions = {row.caption_id: row.text for row in rows if isinstance(row, TextRow) and row.accepted}
         return features, instructions, rows
 

@@ -56,13 +56,13 @@ def load_model(model: Mapping[str, Any], device: str) -> LoadedBackbone:
 def clean_rows(sources: Path, captions: Path | None, rejected: int = 0) -> Clean:
     """The rows of a dataset as it is."""
     from perturbations.evaluation.scenarios import Clean
-    from perturbations.manifest import sets
+    from perturbations.manifest import files
     from perturbations.manifest.kinds import CAPTIONS, SOURCES
 
-    rows = sets.read_part(sources, SOURCES)
+    rows = files.read_part(sources, SOURCES)
     if not any(row.status == "complete" for row in rows):
         raise ManifestError(f"{sources} has no complete clip: all {len(rows)} are quarantined or missing")
-    return Clean(rows, [] if captions is None else sets.read_part(captions, CAPTIONS), rejected)
+    return Clean(rows, [] if captions is None else files.read_part(captions, CAPTIONS), rejected)
 
 
 def check_model(*, model: Mapping[str, Any], device: str, reader: Reader, output: Path) -> None:
@@ -177,12 +177,12 @@ def _perturbed_rows(job: Run, clean: Clean) -> Callable[[Run, Modality], tuple[l
     from perturbations.base.records import digest
     from perturbations.evaluation import planning, scenarios
     from perturbations.evaluation.rows import LISTED, order_of
-    from perturbations.manifest import files, sets
+    from perturbations.manifest import files
     from perturbations.manifest.kinds import VIDEOS
     from perturbations.plan import listed, mixes
 
     names = {"dataset": job.dataset, "suite": job.suite}
-    read_videos = cache(partial(sets.read_part, kind=VIDEOS))  # once for all mixed scenarios of the job
+    read_videos = cache(partial(files.read_part, kind=VIDEOS))  # once for all mixed scenarios of the job
     lists: dict[Modality, str] = {"clips": "shard_list", "captions": "caption_list"}
     shards = cache(lambda modality: listed.shards(Path(layout.folder(lists[modality], dataset=job.dataset))))
 
@@ -203,7 +203,7 @@ def _perturbed_rows(job: Run, clean: Clean) -> Callable[[Run, Modality], tuple[l
                 name, severity = run.text_perturbation, run.text_severity
             fields = {**names, "perturbation": name, "severity": severity}
             parts = [Path(layout.at(kind, **fields, shard=shard)) for shard in shards(modality)]
-        rows = [row for part in parts for row in sets.read_part(part, files.kind_of(part))]
+        rows = [row for part in parts for row in files.read_part(part, files.kind_of(part))]
         return rows, digest(list(map(storage.sha256, parts)))
 
     return perturbed
@@ -230,10 +230,10 @@ def results(
     about: dict[str, object] = {sets.SET: columns(parse(canonical(skipped or [])))}
     about = {**provenance(results), **about}
     of_ranks = [ranks_of(path) for path in parts]
-    rows = [row for part in parts for row in sets.read_part(part, RESULTS)]
+    rows = [row for part in parts for row in files.read_part(part, RESULTS)]
     rows = [replace(row, protocol=protocol) for row in rows]
     result_sets.check(rows)
-    rows = result_sets.with_clean(rows, (row for path in of_ranks for row in sets.read_part(path, RANKS)))
+    rows = result_sets.with_clean(rows, (row for path in of_ranks for row in files.read_part(path, RANKS)))
     files.write(results, RESULTS, rows, about)
     sets.check_parts(of_ranks, RANKS)
     files.concatenate(of_ranks, ranks, RANKS, about)

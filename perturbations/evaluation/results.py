@@ -15,7 +15,7 @@ from perturbations import retrieval
 from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.records import canonical
-from perturbations.engine import guided
+from perturbations.engine import clip_rows
 from perturbations.engine.comparability import differences
 from perturbations.engine.tally import Tally, TextTally
 from perturbations.evaluation.planning import category_of
@@ -124,7 +124,7 @@ def backends(pretrained: str | None, rows: Sequence[ScenarioRow]) -> dict[str, s
     perturbed = [row for row in rows if isinstance(row, ClipRow | TextRow) and row.params]
     for backend in sorted({row.backend for row in perturbed if row.backend}):
         if backend.startswith("{"):
-            backends |= guided.backends_of(backend)
+            backends |= clip_rows.backends_of(backend)
         else:
             backends["captions"] = backend
     if not all(map(is_published, perturbed)):

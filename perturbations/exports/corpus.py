@@ -18,6 +18,7 @@ from perturbations.exports import names
 from perturbations.exports.registry import LeftOut, Request
 from perturbations.manifest import files, locations
 from perturbations.manifest.companions import companion, numbered
+from perturbations.manifest.files import stored
 from perturbations.manifest.kinds import (
     CAPTIONS,
     COMPLETE,
@@ -36,7 +37,6 @@ from perturbations.manifest.kinds import (
     TextRow,
     VideoRow,
 )
-from perturbations.manifest.rows import stored
 from perturbations.suites import registry as suites
 from perturbations.verify.checking import name_of
 

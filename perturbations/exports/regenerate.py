@@ -16,11 +16,11 @@ from perturbations.base import storage, supervise
 from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
 from perturbations.engine import clip_rows, render_clip, shards
-from perturbations.engine.source import source_of
+from perturbations.engine.clean_clips import source_of
 from perturbations.exports import recipe_tables
 from perturbations.manifest import layout, locations
+from perturbations.manifest.files import stored
 from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, VideoRow
-from perturbations.manifest.rows import stored
 from perturbations.media import sound
 from perturbations.plan.recipe import parse
 from perturbations.verify import checking

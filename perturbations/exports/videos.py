@@ -15,7 +15,7 @@ from perturbations.base import storage, supervise, tars
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, logged, ticking
 from perturbations.engine import render_clip, rendering
-from perturbations.engine.source import source_of
+from perturbations.engine.clean_clips import source_of
 from perturbations.exports import corpus
 from perturbations.exports.corpus import Clip, UsableRow
 from perturbations.exports.registry import LeftOut

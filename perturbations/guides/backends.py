@@ -9,8 +9,8 @@ from pydantic import Field
 from perturbations.base.settings import Device, Strict, Whole
 from perturbations.guides.donor import OfflineEmbedding, PretrainedEmbedding
 from perturbations.guides.frost import Frost
-from perturbations.guides.guide import GuideSettings
 from perturbations.guides.main_object import OfflineMainObject, PretrainedMainObject
+from perturbations.guides.registry import GuideSettings
 from perturbations.guides.style import OfflineStyle, PretrainedStyle
 
 

@@ -15,7 +15,8 @@ from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking_on
 from perturbations.base.records import Record, canonical, digest
 from perturbations.base.settings import Strict
-from perturbations.guides.guide import (
+from perturbations.guides.main_object import ObjectAnalysis, parse_result
+from perturbations.guides.registry import (
     Analysed,
     Facts,
     GuideRecipe,
@@ -24,7 +25,6 @@ from perturbations.guides.guide import (
     ModelAnalysis,
     ModelsOfRole,
 )
-from perturbations.guides.main_object import ObjectAnalysis, parse_result
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from perturbations.base.arrays import Image
-    from perturbations.media.clip import MediaClip
-    from perturbations.media.footage import CleanClip
+    from perturbations.media.clip import CleanClip, MediaClip
     from perturbations.models import clip_model as clip_model
 
 # --- configuration ---------------------------------------------------------------------------------------------------
@@ -88,9 +87,9 @@ class _FrameEmbedding(_Embedding):
         """A vector per clip, from 12 uniformly sampled frames."""
         from perturbations.analysis import descriptor
         from perturbations.base.arrays import SAMPLED, uniform_indices
-        from perturbations.media import footage
+        from perturbations.media.clip import footage_of_each
 
-        footages = footage.of_each(clips, lambda num_frames, fps: uniform_indices(SAMPLED, num_frames), tick)
+        footages = footage_of_each(clips, lambda num_frames, fps: uniform_indices(SAMPLED, num_frames), tick)
         sampled = [
             [seen.frames[place] for place in uniform_indices(SAMPLED, seen.num_frames)]
             for seen in footages

@@ -12,12 +12,12 @@ from pydantic import Field
 from perturbations.base import storage
 from perturbations.base.records import canonical
 from perturbations.base.settings import Strict
-from perturbations.guides.guide import Facts, GuideRecipe, GuideSettings, Known
+from perturbations.guides.registry import Facts, GuideRecipe, GuideSettings, Known
 from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.base.arrays import Image
-    from perturbations.media.footage import CleanClip
+    from perturbations.media.clip import CleanClip
 
 _FIRST = 5
 """The photographs, in the order of their names, that MM-Robustness' code chooses from."""
@@ -71,10 +71,10 @@ class FrostGuide(GuideRecipe):
         """
         if "images" not in self.files:
             return FrostFacts(files={})
-        from perturbations.media import images
+        from perturbations.media import stills
 
         as_released = self.choice is not None
-        paths = images.listed("frost", Path(self.files["images"]))[: _FIRST if as_released else None]
+        paths = stills.images_in("frost", Path(self.files["images"]))[: _FIRST if as_released else None]
         path = paths[int(draw * len(paths))]
         sha256 = storage.sha256(path)
         picture = photograph(sha256, str(path)) if as_released else None
@@ -94,9 +94,9 @@ class FrostGuide(GuideRecipe):
 @lru_cache(maxsize=4)
 def photograph(sha256: str | None, path: str | None) -> Image | None:
     """A photograph of frost, RGB uint8. Raises `MediaError` when it is missing or changed."""
-    from perturbations.media import images
+    from perturbations.media import stills
 
-    return None if sha256 is None or path is None else images.checked("frost", sha256, path)
+    return None if sha256 is None or path is None else stills.checked_image("frost", sha256, path)
 
 
 GUIDES = {"frost": FrostGuide}

@@ -14,7 +14,7 @@ from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking_on
 from perturbations.base.records import canonical, parse_record
 from perturbations.base.settings import ModelName, Strict
-from perturbations.guides.guide import (
+from perturbations.guides.registry import (
     Analysed,
     Facts,
     GuideRecipe,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from perturbations.media.footage import CleanClip, Footage
+    from perturbations.media.clip import CleanClip, Footage
     from perturbations.models import captioner, nouns, owlv2, yolo_world
 
 _CAPTIONED_FRAMES = 16
@@ -148,13 +148,13 @@ class ObjectAnalysis(ModelAnalysis):
     ) -> list[Analysed | MediaError]:
         """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
         from perturbations.analysis import saliency
-        from perturbations.media import footage
+        from perturbations.media.clip import footage_of_each
 
         if self.is_offline:
             # The offline detector needs many frames, but small ones.
-            footages = footage.of_each(clips, _around_sampled, tick, saliency.shrunk)
+            footages = footage_of_each(clips, _around_sampled, tick, saliency.shrunk)
         else:
-            footages = footage.of_each(clips, _sampled_and_each_second, tick)
+            footages = footage_of_each(clips, _sampled_and_each_second, tick)
         with ticking_on(tick):
             results = iter(_results(self.model, [seen for seen in footages if not isinstance(seen, MediaError)]))
         return [seen if isinstance(seen, MediaError) else next(results) for seen in footages]

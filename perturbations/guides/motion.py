@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking
-from perturbations.guides.guide import Analysed, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
+from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
 from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.analysis.motion import FrameMotion
-    from perturbations.media.footage import CleanClip
+    from perturbations.media.clip import CleanClip
 
 
 class MotionAnalysis(AnalysisRecipe):

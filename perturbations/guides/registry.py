@@ -1,17 +1,272 @@
-"""All guides and analyses, and their look-up. Their files are loaded when one of them is asked for: a job needs one."""
+"""The types of guides and of the analyses that they need, all of them by name, and their look-up.
+
+A guided kernel must know more about a clip than its frames: which pixels move, where the main object is, which style to
+paint in. The manifest's row holds everything that the frames depend on as *facts*, in JSON: the row alone is enough to
+make its frames again. The *guide* converts facts to the kernel's argument. An *analysis* examines a clip once, for all
+severities, and the facts come from its row. The same functions serve files and arrays in memory.
+
+The modules of this room import NumPy and models in functions only: Snakemake imports them at every start. Each is
+loaded when one of its guides is asked for: a job needs one.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
-from perturbations.base.errors import ConfigError, ManifestError, RegistryError
+from perturbations.base.errors import ConfigError, ManifestError, MediaError, RegistryError
+from perturbations.base.progress import Tick, no_tick
 from perturbations.base.records import Record, parse_record
-from perturbations.guides.guide import AnalysisRecipe, GuideRecipe
+from perturbations.manifest.kinds import COMPLETE, AnalysisRow
+
+if TYPE_CHECKING:
+    from perturbations.base.settings import Strict
+    from perturbations.media.clip import CleanClip, MediaClip
+
+OFFLINE_MB = 1000
+"""The memory of a job that loads no model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuideSettings:
+    """The configuration for guides and analyses.
+
+    Attributes:
+        roles: the settings of each role's model, by its key of `backends` in `config.yaml`.
+        device: the device of pretrained models.
+        dtype: the precision of pretrained models.
+        batch_clips: clips per batch of a model.
+        variant: of the suite, "released" or "paper".
+        sampled: how many sampled frames per clip are stored; None where whole clips are stored.
+        donors: the dataset of the clips that are inserted.
+    """
+
+    roles: Mapping[str, Strict]
+    device: str = "cpu"
+    dtype: str = "float32"
+    batch_clips: int = 1
+    variant: str = "released"
+    sampled: int | None = None
+    donors: str = ""
+
+    def backend(self, role: str) -> str:
+        """The backend of a role: "offline" or "pretrained"."""
+        return str(getattr(self.roles[role], "backend", "offline"))
+
+    def model(self, role: str) -> dict[str, object]:
+        """The fields of a role's `ModelsOfRole`."""
+        settings = self.roles[role].model_dump(mode="json", exclude_none=True)
+        on = {"device": self.device, "dtype": self.dtype, "batch_clips": self.batch_clips}
+        return settings | (on if self.backend(role) == "pretrained" else {})
+
+
+# --- analyses --------------------------------------------------------------------------------------------------------
+
+
+class Analysed(Record):
+    """The result of an analysis for a clip, and the size and hash of its file, if it keeps one."""
+
+    backend: str
+    result: str | None = None
+    vector: tuple[float, ...] | None = None
+    bytes: int | None = None
+    sha256: str | None = None
+
+
+class AnalysisRecipe(Record):
+    """All that determines the result of an analysis beside the clip; it is done once per clip for all severities.
+
+    The default of `analysis` is the name of its manifest and of its jobs. The default of `version` is the present one:
+    an analysis declares a higher one when its results change.
+
+    Attributes:
+        extension: of the file that it keeps beside its row; None where the row holds the whole result.
+        after: the name of the analysis whose rows it builds on.
+        memory_mb: the memory of a job with pretrained models.
+        seconds: CPU seconds per million pixels of its clips, offline.
+    """
+
+    extension: ClassVar[str | None] = None
+    after: ClassVar[str | None] = None
+    memory_mb: ClassVar[int] = OFFLINE_MB
+    seconds: ClassVar[float] = 0.01
+
+    analysis: str
+    version: int = 1
+
+    @classmethod
+    def settle(cls, settings: GuideSettings) -> Self:
+        """The recipe that the configuration asks for."""
+        raise NotImplementedError
+
+    def run(
+        self,
+        clips: Sequence[CleanClip],
+        *,
+        files: Sequence[Path | None],
+        before: Mapping[str, AnalysisRow],
+        tick: Tick = no_tick,
+    ) -> Sequence[Analysed | MediaError]:
+        """The result of each clip, or its error. Models are loaded once, at the first clips.
+
+        Args:
+            clips: as many as `clips_at_once`, or fewer.
+            files: per clip, the file for results that are too large for a row; None where a clip keeps no file.
+            before: item -> row of the analysis that this one builds on.
+            tick: called as a sign of life during long work.
+        """
+        raise NotImplementedError
+
+    @property
+    def clips_at_once(self) -> int:
+        """The number of clips per batch."""
+        return 1
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether it needs no weights."""
+        return True
+
+
+class ModelsOfRole(Record):
+    """A backend and its weights. Settings that a backend does not have are None."""
+
+    backend: Literal["offline", "pretrained"]
+    device: str | None = None
+    dtype: str | None = None
+    batch_clips: int | None = None
+
+
+class ModelAnalysis(AnalysisRecipe):
+    """An analysis by pretrained models or by what stands in for them."""
+
+    model: ModelsOfRole
+
+    @property
+    def clips_at_once(self) -> int:
+        """The batch size of the configuration."""
+        return self.model.batch_clips or 1
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether it needs no weights."""
+        return self.model.backend == "offline"
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The results of analyses for the clips of a shard.
+
+    Attributes:
+        rows: item -> row of the recipe's analysis.
+        donors: the rows of the donor corpus, sorted by item; empty where no clip is inserted.
+    """
+
+    rows: Mapping[str, AnalysisRow] = field(default_factory=dict)
+    donors: Sequence[AnalysisRow] = ()
+
+    def row(self, item_id: str) -> AnalysisRow:
+        """The row of a clip's analysis. Raises `MediaError` when it is missing or failed."""
+        row = self.rows.get(item_id)
+        if row is None:
+            raise MediaError("its analysis is missing: run the workflow, which makes it")
+        if row.status != COMPLETE:
+            raise MediaError(f"its analysis failed: {row.error}")
+        return row
+
+
+# --- guides ----------------------------------------------------------------------------------------------------------
+
+
+class Facts(Record):
+    """All that the frames of one clip depend on beside its pixels."""
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What of them has columns of its own in the clip's row."""
+        return {}
+
+    def other_clip(self) -> MediaClip:
+        """The other clip that frames are taken from."""
+        raise AssertionError("the plan names frames of another clip, and the guide has none")
+
+
+class GuideRecipe(Record):
+    """All that determines a kernel's guide beside the clip; `files` only holds places, which change no result.
+
+    The default of `kind` is the guide's name in declarations of perturbations. A guide whose facts come from an
+    analysis of the clip has the field `analysis`, its recipe. One without an analysis declares `version` as an analysis
+    does.
+
+    Attributes:
+        summary: what the kernel learns from it, for pages.
+        facts: the type of its facts; empty ones where the kernel needs nothing that a row could hold.
+        role: the role whose model it uses.
+        keeps_times: whether the kernel is given the clip's times, at which the perturbed frames are shown too.
+        takes_frames: whether the kernel is given frames of another clip.
+        on_the_fly: whether the kernel works without the analysis, because the guide watches the frames.
+    """
+
+    summary: ClassVar[str]
+    facts: ClassVar[type[Facts]] = Facts
+    role: ClassVar[str | None] = None
+    keeps_times: ClassVar[bool] = False
+    takes_frames: ClassVar[bool] = False
+    on_the_fly: ClassVar[bool] = False
+
+    kind: str
+
+    @classmethod
+    def settle(cls, settings: GuideSettings) -> Self:
+        """The recipe that the configuration asks for."""
+        return cls.model_validate({})
+
+    @classmethod
+    def problems(cls, settings: GuideSettings) -> list[str]:
+        """Combinations that the configuration must not have, one line per mistake."""
+        return []
+
+    def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]) -> Facts:
+        """The facts of one clip. Raises `MediaError` where they cannot be found.
+
+        Args:
+            item_id: the clip.
+            known: the results of analyses.
+            seed: of the corpus.
+            draw: from 0 to 1, drawn for the clip, the same for all severities.
+            parameters: of the kernel.
+        """
+        return Facts()
+
+    def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> object:
+        """What the kernel takes, from the clip's facts, size and clock, and from the file that its analysis kept."""
+        raise NotImplementedError
+
+    def models(self, row: AnalysisRow | None) -> str:
+        """The model of each role, JSON for the row's `backend`; `row` is the clip's analysis."""
+        return (row and row.backend) or "{}"
+
+    def donors(self) -> tuple[str, str] | None:
+        """The dataset from whose clips it takes frames, and the analysis that compares them."""
+        return None
+
+    def differences(self, dataset: str) -> Iterator[str]:
+        """What it takes that the authors of published results did not, for the clips of a dataset."""
+        yield from ()
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether its kernel needs no weights."""
+        return True
+
+
+# --- by name --------------------------------------------------------------------------------------------------------
 
 GUIDES = {
     "clock": "timing",

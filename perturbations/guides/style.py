@@ -12,12 +12,12 @@ from pydantic import Field
 from perturbations.base import storage
 from perturbations.base.records import canonical
 from perturbations.base.settings import Strict
-from perturbations.guides.guide import Facts, GuideRecipe, GuideSettings, Known
+from perturbations.guides.registry import Facts, GuideRecipe, GuideSettings, Known
 from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.base.arrays import Image
-    from perturbations.media.footage import CleanClip
+    from perturbations.media.clip import CleanClip
     from perturbations.models import adain
     from perturbations.video.style import Painter
 
@@ -84,7 +84,7 @@ class StyleGuide(GuideRecipe):
         self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]
     ) -> StyleFacts:
         """The style of a clip: drawn once per clip, the same for all severities."""
-        from perturbations.media import images
+        from perturbations.media import stills
         from perturbations.video import procedural_styles
 
         files: dict[str, str] = {name: path for name, path in self.files.items() if name != "images"}
@@ -92,7 +92,7 @@ class StyleGuide(GuideRecipe):
             names = procedural_styles.names()
             name = names[int(draw * len(names))]
         else:
-            paths = images.listed("style", Path(self.files["images"]))
+            paths = stills.images_in("style", Path(self.files["images"]))
             path = paths[int(draw * len(paths))]
             name, files["image"] = storage.sha256(path), str(path)
         return StyleFacts.model_validate({"style": name, "files": files})
@@ -166,10 +166,10 @@ def _pretrained_painter(name: str, image: str | None, guide: str, encoder: str, 
 
 
 def _style_image(name: str, path: str | None) -> Image:
-    from perturbations.media import images
+    from perturbations.media import stills
     from perturbations.video import procedural_styles
 
-    return procedural_styles.image(name) if path is None else images.checked("style", name, path)
+    return procedural_styles.image(name) if path is None else stills.checked_image("style", name, path)
 
 
 @lru_cache(maxsize=1)

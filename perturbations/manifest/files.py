@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import parquet
+from perturbations.manifest import layout, parquet
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import COMPLETE, RowKind, RowT
 from perturbations.manifest.parquet import Metadata
-from perturbations.manifest.rows import Numbers, StoredRows
+
+Numbers = NDArray[np.int64]
 
 METADATA_HASH = "metadata_sha256"
 COUNTS = ("rows", parquet.STATUSES)
@@ -129,6 +133,30 @@ def read_rows(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
     """
     check(path, kind)
     return rows_as_stored(path, kind)
+
+
+def read_part(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
+    """The rows of a part, which a job wrote. A damaged part is removed, so that the next run makes it again.
+
+    Raises `ManifestError` when it is missing or damaged.
+    """
+    try:
+        return read_rows(path, kind)
+    except ManifestError as error:
+        raise ManifestError(f"{error}{removed(path)}") from None
+
+
+def removed(path: Path) -> str:
+    """Remove a part that cannot be used, and return words for a message. Only files below `work` are removed."""
+    try:
+        # As it is named: `work` may be a link to another disk.
+        below = Path(os.path.abspath(path)).relative_to(Path.cwd()).parts
+    except ValueError:
+        return ""
+    if below[:1] != (layout.WORK,) or not path.is_file():
+        return ""
+    path.unlink()
+    return " (removed)"
 
 
 def check(path: Path, kind: RowKind[RowT]) -> None:
@@ -277,3 +305,62 @@ def failed_rows(path: Path) -> list[dict[str, str | None]]:
     """The items of a manifest or a part that are not complete: `item_id`, `stage`, `error`. Raises `ManifestError`."""
     rows = read_columns(path, "item_id", "stage", "error", "status")
     return rows.filter(pc.not_equal(rows["status"], COMPLETE)).to_pylist()  # type: ignore[no-any-return]
+
+
+# --- rows that are read when they are needed --------------------------------------------------------------------------
+
+CHUNK = 2**14
+"""Rows that are in memory at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows(Sequence[RowT], Generic[RowT]):
+    """Rows that stay in a file until they are needed: `CHUNK` of them, one after the other, are read at once.
+
+    Attributes:
+        read: gives the rows of these numbers.
+        numbers: of the chosen rows.
+    """
+
+    read: Callable[[Numbers], list[RowT]]
+    numbers: Numbers
+    _held: dict[int, list[RowT]] = field(default_factory=dict, init=False, repr=False)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> RowT: ...
+    @overload
+    def __getitem__(self, place: slice) -> StoredRows[RowT]: ...
+    def __getitem__(self, place: int | slice) -> RowT | StoredRows[RowT]:
+        """The row at a place, or the rows of a slice."""
+        if isinstance(place, slice):
+            return StoredRows(self.read, self.numbers[place])
+        chunk, within = divmod(range(len(self))[place], CHUNK)
+        if chunk not in self._held:
+            self._held.clear()
+            self._held[chunk] = self.read(self.numbers[chunk * CHUNK : (chunk + 1) * CHUNK])
+        return self._held[chunk][within]
+
+    def taken(self, places: Sequence[int] | Numbers) -> StoredRows[RowT]:
+        """The rows at these places."""
+        return StoredRows(self.read, self.numbers[np.asarray(places, np.int64)])
+
+    def mapped(self, then: Callable[[RowT], Any]) -> StoredRows[Any]:
+        """The same rows, each of which is given to a function when it is read."""
+        return StoredRows(partial(_mapped, self.read, then), self.numbers)
+
+
+def stored(rows: Sequence[RowT]) -> StoredRows[RowT]:
+    """Rows in memory as such rows."""
+    return rows if isinstance(rows, StoredRows) else StoredRows(partial(_of_memory, rows), np.arange(len(rows)))
+
+
+def _of_memory(rows: Sequence[RowT], numbers: Numbers) -> list[RowT]:
+    return [rows[number] for number in numbers.tolist()]
+
+
+def _mapped(read: Callable[[Numbers], list[Any]], then: Callable[[Any], Any], numbers: Numbers) -> list[Any]:
+    return list(map(then, read(numbers)))

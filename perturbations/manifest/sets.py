@@ -6,7 +6,6 @@ Each of a dataset's listed items is complete, quarantined or missing, in the man
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import files, layout
+from perturbations.manifest import files
 from perturbations.manifest.kinds import (
     COMPLETE,
     MISSING,
@@ -171,21 +170,10 @@ def qrels(captions: Sequence[CaptionRow], sources: Sequence[SourceRow]) -> list[
 # --- merging ---------------------------------------------------------------------------------------------------------
 
 
-def read_part(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
-    """The rows of a part, which a job wrote. A damaged part is removed, so that the next run makes it again.
-
-    Raises `ManifestError` when it is missing or damaged.
-    """
-    try:
-        return files.read_rows(path, kind)
-    except ManifestError as error:
-        raise ManifestError(f"{error}{_removed(path)}") from None
-
-
 def check_parts(parts: Iterable[Path], kind: RowKind[RowT]) -> None:
-    """Check parts that are not read row by row, as `read_part` does. Raises `ManifestError`."""
+    """Check parts that are not read row by row, as `files.read_part` does. Raises `ManifestError`."""
     for path in parts:
-        read_part(path, kind)
+        files.read_part(path, kind)
 
 
 def merge(parts: Iterable[tuple[Path, Collection[object]]], kind: RowKind[RowT], key: Sequence[str]) -> Iterator[RowT]:
@@ -200,10 +188,10 @@ def merge(parts: Iterable[tuple[Path, Collection[object]]], kind: RowKind[RowT],
         try:
             members = files.read_rows(path, kind)
         except ManifestError as error:
-            problems.append(f"{error}{_removed(path)}")
+            problems.append(f"{error}{files.removed(path)}")
             continue
         if problem := difference(Counter(_key(row, key) for row in members), expected):
-            problems.append(f"{path} {problem}{_removed(path)}")
+            problems.append(f"{path} {problem}{files.removed(path)}")
         else:
             yield from members
     if problems:
@@ -230,16 +218,3 @@ def difference(keys: Counter[_Key], expected: Collection[_Key]) -> str | None:
             more = f" and {len(group) - _SHOWN} more" if len(group) > _SHOWN else ""
             parts.append(f"{what} {shown[:400]}{more}")
     return "; ".join(parts) or None
-
-
-def _removed(path: Path) -> str:
-    """Remove a part that cannot be used, and return words for a message. Only files below `work` are removed."""
-    try:
-        # As it is named: `work` may be a link to another disk.
-        below = Path(os.path.abspath(path)).relative_to(Path.cwd()).parts
-    except ValueError:
-        return ""
-    if below[:1] != (layout.WORK,) or not path.is_file():
-        return ""
-    path.unlink()
-    return " (removed)"

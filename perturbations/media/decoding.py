@@ -13,7 +13,7 @@ import av.error
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.storage import is_picture
-from perturbations.media import complaints, containers, opening, pixels, stills
+from perturbations.media import containers, opening, pixels, stills
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
 
 
@@ -152,7 +152,7 @@ def _from_key_frames(path: Path, only: Collection[int]) -> Iterator[Frame]:
 def _last_frame(packets: Iterable[av.Packet[av.VideoStream]]) -> av.VideoFrame | None:
     frame = None
     for packet in packets:
-        for frame in complaints.decode(packet).frames:
+        for frame in opening.decode_packet(packet).frames:
             if frame.is_corrupt:
                 raise MediaError("a frame is damaged")
     return frame
@@ -190,7 +190,7 @@ class _CountedPackets:
 
     def frames(self) -> Iterator[av.VideoFrame]:
         for packet in self._packets():
-            decoded = complaints.decode(packet)
+            decoded = opening.decode_packet(packet)
             if packet.size:
                 self._absence.hear(packet, decoded)
             for frame in decoded.frames:
@@ -280,7 +280,7 @@ class _Absence:
         """The number of pictures that belong before the first that is shown, and are not."""
         return len(self._waiting)
 
-    def hear(self, packet: av.Packet[av.VideoStream], decoded: complaints.Decoded) -> None:
+    def hear(self, packet: av.Packet[av.VideoStream], decoded: opening.Decoded) -> None:
         """Take note of a packet with a picture. Raises `MediaError`."""
         if self._begins_with_key is None:
             self._begins_with_key = packet.is_keyframe

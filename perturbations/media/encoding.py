@@ -1,25 +1,46 @@
-"""Encode frames with PyAV, in a storage profile.
+"""Encode frames: with PyAV in a storage profile, or with the ffmpeg program, whose stream is the result.
 
-Encoders run on one thread: results of libx264 depend on the thread count.
+Encoders run on one thread: results of encoders depend on the thread count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import errno
+import io
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from fractions import Fraction
+from functools import cache, partial
 from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import av
 import numpy as np
 from av.video.frame import PictureType
 
+from perturbations.base import supervise
 from perturbations.base.arrays import Image
-from perturbations.base.errors import MediaError
-from perturbations.base.storage import PICTURES, Profile, output_errors
-from perturbations.media import complaints, pixels, stills
+from perturbations.base.errors import (
+    BackendError,
+    CrashError,
+    MediaError,
+    OutputError,
+    PerturbationError,
+    ToolError,
+)
+from perturbations.base.storage import OUTPUT_ERRNOS, PICTURES, Profile, output_errors
+from perturbations.media import opening, pixels, stills
 from perturbations.media.clip import Frame, Timing
 
-complaints.listen()  # nothing is written to stderr: the raised errors say it
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+opening.listen()  # nothing is written to stderr: the raised errors say it
 
 
 _MOST_BITS = 2**31 - 1
@@ -112,3 +133,182 @@ def _decimal(timing: Timing) -> Timing:
     unit = next(10**digits for digits in range(4) if abs(round(rate * 10**digits) / 10**digits - rate) <= 0.001)
     rate = min(Fraction(max(1, round(rate * unit)), unit), Fraction(_MOST_TICKS, unit))
     return Timing(1 / rate, rate)
+
+
+# --- the ffmpeg program -----------------------------------------------------------------------------------------------
+
+
+@cache
+def ffmpeg_program() -> str:
+    """The ffmpeg that encodes: the pinned build that comes with imageio-ffmpeg, so that all machines agree.
+
+    Raises `ToolError` when it is missing, `BackendError` where imageio-ffmpeg is not installed. Another ffmpeg is only
+    used if the variable IMAGEIO_FFMPEG_EXE names it.
+    """
+    try:
+        import imageio_ffmpeg
+    except ModuleNotFoundError as error:
+        from perturbations.base.project import needs
+
+        raise BackendError(needs(error)) from error
+    with suppress(RuntimeError):
+        program = str(imageio_ffmpeg.get_ffmpeg_exe())
+        if os.environ.get("IMAGEIO_FFMPEG_EXE") or Path(imageio_ffmpeg.__file__).parent in Path(program).parents:
+            return program
+    raise ToolError(
+        "the ffmpeg that comes with imageio-ffmpeg is missing or does not run: install it again with "
+        "`pip install --force-reinstall imageio-ffmpeg`, or name another one by the variable IMAGEIO_FFMPEG_EXE"
+    )
+
+
+def check_ffmpeg(encoder: str) -> None:
+    """Raise `ToolError` when ffmpeg cannot be started or lacks an encoder; called once, before the first clip."""
+    program = ffmpeg_program()
+    command = [program, "-nostdin", "-hide_banner", "-h", f"encoder={encoder}"]
+    with _started(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        words = process.communicate()[0].decode(errors="replace")
+    if process.returncode != 0:
+        raise ToolError(f"{program} does not run, exit status {process.returncode}: {' '.join(words.split())[:300]}")
+    if not words.startswith(f"Encoder {encoder} "):
+        raise ToolError(
+            f"{program} has no encoder {encoder}: install imageio-ffmpeg again, or name a full build by the variable "
+            "IMAGEIO_FFMPEG_EXE"
+        )
+
+
+def encode_with_ffmpeg(
+    frames: Iterable[Frame],
+    path: Path,
+    timing: Timing,
+    size: tuple[int, int],
+    pix_fmt: str,
+    arguments: Mapping[str, object],
+    *,
+    sample_aspect: Fraction = Fraction(1),
+) -> None:
+    """Encode frames with the ffmpeg program; the stream it writes is the result.
+
+    `frames` hold `pix_fmt` pictures of `size` (width, height): "rgb24" as `decode` gives them, or PyAV's packing of
+    planes. They are piped to ffmpeg as raw video in NUT, which keeps each frame's time. `arguments` are ffmpeg-python
+    output arguments; with `fps_mode="cfr"` the encoder counts frames at the rate of `timing`, for codecs without
+    another clock. `sample_aspect` is a pixel's width over its height.
+    Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
+    it is killed or cannot be started.
+    """
+    ffmpeg_program()  # which says what is not installed
+    import ffmpeg
+
+    clock: dict[str, str | None] = {"fps_mode": "passthrough", "enc_time_base": "demux"}
+    if arguments.get("fps_mode") == "cfr":
+        # Without `force_fps`, a rate that the codec lacks becomes its nearest one, and frames are repeated or left out.
+        clock = {"r": str(timing.frame_rate), "force_fps": None}
+    if sample_aspect != 1:
+        filters = filter(None, (arguments.get("vf"), f"setsar={sample_aspect}"))
+        arguments = {**arguments, "vf": ",".join(map(str, filters))}
+    output = ffmpeg.input("pipe:0", format="nut", threads=1).output(
+        f"file:{path}", an=None, map_metadata=-1, **clock, **arguments
+    )
+    with _ffmpeg(output, path) as process:
+        assert process.stdin is not None
+        _write_nut(frames, _Pipe(process.stdin), timing, size, pix_fmt)
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+class _Pipe(io.RawIOBase):
+    """A write-only stream that PyAV cannot seek, and that raises nothing when the reader is gone."""
+
+    def __init__(self, target: IO[bytes]) -> None:
+        super().__init__()
+        self._target = target
+        self.broken = False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def write(self, data: ReadableBuffer) -> int:
+        try:
+            self._target.write(data)
+        except BrokenPipeError:
+            self.broken = True  # ffmpeg's last message explains more
+        return memoryview(data).nbytes
+
+
+def _write_nut(frames: Iterable[Frame], target: _Pipe, timing: Timing, size: tuple[int, int], pix_fmt: str) -> None:
+    with av.open(target, "w", format="nut") as container:
+        stream = container.add_stream("rawvideo", rate=timing.frame_rate)
+        stream.width, stream.height = size
+        stream.pix_fmt = pix_fmt
+        stream.codec_context.time_base = timing.time_base
+        for frame in frames:
+            picture = av.VideoFrame.from_ndarray(frame.image, format=pix_fmt)
+            picture.pts = frame.pts
+            picture.time_base = timing.time_base
+            container.mux(stream.encode(picture))
+            if target.broken:
+                return
+        container.mux(stream.encode(None))
+
+
+@contextmanager
+def _ffmpeg(output: Any, path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run an ffmpeg-python graph that writes `path`. After the block ffmpeg has ended; raises an error if it failed."""
+    command = output.global_args("-nostdin", "-hide_banner", "-loglevel", "error").overwrite_output()
+    with tempfile.TemporaryFile() as words:
+        program = command.compile(cmd=ffmpeg_program())
+        process = _started(program, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=words)
+        try:
+            yield process
+            process.wait()
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if process.returncode != 0:
+            words.seek(0)
+            raise _failure(process.returncode, _plain_words(words.read().decode(errors="replace"), path), path)
+
+
+def _started(command: Sequence[str], *, stdin: int, stdout: int, stderr: int | IO[bytes]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command, preexec_fn=partial(supervise.end_with, os.getpid()), stdin=stdin, stdout=stdout, stderr=stderr
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolError(f"ffmpeg cannot be started: {error}") from error
+
+
+_INTERRUPTED = 255  # of ffmpeg itself, after SIGTERM or SIGINT
+_HARD_EXIT = 123  # after more than three of them
+_SHELL_CANNOT = (126, 127)
+_SHELL_SIGNAL = 128
+_KILLS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU}
+_OF_MEMORY = 256 - errno.ENOMEM
+
+
+def _failure(status: int, words: str, path: Path) -> PerturbationError:
+    """The error for ffmpeg's exit status, negative for a signal, and its words."""
+    if status == -signal.SIGXFSZ or any(os.strerror(code) in words for code in OUTPUT_ERRNOS):
+        return OutputError(f"cannot write {path}: {words or 'the file is too large'}")
+    if status in _SHELL_CANNOT:  # the system's loader, or a script that stands for the program
+        return ToolError(f"ffmpeg cannot be started, exit status {status}: {words}")
+    if status == _OF_MEMORY or os.strerror(errno.ENOMEM) in words:
+        return ToolError(f"ffmpeg ran out of memory: {words}")
+    if status in (_INTERRUPTED, _HARD_EXIT):
+        return ToolError(f"ffmpeg was interrupted, exit status {status}: {words}")
+    number = status - _SHELL_SIGNAL if status > 0 and not words else -status
+    if number in supervise.CRASHES:
+        return CrashError(f"ffmpeg crashes: {supervise.signal_name(number)}")
+    if status < 0 or number in _KILLS:
+        return ToolError(f"ffmpeg was killed by {supervise.signal_name(number)}")
+    # ffmpeg that is interrupted while it opens its input says that the input is invalid: only a second try tells.
+    return CrashError(f"ffmpeg failed with exit status {status}: {words}")
+
+
+def _plain_words(text: str, path: Path) -> str:
+    # One line, and without what differs from run to run: addresses, and the temporary name.
+    text = re.sub(r" @ 0x[0-9a-f]+", "", text).replace(f"file:{path}", "the output")
+    return " ".join(text.split())[:500]

@@ -17,8 +17,7 @@ from pydantic import Field
 from perturbations.base.errors import ConfigError, ManifestError, UnknownPerturbationError
 from perturbations.base.records import Record, canonical, digest, parse_record
 from perturbations.guides import registry as guides
-from perturbations.guides.guide import AnalysisRecipe
-from perturbations.guides.registry import AnyGuideRecipe
+from perturbations.guides.registry import AnalysisRecipe, AnyGuideRecipe
 from perturbations.manifest.kinds import ClipRow, CompleteSource, TextRow
 from perturbations.plan.tiers import Storage, StoredFrames, StoredVideo, storage_of, stored_video
 from perturbations.suites import registry

@@ -16,7 +16,7 @@ from perturbations.base.records import canonical
 from perturbations.config.sections import Config
 from perturbations.datasets import registry as datasets
 from perturbations.guides import registry as guides
-from perturbations.guides.guide import OFFLINE_MB, AnalysisRecipe
+from perturbations.guides.registry import OFFLINE_MB, AnalysisRecipe
 from perturbations.manifest import layout, skipped
 from perturbations.plan import caption_recipes, costs, paths, recipe, sharding, targets, tiers
 from perturbations.plan.sharding import DatasetPlan, dataset_of

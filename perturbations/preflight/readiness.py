@@ -70,10 +70,10 @@ def _of_images(role: str, settings: Strict) -> Iterator[str]:
     """That the folder of pictures that a role chooses from has none."""
     folder = dict(settings).get("images")
     if isinstance(folder, Path):
-        from perturbations.media import images
+        from perturbations.media import stills
 
         def look() -> None:
-            images.listed(role, folder)
+            stills.images_in(role, folder)
 
         if reason := needs.reason(look):
             yield reason
@@ -131,6 +131,6 @@ def _has_encoder(name: str) -> bool:
 
 @cache
 def _missing_in_ffmpeg(encoder: str) -> str | None:
-    from perturbations.media import program
+    from perturbations.media import encoding
 
-    return needs.reason(partial(program.check_ffmpeg, encoder))
+    return needs.reason(partial(encoding.check_ffmpeg, encoder))

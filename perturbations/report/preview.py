@@ -16,15 +16,14 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
 from perturbations.base.names import composed
-from perturbations.engine import guided, rendering
-from perturbations.engine.source import source_of
+from perturbations.engine import clean_clips, rendering
+from perturbations.engine.clean_clips import source_of
 from perturbations.guides import registry as guides
-from perturbations.guides.guide import AnalysisRecipe
+from perturbations.guides.registry import AnalysisRecipe
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, AnalysisRow, CompleteSource, VideoRow
 from perturbations.media import decoding
-from perturbations.media.clip import Frame, MediaClip, uniform_indices
-from perturbations.media.footage import CleanClip
+from perturbations.media.clip import CleanClip, Frame, MediaClip, uniform_indices
 from perturbations.plan import recipe, tiers
 from perturbations.report.sheet import contact_sheet, write_picture
 from perturbations.suites import registry
@@ -65,7 +64,7 @@ def from_video(
     def analysed(analysis: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
         known = analysis.text, clip
         if known not in rows_of:
-            rows_of[known] = guided.analysed_now(analysis, clip)
+            rows_of[known] = clean_clips.analysed_now(analysis, clip)
         return rows_of[known]
 
     rows = []
@@ -103,7 +102,7 @@ def images_of(
     severities: Sequence[int],
     seed: int,
     read: Callable[[CompleteSource], CleanClip] = source_of,
-    analysed: Callable[[AnalysisRecipe, CleanClip], AnalysisRow] = guided.analysed_now,
+    analysed: Callable[[AnalysisRecipe, CleanClip], AnalysisRow] = clean_clips.analysed_now,
     latest: int | None = None,
 ) -> list[Image]:
     """The middle frame of a clip, clean and under each severity; six tiled ones for a temporal perturbation.
@@ -117,7 +116,7 @@ def images_of(
     images = [_shown(source.frames(set(places)), places)]
     for severity in severities:
         video = recipe.make(entry, severity, seed=seed, storage=tiers.Unstored(), donors="--donors")
-        facts = guided.facts_now(video, source, others, analysed)
+        facts = clean_clips.facts_now(video, source, others, analysed)
         planned = rendering.planned_clip(video, replace(source, facts=facts))
         places = _places(planned.num_frames, latest, temporal=temporal)
         if planned.stores_stream:

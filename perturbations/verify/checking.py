@@ -22,7 +22,7 @@ from perturbations.base.errors import BackendError, ManifestError, MediaError, T
 from perturbations.base.progress import Tick
 from perturbations.base.shown import plural
 from perturbations.engine import render_clip
-from perturbations.engine.source import source_of
+from perturbations.engine.clean_clips import source_of
 from perturbations.manifest import files, layout, locations, machine, sets, skipped
 from perturbations.manifest.companions import companion
 from perturbations.manifest.kinds import (
