@@ -18,7 +18,7 @@ from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.engine import clip_rows as manifest_rows
 from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation import rules, scenarios
+from perturbations.evaluation import readiness, rules, scenarios
 from perturbations.evaluation.planning import category_of
 from perturbations.evaluation.rows import ScenarioKey, as_settings, from_settings
 from perturbations.manifest.kinds import SourceRow
@@ -151,6 +151,18 @@ def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[
     given = [parsed(**{key: value}) for value in values]
     first, second = ((evaluation.jobs(own, "demo"), rules.loaded_model(own, None)) for own in given)
     assert first == second
+
+
+@each(("reader", "how"), [("decord", "pip install 'decord>=0.6,<0.7'"), ("torchcodec", "apt-get install ffmpeg")])
+def test_a_reader_that_is_not_installed_is_named_before_the_run(
+    monkeypatch: pytest.MonkeyPatch, reader: str, how: str
+) -> None:
+    monkeypatch.setattr(readiness, "find_spec", lambda name: None)
+    (line,) = [line for line in readiness.problems(parsed(reader=reader), ["evaluate"], True) if "reader" in line]
+    assert line.startswith(f"evaluation.reader: {reader} is not installed: ")
+    assert how in line
+    assert line.endswith("or take the reader pyav")
+    assert not [line for line in readiness.problems(parsed(reader="pyav"), ["evaluate"], True) if "reader" in line]
 
 
 @each(

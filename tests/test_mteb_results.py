@@ -25,6 +25,7 @@ from perturbations.cli.main import main
 from perturbations.evaluation import mteb_results
 from perturbations.evaluation.layout import tables_of
 from perturbations.evaluation.page import page as page_files
+from perturbations.evaluation.result_sets import check
 from perturbations.evaluation.rows import ResultRow
 
 PAGE = Path(__file__).parents[1] / "docs/how-to/mveb.md"
@@ -90,9 +91,8 @@ def test_the_results_of_mteb_are_rows_of_their_scenarios(
 ) -> None:
     model = Searcher(known_scores(3, 2**40))
     rows: dict[str, list[ResultRow]] = {}
-    for path in evaluated(mteb, model, exported(kind), tmp_path):
-        for row in mteb_results.read(path):
-            rows.setdefault(row.direction, []).append(row)
+    for row in mteb_results.read(evaluated(mteb, model, exported(kind), tmp_path)):
+        rows.setdefault(row.direction, []).append(row)
     assert {direction: scenarios(own) for direction, own in rows.items()} == READ[kind]
     item_of = {row.caption_id: row.item_id for row in small_corpus.clean_captions()}
     for row in (row for own in rows.values() for row in own):
@@ -113,6 +113,27 @@ def test_the_results_of_mteb_are_rows_of_their_scenarios(
             expected.add((len(queries), *np.round(recalls, 3)))
     read = {(row.queries, *np.round([row.recall_at_1, row.recall_at_5], 3)) for own in rows.values() for row in own}
     assert read == expected
+
+
+def test_the_clean_scenario_of_two_tasks_is_one_row_for_both(
+    exported: Callable[[str], Path], mteb: ModuleType, tmp_path: Path
+) -> None:
+    def score(_: str, query: str, document: str) -> float:
+        return known_scores(3, 2**40)("", query, document)
+
+    for kind in ("videos", "texts"):
+        given = evaluated(mteb, Searcher(score), exported(kind), tmp_path)
+    rows = [row for row in mteb_results.read(given) if row.direction == "t2v"]
+    assert [row.suite for row in rows].count("clean") == 1
+    assert {row.suite for row in rows} == {"clean", "mlvp", "mm_robustness"}
+    check(rows)
+    (path,) = (path for path in given if path.name == "DataTextsMmRobustnessT2V.json")
+    changed = json.loads(path.read_bytes())
+    for scores in changed["scores"]["test"]:
+        scores["r_at_1"] = 0.7
+    path.write_text(json.dumps(changed))
+    with pytest.raises(ManifestError, match="hold the run .* twice"):
+        check(mteb_results.read(given))
 
 
 def test_a_baseline_of_mteb_stands_in_the_leaderboard_beside_ours(
@@ -154,7 +175,7 @@ def test_a_baseline_of_mteb_stands_in_the_leaderboard_beside_ours(
         cells = {line["column"]: line for line in lines if line["row"] == f"{model}, none"}
         assert {"clean", "mean", "loss", "fog", "gaussian_noise"} <= cells.keys()
         assert bool(cells["clean"]["low"]) == has_interval
-    read = [row for path in given for row in mteb_results.read(path) if row.direction == "t2v"]
+    read = [row for row in mteb_results.read(given) if row.direction == "t2v"]
     values = {row.perturbation: row.recall_at_1 for row in read}
     theirs = {line["column"]: float(line["value"]) for line in lines if line["row"].startswith("mteb/")}
     assert (theirs["clean"], theirs["fog"]) == (values["clean"], values["fog"])
@@ -181,8 +202,8 @@ def test_what_is_no_result_of_an_exported_task_is_refused(tmp_path: Path, conten
     path = tmp_path / "AT2V.json"
     path.write_text(content)
     with pytest.raises(ManifestError, match=message) as error:
-        mteb_results.read(path)
+        mteb_results.read([path])
     assert str(path) in str(error.value)
     (tmp_path / "model_meta.json").unlink()
     with pytest.raises(ManifestError, match=r"AT2V\.json|model_meta\.json"):
-        mteb_results.read(path)
+        mteb_results.read([path])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from perturbations.base.records import canonical, digest
 from perturbations.evaluation.method_settings import AS_IT_IS, parameters_of
 from perturbations.evaluation.planning import category_of
 from perturbations.evaluation.result_sets import with_clean
-from perturbations.evaluation.rows import LISTED, RESULTS, WHOLE_GALLERY, ResultRow, Run, ScenarioKey, backend_cell
+from perturbations.evaluation.rows import LISTED, RESULTS, WHOLE_GALLERY, ResultRow, Run, ScenarioKey, key_of
 from perturbations.manifest.columns import row_from
 from perturbations.tta.methods import registry as methods
 
@@ -35,21 +35,29 @@ def is_given(path: Path) -> bool:
     return path.suffix == ".json"
 
 
-def read(path: Path) -> list[ResultRow]:
-    """The rows of one task: what mteb wrote as `results/MODEL/REVISION/TASK.json`; none of `model_meta.json` beside it.
+def read(paths: Sequence[Path]) -> list[ResultRow]:
+    """The rows of tasks: of what mteb wrote as `results/MODEL/REVISION/TASK.json`; none of `model_meta.json` beside it.
 
-    Raises `ManifestError` for another file, and for results of other tasks than those of `perturb export`.
+    A scenario that several tasks have with the same result, such as the clean one, is one row. Raises `ManifestError`
+    for another file, and for results of other tasks than those of `perturb export`.
     """
-    if path.name == _ABOUT_MODEL:
-        return []
+    rows: dict[tuple[object, ...], ResultRow] = {}
+    for path in paths:
+        for row in _of_task(path) if path.name != _ABOUT_MODEL else ():
+            figures = row.queries, row.gallery, row.recall_at_1, row.recall_at_5, row.recall_at_10
+            rows.setdefault((row.dataset, row.model_key, key_of(row), *figures), row)
+    return with_clean([*rows.values()], ())
+
+
+def _of_task(path: Path) -> list[ResultRow]:
     results, model = _object(path), _object(path.with_name(_ABOUT_MODEL))
     try:
         direction = _DIRECTIONS.get(str(results["task_name"])[-3:])
         if direction is None:
             _log.warning("%s: %s has no place in the report", path, results["task_name"])
             return []
-        return with_clean([*_rows(path, direction, results, model)], ())
-    except (KeyError, TypeError, AttributeError) as error:
+        return [*_rows(path, direction, results, model)]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ManifestError(
             f"{path}: no results of mteb on tasks of `perturb export --format mteb`: {error!r}"
         ) from error
@@ -68,7 +76,8 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def _rows(path: Path, direction: str, results: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[ResultRow]:
-    name, revision = str(model["name"]), str(model.get("revision"))
+    name = str(model["name"])
+    settings = {"model": name, "revision": model.get("revision"), "tasks": results.get("dataset_revision")}
     of_file = storage.sha256(path)
     for scores in results["scores"]["test"]:
         perturbed = scores["perturbed"]
@@ -80,7 +89,7 @@ def _rows(path: Path, direction: str, results: Mapping[str, Any], model: Mapping
             model=name,
             model_key=name,
             setting="mteb",
-            checkpoint_sha256=revision,
+            checkpoint_sha256="",
             gallery_name=WHOLE_GALLERY,
             method=AS_IT_IS,
             label=methods.title_of(AS_IT_IS),
@@ -98,8 +107,8 @@ def _rows(path: Path, direction: str, results: Mapping[str, Any], model: Mapping
             "category": category_of(run),
             "queries": scores["queries"],
             "gallery": scores["gallery"],
-            "settings": canonical({"model": name, "mteb": results.get("mteb_version")}),
-            "backend": backend_cell({"retrieval": "mteb"}),
+            "settings": canonical(settings),
+            "backend": canonical({"retrieval": "mteb"}),
             "tools": canonical({"mteb": results.get("mteb_version")}),
             "recipe_id": digest([run.columns(), of_file]),
             **dict.fromkeys(("queries_sha256", "manifest_sha256"), of_file),

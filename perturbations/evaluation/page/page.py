@@ -125,11 +125,8 @@ def _write_files(folder: Path, parts: Sequence[PageTable | Figure | str]) -> Non
 
 def _read(paths: Sequence[Path]) -> pd.DataFrame:
     names = [column.name for column in columns_of(ResultRow)]
-    rows = [
-        row
-        for path in paths
-        for row in (mteb_results.read(path) if mteb_results.is_given(path) else files.read_rows(path, RESULTS))
-    ]
+    rows = [row for path in paths if not mteb_results.is_given(path) for row in files.read_rows(path, RESULTS)]
+    rows += mteb_results.read([path for path in paths if mteb_results.is_given(path)])
     check(rows)
     frame = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
     applied = [setting_of(row.method, row.label) for row in rows]
