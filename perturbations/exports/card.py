@@ -60,25 +60,10 @@ class Publication:
     clips: int
     has_videos: bool = True
 
-    @property
-    def title(self) -> str:
-        """The dataset and the suites."""
-        return self.exported.title
-
-    @property
-    def has_pictures(self) -> bool:
-        """Whether the clips are pictures."""
-        return self.exported.has_pictures
-
-    @property
-    def manifest(self) -> Path:
-        """The manifest that was exported."""
-        return self.request.manifest
-
     @cached_property
     def root(self) -> str:
         """The SHA-256 of the manifest, which is the root of a corpus of clips."""
-        return storage.sha256(self.manifest)
+        return storage.sha256(self.request.manifest)
 
     @cached_property
     def adapter(self) -> Adapter | None:
@@ -138,7 +123,7 @@ class Publication:
 
     def in_words(self, text: str) -> str:
         """A sentence about clips, about pictures where the clips are pictures."""
-        return shown.in_words_of(text, pictures=self.has_pictures)
+        return shown.in_words_of(text, pictures=self.exported.has_pictures)
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -220,7 +205,7 @@ class Config:
 def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[str]) -> None:
     """Write `README.md`: the configurations, the paragraphs, and the body of the corpus's own card where it has one."""
     front: dict[str, Any] = {
-        "pretty_name": about.title,
+        "pretty_name": about.exported.title,
         **_license(about.request.terms.license),
         **({"language": [about.language]} if about.language else {}),
         "size_categories": [about.size],
@@ -251,14 +236,14 @@ def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[st
         yaml.safe_dump(front, sort_keys=False, allow_unicode=False, width=120).rstrip(),
         "---",
         "",
-        f"# {shown.name(about.title)}",
+        f"# {shown.name(about.exported.title)}",
         "",
         *(line for paragraph in paragraphs for line in (about.in_words(paragraph), "")),
         f"{counted} Exported by perturbations {__version__}. {licensed}"
         f"{of_clips}, {shown.name(about.origin)}; check it before you publish them.",
-        f"The root of what was exported, the SHA-256 of `{about.manifest.name}`, is `{about.root}`.",
+        f"The root of what was exported, the SHA-256 of `{about.request.manifest.name}`, is `{about.root}`.",
         *cited,
-        *_body(about.manifest.with_name(layout.name("card"))),
+        *_body(about.request.manifest.with_name(layout.name("card"))),
     ]
     storage.write_text_if_changed(about.request.output / layout.name("card"), "\n".join(lines) + "\n")
 

@@ -114,11 +114,13 @@ def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Seq
         distribution += [*parts, described]
     if videos:
         what = about.in_words("The videos, which `file_name` names; the column `sha256` has the hash of each.")
-        distribution.append(_file_set("videos", what, "image/*" if about.has_pictures else "video/mp4", videos))
+        distribution.append(
+            _file_set("videos", what, "image/*" if about.exported.has_pictures else "video/mp4", videos)
+        )
     described = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
-        "name": about.title,
+        "name": about.exported.title,
         "description": f"{about.in_words('Video-text retrieval')} under perturbations: {', '.join(records)}, "
         f"made by perturbations {__version__}.",
         "conformsTo": [_VERSION, "http://mlcommons.org/croissant/RAI/1.0"],

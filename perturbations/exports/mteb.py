@@ -357,7 +357,7 @@ def _finish(about: Publication, tasks: _Tasks, left_out: Sequence[LeftOut], pert
     configs: list[card.Config] = []
     described: list[dict[str, Any]] = []
     for of_videos, scenarios in tasks.items():
-        category = of_videos.replace("v", "i") if about.has_pictures else of_videos
+        category = of_videos.replace("v", "i") if about.exported.has_pictures else of_videos
         # All tasks of a folder share its configurations: those of the first one have the scenarios' plain names.
         subsets = {f"{category}-{name}" if described else name: scenario for name, scenario in scenarios.items()}
         for subset, scenario in subsets.items():
@@ -367,10 +367,10 @@ def _finish(about: Publication, tasks: _Tasks, left_out: Sequence[LeftOut], pert
             written += [qrels, *scenario.queries, *scenario.corpus]
             configs += _configs(output, subset, scenario, qrels)
         of_subsets = {name: dict(scenario.perturbed) for name, scenario in subsets.items()}
-        described.append(_described(about.title, category, of_subsets, about.in_words(perturbed)))
+        described.append(_described(about.exported.title, category, of_subsets, about.in_words(perturbed)))
     folder.finish(output, written, left_out)
-    described_as = f"Retrieval under perturbations: {about.title}."
-    benchmark = {"name": _name(about.title), "description": described_as, "dataset": about.exported.dataset}
+    described_as = f"Retrieval under perturbations: {about.exported.title}."
+    benchmark = {"name": _name(about.exported.title), "description": described_as, "dataset": about.exported.dataset}
     content = json.dumps(benchmark | {"tasks": described}, indent=1)
     storage.write_text_if_changed(output / _DESCRIBED, content + "\n")
     source = Path(__file__).with_name("mteb_tasks.py").read_text(encoding="utf-8")

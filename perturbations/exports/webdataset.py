@@ -155,7 +155,7 @@ def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
 def _finish(about: Publication, shards: Sequence[Path], records: str, left_out: Sequence[LeftOut]) -> None:
     output = about.request.output
     folder.finish(output, shards, left_out)
-    config = card.Config("default", (f"{folder.DATA}/*.tar",), _features(records, pictures=about.has_pictures))
+    config = card.Config("default", (f"{folder.DATA}/*.tar",), _features(records, pictures=about.exported.has_pictures))
     card.write(about, [config], [_ABOUT[records]])
     folder.write_sums(output)
 
