@@ -162,7 +162,8 @@ def test_methods_without_adaptation_share_the_features_of_one_pass(
     encoded: list[int] = []
     encode = Task.encode
     monkeypatch.setattr(Task, "encode", lambda task, batch: encoded.append(1) or encode(task, batch))
-    shared, timings = Unadapted(), [tta.Timings() for _ in methods_without]
+    shared: Unadapted = {}
+    timings = [tta.Timings() for _ in methods_without]
     for method, own, expected in zip(methods_without, timings, alone, strict=True):
         similarities = run(model, method, direction, sizes, unadapted=shared, timings=own)
         assert torch.equal(torch.cat(similarities), expected)

@@ -156,7 +156,7 @@ class _Asked:
 
     def __init__(self, job: EvaluationJob, run: Run, task: Retrieval) -> None:
         self.job, self.run, self.task = job, run, task
-        self.unadapted = Unadapted()  # as if each batch had been encoded by the model as it is
+        self.unadapted: Unadapted = {}  # as if each batch had been encoded by the model as it is
         self.queries_sha256 = _sha256_of(task.queries)
 
     @property
@@ -210,7 +210,7 @@ def _finished(job: EvaluationJob, run: Run, asked: _Asked, inputs: _QueryInputs,
     places = places_of(task.query_ids, run.seed)
     if asked.known_queries is not None:
         parts = enumerate(asked.known_queries.features[places].split(size))
-        asked.unadapted.kept.update({(run.seed, number): (part, []) for number, part in parts})
+        asked.unadapted.update({(run.seed, number): (part, []) for number, part in parts})
     # What only compares known features needs no pixels and no tokens.
     known = asked.known_queries is not None and not methods.method(run.method).adapts
     batches = iter([()] * -(-len(places) // size)) if known else inputs.batches(task, places, size)

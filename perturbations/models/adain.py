@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from perturbations.base import storage
 from perturbations.base.checkpoints import read_weights, runtime
@@ -29,23 +29,20 @@ _ENCODER: _Plan = (64, 64, "pool", 128, 128, "pool", 256, 256, 256, 256, "pool",
 _DECODER: _Plan = (256, "up", 256, 256, 256, 128, "up", 128, 64, "up", 64, 3)
 
 
-class Statistics(NamedTuple):
-    """Mean and standard deviation of each channel of a style's features, 1 x C x 1 x 1."""
-
-    mean: torch.Tensor
-    deviation: torch.Tensor
+Statistics = tuple["torch.Tensor", "torch.Tensor"]
+"""Mean and standard deviation of each channel of a style's features, 1 x C x 1 x 1."""
 
 
 def statistics(features: torch.Tensor) -> Statistics:
     """The statistics of features N x C x H x W, per channel; the variance is the unbiased one, plus 1e-5."""
     deviation = (features.var(dim=(2, 3), keepdim=True, unbiased=True) + _EPS).sqrt()
-    return Statistics(features.mean(dim=(2, 3), keepdim=True), deviation)
+    return features.mean(dim=(2, 3), keepdim=True), deviation
 
 
 def adaptive_instance_normalization(content: torch.Tensor, style: Statistics) -> torch.Tensor:
     """Give content features the style's statistics (eq. 8)."""
-    own = statistics(content)
-    return (content - own.mean) / own.deviation * style.deviation + style.mean
+    (mean, deviation), (style_mean, style_deviation) = statistics(content), style
+    return (content - mean) / deviation * style_deviation + style_mean
 
 
 def _layers(plan: _Plan, channels: int, last_is_plain: bool) -> list[nn.Module]:

@@ -95,7 +95,7 @@ def adapt(
             gallery_bank=encoded if gallery_bank is None else _encoded(model, gallery_bank, direction),
             counts=counts or Counts(),
             timings=timings or Timings(),
-            unadapted=unadapted or Unadapted(),
+            unadapted={} if unadapted is None else unadapted,
         )
         task.timings.start(model.device)
         stream = declared.run(task, batches)

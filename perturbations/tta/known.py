@@ -34,7 +34,7 @@ def scores(
     declared = registry.method(method)
     asking: Direction = "t2v" if direction == "v2t" else "v2t"  # the direction in which the queries are a gallery
     parts = _gallery(queries, asking).features.split(ROWS)
-    kept = Unadapted({(0, place): (part, []) for place, part in enumerate(parts)})
+    kept: Unadapted = {(0, place): (part, []) for place, part in enumerate(parts)}
     norm = nn.LayerNorm(1)
     similarities = adapt(
         DualEncoder(norm, norm, _unknown, _unknown, pooling=None, modules=(norm,), frozen=True),

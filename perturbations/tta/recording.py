@@ -31,19 +31,6 @@ class Counts:
     non_finite: int = 0
 
 
-@dataclass
-class Unadapted:
-    """Features of the queries by the model as it is, which all methods without adaptation share.
-
-    Pass one instance to every `adapt` of the same model, queries in the same batches, direction and precision.
-
-    Attributes:
-        kept: by seed and the batch's number: the features, and the time that they took, which counts for every run.
-    """
-
-    kept: dict[tuple[int, int], tuple[torch.Tensor, list[_Span]]] = field(default_factory=dict)
-
-
 _Mark = float | torch.cuda.Event
 """A moment: seconds, or a point in the work of a GPU."""
 
@@ -55,6 +42,14 @@ class _Span(NamedTuple):
     start: _Mark
     end: _Mark
     around: str | None
+
+
+Unadapted = dict[tuple[int, int], tuple[torch.Tensor, list[_Span]]]
+"""Features of the queries by the model as it is, which all methods without adaptation share.
+
+By seed and the batch's number: the features, and the time that they took, which counts for every run. Pass one to every
+`adapt` of the same model, queries in the same batches, direction and precision.
+"""
 
 
 @dataclass

@@ -134,13 +134,13 @@ class Task:
     def _encode_unadapted(self, batch: Batch) -> Tensor:
         """`encode`, once for all methods that share `unadapted`; the time is counted for each of them."""
         key = self.seed, self._batches
-        if key in self.unadapted.kept:
-            features, spent = self.unadapted.kept[key]
+        if key in self.unadapted:
+            features, spent = self.unadapted[key]
             self.timings.again(spent)
             return features
         with self.timings.kept() as spent:
             features = self.encode(self.on_device(batch))
-        self.unadapted.kept[key] = features, spent
+        self.unadapted[key] = features, spent
         return features
 
     def minimize(self, batch: Batch, objective: _Objective) -> Tensor:
