@@ -67,7 +67,7 @@ def read(paths: Sequence[Path]) -> dict[RankGroup, Ranked]:
     parts: defaultdict[RankGroup, list[_Part]] = defaultdict(list)
     for path in paths:
         for (dataset, model_key, direction), rows in groups(_rows(path), *_GROUP):
-            places = rows.groupby(_RUN, sort=False, dropna=False, observed=True).ngroup().to_numpy()
+            places = rows.groupby(_RUN, sort=False, dropna=False, observed=True).ngroup().to_numpy(np.int32)
             firsts = rows.iloc[np.unique(places, return_index=True)[1]].to_dict("records")
             parts[dataset, model_key, direction].append(
                 ([run_of(row) for row in firsts], places, rows[["query_id", "rank"]])
@@ -88,6 +88,7 @@ def _rows(path: Path) -> pd.DataFrame:
         frame: pd.DataFrame = stored.read(words).unify_dictionaries().to_pandas(strings_to_categorical=True)
         if not (frame["rank"] >= 1).all():
             raise ValueError("it holds a rank below 1, or none")
+        frame["rank"] = frame["rank"].clip(upper=_MOST).astype(np.uint8)
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise ManifestError(f"{path} cannot be read: {error}; delete it and run snakemake again") from error
     return frame
@@ -99,7 +100,7 @@ def _matrix(group: RankGroup, parts: Sequence[_Part]) -> Ranked:
     ids, places = np.unique(queries.categories.to_numpy(str), return_inverse=True)
     column_of = np.concatenate([np.array([columns[run] for run in runs])[own] for runs, own, _ in parts])
     matrix = np.zeros((len(ids), len(columns)), np.uint8)
-    matrix[places[queries.codes], column_of] = pd.concat([rows["rank"] for *_, rows in parts]).clip(upper=_MOST)
+    matrix[places[queries.codes], column_of] = pd.concat([rows["rank"] for *_, rows in parts])
     if np.count_nonzero(matrix) != len(queries):
         raise ManifestError(f"the ranks of {', '.join(group)} hold a query of a run twice: give each manifest once")
     clips = pd.factorize(np.array([_clip_of(name) if group[2] == "t2v" else name for name in ids.tolist()], object))[0]
