@@ -59,16 +59,60 @@ def _results(split: Split, wanted: argparse.Namespace) -> _Results:
 
     Of similarities, whose model has no feature of a query: as they are, and with the first stage's shortlists.
     """
+    words: list[str] = []
     if wanted.similarities is not None:
         model = _given(wanted.model, split, wanted.similarities)
-        return _scored(split, _models(split, model, [], wanted), [(CLEAN_SCENARIO, model, split)], [], wanted)
-    texts, clips = feature_sets.located(wanted.queries), feature_sets.located(wanted.gallery)
-    if wanted.first_stage and len(texts) + len(clips) > 2:
-        raise ConfigError("--first-stage is of clean queries: its own features of perturbed ones are not known")
-    words = _words(split, wanted.words) if {*wanted.strategies} != {"visual"} else []
-    model = _model(wanted.model, split, clips[None], texts[None], words, wanted.frames)
+        cases: list[_Case] = [(CLEAN_SCENARIO, model, split)]
+    else:
+        texts, clips = feature_sets.located(wanted.queries), feature_sets.located(wanted.gallery)
+        if wanted.first_stage and len(texts) + len(clips) > 2:
+            raise ConfigError("--first-stage is of clean queries: its own features of perturbed ones are not known")
+        words = _words(split, wanted.words) if {*wanted.strategies} != {"visual"} else []
+        model = _model(wanted.model, split, clips[None], texts[None], words, wanted.frames)
+        cases = _cases(split, texts, clips, model, wanted)
     models = _models(split, model, words, wanted)
-    return _scored(split, models, _cases(split, texts, clips, model, wanted), words, wanted)
+    ways = Ways(
+        galleries=_galleries(split, wanted.galleries),
+        strategies=wanted.strategies if wanted.similarities is None else GIVEN,
+        words=words,
+        deduplicate=wanted.deduplicate,
+        shortlist=wanted.shortlist,
+        top_k=wanted.top_k,
+    )
+    how = {name: getattr(wanted, name) for name in ("frames", "deduplicate", "shortlist")}
+    results: list[ResultRow] = []
+    ranks: list[RankRow] = []
+    for scenario, own, part in cases:
+        run = Run(
+            dataset=wanted.dataset,
+            **scenario._asdict(),
+            direction="composed",
+            model=own.name,
+            model_key=own.name,
+            method=COMPOSED,
+            seed=0,
+            listed_sha256=composed_results.listed_sha256(split),
+            checkpoint_sha256="",
+            setting="features",
+            parameters=canonical(how),
+            order=LISTED,
+        )
+        own_rows, own_ranks = composed_results.scenario_rows(
+            part,
+            models if scenario.side == "none" else [own],
+            run,
+            ways,
+            listed=len(split.queries),
+            settings=how,
+            protocol=wanted.protocol,
+            backend=backend_cell({"retrieval": "features"}),
+            tools=canonical({"numpy": np.__version__}),
+        )
+        results += own_rows
+        ranks += own_ranks
+    if all(row.method == RANDOM for row in results):
+        raise ConfigError("nothing to score: the strategies need features of texts that every query has")
+    return results, ranks
 
 
 def _given(name: str, split: Split, path: Path) -> ScoredModel:
@@ -124,57 +168,6 @@ def _cases(
         own = replace(model, texts={"instruction": rows})
         cases.append((scenario_of(None, _half(scenario)), own, part))
     return cases
-
-
-def _scored(
-    split: Split,
-    models: Sequence[ScoredModel],
-    cases: Sequence[_Case],
-    words: Sequence[str],
-    wanted: argparse.Namespace,
-) -> _Results:
-    ways = Ways(
-        galleries=_galleries(split, wanted.galleries),
-        strategies=wanted.strategies if wanted.similarities is None else GIVEN,
-        words=words,
-        deduplicate=wanted.deduplicate,
-        shortlist=wanted.shortlist,
-        top_k=wanted.top_k,
-    )
-    how = {name: getattr(wanted, name) for name in ("frames", "deduplicate", "shortlist")}
-    results: list[ResultRow] = []
-    ranks: list[RankRow] = []
-    for scenario, own, part in cases:
-        run = Run(
-            dataset=wanted.dataset,
-            **scenario._asdict(),
-            direction="composed",
-            model=own.name,
-            model_key=own.name,
-            method=COMPOSED,
-            seed=0,
-            listed_sha256=composed_results.listed_sha256(split),
-            checkpoint_sha256="",
-            setting="features",
-            parameters=canonical(how),
-            order=LISTED,
-        )
-        own_rows, own_ranks = composed_results.scenario_rows(
-            part,
-            models if scenario.side == "none" else [own],
-            run,
-            ways,
-            listed=len(split.queries),
-            settings=how,
-            protocol=wanted.protocol,
-            backend=backend_cell({"retrieval": "features"}),
-            tools=canonical({"numpy": np.__version__}),
-        )
-        results += own_rows
-        ranks += own_ranks
-    if all(row.method == RANDOM for row in results):
-        raise ConfigError("nothing to score: the strategies need features of texts that every query has")
-    return results, ranks
 
 
 def _words(split: Split, names: Sequence[str] | None) -> list[str]:
