@@ -15,6 +15,7 @@ from clips import DATASET
 from test_workflow import Project, tiny_clip
 
 from perturbations import read_manifest
+from perturbations.base import things
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
 from perturbations.evaluation import model_files, planning
@@ -70,6 +71,22 @@ def test_files_that_are_loaded_count_and_no_others(model: Path) -> None:
     assert model_files.sha256(wanted()) == before
     (model / "tokenizer.json").unlink()
     assert model_files.sha256(wanted()) != before
+
+
+def test_the_file_of_a_backbone_from_outside_counts(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(things, "_plugins", {})
+    (model / "config.json").write_text('{"model_type": "mine"}')
+    fields = "name='mine', title='', source='', place=99, model_class='', image_processor='', example=''"
+    text = f"from perturbations.evaluation.backbones.registry import Backbone\nBACKBONE = Backbone({fields})\n"
+    hashes = [model_files.sha256(wanted())]
+    for name in ("one.py", "other.py"):
+        Path(name).write_text(f"{text}# {name}\n")
+        things._plugins.clear()
+        things.use([Path(name)])
+        hashes.append(model_files.sha256(wanted()))
+    things._plugins.clear()
+    things.use([])
+    assert len({*hashes}) == 3
 
 
 def test_fine_tuned_weights_count(model: Path) -> None:
