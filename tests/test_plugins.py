@@ -111,7 +111,8 @@ def test_commands_run_no_file_that_a_folder_names(
     assert main(["list", "lamps"]) == 1
     assert main(["verify"]) == 1
     assert not mark.exists()
-    capsys.readouterr()
+    assert "no perturbation 'lamps'" in (printed := capsys.readouterr().err)
+    assert "Name your own suite's file: perturb --plugins FILE" in printed
     assert main(["--plugins", "evil.py", "list", "lamps"]) == 0
     assert "lamps/dimmed" in capsys.readouterr().out
     assert mark.exists()

@@ -22,7 +22,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from perturbations import __version__
 from perturbations.base import limits, progress, shown, things
-from perturbations.base.errors import PerturbationError
+from perturbations.base.errors import PerturbationError, UnknownPerturbationError
 from perturbations.cli import rules
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has ended, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except UnknownPerturbationError as error:
+        hint = " Name your own suite's file: perturb --plugins FILE" if things.PLUGINS.is_file() else ""
+        return _failed(f"{error}{hint}")
     except (PerturbationError, OSError) as error:
         return _failed(error)
     except ModuleNotFoundError as error:
