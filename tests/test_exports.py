@@ -516,7 +516,9 @@ def test_terms_that_are_no_object_of_known_names_are_refused(
     manifest = str(small / "manifests/data/mlvp/videos.parquet")
     words = ["export", manifest, "--format", "croissant", "-o", str(tmp_path / "out"), "--rai"]
     assert main([*words, str(given)]) == main([*words, str(tmp_path / "none.json")]) == 1
-    assert f"--rai: {given}: " in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert f"--rai: {given}: " in printed
+    assert f"--rai: {tmp_path / 'none.json'}: No such file or directory" in printed
     assert not (tmp_path / "out").exists()
 
 

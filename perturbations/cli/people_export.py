@@ -27,8 +27,10 @@ def add(commands: Commands) -> None:
     parser.epilog = " ".join(export.describe() for export in formats.values())
     parser.add_argument("--format", choices=formats, required=True, help="the layout: see below")
     parser.add_argument("--order", type=Path, help="captions: the test split's file, which gives their order")
-    parser.add_argument("--num-frames", type=positive, default=12)
-    parser.add_argument("--size", type=positive, default=224, help="side of the pictures, in pixels; default: 224")
+    parser.add_argument("--num-frames", type=positive, default=12, help="vtr_tta: per video; default: 12")
+    parser.add_argument(
+        "--size", type=positive, default=224, help="vtr_tta: side of the frames, in pixels; default: 224"
+    )
     parser.add_argument(
         "--gallery", help="composed queries: the local gallery; default: the dataset's own, or local_full"
     )

@@ -50,13 +50,13 @@ def read(paths: Sequence[Path]) -> list[ResultRow]:
 
 
 def _of_task(path: Path) -> list[ResultRow]:
-    results, model = _object(path), _object(path.with_name(_ABOUT_MODEL))
+    results = _object(path)
     try:
         direction = _DIRECTIONS.get(str(results["task_name"])[-3:])
         if direction is None:
             _log.warning("%s: %s has no place in the report", path, results["task_name"])
             return []
-        return [*_rows(path, direction, results, model)]
+        return [*_rows(path, direction, results, _object(path.with_name(_ABOUT_MODEL)))]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ManifestError(
             f"{path}: no results of mteb on tasks of `perturb export --format mteb`: {error!r}"
@@ -69,7 +69,7 @@ def _object(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise ManifestError(f"{path} cannot be read: {error}") from error
+        raise ManifestError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not isinstance(content, dict):
         raise ManifestError(f"{path}: an object of mteb, not {short(content)}")
     return content

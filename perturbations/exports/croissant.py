@@ -143,10 +143,10 @@ def read_rai(path: Path) -> dict[str, Any]:
     try:
         terms = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"--rai: {path}: {error}") from error
+        raise ConfigError(f"--rai: {path}: {getattr(error, 'strerror', None) or error}") from error
     unknown = [name for name in terms if name not in REQUIRED] if isinstance(terms, dict) else [str(terms)]
     if unknown:
-        raise ConfigError(f"--rai: {path}: an object of {', '.join(REQUIRED)}, not of {short(unknown[0])}")
+        raise ConfigError(f"--rai: {path}: no term {short(unknown[0])}; known: {', '.join(REQUIRED)}")
     return dict(terms)
 
 
