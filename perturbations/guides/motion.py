@@ -41,18 +41,19 @@ class MotionAnalysis(AnalysisRecipe):
         tick: Tick = no_tick,
     ) -> list[Analysed | MediaError]:
         """Write each clip's motion into its file."""
-        return [self._analysed(clip, path, tick) for clip, path in zip(clips, files, strict=True)]
-
-    def _analysed(self, clip: CleanClip, target: Path | None, tick: Tick) -> Analysed:
         from perturbations.analysis import motion
         from perturbations.media.clip import uniform_indices
 
-        assert target is not None
-        only = set(uniform_indices(self.num_frames, clip.num_frames)) if self.num_frames else None
-        about = {"recipe": self.text, "source_sha256": clip.sha256}
-        with storage.atomic_path(target) as temporary:
-            motion.write(temporary, _motions(clip, only, tick), about)
-            return Analysed(backend="{}", bytes=temporary.stat().st_size, sha256=storage.sha256(temporary))
+        results: list[Analysed | MediaError] = []
+        for clip, target in zip(clips, files, strict=True):
+            assert target is not None
+            only = set(uniform_indices(self.num_frames, clip.num_frames)) if self.num_frames else None
+            about = {"recipe": self.text, "source_sha256": clip.sha256}
+            with storage.atomic_path(target) as temporary:
+                motion.write(temporary, _motions(clip, only, tick), about)
+                size, sha256 = temporary.stat().st_size, storage.sha256(temporary)
+            results.append(Analysed(backend="{}", bytes=size, sha256=sha256))
+        return results
 
 
 def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Iterator[tuple[int, FrameMotion]]:
