@@ -120,7 +120,7 @@ def test_a_second_time_makes_what_is_missing_only(
     )
     capsys.readouterr()
     assert regenerate(published, held, output) == 0
-    assert f"({2 + recipes} made now), 0 have not; 0 other" in capsys.readouterr().out
+    assert f"({2 + recipes} made now), other ones: 0; 0 other" in capsys.readouterr().out
 
 
 def test_a_mistyped_folder_of_clips_is_one_line(

@@ -1,22 +1,38 @@
 """A corpus without its pixels: its manifests with names instead of paths, from which the same frames can be made.
 
-Nothing of the source dataset is in it but ids, captions and hashes. `regenerating` is the way back.
+Nothing of the source dataset is in it but ids, captions and hashes. `regenerate` is the way back. `SHA256SUMS` lists
+every table, so that a lost or edited one is noticed. Its own hash is the export's root: whoever has that from the
+publisher knows that nothing was exchanged.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from perturbations.base import project
 from perturbations.base.errors import ManifestError
-from perturbations.exports import card, corpus, croissant, folder, recipe_tables
+from perturbations.exports import card, corpus, croissant, folder
 from perturbations.exports.registry import Exported, Request
 from perturbations.manifest import files, layout, locations
-from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS, ClipRow
+from perturbations.manifest.kinds import (
+    ANALYSES,
+    CAPTIONS,
+    PUBLISHED,
+    SOURCE_STORAGE,
+    SOURCES,
+    VIDEOS,
+    AnalysisRow,
+    ClipRow,
+    RowKind,
+    SourceRow,
+)
+from perturbations.manifest.registry import FILES
 from perturbations.plan.recipe import parse
 
 _log = logging.getLogger("perturbations")
@@ -29,6 +45,10 @@ _ABOUT = (
     "`FOLDER_OF_CLIPS`; only a file with the hash `source_sha256` is used. `--root {root}` proves that no table was "
     "exchanged."
 )
+
+FORMAT = "recipe"
+DONORS = "donors"
+"""The folder of another dataset's analyses, whose clips are inserted."""
 
 
 def write_videos(request: Request) -> Exported:
@@ -47,9 +67,9 @@ def write_videos(request: Request) -> Exported:
     texts = {row.recipe for row in exported.rows if isinstance(row, ClipRow) and row.recipe}
     recipes = [parse(text) for text in texts]
     donors = sorted({recipe.donors for recipe in recipes if recipe.donors is not None})
-    tables = recipe_tables.near(locations.lying(request.manifest).absolute(), root, donors)
-    folder.claim(request.output, recipe_tables.FORMAT, exported)
-    every = {path for table in tables.values() for row in table.rows for path in recipe_tables.sources(row)}
+    tables = _near(locations.lying(request.manifest).absolute(), root, donors)
+    folder.claim(request.output, FORMAT, exported)
+    every = {path for table in tables.values() for row in table.rows for path in _sources(row)}
     top = os.path.commonpath([os.path.dirname(os.path.normpath(root / path)) for path in every]) if every else root
 
     @cache
@@ -59,7 +79,7 @@ def write_videos(request: Request) -> Exported:
     records: dict[str, list[Path]] = {}
     for name, table in tables.items():
         path = request.output / folder.DATA / name
-        table.write(path, (recipe_tables.renamed(row, named) for row in table.rows), ".")
+        table.write(path, (renamed(row, named) for row in table.rows), ".")
         records[PurePosixPath(name).with_suffix("").as_posix().replace("/", "_")] = [path]
     for lacking in {layout.name(SOURCES.name), layout.name(CAPTIONS.name)} - {*tables}:
         _log.warning("%s will lack %s: there is none near %s", request.output, lacking, request.manifest)
@@ -79,3 +99,79 @@ def write_videos(request: Request) -> Exported:
     croissant.write(described, records)
     _log.info("%s: its root is %s", request.output, digest)
     return Exported(0, 0, (), exported.left_out, recipes=count)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A manifest: its kind, its rows as stored, and its metadata."""
+
+    kind: RowKind[Any]
+    rows: Sequence[Any]
+    about: Mapping[str, Any]
+
+    def write(self, path: Path, rows_of: Iterable[Any], root: str) -> None:
+        """Write other rows with the same metadata; their paths are relative to `root`."""
+        kept = {name: value for name, value in self.about.items() if name not in files.COUNTS}
+        files.write(path, self.kind, rows_of, {**kept, "root": root})
+
+
+def read_table(path: Path) -> Table:
+    """A manifest as it was written. Raises `ManifestError` for one that was changed since."""
+    kind = files.kind_of(path)
+    return Table(kind, files.read_rows(path, kind), files.read_metadata(path))
+
+
+def _near(videos: Path, root: Path, donors: Iterable[tuple[str, str]]) -> dict[str, Table]:
+    """The manifests that are published with one of videos, by their path from the dataset's folder.
+
+    `donors` are the datasets and analyses that its recipes take clips from. Analyses that keep files are left out.
+    Raises `ManifestError` for a manifest that was changed after it was written.
+    """
+    top = videos.parents[1]
+    paths = [top / layout.in_dataset(name, suite=videos.parent.name) for name in PUBLISHED]
+    paths.append(top / layout.WHOLE / layout.name(SOURCES.name))
+    others = {layout.name(name) for name in FILES if name != ANALYSES.name}
+    analyses = top.glob(layout.in_dataset(ANALYSES.name, analysis="*"))
+    paths += sorted(path for path in analyses if path.name not in others)
+    named = {path.relative_to(top).as_posix(): path for path in paths}
+    for dataset, analysis in donors:
+        path = root / layout.at(ANALYSES.name, dataset=dataset, analysis=analysis)
+        if path not in named.values():
+            named[f"{DONORS}/{dataset}/{path.name}"] = path
+    tables = {name: read_table(path) for name, path in named.items() if path.is_file()}
+    return {
+        name: table
+        for name, table in tables.items()
+        if table.kind != ANALYSES or not any(row.path for row in table.rows)
+    }
+
+
+def _sources(row: object) -> list[str]:
+    """The paths of a row's clean clips."""
+    paths: list[str] = []
+
+    def noted(path: str) -> str:
+        paths.append(path)
+        return path
+
+    renamed(row, noted)
+    return paths
+
+
+def renamed(row: Any, named: Callable[[str], str]) -> Any:
+    """A row whose paths of clean clips are changed; of other files of the publisher's, only the names are kept."""
+    if isinstance(row, SourceRow):
+        return replace(row, path=row.path and named(row.path))
+    if isinstance(row, AnalysisRow):
+        return replace(row, source_path=named(row.source_path))
+    if not isinstance(row, ClipRow):
+        return row
+    guide = row.guide
+    if guide and (held := locations.guide_files(guide)):
+        kept = {
+            name: path and (named(str(path)) if name == "donor" else Path(str(path)).name)
+            for name, path in held.items()
+        }
+        guide = locations.with_guide_files(guide, kept)
+    path = named(row.path) if row.path and row.storage == SOURCE_STORAGE else row.path
+    return replace(row, path=path, source_path=named(row.source_path), guide=guide)

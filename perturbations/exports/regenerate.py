@@ -17,10 +17,11 @@ from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
 from perturbations.engine import clip_rows, render_clip, shards
 from perturbations.engine.clean_clips import source_of
-from perturbations.exports import recipe_tables
-from perturbations.manifest import layout, locations
+from perturbations.exports import folder, recipe
+from perturbations.manifest import files, layout, locations
 from perturbations.manifest.files import stored
 from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, VideoRow
+from perturbations.manifest.registry import FILES
 from perturbations.media import sound
 from perturbations.plan.recipe import parse
 from perturbations.verify import checking
@@ -58,7 +59,7 @@ def regenerate(
     Raises `ManifestError` for another folder or root, a table that was lost or changed, and names that lead out of a
     folder, and `OutputError` of the disk.
     """
-    videos, tables = recipe_tables.published(published, root)
+    videos, tables = _published(published, root)
     dataset = videos.rsplit("/", 2)[0]
     for kind in (SOURCES, CAPTIONS):
         if f"{dataset}/{layout.name(kind.name)}" not in tables:
@@ -121,19 +122,19 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], boo
 
 def _located(row: Any, held: Path, dataset: str) -> Any:
     """A row with the paths that its clips have here; whatever the published ones are, files lie as in the workflow."""
-    row = recipe_tables.renamed(row, partial(_below, held))
+    row = recipe.renamed(row, partial(_below, held))
     if not isinstance(row, ClipRow) or row.recipe is None:
         return row
     try:
-        recipe = parse(row.recipe)
+        wanted = parse(row.recipe)
     except ManifestError as error:
         raise ManifestError(f"{layout.name(VIDEOS.name)}: {name_of(row, VIDEOS.key)}: {error}") from None
     if row.status != COMPLETE or row.path is None:
         return replace(row, path=None)
     place = layout.at(
-        "clips", dataset=dataset, suite=recipe.suite, perturbation=recipe.perturbation, severity=recipe.severity
+        "clips", dataset=dataset, suite=wanted.suite, perturbation=wanted.perturbation, severity=wanted.severity
     )
-    target = shards.target_of(recipe, Path(place), row.item_id)
+    target = shards.target_of(wanted, Path(place), row.item_id)
     return replace(row, path=target.as_posix() if target else None)
 
 
@@ -147,3 +148,54 @@ def _below(held: Path, name: str) -> str:
 def _remade(row: Any, changed: Mapping[tuple[object, ...], Mapping[str, Any]]) -> Any:
     """A row of videos, of mixes or of pairs with what is known of the file that was made; another row as it is."""
     return replace(row, **changed.get(values(row, VIDEOS.key), {})) if isinstance(row, ClipRow) else row
+
+
+# --- an export that somebody else wrote -------------------------------------------------------------------------------
+
+
+def _published(folder_of: Path, root: str = "") -> tuple[str, dict[str, recipe.Table]]:
+    """The tables of an export, whose names are a stranger's, by the path of their manifest below `manifests`.
+
+    The text is the path of that of videos. `root` is the one that the publisher names, or empty.
+    Raises `ManifestError` for another folder, another root, and a table that was lost or changed.
+    """
+    if folder.form_of(folder_of) != recipe.FORMAT:
+        raise ManifestError(f"{folder_of} is no export in the format {recipe.FORMAT}")
+    _check_listed(folder_of, root)
+    data = folder_of / folder.DATA
+    videos = sorted(data.glob(f"*/{layout.name(VIDEOS.name)}"))
+    if len(videos) != 1:
+        raise ManifestError(f"{folder_of} has {len(videos)} manifests of videos, not one")
+    suite = videos[0].parent.name
+    about = files.read_metadata(videos[0])
+    dataset = str(about.get("dataset"))
+    place = layout.place_of(layout.at(VIDEOS.name, dataset=dataset, suite=suite))
+    if place is None or place[0] != VIDEOS.name or about.get("suite") != suite:
+        raise ManifestError(f"{videos[0]} names no dataset and suite that can be folders: {short(dataset)}, {suite}")
+    names = [path.relative_to(data).as_posix() for path in layout.manifests_below(data)]
+    tables = {_place(data / name, dataset, name): recipe.read_table(data / name) for name in names}
+    return f"{dataset}/{suite}/{layout.name(VIDEOS.name)}", tables
+
+
+def _check_listed(folder_of: Path, root: str) -> None:
+    """Raise `ManifestError` where an export's files or its root are others than its list says."""
+    listing = folder_of / folder.SUMS
+    hashes = folder.read_sums(listing)
+    if root and (digest := storage.sha256(listing)) != root:
+        raise ManifestError(f"{listing} is not the published list: its root is {digest}, not {root}")
+    there = {path.relative_to(folder_of).as_posix() for path in layout.manifests_below(folder_of / folder.DATA)}
+    for name in sorted({*hashes, *there}):
+        path = folder_of / name
+        if name not in there:
+            raise ManifestError(f"{path} is missing: {listing} lists it; get the export again")
+        if name not in hashes or storage.sha256(path) != hashes[name]:
+            raise ManifestError(f"{path} is not the file that {listing} lists; get the export again")
+
+
+def _place(path: Path, dataset: str, name: str) -> str:
+    """Where a table's manifest lies below `manifests`. Raises `ManifestError` where no run writes one."""
+    below = name.removeprefix(f"{recipe.DONORS}/") if name.startswith(f"{recipe.DONORS}/") else f"{dataset}/{name}"
+    place = layout.place_of(f"{layout.MANIFESTS}/{below}")
+    if place is None or place[0] not in FILES:
+        raise ManifestError(f"{path} is no table of an export of recipes")
+    return below
