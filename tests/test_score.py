@@ -250,6 +250,8 @@ def test_similarities_of_a_re_ranker(folder: Path, capsys: pytest.CaptureFixture
     assert read_retrieved(retrieved["query", "clip 2"]) == [("clip 0", 1.0), ("clip 1", None)]
     assert main(["score", *words, "--methods", "csls"]) == 1
     assert "--methods and their banks need the features" in capsys.readouterr().err
+    assert main(["score", *words, "--sides", "query", "gallery"]) == 1
+    assert "--similarities have one perturbed side: query or gallery" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

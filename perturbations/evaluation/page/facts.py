@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -98,19 +98,12 @@ def _of_methods(scores: Scores, column: ScenarioMean, baseline: Estimate) -> Ite
     else:
         yield "No method has a higher R@1."
     if scores.sampled:
-        sure = _separable(changes)
+        apart = separable(np.stack([change[1:] for change in changes.values()]))
+        sure = [name for name, is_apart in zip(changes, apart, strict=True) if is_apart]
         for word, sign in (("better", 1), ("worse", -1)):
             names = ", ".join(method_label(name) for name in sure if sign * changes[name][0] > 0)
             if names or sign > 0:
                 yield f"Significantly {word} than {methods.baseline().title}: {names or 'no method'}."
-
-
-def _separable(changes: Mapping[str, Estimate]) -> list[str]:
-    """The methods whose change is off zero; none without resamples."""
-    if any(len(change) == 1 for change in changes.values()):
-        return []
-    apart = separable(np.stack([change[1:] for change in changes.values()]))
-    return [name for name, is_apart in zip(changes, apart, strict=True) if is_apart]
 
 
 def _points(change: Estimate, form: str = "+.1f") -> str:
