@@ -86,7 +86,6 @@ def test_every_published_number_may_be_written_out() -> None:
 PARAMETERS, CAPTIONS = "suites/mlvp/parameters", "suites/msrvtt_p/captions"
 WRONG: list[tuple[str, Any, str, str]] = [
     # where, what, the key that is named, and what is said of it
-    ("sead", 1, "sead", "unknown key"),
     ("seed", "x", "seed", "valid integer.*'x'"),
     ("seed", None, "seed", "valid integer, not None"),
     ("max_failed_items", -1, "max_failed_items", "not -1"),
@@ -109,7 +108,6 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("datasets/mine/language", False, "datasets.mine.language", "not False; YAML reads yes, no,.* quotes"),
     ("datasets/mine/columns", {"itemid": "x"}, "datasets.mine.columns.itemid", "unknown key"),
     ("datasets/mine/columns", {"item_id": ""}, "datasets.mine.columns.item_id", "at least 1 character, not ''"),
-    ("datasets/logs", clips.DATASET, "datasets.logs", "taken by a folder"),
     ("datasets/" + "a" * 65, clips.DATASET, "datasets." + "a" * 65, "at most 64"),
     ("datasets/MSR-VTT", clips.DATASET, "datasets.MSR-VTT", "pattern"),
     ("datasets/..", clips.DATASET, "datasets...", "pattern"),
@@ -119,7 +117,6 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("datasets/x", {"adapter": "msvd", "annotations": "a", "videos": "v"}, "datasets.x.ids", "'msvd' needs it"),
     ("suites", {}, "suites", "at least one"),
     ("suites/mlvp/perturbations", ["fog", "fog"], "suites.mlvp.perturbations", r"twice: \['fog', 'fog'\]"),
-    ("suites/mlvp/severities", [1, 6], "suites.mlvp.severities.1", "not 6"),
     ("suites/mlvp/severities", [2, 1, 2], "suites.mlvp.severities", r"twice: \[2, 1, 2\]"),
     ("suites/mlvp/severities", [True], "suites.mlvp.severities.0", "valid integer, not True"),
     ("suites/mlvp/draw", "clip", "suites.mlvp.draw", "the paper says what is drawn; a choice for: mm_robustness"),

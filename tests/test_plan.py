@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perturbations.base import storage
@@ -26,12 +26,14 @@ def split(names: list[str], shard_size: int) -> dict[str, list[str]]:
 
 
 @given(names=ids.filter(bool), shard_size=st.integers(1, 9))
+@example(names=[str(number) for number in range(3000)], shard_size=2)
 def test_a_new_item_changes_only_the_shard_it_falls_in(names: list[str], shard_size: int) -> None:
     *before, new = names
     old, now = split(before, shard_size), split(names, shard_size)
     changed = {name for name in now if old.get(name) != now[name]}
     gone = {item for name in set(old) - set(now) for item in old[name]}
     moved = {item for name in changed for item in now[name]} - {new}
+    assert all(members == sorted(members) for members in now.values())
     # The new item and its shard's old members: nothing else gets another list.
     assert any(new in now[name] for name in changed)
     assert len(moved) <= shard_size
