@@ -35,7 +35,9 @@ def name_of(entry: Perturbation) -> str:
 
 
 def each_of(method: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("entry", [entry for entry in VISUAL if entry.method == method], ids=name_of)
+    """One form per kernel and its bounds, which several suites may share."""
+    forms = {(entry.kernel, str(entry.bounds)): entry for entry in VISUAL if entry.method == method}
+    return pytest.mark.parametrize("entry", [*forms.values()], ids=name_of)
 
 
 def ends(bound: Bound) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 from collections.abc import Callable
@@ -9,12 +10,25 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
+import clips
 import numpy as np
 import pytest
 from text_support import GIRL, generator, role
 
 from perturbations.base.errors import BackendError, ToolError
-from perturbations.models import text_masked_lm, text_similarity, text_style, text_tagger, text_translator
+from perturbations.cli.main import main
+from perturbations.manifest import files
+from perturbations.manifest.kinds import TEXTS
+from perturbations.models import (
+    language_model,
+    text_masked_lm,
+    text_similarity,
+    text_style,
+    text_tagger,
+    text_translator,
+)
+from perturbations.plan import caption_recipes
+from perturbations.suites import registry
 
 WORDS = [*GIRL.split(), "boy", "plays", "guitar", "red", "the", "man", "sings", "transfer", "formal", "to", "casual"]
 
@@ -231,3 +245,41 @@ def test_nltks_tagger_is_read_from_nltks_folders(tmp_path: Path, monkeypatch: py
     tag = text_tagger.perceptron()
     assert tag(GIRL.split()) == tags
     assert len(tag(["...", "girl,"])) == 2
+
+
+# --- perplexity -------------------------------------------------------------------------------------------------------
+
+
+def test_perplexity_is_of_the_tokens_of_a_local_model_also_by_the_command(tmp_path: Path) -> None:
+    from perturbations.evaluation import perplexity
+
+    torch = pytest.importorskip("torch")
+    folder = pytest.importorskip("tiny_models").language_model(tmp_path / "tiny")
+    model = language_model.load(str(folder))
+    tokens = torch.tensor([[model._tokenizer.eos_token_id, *model._tokenizer(GIRL)["input_ids"]]])
+    with torch.inference_mode():
+        chances = model._model(tokens).logits[0].double().log_softmax(-1)
+    losses = [-float(chances[place, token]) for place, token in enumerate(tokens[0, 1:].tolist())]
+    assert model.perplexity(GIRL) == pytest.approx(float(np.exp(np.mean(losses))), rel=1e-5)
+    assert model.perplexity("") is None
+    recipes = [caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1) for name in ("typos", "tense")]
+    rows = [
+        clips.text_row(wanted, caption_id=f"c{number}", source_text=f"s{number}", text=text)
+        for wanted in recipes
+        for number, text in enumerate((f"{wanted.perturbation} one", "", "loud"))
+    ]
+    known = {"s0": 10.0, "s1": 20.0, "s2": 900.0, "typos one": 30.0, "tense one": 600.0, "loud": 700.0}
+    assert [*perplexity.of_rows(rows, known.get)] == [
+        ("original", 0, 3, 310.0, pytest.approx(1 / 3), 15.0),
+        ("typos", 1, 2, 365.0, 0.5, 30.0),
+        ("tense", 1, 2, 650.0, 1.0, None),
+    ]
+    files.write(tmp_path / "captions.parquet", TEXTS, rows)
+    command = ["encode", str(tmp_path / "captions.parquet"), "--perplexity", "-o", str(tmp_path), "--pretrained"]
+    assert main([*command, str(folder)]) == 0
+    with (tmp_path / "perplexity.csv").open(newline="") as file:
+        lines = [*csv.DictReader(file)]
+    assert [line["perturbation"] for line in lines] == ["original", "tense", "typos"]
+    assert lines[0]["model"] == model.source
+    assert float(lines[2]["mean"]) == pytest.approx(np.mean([model.perplexity(text) for text in ("typos one", "loud")]))
+    assert main([*command, str(tmp_path / "nothing")]) == 1

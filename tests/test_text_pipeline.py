@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import random
 import subprocess
@@ -24,10 +23,6 @@ from perturbations.base.errors import BackendError, UnknownPerturbationError
 from perturbations.base.rng import seeded_globals
 from perturbations.captions import caption_rows, category_distances, pipeline, similarities
 from perturbations.captions.similarities import Similarities
-from perturbations.cli.main import main
-from perturbations.manifest import files
-from perturbations.manifest.kinds import TEXTS
-from perturbations.models import language_model
 from perturbations.models import registry as models
 from perturbations.models.text_similarity import SentenceEncoder
 from perturbations.plan import caption_recipes
@@ -81,41 +76,6 @@ def test_every_published_distance_of_its_dataset_stands_beside_ours(adapter: str
     assert {key: text for key, text in printed.items() if text} == {
         (cell.perturbation, cell.metric[0]): cell.printed for cell in cells
     }
-
-
-def test_perplexity_is_of_the_tokens_of_a_local_model_also_by_the_command(tmp_path: Path) -> None:
-    from perturbations.evaluation import perplexity
-
-    torch = pytest.importorskip("torch")
-    folder = pytest.importorskip("tiny_models").language_model(tmp_path / "tiny")
-    model = language_model.load(str(folder))
-    tokens = torch.tensor([[model._tokenizer.eos_token_id, *model._tokenizer(GIRL)["input_ids"]]])
-    with torch.inference_mode():
-        chances = model._model(tokens).logits[0].double().log_softmax(-1)
-    losses = [-float(chances[place, token]) for place, token in enumerate(tokens[0, 1:].tolist())]
-    assert model.perplexity(GIRL) == pytest.approx(float(np.exp(np.mean(losses))), rel=1e-5)
-    assert model.perplexity("") is None
-    recipes = [caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1) for name in ("typos", "tense")]
-    rows = [
-        clips.text_row(wanted, caption_id=f"c{number}", source_text=f"s{number}", text=text)
-        for wanted in recipes
-        for number, text in enumerate((f"{wanted.perturbation} one", "", "loud"))
-    ]
-    known = {"s0": 10.0, "s1": 20.0, "s2": 900.0, "typos one": 30.0, "tense one": 600.0, "loud": 700.0}
-    assert [*perplexity.of_rows(rows, known.get)] == [
-        ("original", 0, 3, 310.0, pytest.approx(1 / 3), 15.0),
-        ("typos", 1, 2, 365.0, 0.5, 30.0),
-        ("tense", 1, 2, 650.0, 1.0, None),
-    ]
-    files.write(tmp_path / "captions.parquet", TEXTS, rows)
-    command = ["encode", str(tmp_path / "captions.parquet"), "--perplexity", "-o", str(tmp_path), "--pretrained"]
-    assert main([*command, str(folder)]) == 0
-    with (tmp_path / "perplexity.csv").open(newline="") as file:
-        lines = [*csv.DictReader(file)]
-    assert [line["perturbation"] for line in lines] == ["original", "tense", "typos"]
-    assert lines[0]["model"] == model.source
-    assert float(lines[2]["mean"]) == pytest.approx(np.mean([model.perplexity(text) for text in ("typos one", "loud")]))
-    assert main([*command, str(tmp_path / "nothing")]) == 1
 
 
 # --- rows and keys ----------------------------------------------------------------------------------------------------
