@@ -255,6 +255,10 @@ def test_the_check_counts_clips_whose_number_changed_and_names_the_models(projec
             marker.touch()
             files.write_part(part, VIDEOS, [clips.video_row(wanted_recipe, item_id=shard)])
     assert not wanted_of(project, "mlvp_tiny")[1].clips
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-1])
+    assert [*wanted_of(project, "mlvp_tiny")[1].clips.values()] == [[part.stem]]
+    part.write_bytes(whole)
     project.config["suites"]["mlvp"]["parameters"] = {"fog": {1: {"intensity": 0.5}}}
     assert {scenario[2] for scenario in wanted_of(project, "mlvp_tiny")[1].clips} == {"fog"}
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perturbations import __version__
-from perturbations.base import storage
+from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError
 
 
@@ -35,14 +35,22 @@ def _root_from(folder: Path) -> str:
 
 
 def check_failures(
-    failures: Sequence[tuple[str, str | None]], allowed: int, what: str, ways: str, listed: Path, output: Path
+    failures: Sequence[tuple[str, str | None]],
+    allowed: int,
+    noun: str,
+    what: str,
+    ways: str,
+    listed: Path,
+    output: Path,
 ) -> None:
-    """Write a line about failures, each a name and a reason. Raises `ManifestError` for more than `allowed`."""
+    """Write a line about failures, each a name and a reason; `what` is said of each.
+
+    Raises `ManifestError` for more than `allowed`.
+    """
     if len(failures) > allowed:
-        lines = [f"  {name!r}: {reason}" for name, reason in failures[:20]]
-        rest = [f"  and {len(failures) - 20} more"] if len(failures) > 20 else []
+        lines = shown.first_of([f"{name!r}: {reason}" for name, reason in failures], 20)
         raise ManifestError(
-            f"{len(failures)} {what}, max_failed_items allows {allowed}. {ways} or raise max_failed_items in "
-            f"config.yaml. Full list: {listed}\n" + "\n".join(lines + rest)
+            f"{shown.plural(len(failures), noun)} {what}, max_failed_items allows {allowed:,}. {ways} or raise "
+            f"max_failed_items in config.yaml. Full list: {listed}" + "".join(f"\n  {line}" for line in lines)
         )
     storage.write_text(output, f"{len(failures)} quarantined, {allowed} allowed\n")

@@ -51,7 +51,7 @@ def check_captions(*, allowed: int, quarantine: Path, output: Path) -> None:
 
     failures = [(row.item_id, row.error) for row in files.read_part(quarantine, QUARANTINE)]
     ways = "Correct the annotations, exclude their items with `subset`,"
-    check_failures(failures, allowed, "listed captions cannot be used", ways, quarantine, output)
+    check_failures(failures, allowed, "listed caption", "cannot be used", ways, quarantine, output)
 
 
 def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:

@@ -103,4 +103,4 @@ def check_quarantine(*, allowed: int, quarantine: Path, output: Path) -> None:
     # Of an item's rows the first says why.
     reasons = {row.item_id: f"{row.stage}: {row.error}" for row in reversed(rows)}
     ways = "Repair them and run `perturb retry`, exclude them with `subset`,"
-    check_failures(sorted(reasons.items()), allowed, "items are quarantined or missing", ways, quarantine, output)
+    check_failures(sorted(reasons.items()), allowed, "item", "quarantined or missing", ways, quarantine, output)

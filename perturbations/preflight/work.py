@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from perturbations.base.errors import ConfigError, did_you_mean
+from perturbations.base.errors import ConfigError, ManifestError, did_you_mean
 from perturbations.config.sections import Config
 from perturbations.manifest import layout
 from perturbations.plan import paths, recipe, sharding, targets
@@ -96,7 +96,10 @@ def _lacks(config: Config, scenario: ClipScenario, shard: str) -> bool:
     parts = paths.clip_inputs(config, collection, suite, [(name, severity)], [shard])
     if not _are_there(config, parts):
         return True
-    made = set(files.read_columns(config.at(parts[0]), "recipe")["recipe"].to_pylist())
+    try:
+        made = set(files.read_columns(config.at(parts[0]), "recipe")["recipe"].to_pylist())
+    except ManifestError:  # jobs say what is wrong with it
+        return True
     return not made <= {recipe.from_config(config, collection, suite, name, severity).text}
 
 
