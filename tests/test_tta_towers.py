@@ -27,7 +27,10 @@ def clip(**changed: Any) -> Any:
     return model.eval()
 
 
-def test_features_and_gradients() -> None:
+@pytest.mark.parametrize("by_onednn", [True, False])
+def test_features_and_gradients(by_onednn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not by_onednn:
+        monkeypatch.setattr(towers, "_ONEDNN", None)
     model = clip()
     assert towers.is_plain_clip(model)
     pixels = torch.randn(5, 3, 32, 32)

