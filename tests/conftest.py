@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, Phase, settings
 # As the command does, before NumPy is imported: threads that wait for a core cost more than they bring.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+# Hundreds of processes import the package: the first compiles it for all.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # On a busy machine an example may take any time.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
