@@ -24,7 +24,8 @@ from perturbations.config import file as config_file
 from perturbations.engine import frame_orders, rendering
 from perturbations.engine.clean_clips import cut_of, source_of
 from perturbations.media import decoding, encoding
-from perturbations.media.clip import CleanClip, Cut, Image, MediaClip, uniform_indices
+from perturbations.media.clip import Image, MediaClip, uniform_indices
+from perturbations.media.footage import CleanClip, Cut
 from perturbations.plan import recipe, sharding, tiers
 from perturbations.suites import registry
 

@@ -19,7 +19,8 @@ from test_workflow import Project, copy_of, folders, tiny_clip
 
 from perturbations import perturb, read_manifest
 from perturbations.engine import clean_clips, rendering
-from perturbations.media.clip import CleanClip, Frame, MediaClip
+from perturbations.media.clip import Frame, MediaClip
+from perturbations.media.footage import CleanClip
 from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 

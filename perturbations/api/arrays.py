@@ -19,7 +19,8 @@ from perturbations.base.arrays import Image
 from perturbations.base.bounds import SEEDS
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
 from perturbations.engine import clean_clips, rendering
-from perturbations.media.clip import CleanClip, Frame, MediaClip, Timing, plain_rate
+from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
+from perturbations.media.footage import CleanClip
 from perturbations.plan.recipe import VideoRecipe, entry_of, make
 from perturbations.plan.tiers import Unstored
 from perturbations.suites import registry

@@ -117,7 +117,8 @@ def _of_video(
     # Not at the top: who perturbs arrays alone needs no library that reads videos.
     from perturbations.engine import rendering
     from perturbations.media import decoding, probing
-    from perturbations.media.clip import CleanClip, MediaClip, Timing, plain_rate
+    from perturbations.media.clip import MediaClip, Timing, plain_rate
+    from perturbations.media.footage import CleanClip
 
     try:
         info = probing.probe(path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from perturbations.composed.modifications import PoolClip
-from perturbations.manifest.layout import RowKind
+from perturbations.manifest.kind import RowKind
 
 FOLDER = "manifests/{dataset}/composed"
 """Of the manifests of splits."""

@@ -12,7 +12,8 @@ from perturbations.base.errors import ManifestError, MediaError
 from perturbations.base.records import parse_record
 from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
-from perturbations.media.clip import SAME_TIME_S, CleanClip, Cut, MediaClip, Timing, plain_rate, times_of
+from perturbations.media.clip import SAME_TIME_S, MediaClip, Timing, plain_rate
+from perturbations.media.footage import CleanClip, Cut, times_of
 from perturbations.plan.recipe import VideoRecipe, parse
 
 

@@ -21,7 +21,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.media.clip import Cut
+from perturbations.media.footage import Cut
 from perturbations.plan.recipe import VideoRecipe, recipe_id
 from perturbations.plan.tiers import StoredFrames, StoredVideo
 

@@ -12,9 +12,10 @@ from perturbations.base.records import digest
 from perturbations.base.storage import output_errors
 from perturbations.engine.clean_clips import scratch_file
 from perturbations.engine.frame_orders import frames_at
-from perturbations.engine.rendering import PlannedClip, Realizations, Seen
+from perturbations.engine.planned import PlannedClip, Realizations, Seen
 from perturbations.media import decoding, encoding, pixels, probing, received
-from perturbations.media.clip import CleanClip, Frame, MediaClip, even, times_of
+from perturbations.media.clip import Frame, MediaClip, even
+from perturbations.media.footage import CleanClip, times_of
 from perturbations.plan.recipe import VideoRecipe
 
 

@@ -17,7 +17,8 @@ from perturbations.base.progress import Tick, ticking
 from perturbations.base.records import digest
 from perturbations.engine.clean_clips import scratch_file
 from perturbations.media import decoding, encoding
-from perturbations.media.clip import SAME_TIME_S, CleanClip, Frame, MediaClip, even, times_of
+from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, even
+from perturbations.media.footage import CleanClip, times_of
 
 _HELD_BYTES = 256 * 2**20
 

@@ -16,9 +16,11 @@ from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.engine.journal import Measured
-from perturbations.engine.rendering import PlannedClip, planned_clip
+from perturbations.engine.planned import PlannedClip
+from perturbations.engine.rendering import planned_clip
 from perturbations.media import decoding, encoding, probing, sound
-from perturbations.media.clip import CleanClip, Frame, MediaClip, uniform_indices
+from perturbations.media.clip import Frame, MediaClip, uniform_indices
+from perturbations.media.footage import CleanClip
 from perturbations.plan.recipe import VideoRecipe
 from perturbations.plan.tiers import StoredFrames, StoredVideo
 

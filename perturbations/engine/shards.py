@@ -19,7 +19,8 @@ from perturbations.guides.registry import Analysed, AnalysisRecipe, Known
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, QuarantineStage, SourceRow, VideoRow
 from perturbations.media import decoding, encoding, probing, sound
-from perturbations.media.clip import CleanClip, Frame, MediaClip
+from perturbations.media.clip import Frame, MediaClip
+from perturbations.media.footage import CleanClip
 from perturbations.plan.recipe import VideoRecipe
 
 if TYPE_CHECKING:

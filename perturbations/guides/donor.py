@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from perturbations.base.arrays import Image
-    from perturbations.media.clip import CleanClip, MediaClip
+    from perturbations.media.clip import MediaClip
+    from perturbations.media.footage import CleanClip
     from perturbations.models import clip_model as clip_model
 
 # --- configuration ---------------------------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ class _FrameEmbedding(_Embedding):
         """A vector per clip, from 12 uniformly sampled frames."""
         from perturbations.analysis import descriptor
         from perturbations.base.arrays import SAMPLED, uniform_indices
-        from perturbations.media.clip import footage_of_each
+        from perturbations.media.footage import footage_of_each
 
         footages = footage_of_each(clips, lambda num_frames, fps: uniform_indices(SAMPLED, num_frames), tick)
         sampled = [

@@ -17,7 +17,7 @@ from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.base.arrays import Image
-    from perturbations.media.clip import CleanClip
+    from perturbations.media.footage import CleanClip
 
 _FIRST = 5
 """The photographs, in the order of their names, that MM-Robustness' code chooses from."""

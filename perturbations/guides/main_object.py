@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from perturbations.media.clip import CleanClip, Footage
+    from perturbations.media.footage import CleanClip, Footage
     from perturbations.models import captioner, nouns, owlv2, yolo_world
 
 _CAPTIONED_FRAMES = 16
@@ -148,7 +148,7 @@ class ObjectAnalysis(ModelAnalysis):
     ) -> list[Analysed | MediaError]:
         """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
         from perturbations.analysis import saliency
-        from perturbations.media.clip import footage_of_each
+        from perturbations.media.footage import footage_of_each
 
         if self.is_offline:
             # The offline detector needs many frames, but small ones.

@@ -14,7 +14,7 @@ from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.analysis.motion import FrameMotion
-    from perturbations.media.clip import CleanClip
+    from perturbations.media.footage import CleanClip
 
 
 class MotionAnalysis(AnalysisRecipe):

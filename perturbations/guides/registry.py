@@ -27,7 +27,8 @@ from perturbations.manifest.kinds import COMPLETE, AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.base.settings import Strict
-    from perturbations.media.clip import CleanClip, MediaClip
+    from perturbations.media.clip import MediaClip
+    from perturbations.media.footage import CleanClip
 
 OFFLINE_MB = 1000
 """The memory of a job that loads no model."""

@@ -17,7 +17,7 @@ from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.base.arrays import Image
-    from perturbations.media.clip import CleanClip
+    from perturbations.media.footage import CleanClip
     from perturbations.models import adain
     from perturbations.video.style import Painter
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from perturbations.media.clip import CleanClip
+    from perturbations.media.footage import CleanClip
 
 
 class ClockGuide(GuideRecipe):
@@ -26,7 +26,7 @@ class ClockGuide(GuideRecipe):
         """The time of each frame, in seconds, ascending; evenly spaced where a clip has no file."""
         import numpy as np
 
-        from perturbations.media.clip import times_of
+        from perturbations.media.footage import times_of
 
         return np.asarray(times_of(clip), np.float64)
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from perturbations.manifest.layout import COMPLETE as COMPLETE
-from perturbations.manifest.layout import MISSING as MISSING
-from perturbations.manifest.layout import QUARANTINED as QUARANTINED
-from perturbations.manifest.layout import QuarantineStage as QuarantineStage
-from perturbations.manifest.layout import RowKind as RowKind
-from perturbations.manifest.layout import RowStatus as RowStatus
-from perturbations.manifest.layout import RowT as RowT
+from perturbations.manifest.kind import COMPLETE as COMPLETE
+from perturbations.manifest.kind import MISSING as MISSING
+from perturbations.manifest.kind import QUARANTINED as QUARANTINED
+from perturbations.manifest.kind import QuarantineStage as QuarantineStage
+from perturbations.manifest.kind import RowKind as RowKind
+from perturbations.manifest.kind import RowStatus as RowStatus
+from perturbations.manifest.kind import RowT as RowT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,5 @@
 """Where every file of a run lies, below `work/`, `manifests/` and `corpora/`: one table of paths with fields in braces.
 
-And what a kind of manifest is: `manifest.kinds` has them all, features have theirs.
-
 Snakemake's rules take these patterns as they are, with their fields as wildcards. Standard library only.
 """
 
@@ -9,11 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Generic, Literal, TypeVar
 
 WORK, MANIFESTS, CORPORA = "work", "manifests", "corpora"
 TOP = (WORK, MANIFESTS, CORPORA)
@@ -184,40 +179,3 @@ def expression(field: str) -> str:
 
     of_features = (feature.fields for feature in features.features().values())
     return {name: text for fields in (_FIELDS, *of_features) for name, text in fields.items()}.get(field, NAME)
-
-
-# --- kinds of manifests -----------------------------------------------------------------------------------------------
-
-RowStatus = Literal["complete", "quarantined", "missing"]
-COMPLETE: RowStatus = "complete"
-QUARANTINED: RowStatus = "quarantined"
-MISSING: RowStatus = "missing"
-"""Listed, but there is no video file: known before any job."""
-
-QuarantineStage = Literal["annotation", "source", "analysis", "video"]
-
-RowT = TypeVar("RowT")
-
-
-@dataclass(frozen=True)
-class RowKind(Generic[RowT]):
-    """One kind of manifest.
-
-    Attributes:
-        name: of the kind.
-        row: the type of its rows.
-        key: the columns that identify a row and order them.
-        complete: the type of its complete rows, where those have more columns filled.
-        files: the paths of the manifests of this kind, by the names that they have here, with their
-            fields in braces.
-    """
-
-    name: str
-    row: type[RowT]
-    key: tuple[str, ...]
-    complete: type[RowT] | None = None
-    files: Mapping[str, str] = field(default_factory=dict, compare=False)
-
-    def type_of(self, status: object) -> type[RowT]:
-        """The type of a row of that status."""
-        return self.complete if self.complete is not None and status == COMPLETE else self.row

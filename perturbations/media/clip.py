@@ -1,24 +1,17 @@
-"""What a clip is, and its frames: the types that decoders and encoders share; clean clips, from files or in memory.
+"""What a clip is, and its frames: the types that decoders and encoders share.
 
 Frames are RGB uint8 arrays, H x W x 3, upright (a container's rotation is applied).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, NamedTuple
-
-from pydantic import Field
+from typing import NamedTuple
 
 from perturbations.base.arrays import Image
 from perturbations.base.arrays import uniform_indices as uniform_indices
-from perturbations.base.errors import MediaError
-from perturbations.base.progress import Tick, ticking
-from perturbations.base.records import Record
 
 
 class Frame(NamedTuple):
@@ -84,138 +77,3 @@ def plain_rate(rate: Fraction) -> Fraction:
 
 SAME_TIME_S = 1e-6
 """A frame that is at most this much before a span's edge counts as on it: spans are decimal, clocks are not."""
-
-
-# --- clean clips ------------------------------------------------------------------------------------------------------
-
-
-class Cut(Record):
-    """A clip's place in a video that is perturbed as a whole.
-
-    Attributes:
-        video_id: the video's id, which is a part of the key of what is drawn.
-        first: the position of the clip's first frame in the video.
-        num_frames: number of frames of the video.
-    """
-
-    video_id: str
-    first: Annotated[int, Field(ge=0, lt=2**31)]
-    num_frames: Annotated[int, Field(ge=1, lt=2**31)]
-
-
-@dataclass(frozen=True)
-class CleanClip:
-    """A clip before it is perturbed: part of a file whose frames are all known to decode, or an array.
-
-    Attributes:
-        dataset, item_id: a part of the key of what is drawn.
-        sample_aspect: the width of a pixel over its height, which no perturbation changes.
-        facts: what the perturbed frames depend on besides the pixels.
-        kept: the file of the clip's analysis, where there is one.
-        cut: the clip's place in a video that is perturbed as a whole.
-        scratch: a folder for files that the clips of one video share.
-        hashed_frames: the hash of the clean frames, where it is known.
-    """
-
-    dataset: str
-    item_id: str
-    clip: MediaClip
-    sha256: str
-    num_frames: int
-    width: int
-    height: int
-    timing: Timing
-    sample_aspect: Fraction = Fraction(1)
-    facts: object = None
-    kept: Path | None = None
-    cut: Cut | None = None
-    scratch: Path | None = None
-    hashed_frames: str | None = None
-
-    @cached_property
-    def whole(self) -> CleanClip:
-        """The video that is perturbed: the clip itself, or the video that it is cut from."""
-        if self.cut is None:
-            return self
-        clip = MediaClip(self.clip.path)
-        return replace(self, item_id=self.cut.video_id, clip=clip, num_frames=self.cut.num_frames, cut=None)
-
-    @property
-    def first(self) -> int:
-        """The position of the clip's first frame in the video that is perturbed."""
-        return 0 if self.cut is None else self.cut.first
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """(width, height), in the order that codecs use."""
-        return self.width, self.height
-
-    @property
-    def fps(self) -> float:
-        """Frames per second."""
-        return float(self.timing.frame_rate)
-
-    @property
-    def frames_sha256(self) -> str:
-        """The hash of its frames; where it is unknown, a text that is unique per file and span."""
-        return self.hashed_frames or f"{self.sha256} {self.clip.start_s} {self.clip.end_s}"
-
-    @property
-    def place(self) -> str:
-        """The path of its file; empty for an array."""
-        return str(self.clip.path)
-
-    def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
-        """Its frames in order, RGB uint8; with `only`, those at these positions. Raises `MediaError`."""
-        # Not at the top, like all that reads files: who perturbs arrays alone needs no PyAV.
-        from perturbations.media import decoding
-
-        return decoding.decode(self.clip, only=only)
-
-
-def times_of(clip: CleanClip) -> list[float]:
-    """The time of each frame of a clip, in seconds from the beginning of its file; an array's are evenly spaced.
-
-    Raises `MediaError`.
-    """
-    if not clip.place:
-        return [position / clip.fps for position in range(clip.num_frames)]
-    return _cached_times(clip.clip, clip.num_frames, clip.sha256)
-
-
-@lru_cache(maxsize=4)
-def _cached_times(clip: MediaClip, num_frames: int, sha256: str) -> list[float]:
-    from perturbations.media import decoding
-
-    return decoding.frame_times(clip, num_frames)
-
-
-class Footage(NamedTuple):
-    """The frames of a clip that an analysis needs, by position, and the size and clock of the clip."""
-
-    frames: Mapping[int, Image]
-    num_frames: int
-    height: int
-    width: int
-    fps: float
-
-
-def footage_of_each(
-    clips: Sequence[CleanClip],
-    positions: Callable[[int, float], Collection[int]],
-    tick: Tick,
-    kept: Callable[[Image], Image] = lambda image: image,
-) -> list[Footage | MediaError]:
-    """The footage of each clip, or its error; `positions` takes a clip's number of frames and its fps.
-
-    `kept` converts each frame before it is kept.
-    """
-    footages: list[Footage | MediaError] = []
-    for clip in clips:
-        try:
-            wanted = set(positions(clip.num_frames, clip.fps))
-            frames = {frame.position: kept(frame.image) for frame in ticking(clip.frames(wanted), tick)}
-            footages.append(Footage(frames, clip.num_frames, clip.height, clip.width, clip.fps))
-        except MediaError as error:
-            footages.append(error)
-    return footages

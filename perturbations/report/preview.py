@@ -23,7 +23,8 @@ from perturbations.guides.registry import AnalysisRecipe
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, AnalysisRow, CompleteSource, VideoRow
 from perturbations.media import decoding
-from perturbations.media.clip import CleanClip, Frame, MediaClip, uniform_indices
+from perturbations.media.clip import Frame, MediaClip, uniform_indices
+from perturbations.media.footage import CleanClip
 from perturbations.plan import recipe, tiers
 from perturbations.report.sheet import contact_sheet, write_picture
 from perturbations.suites import registry
