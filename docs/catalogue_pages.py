@@ -177,8 +177,8 @@ def examples() -> list[list[str]]:
     rows = [["suite", "perturbation", "before", "after"]]
     for entry in registry.perturbations(kind="text"):
         severity = entry.severities[len(entry.severities) // 2]
-        rows = caption_rows.run(caption_recipes.make(entry, severity), "examples", listed)
-        row = min((row for row in rows if row.changed), key=lambda row: len(row.source_text))
+        perturbed = caption_rows.run(caption_recipes.make(entry, severity), "examples", listed)
+        row = min((row for row in perturbed if row.changed), key=lambda row: len(row.source_text))
         rows.append([entry.suite, entry.name, row.source_text, row.text])
     return rows
 
