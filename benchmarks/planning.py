@@ -42,7 +42,8 @@ def dry_run(folder: Path, target: str) -> tuple[float, int]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    jobs = next(int(line.split()[0]) for line in (done.stdout + done.stderr).splitlines() if " jobs: " in line)
+    lines = (done.stdout + done.stderr).splitlines()
+    jobs = next(int(line.split()[0].replace(",", "")) for line in lines if " jobs: " in line)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, jobs
 
 
