@@ -118,6 +118,13 @@ def test_commands_run_no_file_that_a_folder_names(
     assert mark.exists()
 
 
+def test_a_preview_shows_the_severities_that_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project(tmp_path))
+    assert main(["--plugins", "my suite.py", "preview", "clips/first.mp4", "-p", "lamps", "-o", "lamps.png"]) == 0
+    assert main(["preview", "clips/first.mp4", "-p", "lamps", "-s", "1", "2", "-o", "both.png"]) == 0
+    assert Path("lamps.png").read_bytes() == Path("both.png").read_bytes()
+
+
 def test_a_recipe_of_another_file_is_refused(tmp_path: Path) -> None:
     things.use([project(tmp_path) / "my suite.py"])
     own = recipe.make(registry.get("lamps/dimmed"), 1, seed=0, storage=recipe.StoredFrames(num_frames=2))

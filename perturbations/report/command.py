@@ -26,7 +26,11 @@ def add(commands: Commands) -> None:
         help="suites or single perturbations; default: mlvp of a video, and all of a manifest",
     )
     parser.add_argument(
-        "-s", "--severities", nargs="+", type=int, help="default: 1 3 5 of a video, and all of a manifest"
+        "-s",
+        "--severities",
+        nargs="+",
+        type=int,
+        help="default: of a video 1 3 5, or all that its perturbations share; all of a manifest",
     )
     parser.add_argument("--item", metavar=ID, help="which item of the manifest; default: the first complete one")
     add_realization(parser)
@@ -50,7 +54,7 @@ def _preview(options: argparse.Namespace) -> int:
             *rows_from(options),
             options.output,
             names=options.perturbations or ["mlvp"],
-            severities=options.severities or [1, 3, 5],
+            severities=options.severities,
             seed=options.seed,
             variant=options.variant,
         )

@@ -36,14 +36,15 @@ def from_video(
     output: Path,
     *,
     names: Sequence[str],
-    severities: Sequence[int],
+    severities: Sequence[int] | None,
     seed: int,
     variant: str | None,
 ) -> list[str]:
     """Draw a frame of a clip under perturbations and severities: the middle one, or of a long clip an earlier one.
 
     `row` and `donors` are rows of a sources manifest. A name without "/" is a suite, all its perturbations of videos,
-    or a perturbation that one suite has. Returns the keys that are left out of suites: they need donors, and there are
+    or a perturbation that one suite has. `severities` None: 1, 3 and 5, or all that the perturbations share where one
+    has not these. Returns the keys that are left out of suites: they need donors, and there are
     none, or several frames of a picture.
     """
     is_picture = storage.is_picture(row.path or "")
@@ -68,9 +69,12 @@ def from_video(
             rows_of[known] = clean_clips.analysed_now(analysis, clip)
         return rows_of[known]
 
+    entries = {key: recipe.entry_of("video", key, variant) for key in keys if key not in left_out}
+    if severities is None:
+        shared = set[int].intersection(*(set(entry.severities) for entry in entries.values())) if entries else set()
+        severities = [1, 3, 5] if shared >= {1, 3, 5} else sorted(shared)
     rows = []
-    for key in (key for key in keys if key not in left_out):
-        entry = recipe.entry_of("video", key, variant)
+    for key, entry in entries.items():
         images = images_of(
             entry, row, donors, severities=severities, seed=seed, read=read, analysed=analysed, latest=_LATEST
         )
