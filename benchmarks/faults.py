@@ -167,7 +167,8 @@ def kill(options: argparse.Namespace) -> int:
                 counts += disturbed(folder, min(5, kills - counts.total()), whole_s, generator)
                 one, other = contents(expected), contents(folder)
                 unequal = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
-                print(*(f"different: {name}" for name in unequal), sep="\n", end="", flush=True)
+                for name in unequal:
+                    print(f"different: {name}", flush=True)
                 differences += len(unequal)
                 seen += len(one)
                 for name in (name for name in one if name.endswith(".parquet")):

@@ -116,8 +116,8 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], boo
     measured = render_clip.produce(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
     if measured.frames_sha256 != row.frames_sha256:
         raise MediaError("its frames are not the published ones: perturb verify tells what may differ")
-    made = clip_rows.complete_video(row, measured)
-    return {own.name: getattr(made, own.name) for own in fields(made)} if made != row else {}, True
+    current = clip_rows.complete_video(row, measured)
+    return {own.name: getattr(current, own.name) for own in fields(current)} if current != row else {}, True
 
 
 def _located(row: Any, held: Path, dataset: str) -> Any:

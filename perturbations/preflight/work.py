@@ -97,10 +97,10 @@ def _lacks(config: Config, scenario: ClipScenario, shard: str) -> bool:
     if not _are_there(config, parts):
         return True
     try:
-        made = set(files.read_columns(config.at(parts[0]), "recipe")["recipe"].to_pylist())
+        recipes = set(files.read_columns(config.at(parts[0]), "recipe")["recipe"].to_pylist())
     except ManifestError:  # jobs say what is wrong with it
         return True
-    return not made <= {recipe.from_config(config, collection, suite, name, severity).text}
+    return not recipes <= {recipe.from_config(config, collection, suite, name, severity).text}
 
 
 def _datasets(work: TargetWork) -> list[tuple[str, str]]:
