@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import marshal
 import os
@@ -29,9 +30,13 @@ from typing import Any
 
 _CLIP = "transformers.models.clip"
 _JOBS = tuple(f"perturbations.{room}" for room in ("cli", "engine", "exports", "report.corpus_page", "suites"))
+_PLANNED = ("plan", "suites", "composed.rules", "evaluation.rules", "manifest.registry", "status.run_lines")
+_PLANNING = tuple(f"perturbations.{place}" for place in _PLANNED)
+_TABLES = ("jinja2", "pyarrow.dataset", "pyarrow.pandas_compat", "pandas.core.reshape.reshape", "PIL.PngImagePlugin")
+_PAGES = tuple(f"perturbations.{place}" for place in ("demo.jobs", "plan.mixes", "report.preview", "verify"))
 _IMPORTED = {
-    "snakemake": ("snakemake.cli", "perturbations.plan"),
-    "perturb": (*_JOBS, "perturbations.report.preview", "perturbations.verify", "jinja2"),
+    "snakemake": ("snakemake.cli", "requests", "smart_open", *_PLANNING),
+    "perturb": (*_JOBS, *_PAGES, *_TABLES),
     "texts": (*_JOBS, "perturbations.captions", "perturbations.text", "textblob"),
     "models": (*_JOBS, "perturbations.evaluation", "perturbations.tta", "perturbations.evaluation.backbones", _CLIP),
 }
@@ -123,6 +128,16 @@ def _serve(name: str, listener: socket.socket, parent: int, python: str) -> None
         if place.startswith("perturbations") or place == _CLIP:
             for module in pkgutil.iter_modules(getattr(room, "__path__", [])):
                 importlib.import_module(f"{place}.{module.name}")
+    if name == "snakemake":
+        from snakemake.cli import get_argument_parser
+
+        get_argument_parser()  # which looks for Snakemake's plug-ins: half of a dry run
+    else:
+        from perturbations.suites import published
+
+        next(published.cells())  # of a table that is read once
+    gc.collect()
+    gc.freeze()  # or each fork's collector goes through all this, and copies it: of torch's, 0.6 CPU s
     signal.signal(signal.SIGCHLD, _forget)
     while _is_requested(listener, parent):
         connection, _ = listener.accept()
