@@ -44,15 +44,10 @@ def test_a_card_states_its_terms_in_the_hub_s_words(
     small: Path, tmp_path: Path, dataset: str, terms: Terms, expected: dict[str, Any]
 ) -> None:
     exported = corpus.read(Request(manifest=small / "manifests/data/mlvp/videos.parquet", output=tmp_path))
-    request = Request(manifest=exported.manifest, output=tmp_path, terms=terms)
+    request = Request(manifest=exported.request.manifest, output=tmp_path, terms=terms)
     for has_videos in (True, False):
-        card.write(
-            card.Publication(
-                replace(exported, dataset=dataset), request, "clips", 5_000, 0, clips=5_000, has_videos=has_videos
-            ),
-            [],
-            [],
-        )
+        videos = {("clean", "a")} if has_videos else set()
+        card.finish(replace(exported, request=request, dataset=dataset, count=5_000, videos=videos), [], [], [])
         front = yaml.safe_load((tmp_path / "README.md").read_text("utf-8").split("---\n")[1])
         assert (front["size_categories"], front["task_categories"]) == (["1K<n<10K"], ["text-retrieval"])
         gated = {"gated": True} if "extra_gated_prompt" in front else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.base import storage
+from perturbations.base.errors import UnknownPerturbationError
 from perturbations.exports import names
 from perturbations.exports.corpus import Clip, PairedText
-from perturbations.manifest.kinds import CaptionRow, TextRow
+from perturbations.manifest.kinds import CaptionRow, MultimodalRow, TextRow
+from perturbations.suites import registry as suites
 
 _TYPES = {
     **dict.fromkeys(("severity", "text_severity", "seed", "width", "height", "frame_count"), pa.int64()),
@@ -24,33 +27,34 @@ _TYPES = {
 """The types of columns that are no text."""
 
 
-def schema_of(columns: Iterable[str]) -> pa.Schema:
-    """The schema of columns."""
+def _schema_of(*columns: str) -> pa.Schema:
     return pa.schema([(name, _TYPES.get(name, pa.string())) for name in columns])
 
 
-CLIP = schema_of(
-    (
-        *("item", "dataset", "suite", "perturbation", "severity", "mix", "share", "caption", "captions", "level"),
-        *("variant", "params", "seed", "recipe_id", "width", "height", "sample_aspect_ratio", "fps", "frame_count"),
-        *("duration_s", "psnr_db", "ssim", "frames_sha256", "sha256"),
-    )
+CLIP = _schema_of(
+    *("item", "dataset", "suite", "perturbation", "severity", "mix", "share", "caption", "captions", "level"),
+    *("variant", "params", "seed", "recipe_id", "width", "height", "sample_aspect_ratio", "fps", "frame_count"),
+    *("duration_s", "psnr_db", "ssim", "frames_sha256", "sha256"),
 )
 """An exported clip. `suite` and `perturbation` of clean clips are `clean`, their severity is 0.
 
 `caption` is the first of the item's clean `captions`. `sha256` is the hash of the exported file.
 """
 
-CAPTION = schema_of(
-    (
-        *("id", "item", "dataset", "suite", "perturbation", "severity", "text", "source_text", "changed"),
-        *("similarity", "variant", "backend", "recipe_id"),
-    )
+CAPTION = _schema_of(
+    *("id", "item", "dataset", "suite", "perturbation", "severity", "text", "source_text", "changed"),
+    *("similarity", "variant", "backend", "recipe_id"),
 )
 """An exported caption. `suite` and `perturbation` of clean captions are `clean`, their severity is 0."""
 
-PAIRED = schema_of(PairedText._fields)
-"""The caption of an exported pair."""
+PAIRED = _schema_of(
+    *("caption_id", "text_perturbation", "text_severity", "text_level", "text", "source_text", "changed"),
+    *("similarity", "text_backend", "text_recipe_id"),
+)
+"""The caption of an exported pair. `text_perturbation` of clean captions is `clean`, their severity is 0.
+
+`source_text` is the caption that it was made from, empty where the dataset's `captions.parquet` does not have it.
+"""
 
 PAIR = pa.schema([*CLIP, *PAIRED])
 """An exported pair of a video and a caption: the columns of the clip before those of the caption."""
@@ -60,15 +64,25 @@ _EMPTY = {pa.string(): "", pa.int64(): 0, pa.float64(): math.nan, _TYPES["captio
 
 def of_clip(clip: Clip, sha256: str) -> dict[str, Any]:
     """The columns of a clip; `sha256` is the hash of its file."""
-    own = {
-        "item": clip.row.item_id,
-        "mix": clip.mix,
-        "share": clip.share,
-        "caption": clip.captions[0] if clip.captions else "",
-        "captions": list(clip.captions),
-        "sha256": sha256,
-    }
-    return _of_row(CLIP, clip.row) | own
+    texts = [caption.text for caption in clip.captions]
+    own = {"item": clip.row.item_id, "mix": clip.mix, "share": clip.share, "sha256": sha256}
+    return _of_row(CLIP, clip.row) | own | {"caption": texts[0] if texts else "", "captions": texts}
+
+
+def of_texts(clip: Clip) -> list[dict[str, Any]]:
+    """The columns of each caption that a clip is paired with."""
+    return [_of_text(row, {caption.caption_id: caption.text for caption in clip.captions}) for row in clip.texts]
+
+
+def _of_text(row: PairedText, originals: Mapping[str, str]) -> dict[str, Any]:
+    clean = {"text_perturbation": names.CLEAN, "text_severity": 0, "changed": False}
+    level = None
+    if isinstance(row, MultimodalRow):
+        clean = {}
+        with suppress(UnknownPerturbationError):  # of a package that is not installed here
+            level = suites.get(f"{row.suite}/{row.text_perturbation}").category
+    values = {name: getattr(row, name, None) for name in PAIRED.names}
+    return values | clean | {"text_level": level, "source_text": originals.get(row.caption_id)}
 
 
 def of_caption(row: TextRow | CaptionRow) -> dict[str, Any]:
@@ -101,21 +115,10 @@ def as_json(schema: pa.Schema, row: Mapping[str, Any]) -> dict[str, Any]:
     `datasets` takes the types of all samples from the first five, so that no null may be among them: text that is not
     known is empty, a number is 0 or NaN, and a list without texts holds an empty one.
     """
-    known = ((column, row[column.name]) for column in schema)
-    return {column.name: _EMPTY[column.type] if value in (None, []) else value for column, value in known}
+    return {own.name: _EMPTY[own.type] if row[own.name] in (None, []) else row[own.name] for own in schema}
 
 
 def features(schema: pa.Schema) -> list[dict[str, str]]:
     """The columns as `datasets` describes them in a card."""
-    return [_feature(column) for column in schema]
-
-
-def _feature(column: pa.Field) -> dict[str, str]:
-    if pa.types.is_list(column.type):
-        return {"name": column.name, "list": str(column.type.value_type)}
-    return {"name": column.name, "dtype": "float64" if column.type == pa.float64() else str(column.type)}
-
-
-def with_file_name(schema: pa.Schema) -> pa.Schema:
-    """A schema with the name of a video's file before the other columns."""
-    return schema.insert(0, pa.field("file_name", pa.string()))
+    kinds = {pa.float64(): {"dtype": "float64"}, _TYPES["captions"]: {"list": "string"}}
+    return [{"name": column.name, **kinds.get(column.type, {"dtype": str(column.type)})} for column in schema]

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeGuard
 
 from perturbations.api.opening import typed_row
 from perturbations.base import shown, storage
-from perturbations.base.errors import ManifestError, UnknownPerturbationError, short
+from perturbations.base.errors import ManifestError, short
 from perturbations.exports import names
-from perturbations.exports.registry import LeftOut, Request
+from perturbations.exports.registry import Exported, LeftOut, Request
 from perturbations.manifest import files, locations
 from perturbations.manifest.companions import companion, numbered
 from perturbations.manifest.files import stored
@@ -37,39 +37,13 @@ from perturbations.manifest.kinds import (
     TextRow,
     VideoRow,
 )
-from perturbations.suites import registry as suites
 from perturbations.verify.checking import name_of
 
 ListedRow = ClipRow | SourceRow
 UsableRow = ClipRow | CompleteSource
+PairedText = MultimodalRow | CaptionRow
 
 _BY_SCENARIO: RowKind[Any] = replace(VIDEOS, key=("perturbation", "severity", "item_id"))
-
-
-class PairedText(NamedTuple):
-    """The caption of an exported pair.
-
-    `source_text` is the caption that it was made from, None where the dataset's `captions.parquet` does not have it.
-    `text_perturbation` of clean captions is `clean`, their severity is 0.
-    """
-
-    caption_id: str
-    text_perturbation: str
-    text_severity: int
-    text_level: str | None
-    text: str
-    source_text: str | None
-    changed: bool
-    similarity: float | None = None
-    text_backend: str | None = None
-    text_recipe_id: str | None = None
-
-    @property
-    def scenario(self) -> str:
-        """The name of its scenario: `no_verbs_1`, `clean`."""
-        if self.text_perturbation == names.CLEAN:
-            return names.CLEAN
-        return names.named(self.text_perturbation, str(self.text_severity))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +56,13 @@ class Clip:
         key: the name of its item in files.
         captions: its clean captions, in their order.
         mix, share: of the mix that it is in.
-        texts: the captions that it is paired with, by perturbation and id.
+        texts: the captions that it is paired with, by perturbation and id; of a clean clip the clean ones.
     """
 
     row: VideoRow | CompleteSource
     scenario: str
     key: str
-    captions: tuple[str, ...]
+    captions: tuple[CaptionRow, ...]
     mix: str | None = None
     share: float | None = None
     texts: tuple[PairedText, ...] = ()
@@ -103,12 +77,13 @@ class Clip:
 
 @dataclass
 class Corpus:
-    """What an export writes.
+    """What an export writes, and what it has written so far.
 
     Attributes:
-        manifest: the exported manifest.
-        about: its metadata.
-        rows: its rows of clips, or the clean clips of its captions; rows of one scenario follow each other.
+        request: the request.
+        about: the metadata of its manifest.
+        records: what a row of the export is: "clips", "pairs", "captions" or "queries".
+        rows: the rows of clips; those of one scenario follow each other.
         clean: the clean clips that are exported with others.
         captions: the dataset's clean captions.
         sources: the dataset's clips.
@@ -119,11 +94,17 @@ class Corpus:
         has_pictures: whether a clip is a picture.
         keys: the names of items in files.
         counts: the number of complete clips per scenario.
-        left_out: the rows without a clip.
+        quarantined: the rows without a clip.
+        written, kept: the numbers of videos that were written, and that were there before.
+        failed: the clips whose videos could not be written.
+        videos: the identities of the exported clips.
+        count: the number of exported rows.
+        lost: the number of captions that were left out because they have no clip.
     """
 
-    manifest: Path
+    request: Request
     about: Mapping[str, Any]
+    records: str = "clips"
     rows: Iterable[ListedRow] = ()
     clean: Sequence[SourceRow] = ()
     captions: Sequence[CaptionRow] = ()
@@ -137,45 +118,43 @@ class Corpus:
     has_pictures: bool = False
     keys: dict[str, str] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
-    left_out: list[LeftOut] = field(default_factory=list)
+    quarantined: list[LeftOut] = field(default_factory=list)
+    written: int = 0
+    kept: int = 0
+    failed: list[LeftOut] = field(default_factory=list)
+    videos: set[tuple[str, ...]] = field(default_factory=set)
+    count: int = 0
+    lost: int = 0
 
     def scenarios(self) -> Iterator[tuple[str, list[Clip]]]:
         """The complete clips of one scenario after another, clean ones last, sorted by item."""
-        of_item: dict[str, list[CaptionRow]] = defaultdict(list)
+        captions: dict[str, list[CaptionRow]] = defaultdict(list)
         for caption in sorted(self.captions, key=lambda caption: numbered(caption.caption_id)):
-            of_item[caption.item_id].append(caption)
-        originals = {caption.caption_id: caption.text for caption in self.captions}
-        for name, members in self._members():
-            yield name, [self._clip(name, rows, of_item[rows[0].item_id], originals) for rows in members]
+            captions[caption.item_id].append(caption)
+        for name, rows in self.rows_by_scenario():
+            of_item: dict[str, list[UsableRow]] = defaultdict(list)
+            for row in filter(_is_usable, rows):
+                of_item[row.item_id].append(row)
+            if of_item:
+                yield name, [self._clip(name, of_item[item_id], captions[item_id]) for item_id in sorted(of_item)]
 
-    def _clip(
-        self, scenario: str, rows: Sequence[UsableRow], captions: Sequence[CaptionRow], originals: Mapping[str, str]
-    ) -> Clip:
+    def rows_by_scenario(self) -> Iterator[tuple[str, Iterable[ListedRow]]]:
+        """The rows of one scenario after another, clean ones last."""
+        return groupby(chain(self.rows, self.clean), names.scenario)
+
+    def _clip(self, scenario: str, rows: Sequence[UsableRow], captions: Sequence[CaptionRow]) -> Clip:
         """The clip of one item's rows, which are several of pairs only."""
         first, row = rows[0], typed_row(rows[0])
         assert isinstance(row, VideoRow | CompleteSource)
+        texts: list[PairedText] = [own for own in rows if isinstance(own, MultimodalRow) and own.accepted]
+        texts.sort(key=lambda text: (names.scenario_of_text(text), numbered(text.caption_id)))
         mix, share = (first.mix, first.share) if isinstance(first, MixRow) else (None, None)
-        if isinstance(row, CompleteSource):
-            texts = [PairedText(own.caption_id, names.CLEAN, 0, None, own.text, own.text, False) for own in captions]
-        else:
-            texts = [_paired(own, originals) for own in rows if isinstance(own, MultimodalRow) and own.accepted]
-            texts.sort(key=lambda text: (text.scenario, numbered(text.caption_id)))
-        captioned = tuple(caption.text for caption in captions)
-        return Clip(row, scenario, self.keys[row.item_id], captioned, mix, share, tuple(texts))
+        paired = captions if isinstance(row, CompleteSource) else texts
+        return Clip(row, scenario, self.keys[row.item_id], tuple(captions), mix, share, tuple(paired))
 
     def clips(self) -> Iterator[Clip]:
         """The clips of all scenarios."""
         return chain.from_iterable(clips for _, clips in self.scenarios())
-
-    def _members(self) -> Iterator[tuple[str, list[list[UsableRow]]]]:
-        """The complete rows of one scenario after another; a member is the rows of one item, several of pairs only."""
-        for name, together in groupby(chain(self.rows, self.clean), names.scenario):
-            of_item: dict[str, list[UsableRow]] = defaultdict(list)
-            for row in together:
-                if row.status == COMPLETE and isinstance(row, ClipRow | CompleteSource):
-                    of_item[row.item_id].append(row)
-            if of_item:
-                yield name, [of_item[item_id] for item_id in sorted(of_item)]
 
     def captions_by_scenario(self) -> Iterator[tuple[str, Sequence[TextRow] | Sequence[CaptionRow]]]:
         """The accepted captions of one scenario after another, clean ones last, with the name of it."""
@@ -191,6 +170,11 @@ class Corpus:
         return sum(not row.accepted for row in self.texts)
 
     @property
+    def left_out(self) -> list[LeftOut]:
+        """The rows that are not exported; of an export of captions, clips that failed."""
+        return [*self.failed, *(() if self.texts else self.quarantined)]
+
+    @property
     def identity(self) -> list[str]:
         """What tells an export from others: the dataset, the kind of manifest or of mix, the suites."""
         made_by = self.suites
@@ -203,7 +187,15 @@ class Corpus:
     def title(self) -> str:
         """The dataset's title: its name and the suites."""
         dataset, kind, made_by = self.identity
-        return f"{dataset} {shown.in_words_of(kind, pictures=self.has_pictures)} {made_by}".replace(",", ", ")
+        return f"{dataset} {self.in_words(kind)} {made_by}".replace(",", ", ")
+
+    def in_words(self, text: str) -> str:
+        """A sentence about clips, about pictures where the clips are pictures."""
+        return shown.in_words_of(text, pictures=self.has_pictures)
+
+    def result(self) -> Exported:
+        """What was written, for the command."""
+        return Exported(self.written, self.kept, tuple(self.failed), tuple(self.quarantined))
 
 
 def read(
@@ -230,12 +222,15 @@ def read(
         raise ManifestError(f"no sources.parquet beside or above {path}, which would list the clean clips")
     in_order = files.in_order(_BY_SCENARIO, rows) if kind == VIDEOS else rows  # other kinds are in that order
     clean = sources if request.clean and kind != SOURCES else []
-    corpus = Corpus(path, about, in_order, clean, companion(path, CAPTIONS), sources)
-    _survey(corpus)
-    if not corpus.counts or (kind == MULTIMODAL and not any(clip.texts for clip in corpus.clips())):
+    records = "pairs" if kind == MULTIMODAL else "clips"
+    corpus = _surveyed(Corpus(request, about, records, in_order, clean, companion(path, CAPTIONS), sources))
+    if not corpus.counts or (records == "pairs" and not any(clip.texts for clip in corpus.clips())):
         raise ManifestError(f"{path} has no complete row to export")
-    if not any_tier:
-        _check_tiers(corpus)
+    if not any_tier and (frames := sorted(name for name in corpus.storages if name.startswith("frames/"))):
+        raise ManifestError(
+            f"{path} stores {', '.join(frames)}, and this layout is of videos: set `storage` of config.yaml to video "
+            "or recipe, or take --format vtr_tta, which is of frames"
+        )
     return corpus
 
 
@@ -252,24 +247,20 @@ def read_texts(request: Request, *, with_clips: bool = False) -> Corpus:
         raise ManifestError(f"{path} has no complete row to export")
     captions = _required(path, CAPTIONS) if request.clean else companion(path, CAPTIONS)
     sources = _required(path, SOURCES) if with_clips or request.clean else []
-    corpus = Corpus(path, files.read_metadata(path), sources, (), captions, sources, texts)
-    corpus.clean_texts = captions if request.clean else ()
-    _survey(corpus)
+    clean_texts = captions if request.clean else ()
+    corpus = Corpus(request, files.read_metadata(path), "captions", sources, (), captions, sources, texts, clean_texts)
+    corpus.dataset = texts[0].dataset
     corpus.suites |= {row.suite for row in texts if row.accepted}
-    corpus.dataset = next(row.dataset for row in texts)
     for name, rows in corpus.captions_by_scenario():
-        _check_once(path, name, (row.caption_id for row in rows))
-    return corpus
+        _check_once(path, name, Counter(row.caption_id for row in rows))
+    return _surveyed(corpus)
 
 
 def of_clean(request: Request, item_ids: set[str]) -> Corpus:
     """The corpus of these clean clips of the dataset that a manifest is of. Errors as of `read_texts`."""
-    sources = _required(request.manifest, SOURCES)
-    chosen = [row for row in sources if row.item_id in item_ids and row.status == COMPLETE]
-    captions = companion(request.manifest, CAPTIONS)
-    corpus = Corpus(request.manifest, files.read_metadata(request.manifest), chosen, (), captions, sources)
-    _survey(corpus)
-    return corpus
+    path = request.manifest
+    chosen = [row for row in _required(path, SOURCES) if row.item_id in item_ids and row.status == COMPLETE]
+    return _surveyed(Corpus(request, files.read_metadata(path), "queries", chosen, (), companion(path, CAPTIONS)))
 
 
 def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
@@ -279,26 +270,34 @@ def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
     return rows
 
 
-def _survey(corpus: Corpus) -> None:
-    """One pass over the rows, for all that must be known before the first file is written."""
+def _surveyed(corpus: Corpus) -> Corpus:
+    """The corpus after one pass over its rows, for all that must be known before the first file is written."""
     item_ids, incomplete = set(), dict[LeftOut, None]()
-    for row in chain(corpus.rows, corpus.clean):
-        corpus.dataset = corpus.dataset or row.dataset
-        if row.status != COMPLETE or not isinstance(row, ClipRow | CompleteSource):
-            incomplete[left_out(row, f"{row.status}: {row.stage}: {row.error}")] = None
-            continue
-        item_ids.add(row.item_id)
-        corpus.has_pictures = corpus.has_pictures or is_picture(row)
-        if isinstance(row, ClipRow):
-            corpus.suites.add(row.suite)
-            corpus.storages.add(row.storage)
-            corpus.mixes |= {row.mix} if isinstance(row, MixRow) else set()
-    corpus.dataset = corpus.dataset or str(corpus.about.get("dataset") or corpus.manifest.parent.name)
-    corpus.keys.update(names.keys(item_ids))
-    corpus.left_out += incomplete
-    for name, members in corpus._members():
-        _check_once(corpus.manifest, name, (_identity(row) for rows in members for row in rows))
-        corpus.counts[name] = len(members)
+    for name, rows in corpus.rows_by_scenario():
+        own_ids, members = set(), Counter[object]()
+        for row in rows:
+            corpus.dataset = corpus.dataset or row.dataset
+            if not _is_usable(row):
+                incomplete[left_out(row, f"{row.status}: {row.stage}: {row.error}")] = None
+                continue
+            own_ids.add(row.item_id)
+            members[_identity(row)] += 1
+            corpus.has_pictures = corpus.has_pictures or is_picture(row)
+            if isinstance(row, ClipRow):
+                corpus.suites.add(row.suite)
+                corpus.storages.add(row.storage)
+                corpus.mixes |= {row.mix} if isinstance(row, MixRow) else set()
+        _check_once(corpus.request.manifest, name, members)
+        corpus.counts += Counter({name: len(own_ids)})
+        item_ids |= own_ids
+    corpus.dataset = corpus.dataset or str(corpus.about.get("dataset") or corpus.request.manifest.parent.name)
+    corpus.keys = names.keys(item_ids)
+    corpus.quarantined += incomplete
+    return corpus
+
+
+def _is_usable(row: ListedRow) -> TypeGuard[UsableRow]:
+    return row.status == COMPLETE and isinstance(row, ClipRow | CompleteSource)
 
 
 def _identity(row: UsableRow) -> tuple[object, ...] | str:
@@ -308,42 +307,10 @@ def _identity(row: UsableRow) -> tuple[object, ...] | str:
     return row.item_id
 
 
-def _check_once(path: Path, scenario: str, identities: Iterable[object]) -> None:
+def _check_once(path: Path, scenario: str, members: Counter[Any]) -> None:
     """Raise `ManifestError` where a scenario has a row more than once."""
-    if twice := [f"{short(own)} in {scenario}" for own, count in Counter(identities).items() if count > 1]:
+    if twice := [f"{short(own)} in {scenario}" for own, count in members.items() if count > 1]:
         raise ManifestError(f"{path} has complete rows more than once: {', '.join(twice[:5])}")
-
-
-def _check_tiers(corpus: Corpus) -> None:
-    """Raise `ManifestError` for clips of which only sampled frames are stored: no video can be made of those."""
-    if stored_as := sorted(name for name in corpus.storages if name.startswith("frames/")):
-        raise ManifestError(
-            f"{corpus.manifest} stores {', '.join(stored_as)}, and this layout is of videos: set `storage` of "
-            "config.yaml to video or recipe, or take --format vtr_tta, which is of frames"
-        )
-
-
-def _paired(row: MultimodalRow, originals: Mapping[str, str]) -> PairedText:
-    return PairedText(
-        caption_id=row.caption_id,
-        text_perturbation=row.text_perturbation,
-        text_severity=row.text_severity,
-        text_level=_category(f"{row.suite}/{row.text_perturbation}"),
-        text=row.text,
-        source_text=originals.get(row.caption_id),
-        changed=row.changed,
-        similarity=row.similarity,
-        text_backend=row.text_backend,
-        text_recipe_id=row.text_recipe_id,
-    )
-
-
-def _category(name: str) -> str | None:
-    """The category of a perturbation of captions, which rows of pairs do not have; None of one from elsewhere."""
-    try:
-        return suites.get(name).category
-    except UnknownPerturbationError:
-        return None
 
 
 def is_picture(row: UsableRow) -> bool:

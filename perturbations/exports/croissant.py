@@ -1,4 +1,4 @@
-"""The layout `hub` with `croissant.json`, which `mlcroissant` and dataset search engines read.
+"""`croissant.json`, which `mlcroissant` and dataset search engines read.
 
 It describes tables and videos in the vocabulary of Croissant 1.1 (JSON-LD), with its terms of responsible AI:
 https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html, croissant-rai-spec.html beside it, and
@@ -19,12 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations import __version__
-from perturbations.base import storage
+from perturbations.base import shown, storage
 from perturbations.base.errors import ConfigError, short
-from perturbations.exports import folder, hub
-from perturbations.exports.card import Publication
-from perturbations.exports.hub import Written
-from perturbations.exports.registry import Exported, Request, Terms
+from perturbations.exports import card, names
+from perturbations.exports.corpus import Corpus
+from perturbations.suites import registry as suites
 
 _log = logging.getLogger("perturbations")
 
@@ -67,45 +66,16 @@ _TYPES = {
 }
 
 
-def write_videos(request: Request) -> Exported:
-    """Write clips as the layout `hub` does, and `croissant.json`; errors as there."""
-    return _described(hub.tables_of(request, "croissant", "clips"))
-
-
-def write_pairs(request: Request) -> Exported:
-    """Write pairs as the layout `hub` does, and `croissant.json`; errors as there."""
-    return _described(hub.tables_of(request, "croissant", "pairs"))
-
-
-def write_captions(request: Request) -> int:
-    """Write captions as the layout `hub` does, and `croissant.json`; returns the number of tables, errors as there."""
-    written = hub.tables_of_captions(request, "croissant")
-    _described(written)
-    return len(written.tables)
-
-
-def _described(written: Written) -> Exported:
-    output = written.about.request.output
-    if written.tables:
-        paths = (path.relative_to(output) for path in written.hashes)
-        fixed = (folder.DATA, hub.VIDEOS)
-        patterns = sorted({"/".join(part if part in fixed else "*" for part in path.parts) for path in paths})
-        write(written.about, {written.about.records: written.tables}, patterns)
-    folder.write_sums(output, written.hashes)
-    return written.exported
-
-
-def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Sequence[str] = ()) -> None:
+def write(corpus: Corpus, records: Mapping[str, Sequence[Path]], videos: Sequence[str] = ()) -> None:
     """Describe the tables of each record set, by its name, and the videos, by patterns of their paths.
 
     The tables of a record set have one schema. The same tables give the same bytes: the date of publication is that of
     the folder's first export. Terms that the request lacks are reported and left out.
     """
-    terms = about.request.terms
-    responsible = {**about.terms(), **terms.rai}
-    if lacking := _lacking(about, responsible):
+    terms, output, root = corpus.request.terms, corpus.request.output, storage.sha256(corpus.request.manifest)
+    responsible = {**responsible_terms(corpus), **terms.rai}
+    if lacking := _lacking(corpus, responsible):
         _log.warning("%s lacks what data tracks ask for: %s", _NAME, ", ".join(lacking))
-    output = about.request.output
     distribution: list[dict[str, Any]] = []
     for name, tables in records.items():
         parts = [_file_object(output, table) for table in tables]
@@ -113,29 +83,89 @@ def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Seq
         described = _file_set(f"{name}-tables", "The rows, as Parquet.", "application/x-parquet", patterns)
         distribution += [*parts, described]
     if videos:
-        what = about.in_words("The videos, which `file_name` names; the column `sha256` has the hash of each.")
-        distribution.append(
-            _file_set("videos", what, "image/*" if about.exported.has_pictures else "video/mp4", videos)
-        )
+        what = corpus.in_words("The videos, which `file_name` names; the column `sha256` has the hash of each.")
+        distribution.append(_file_set("videos", what, "image/*" if corpus.has_pictures else "video/mp4", videos))
+    creators = [{"@type": "sc:Person", "name": name} for name in terms.creator]
+    named = {"license": terms.license, "creator": creators, "citeAs": terms.citation, "url": terms.url}
     described = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
-        "name": about.exported.title,
-        "description": f"{about.in_words('Video-text retrieval')} under perturbations: {', '.join(records)}, "
+        "name": corpus.title,
+        "description": f"{corpus.in_words('Video-text retrieval')} under perturbations: {', '.join(records)}, "
         f"made by perturbations {__version__}.",
         "conformsTo": [_VERSION, "http://mlcommons.org/croissant/RAI/1.0"],
         # The corpus' own: two corpora of one version of the software differ in it, and the same corpus never does.
-        "version": f"1.0.0+{(about.root or _digest(distribution))[:16]}",
-        **({"identifier": f"sha256:{about.root}"} if about.root else {}),
+        "version": f"1.0.0+{root[:16]}",
+        "identifier": f"sha256:{root}",
         "datePublished": _date(output / _NAME).isoformat(),
-        "keywords": ["robustness", "perturbation", about.in_words("video-text retrieval"), "benchmark"],
-        **({"inLanguage": about.language} if about.language else {}),
-        **_published(terms),
+        "keywords": ["robustness", "perturbation", corpus.in_words("video-text retrieval"), "benchmark"],
+        **({"inLanguage": language} if (language := card.language(corpus)) else {}),
+        **{name: value for name, value in named.items() if value},
         **responsible,
         "distribution": distribution,
         "recordSet": [_record_set(name, pq.read_schema(tables[0])) for name, tables in records.items()],
     }
     storage.write_text_if_changed(output / _NAME, json.dumps(described, indent=1) + "\n")
+
+
+def responsible_terms(corpus: Corpus) -> dict[str, Any]:
+    """The terms of the Responsible AI vocabulary of Croissant, and of PROV.
+
+    What the clips show, only the owner of an unpublished dataset knows: those terms are not in it.
+    """
+    origin, adapter, shown_in = card.origin(corpus), card.adapter_of(corpus), {}
+    if card.is_published(corpus) or card.is_synthetic(corpus):
+        personal = "None: the package drew the clips." if card.is_synthetic(corpus) else _PERSONAL
+        shown_in = {
+            "rai:dataBiases": [corpus.in_words(_BIASES).format(origin=origin)],
+            "rai:personalSensitiveInformation": [corpus.in_words(personal).format(origin=origin)],
+        }
+    named = {"@id": adapter.url} if adapter and adapter.url else {}
+    software = {"@type": "prov:SoftwareAgent", "prov:label": f"perturbations {__version__}"}
+    # None where all clips are clean.
+    makers = [_maker(name) for name in corpus.identity[-1].split(",") if name != names.CLEAN]
+    return {
+        **shown_in,
+        "rai:dataLimitations": _limits(corpus, is_perturbed=bool(makers)),
+        "rai:dataUseCases": [corpus.in_words(_USES)],
+        "rai:dataSocialImpact": corpus.in_words(_IMPACT),
+        "rai:hasSyntheticData": bool(makers) or card.is_synthetic(corpus),
+        "prov:wasDerivedFrom": [{**named, "@type": "prov:Entity", "prov:label": origin}],
+        "prov:wasGeneratedBy": [
+            {"@type": "prov:Activity", "prov:label": maker, "prov:wasAssociatedWith": software}
+            for maker in makers or [corpus.in_words("Selection and check of the clips")]
+        ],
+    }
+
+
+_PERSONAL = "Clips and captions of {origin} may show or describe people. No perturbation makes them anonymous."
+_BIASES = "Those of {origin}: a perturbation changes how clips and captions look, and not what they are of."
+_USES = (
+    "Evaluation: how robust models of video-text retrieval are, and whether adaptation at test time helps. It is no "
+    "training data, and says nothing about perturbations that are not in it."
+)
+_IMPACT = (
+    "Shows where retrieval fails before it is relied on. A good score is no proof that a model is safe under other "
+    "conditions, or fair to the people in the clips."
+)
+
+
+def _maker(name: str) -> str:
+    suite = suites.suites().get(name)
+    return f"{suite.title}, after {suite.reference}" if suite else f"the suite {name}"
+
+
+def _limits(corpus: Corpus, *, is_perturbed: bool) -> list[str]:
+    """What users must know before they rely on it."""
+    comparability, rejected, lost = corpus.about.get("comparability"), corpus.rejected, card.lost(corpus)
+    sentences = {
+        f"Results are {comparability}.": comparability,
+        f"{lost}; left_out.csv has the reasons.": lost,
+        f"The fidelity gate rejected {shown.plural(rejected, 'caption')}: left out.": rejected,
+        "Perturbations are simulated; natural ones may differ from them.": is_perturbed,
+    }
+    known = [sentence for sentence, is_true in sentences.items() if is_true]
+    return known or [corpus.in_words("The clips are those of the source dataset, with its limits.")]
 
 
 def read_rai(path: Path) -> dict[str, Any]:
@@ -150,26 +180,15 @@ def read_rai(path: Path) -> dict[str, Any]:
     return dict(terms)
 
 
-def _lacking(about: Publication, responsible: Mapping[str, Any]) -> list[str]:
+def _lacking(corpus: Corpus, responsible: Mapping[str, Any]) -> list[str]:
     """What is still empty, each with the option that gives it."""
-    terms = about.request.terms
+    terms = corpus.request.terms
     lacking = [f"--{name}" for name in ("license", "creator", "citation", "url") if not getattr(terms, name)]
     empty = [name for name in REQUIRED if responsible.get(name) in (None, "", [], {})]
     parents = responsible.get("prov:wasDerivedFrom") or ()
-    if parents and not about.synthetic and "@id" not in json.dumps(parents):
+    if parents and not card.is_synthetic(corpus) and "@id" not in json.dumps(parents):
         empty.append("the `@id` of prov:wasDerivedFrom")
     return lacking + [f"{name} (--rai)" for name in empty]
-
-
-def _digest(distribution: Sequence[Mapping[str, Any]]) -> str:
-    """Of the tables, for a corpus that lies in no tree and so has no root."""
-    return storage.sha256_of("".join(part.get("sha256", "") for part in distribution).encode())
-
-
-def _published(terms: Terms) -> dict[str, Any]:
-    creators = [{"@type": "sc:Person", "name": name} for name in terms.creator]
-    named = {"license": terms.license, "creator": creators, "citeAs": terms.citation, "url": terms.url}
-    return {name: value for name, value in named.items() if value}
 
 
 def _date(path: Path) -> date:
@@ -204,8 +223,7 @@ def _file_set(name: str, description: str, form: str, patterns: Sequence[str]) -
 
 
 def _record_set(name: str, schema: pa.Schema) -> dict[str, Any]:
-    fields = [_field(name, column) for column in schema]
-    return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
+    return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": [_field(name, column) for column in schema]}
 
 
 def _field(record_set: str, column: pa.Field) -> dict[str, Any]:

@@ -30,7 +30,6 @@ DATA = "data"
 """The folder of all exported clips and captions: what no export names is deleted from it."""
 
 _SUM = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f]+)")
-_LARGEST_SUMS = 10_000_000  # bytes
 
 
 def check_tree(output: Path, manifest: Path) -> None:
@@ -46,21 +45,22 @@ def check_tree(output: Path, manifest: Path) -> None:
             raise OutputError(f"{output} is within {own}, which the workflow fills; choose another folder")
 
 
-def claim(output: Path, form: str, corpus: Corpus) -> None:
+def claim(corpus: Corpus) -> None:
     """Make the folder of an export, or take one of the same export.
 
     Raises `OutputError` for a folder with other files or with another export, and for one that the workflow fills.
     """
+    output, form = corpus.request.output, corpus.request.form
     described = {"format": form, "corpus": "/".join(corpus.identity), "perturbations": __version__}
-    check_tree(output, corpus.manifest)
+    check_tree(output, corpus.request.manifest)
     with storage.output_errors(output):
         output.mkdir(parents=True, exist_ok=True)
         entries = list(output.iterdir())
     leftovers = [path for path in entries if storage.is_leftover(path)]  # of a killed export
     held = _read(output / MARKER)
-    if held is None and len(entries) > len(leftovers):
+    if not held and len(entries) > len(leftovers):
         raise OutputError(f"{output} holds files that no export made; choose a new folder")
-    if held is not None and [held.get(name) for name in ("format", "corpus")] != [form, described["corpus"]]:
+    if held and [held.get(name) for name in ("format", "corpus")] != [form, described["corpus"]]:
         other = f"{held.get('corpus')} in the format {held.get('format')}"
         raise OutputError(f"{output} holds the export of {other[:200]!r}; choose another folder, or delete it")
     for leftover in leftovers:
@@ -70,15 +70,14 @@ def claim(output: Path, form: str, corpus: Corpus) -> None:
 
 def form_of(output: Path) -> object:
     """The format of the export in a folder; None of a folder that is none."""
-    return (_read(output / MARKER) or {}).get("format")
+    return _read(output / MARKER).get("format")
 
 
-def _read(marker: Path) -> dict[str, object] | None:
-    try:
+def _read(marker: Path) -> dict[str, object]:
+    with suppress(OSError, ValueError, RecursionError):
         about = json.loads(marker.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    return about if isinstance(about, dict) else None
+        return about if isinstance(about, dict) else {}
+    return {}
 
 
 def finish(output: Path, written: Collection[Path], left_out: Iterable[LeftOut]) -> None:
@@ -125,7 +124,7 @@ def write_sums(output: Path, known: Mapping[Path, str] | None = None, *, only: I
 
 def read_sums(path: Path) -> dict[str, str]:
     """The hashes in a list, by the file's path from the list's folder. Raises `ManifestError` for any other file."""
-    if not path.is_file() or path.stat().st_size > _LARGEST_SUMS:
+    if not path.is_file():
         raise ManifestError(f"{path} is no list of an export's files")
     lines = path.read_text("utf-8", errors="replace").splitlines()
     matches = [_SUM.fullmatch(line) for line in lines]

@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,25 +20,24 @@ import pyarrow.parquet as pq
 from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, short
 from perturbations.exports import card, columns, corpus, folder, names, webdataset
-from perturbations.exports.card import Publication
 from perturbations.exports.corpus import Clip, Corpus, PairedText
 from perturbations.exports.registry import Exported, LeftOut, Request
-from perturbations.exports.videos import Placed
-from perturbations.exports.webdataset import Sample
+from perturbations.exports.videos import VideoFile
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import COMPLETE, VideoRow
 
 _TASKS = "tasks.py"
 _DESCRIBED = "tasks.json"
-_LANGUAGE = "eng-Latn"
 _GROUP_BYTES = 64_000_000  # of videos in a row group, which readers hold in memory
 
 _TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
 _QRELS = pa.schema([("query-id", pa.string()), ("corpus-id", pa.string()), ("score", pa.int32())])
 
+_Caption = tuple[str, str, str]
+"""The id of a caption, its text, and its item."""
 
-@dataclass(frozen=True)
-class _Scenario:
+
+class _Scenario(NamedTuple):
     """A subset of a task: the files of its queries and of its corpus, and which document answers which query.
 
     `perturbed` says by what and on which side, in the columns of results, for reports.
@@ -47,34 +45,15 @@ class _Scenario:
 
     queries: Sequence[Path]
     corpus: Sequence[Path]
-    answers: Iterable[tuple[str, str]]
-    perturbed: Mapping[str, Any] = field(default_factory=dict)
+    answers: Sequence[tuple[str, str]]
+    perturbed: Mapping[str, Any]
 
 
-_Tasks = Mapping[str, Mapping[str, _Scenario]]
-"""The scenarios of each task by their names, by the task's category: mteb's code of the queries and the corpus."""
+class _Videos(NamedTuple):
+    """The written videos of a scenario: their files, and their ids."""
 
-
-@dataclass
-class _Videos:
-    """The written videos.
-
-    Attributes:
-        parts: their files per scenario.
-        items: their ids per scenario.
-        failed: the problems of the others.
-        clips: the number of the different videos.
-    """
-
-    parts: dict[str, list[Path]] = field(default_factory=lambda: defaultdict(list))
-    items: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    failed: list[LeftOut] = field(default_factory=list)
-    clips: int = 0
-
-    @property
-    def number(self) -> int:
-        """The number of the clips of all scenarios."""
-        return sum(map(len, self.items.values()))
+    paths: list[Path]
+    items: set[str]
 
 
 def write_videos(request: Request) -> Exported:
@@ -99,28 +78,26 @@ def write_videos(request: Request) -> Exported:
             "sources.parquet, beside the manifest or above it. --clean writes the one task that needs none: perturbed "
             "videos as queries for the clean ones"
         )
-    _begin(request, exported)
-    written = _write_videos(request, chosen)
+    folder.claim(exported)
+    written = _write_videos(exported, chosen)
     captions = request.output / folder.DATA / layout.name("captions")
     if texts:
-        _write_texts(captions, [(caption_id, text) for caption_id, text, _ in texts])
+        _write_texts(captions, texts)
     tasks: dict[str, dict[str, _Scenario]] = defaultdict(dict)
-    clean = written.items.get(names.CLEAN, set())
-    for scenario, paths in written.parts.items():
-        held = written.items[scenario]
-        answers = [(item_id, caption_id) for caption_id, _, item_id in texts if item_id in held]
+    clean = written.get(names.CLEAN, _Videos([], set()))
+    for scenario, (paths, items) in written.items():
+        exported.count += len(items)
+        answers = [(item_id, caption_id) for caption_id, _, item_id in texts if item_id in items]
         if answers:
             perturbed = _perturbed(chosen[scenario])
             tasks["v2t"][scenario] = _Scenario(paths, [captions], answers, _on(perturbed, "query"))
             of_captions = [(text, video) for video, text in answers]
             tasks["t2v"][scenario] = _Scenario([captions], paths, of_captions, _on(perturbed, "gallery"))
-        if scenario != names.CLEAN and clean & held:
-            same = [(item_id, item_id) for item_id in clean & held]
-            tasks["v2v"][scenario] = _Scenario(paths, written.parts[names.CLEAN], same)
-    left_out = [*written.failed, *exported.left_out]
-    about = card.Publication(exported, request, "clips", written.number, len(left_out), clips=written.clips)
-    _finish(about, tasks, left_out, "Videos are")
-    return Exported(written.number, 0, written.failed, exported.left_out)
+        if scenario != names.CLEAN and clean.items & items:
+            same = [(item_id, item_id) for item_id in clean.items & items]
+            tasks["v2v"][scenario] = _Scenario(paths, clean.paths, same, {})
+    _finish(exported, tasks, "Videos are")
+    return exported.result()
 
 
 def write_captions(request: Request) -> int:
@@ -129,21 +106,17 @@ def write_captions(request: Request) -> int:
     Raises as `corpus.read_texts` and `folder.claim` do, and `ManifestError` where no caption has a clip.
     """
     texts = corpus.read_texts(request, with_clips=True)
-    _begin(request, texts)
-    written = _write_videos(request, dict(texts.scenarios()))
-    held, paths = written.items[names.CLEAN], written.parts[names.CLEAN]
+    folder.claim(texts)
+    videos = _write_videos(texts, dict(texts.scenarios())).get(names.CLEAN, _Videos([], set()))
     scenarios: dict[str, _Scenario] = {}
-    count = 0
     for scenario, rows in texts.captions_by_scenario():
-        members = sorted((row.caption_id, row.text, row.item_id) for row in rows if row.item_id in held)
+        members = [(row.caption_id, row.text, row.item_id) for row in rows if row.item_id in videos.items]
         if members:
             perturbed = {name: getattr(rows[0], name, None) for name in ("suite", "perturbation", "severity")}
-            scenarios[scenario] = _asking(request, scenario, members, paths, _on(perturbed, "query"))
-            count += len(members)
-    _check_tasks(request, scenarios)
-    lost = sum(len(rows) for _, rows in texts.captions_by_scenario()) - count
-    about = card.Publication(texts, request, "captions", count, lost, clips=written.clips)
-    _finish(about, {"t2v": scenarios}, written.failed, "Queries are")
+            scenarios[scenario] = _asking(request, scenario, members, videos, _on(perturbed, "query"))
+        texts.count += len(members)
+        texts.lost += len(rows) - len(members)
+    _finish(texts, {"t2v": scenarios}, "Queries are")
     return len(scenarios)
 
 
@@ -154,30 +127,24 @@ def write_pairs(request: Request) -> Exported:
     `ManifestError` where no pair has a video that can be exported.
     """
     exported = corpus.read(request)
-    _begin(request, exported)
+    folder.claim(exported)
+    chosen = dict(exported.scenarios())
     scenarios: dict[str, _Scenario] = {}
-    written = _Videos()
-    count = 0
-    for video, clips in exported.scenarios():
-        _write_group(request, written, video, [video], clips)
-        relevant: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
-        texts: dict[str, PairedText] = {}
-        for clip in clips:
-            for text in clip.texts if clip.row.item_id in written.items[video] else ():
-                relevant[text.scenario].append((text.caption_id, text.text, clip.row.item_id))
-                texts[text.scenario] = text
+    for video, written in _write_videos(exported, chosen).items():
+        relevant: dict[str, list[tuple[PairedText, Clip]]] = defaultdict(list)
+        for clip in chosen[video]:
+            for text in clip.texts if clip.row.item_id in written.items else ():
+                relevant[names.scenario_of_text(text)].append((text, clip))
         for name, members in sorted(relevant.items()):
             subset = f"{video}-{name}" if name != video else video
-            perturbed = _on(_perturbed(clips), "both")
+            perturbed = _on(_perturbed(chosen[video]), "both")
             if perturbed["side"] == "both":
-                perturbed |= {key: getattr(texts[name], key) for key in ("text_perturbation", "text_severity")}
-            scenarios[subset] = _asking(request, subset, sorted(members), written.parts[video], perturbed)
-            count += len(members)
-    _check_tasks(request, scenarios)
-    left_out = [*written.failed, *exported.left_out]
-    about = card.Publication(exported, request, "pairs", count, len(left_out), clips=written.clips)
-    _finish(about, {"t2v": scenarios}, left_out, "Queries and corpus are")
-    return Exported(written.number, 0, written.failed, exported.left_out)
+                perturbed |= {key: getattr(members[0][0], key) for key in ("text_perturbation", "text_severity")}
+            captions = [(text.caption_id, text.text, clip.row.item_id) for text, clip in members]
+            scenarios[subset] = _asking(request, subset, captions, written, perturbed)
+            exported.count += len(captions)
+    _finish(exported, {"t2v": scenarios}, "Queries and corpus are")
+    return exported.result()
 
 
 def write_splits(request: Request) -> list[Path]:
@@ -189,28 +156,23 @@ def write_splits(request: Request) -> list[Path]:
     listed = files.read_rows(request.manifest, files.kind_of(request.manifest))
     pool = request.manifest.with_name(layout.name("composed_pool"))
     exported = corpus.of_clean(request, {row.clip_id for row in files.read_rows(pool, files.kind_of(pool))})
-    _begin(request, exported)
-    placed = webdataset.stage(request, list(exported.clips()))
-    held = {clip.row.item_id: clip for clip in placed.files}
-    paths = _write_parts(request, f"{names.CLEAN}-videos", _samples(placed))
+    folder.claim(exported)
+    placed = webdataset.stage(exported, list(exported.clips()))
+    held = {clip.row.item_id: (clip, file) for clip, file in placed.items()}
+    paths = _write_parts(exported, f"{names.CLEAN}-videos", [(name, *own) for name, own in held.items()])
     targets = {row.query_id: [name for name in _target_names(row.targets) if name in held] for row in listed}
     answered = [row for row in listed if row.clip_id in held and targets[row.query_id]]
-    if not answered:
-        raise ManifestError(f"{request.manifest}: no query has clips that can be exported")
-    samples = [Sample(row.query_id, _cell(held[row.clip_id], placed)) for row in answered]
     texts = {row.query_id: row.instruction for row in answered}
-    queries = _write_parts(request, f"{names.CLEAN}-queries", samples, texts)
+    cells = [(row.query_id, *held[row.clip_id]) for row in answered]
+    queries = _write_parts(exported, f"{names.CLEAN}-queries", cells, texts)
     answers = [(row.query_id, name) for row in answered for name in targets[row.query_id]]
-    scenario = _Scenario(queries, paths, answers)
-    lost = [LeftOut(row.query_id, "its clips cannot be exported") for row in listed if row.query_id not in texts]
-    left_out = [*placed.failed, *lost]
-    about = card.Publication(exported, request, "queries", len(answered), len(left_out), clips=len(held))
-    _finish(about, {"vt2v": {names.CLEAN: scenario}}, left_out, "None is")
+    exported.failed += [
+        LeftOut(row.query_id, "its clips cannot be exported") for row in listed if row.query_id not in texts
+    ]
+    exported.count = len(answered)
+    scenarios = {names.CLEAN: _Scenario(queries, paths, answers, {})} if answered else {}
+    _finish(exported, {"vt2v": scenarios}, "None is")
     return [path for path in sorted(request.output.rglob("*")) if path.is_file()]
-
-
-def _begin(request: Request, exported: Corpus) -> None:
-    folder.claim(request.output, "mteb", exported)
 
 
 def _target_names(text: str) -> list[str]:
@@ -219,11 +181,6 @@ def _target_names(text: str) -> list[str]:
         if isinstance(parsed := json.loads(text), list):
             return [str(name) for name in parsed]
     raise ManifestError(f"a query's targets are a list of names, not {short(text)}")
-
-
-def _check_tasks(request: Request, scenarios: Mapping[str, _Scenario]) -> None:
-    if not scenarios:
-        raise ManifestError(f"{request.manifest}: no caption has a clip that can be exported")
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -251,81 +208,63 @@ def _on(perturbed: Mapping[str, Any], side: str) -> dict[str, Any]:
 
 
 def _asking(
-    request: Request,
-    scenario: str,
-    members: Sequence[tuple[str, str, str]],
-    videos: Sequence[Path],
-    perturbed: Mapping[str, Any],
+    request: Request, scenario: str, captions: Iterable[_Caption], videos: _Videos, perturbed: Mapping[str, Any]
 ) -> _Scenario:
-    """Captions, with their ids and their items, as queries for videos."""
+    """Captions as queries for videos."""
+    captions = sorted(captions)
     path = request.output / folder.DATA / f"{scenario}-queries.parquet"
-    _write_texts(path, [(caption_id, text) for caption_id, text, _ in members])
-    return _Scenario([path], videos, [(caption_id, item_id) for caption_id, _, item_id in members], perturbed)
+    _write_texts(path, captions)
+    return _Scenario([path], videos.paths, [(caption_id, item_id) for caption_id, _, item_id in captions], perturbed)
 
 
-def _write_texts(path: Path, texts: Iterable[tuple[str, str]]) -> None:
-    columns.write(path, _TEXTS, [[{"id": own, "text": text} for own, text in texts]])
+def _write_texts(path: Path, captions: Iterable[_Caption]) -> None:
+    columns.write(path, _TEXTS, [[{"id": caption_id, "text": text} for caption_id, text, _ in captions]])
 
 
-def _write_videos(request: Request, clips: Mapping[str, Sequence[Clip]]) -> _Videos:
+def _write_videos(exported: Corpus, clips: Mapping[str, Sequence[Clip]]) -> dict[str, _Videos]:
     """Write each video of some scenarios once: those that the same scenarios have lie in the same files."""
-    of_video: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    scenarios_of: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    first: dict[tuple[str, ...], Clip] = {}
     for name, members in clips.items():
         for clip in members:
-            of_video[clip.identity].append(name)
+            scenarios_of[clip.identity].append(name)
+            first.setdefault(clip.identity, clip)
     groups: dict[tuple[str, ...], list[Clip]] = defaultdict(list)
-    for name, members in clips.items():
-        for clip in members:
-            if of_video[clip.identity][0] == name:
-                groups[tuple(of_video[clip.identity])].append(clip)
-    written = _Videos()
+    for identity, clip in first.items():
+        groups[tuple(scenarios_of[identity])].append(clip)
+    written = {name: _Videos([], set()) for name in clips}
     for number, scenarios in enumerate(sorted(groups)):
         name = scenarios[0] if len(scenarios) == 1 else f"shared_{number:04d}"
-        _write_group(request, written, name, scenarios, groups[scenarios])
-    # In the order of the scenarios: the card and the tasks list them.
-    written.parts = {name: written.parts[name] for name in clips if name in written.parts}
-    return written
-
-
-def _write_group(
-    request: Request, written: _Videos, name: str, scenarios: Sequence[str], clips: Sequence[Clip]
-) -> None:
-    """Write the videos that these scenarios have."""
-    placed = webdataset.stage(request, clips)
-    paths = _write_parts(request, f"{name}-videos", _samples(placed))
-    written.clips += len(placed.files)
-    for scenario in scenarios:
-        written.failed += placed.failed
-        written.items[scenario] |= {clip.row.item_id for clip in placed.files}
-        if paths:
-            written.parts.setdefault(scenario, []).extend(paths)
-
-
-def _samples(placed: Placed) -> Iterator[Sample]:
-    return (Sample(clip.row.item_id, _cell(clip, placed)) for clip in placed.files)
-
-
-def _cell(clip: Clip, placed: Placed) -> tuple[tuple[str, bytes | Path], ...]:
-    path = placed.files[clip].path
-    return ((f"{clip.key}{path.suffix}", path),)
+        placed = webdataset.stage(exported, groups[scenarios])
+        cells = [(clip.row.item_id, clip, file) for clip, file in placed.items()]
+        paths = _write_parts(exported, f"{name}-videos", cells)
+        for scenario in scenarios:
+            written[scenario].paths.extend(paths)
+            written[scenario].items.update(item_id for item_id, _, _ in cells)
+    return {name: videos for name, videos in written.items() if videos.paths}
 
 
 def _write_parts(
-    request: Request, name: str, samples: Iterable[Sample], texts: Mapping[str, str] | None = None
+    exported: Corpus, name: str, cells: Sequence[tuple[str, Clip, VideoFile]], texts: Mapping[str, str] | None = None
 ) -> list[Path]:
-    """Write videos, with their `texts` where they have some, as files of limited size; returns those."""
-    paths = []
-    for number, part in enumerate(webdataset.split(samples, request.shard_bytes)):
-        paths.append(request.output / folder.DATA / f"{name}-{number:06d}.parquet")
-        medium = "image" if any(storage.is_picture(file) for file, _ in part[0].members) else "video"
-        schema = _schema(medium, has_texts=texts is not None)
-        plain = {"compression": "none", "use_dictionary": False, "write_statistics": ["id"]}
+    """Write videos by their ids, with their `texts` where they have some, as files of limited size; returns those."""
+
+    def size(cell: tuple[str, Clip, VideoFile]) -> int:
+        return webdataset.size_in_tar(("", cell[2].path))
+
+    medium = "image" if exported.has_pictures else "video"
+    schema, paths = _schema(medium, has_texts=texts is not None), []
+    plain = {"compression": "none", "use_dictionary": False, "write_statistics": ["id"]}
+    for number, part in enumerate(webdataset.split(cells, exported.request.shard_bytes, size)):
+        paths.append(exported.request.output / folder.DATA / f"{name}-{number:06d}.parquet")
         with storage.atomic_path(paths[-1]) as temporary, pq.ParquetWriter(temporary, schema, **plain) as writer:
-            for group in webdataset.split(part, _GROUP_BYTES):
-                cells = [{"bytes": _content(file), "path": own} for sample in group for own, file in sample.members]
-                rows: dict[str, list[Any]] = {"id": [sample.key for sample in group], medium: cells}
+            for group in webdataset.split(part, _GROUP_BYTES, size):
+                held = [
+                    {"bytes": _content(file.path), "path": f"{clip.key}{file.path.suffix}"} for _, clip, file in group
+                ]
+                rows: dict[str, list[Any]] = {"id": [own for own, _, _ in group], medium: held}
                 if texts is not None:
-                    rows["text"] = [texts[sample.key] for sample in group]
+                    rows["text"] = [texts[own] for own, _, _ in group]
                 writer.write_table(pa.Table.from_pydict(rows, schema))
     return paths
 
@@ -340,67 +279,63 @@ def _schema(medium: str, *, has_texts: bool) -> pa.Schema:
     return pa.schema(columns_of, metadata={"huggingface": json.dumps({"info": {"features": features}})})
 
 
-def _content(stored: bytes | Path) -> bytes:
-    if isinstance(stored, bytes):
-        return stored
-    with tars.opened(stored) as file:
+def _content(path: Path) -> bytes:
+    with tars.opened(path) as file:
         return file.read()
 
 
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
 
-def _finish(about: Publication, tasks: _Tasks, left_out: Sequence[LeftOut], perturbed: str) -> None:
-    """Write the qrels of every task, what describes them, and the card; delete what an earlier export left."""
-    output = about.request.output
+def _finish(exported: Corpus, tasks: Mapping[str, Mapping[str, _Scenario]], perturbed: str) -> None:
+    """Write the qrels of every task, what describes them, and the card; delete what an earlier export left.
+
+    `tasks` are the scenarios by their names, by the task's category: mteb's code of the queries and the corpus. Raises
+    `ManifestError` where no caption or query has a clip.
+    """
+    output, title = exported.request.output, exported.title
+    if exported.records != "clips" and not any(tasks.values()):
+        what = "query has clips" if exported.records == "queries" else "caption has a clip"
+        raise ManifestError(f"{exported.request.manifest}: no {what} that can be exported")
     written: list[Path] = []
     configs: list[card.Config] = []
     described: list[dict[str, Any]] = []
+    name = "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", title))
     for of_videos, scenarios in tasks.items():
-        category = of_videos.replace("v", "i") if about.exported.has_pictures else of_videos
+        category = of_videos.replace("v", "i") if exported.has_pictures else of_videos
+        what, prompt = _CATEGORIES[category]
         # All tasks of a folder share its configurations: those of the first one have the scenarios' plain names.
         subsets = {f"{category}-{name}" if described else name: scenario for name, scenario in scenarios.items()}
         for subset, scenario in subsets.items():
             qrels = output / folder.DATA / f"{subset}-qrels.parquet"
             pairs = ({"query-id": query, "corpus-id": target, "score": 1} for query, target in sorted(scenario.answers))
             columns.write(qrels, _QRELS, [pairs])
-            written += [qrels, *scenario.queries, *scenario.corpus]
-            configs += _configs(output, subset, scenario, qrels)
-        of_subsets = {name: dict(scenario.perturbed) for name, scenario in subsets.items()}
-        described.append(_described(about.exported.title, category, of_subsets, about.in_words(perturbed)))
-    folder.finish(output, written, left_out)
-    described_as = f"Retrieval under perturbations: {about.exported.title}."
-    benchmark = {"name": _name(about.exported.title), "description": described_as, "dataset": about.exported.dataset}
-    content = json.dumps(benchmark | {"tasks": described}, indent=1)
-    storage.write_text_if_changed(output / _DESCRIBED, content + "\n")
+            parts = {"corpus": scenario.corpus, "queries": scenario.queries, "qrels": [qrels]}
+            for part, paths in parts.items():
+                written += paths
+                patterns = [path.relative_to(output).as_posix() for path in paths]
+                configs.append(card.Config(f"{subset}-{part}", patterns))
+        described.append(
+            {
+                "name": f"{name}{category.upper()}",
+                "description": f"{what} under perturbations: {title}. {exported.in_words(perturbed)} perturbed.",
+                "category": category,
+                "prompt": prompt,
+                "language": "eng-Latn",
+                "subsets": {subset: dict(scenario.perturbed) for subset, scenario in subsets.items()},
+            }
+        )
+    benchmark = {
+        "name": name,
+        "description": f"Retrieval under perturbations: {title}.",
+        "dataset": exported.dataset,
+        "tasks": described,
+    }
+    storage.write_text_if_changed(output / _DESCRIBED, json.dumps(benchmark, indent=1) + "\n")
     source = Path(__file__).with_name("mteb_tasks.py").read_text(encoding="utf-8")
     storage.write_text_if_changed(output / _TASKS, source)
-    card.write(about, configs, _ABOUT)
+    card.finish(exported, written, configs, _ABOUT)
     folder.write_sums(output)
-
-
-def _configs(output: Path, name: str, scenario: _Scenario, qrels: Path) -> list[card.Config]:
-    parts: Mapping[str, Sequence[Path]] = {"corpus": scenario.corpus, "queries": scenario.queries, "qrels": [qrels]}
-    return [
-        card.Config(f"{name}-{part}", tuple(path.relative_to(output).as_posix() for path in paths))
-        for part, paths in parts.items()
-    ]
-
-
-def _name(title: str) -> str:
-    return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", title))
-
-
-def _described(title: str, category: str, subsets: Mapping[str, Any], perturbed: str) -> dict[str, Any]:
-    what, prompt = _CATEGORIES[category]
-    return {
-        "name": f"{_name(title)}{category.upper()}",
-        "description": f"{what} under perturbations: {title}. {perturbed} perturbed.",
-        "category": category,
-        "prompt": prompt,
-        "language": _LANGUAGE,
-        "subsets": subsets,
-    }
 
 
 _CATEGORIES = {

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from perturbations.base import storage
 from perturbations.base.errors import OutputError
 from perturbations.datasets.listing import VIDEO_EXTENSIONS
-from perturbations.manifest.kinds import ClipRow, MixRow, SourceRow, TextRow
+from perturbations.manifest.kinds import CaptionRow, ClipRow, MixRow, MultimodalRow, SourceRow, TextRow
 
 CLEAN = "clean"
 """The suite, the perturbation and the scenario of clean clips and captions, as in manifests of results."""
@@ -25,7 +25,6 @@ FILES_PER_REPOSITORY = 100_000
 
 _PLAIN = re.compile(r"(?!x[0-9a-f]{32}\Z)[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 _EXTENSIONS = (*VIDEO_EXTENSIONS, *storage.PICTURE_EXTENSIONS)
-_SHARE_DIGITS = 6
 
 
 def keys(ids: Iterable[str]) -> dict[str, str]:
@@ -60,8 +59,13 @@ def scenario(row: ClipRow | SourceRow | TextRow) -> str:
     return named(perturbation, str(row.severity))
 
 
+def scenario_of_text(row: MultimodalRow | CaptionRow) -> str:
+    """The name of the scenario of a pair's caption: `no_verbs_1`, `clean`."""
+    return CLEAN if isinstance(row, CaptionRow) else named(row.text_perturbation, str(row.text_severity))
+
+
 def _percent(share: float) -> str:
-    return f"{100 * share:.{_SHARE_DIGITS}f}".rstrip("0").rstrip(".").replace(".", "p")
+    return f"{100 * share:.6f}".rstrip("0").rstrip(".").replace(".", "p")
 
 
 def named(*parts: str) -> str:

@@ -62,13 +62,13 @@ def write_videos(request: Request) -> Exported:
         raise ManifestError(f"{request.manifest} is a manifest of {kind.name}; recipes are exported from videos")
     if "/" in str(files.read_metadata(request.manifest).get("dataset")):
         raise ManifestError(f"{request.manifest} is of whole videos: export the manifest of the clips cut from them")
-    exported = corpus.read(replace(request, clean=False), kinds=(VIDEOS,), any_tier=True)
+    exported = corpus.read(replace(request, clean=False), any_tier=True)
     root = locations.root_of(request.manifest, files.read_metadata(request.manifest))
     texts = {row.recipe for row in exported.rows if isinstance(row, ClipRow) and row.recipe}
     recipes = [parse(text) for text in texts]
     donors = sorted({recipe.donors for recipe in recipes if recipe.donors is not None})
     tables = _near(locations.lying(request.manifest).absolute(), root, donors)
-    folder.claim(request.output, FORMAT, exported)
+    folder.claim(exported)
     every = {path for table in tables.values() for row in table.rows for path in _sources(row)}
     top = os.path.commonpath([os.path.dirname(os.path.normpath(root / path)) for path in every]) if every else root
 
@@ -84,21 +84,16 @@ def write_videos(request: Request) -> Exported:
     for lacking in {layout.name(SOURCES.name), layout.name(CAPTIONS.name)} - {*tables}:
         _log.warning("%s will lack %s: there is none near %s", request.output, lacking, request.manifest)
     written = [path for paths in records.values() for path in paths]
-    folder.finish(request.output, written, exported.left_out)
-    digest = folder.write_sums(request.output, only=written)
-    count = sum(exported.counts.values())
-    lost = len(exported.left_out)
-    described = card.Publication(exported, request, "clips", count, lost, clips=count, has_videos=False)
+    exported.count = sum(exported.counts.values())
     configs = [
-        card.Config(
-            name, (path.relative_to(request.output).as_posix(),), is_default=path.name == layout.name(VIDEOS.name)
-        )
+        card.Config(name, [path.relative_to(request.output).as_posix()], path.name == layout.name(VIDEOS.name))
         for name, (path,) in records.items()
     ]
-    card.write(described, configs, [_ABOUT.format(release=project.release(), command=_COMMAND, root=digest)])
-    croissant.write(described, records)
+    digest = folder.write_sums(request.output, only=written)
+    card.finish(exported, written, configs, [_ABOUT.format(release=project.release(), command=_COMMAND, root=digest)])
+    croissant.write(exported, records)
     _log.info("%s: its root is %s", request.output, digest)
-    return Exported(0, 0, (), exported.left_out, recipes=count)
+    return replace(exported.result(), recipes=exported.count)
 
 
 @dataclass(frozen=True)

@@ -153,49 +153,39 @@ def _remade(row: Any, changed: Mapping[tuple[object, ...], Mapping[str, Any]]) -
 # --- an export that somebody else wrote -------------------------------------------------------------------------------
 
 
-def _published(folder_of: Path, root: str = "") -> tuple[str, dict[str, recipe.Table]]:
+def _published(export: Path, root: str = "") -> tuple[str, dict[str, recipe.Table]]:
     """The tables of an export, whose names are a stranger's, by the path of their manifest below `manifests`.
 
-    The text is the path of that of videos. `root` is the one that the publisher names, or empty.
-    Raises `ManifestError` for another folder, another root, and a table that was lost or changed.
+    The text is the path of that of videos. `root` is the one that the publisher names, or empty. Raises `ManifestError`
+    for another folder, another root, and a table that was lost or changed, or that no run writes.
     """
-    if folder.form_of(folder_of) != recipe.FORMAT:
-        raise ManifestError(f"{folder_of} is no export in the format {recipe.FORMAT}")
-    _check_listed(folder_of, root)
-    data = folder_of / folder.DATA
+    if folder.form_of(export) != recipe.FORMAT:
+        raise ManifestError(f"{export} is no export in the format {recipe.FORMAT}")
+    listing, data = export / folder.SUMS, export / folder.DATA
+    hashes = folder.read_sums(listing)
+    if root and (digest := storage.sha256(listing)) != root:
+        raise ManifestError(f"{listing} is not the published list: its root is {digest}, not {root}")
+    there = {path.relative_to(export).as_posix() for path in layout.manifests_below(data)}
+    for name in sorted({*hashes, *there}):
+        if name not in there:
+            raise ManifestError(f"{export / name} is missing: {listing} lists it; get the export again")
+        if name not in hashes or storage.sha256(export / name) != hashes[name]:
+            raise ManifestError(f"{export / name} is not the file that {listing} lists; get the export again")
     videos = sorted(data.glob(f"*/{layout.name(VIDEOS.name)}"))
     if len(videos) != 1:
-        raise ManifestError(f"{folder_of} has {len(videos)} manifests of videos, not one")
-    suite = videos[0].parent.name
-    about = files.read_metadata(videos[0])
+        raise ManifestError(f"{export} has {len(videos)} manifests of videos, not one")
+    about, suite = files.read_metadata(videos[0]), videos[0].parent.name
     dataset = str(about.get("dataset"))
     place = layout.place_of(layout.at(VIDEOS.name, dataset=dataset, suite=suite))
     if place is None or place[0] != VIDEOS.name or about.get("suite") != suite:
         raise ManifestError(f"{videos[0]} names no dataset and suite that can be folders: {short(dataset)}, {suite}")
-    names = [path.relative_to(data).as_posix() for path in layout.manifests_below(data)]
-    tables = {_place(data / name, dataset, name): recipe.read_table(data / name) for name in names}
+    tables = {}
+    for path in layout.manifests_below(data):
+        name = path.relative_to(data).as_posix()
+        donor = name.removeprefix(f"{recipe.DONORS}/")
+        below = donor if donor != name else f"{dataset}/{name}"
+        place = layout.place_of(f"{layout.MANIFESTS}/{below}")
+        if place is None or place[0] not in FILES:
+            raise ManifestError(f"{path} is no table of an export of recipes")
+        tables[below] = recipe.read_table(path)
     return f"{dataset}/{suite}/{layout.name(VIDEOS.name)}", tables
-
-
-def _check_listed(folder_of: Path, root: str) -> None:
-    """Raise `ManifestError` where an export's files or its root are others than its list says."""
-    listing = folder_of / folder.SUMS
-    hashes = folder.read_sums(listing)
-    if root and (digest := storage.sha256(listing)) != root:
-        raise ManifestError(f"{listing} is not the published list: its root is {digest}, not {root}")
-    there = {path.relative_to(folder_of).as_posix() for path in layout.manifests_below(folder_of / folder.DATA)}
-    for name in sorted({*hashes, *there}):
-        path = folder_of / name
-        if name not in there:
-            raise ManifestError(f"{path} is missing: {listing} lists it; get the export again")
-        if name not in hashes or storage.sha256(path) != hashes[name]:
-            raise ManifestError(f"{path} is not the file that {listing} lists; get the export again")
-
-
-def _place(path: Path, dataset: str, name: str) -> str:
-    """Where a table's manifest lies below `manifests`. Raises `ManifestError` where no run writes one."""
-    below = name.removeprefix(f"{recipe.DONORS}/") if name.startswith(f"{recipe.DONORS}/") else f"{dataset}/{name}"
-    place = layout.place_of(f"{layout.MANIFESTS}/{below}")
-    if place is None or place[0] not in FILES:
-        raise ManifestError(f"{path} is no table of an export of recipes")
-    return below

@@ -7,7 +7,7 @@ A format's module has a function per kind of corpus that it takes: `write_videos
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +45,7 @@ class Request:
     Attributes:
         manifest: a manifest of sources, videos, mixes, texts, multimodal pairs or composed queries.
         output: the folder to write to.
+        form: the format's name.
         num_frames: frames per video.
         size: side of the pictures, in pixels.
         order: the file of the test split; captions are written in its order.
@@ -58,6 +59,7 @@ class Request:
 
     manifest: Path
     output: Path
+    form: str = ""
     num_frames: int = 12
     size: int = 224
     order: Path | None = None
@@ -129,7 +131,7 @@ class Export:
             instead = ": export videos.parquet and captions.parquet" if {"videos", "captions"} <= {*self.takes} else ""
             refused = f"pairs of both{instead}" if kind == "pairs" else kind
             raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not {refused}")
-        return getattr(import_module(self.module), f"write_{kind}")(request)
+        return getattr(import_module(self.module), f"write_{kind}")(replace(request, form=self.name))
 
 
 _OWN = (
@@ -145,7 +147,7 @@ _OWN = (
         summary="the layout hub with a Croissant description",
         takes=("videos", "captions", "pairs"),
         refuses="what hub refuses",
-        module="perturbations.exports.croissant",
+        module="perturbations.exports.hub",
     ),
     Export(
         name="hub",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -16,9 +15,7 @@ from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, logged, ticking
 from perturbations.engine import render_clip, rendering
 from perturbations.engine.clean_clips import source_of
-from perturbations.exports import corpus
-from perturbations.exports.corpus import Clip, UsableRow
-from perturbations.exports.registry import LeftOut
+from perturbations.exports.corpus import Clip, Corpus, UsableRow, is_picture, left_out
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import MediaClip
@@ -29,63 +26,53 @@ _Result = TypeVar("_Result")
 
 
 class VideoFile(NamedTuple):
-    """A video's file, and the hash of its bytes."""
+    """A video's file, the hash of its bytes, and whether it was written now."""
 
     path: Path
     sha256: str
+    is_new: bool
 
 
-@dataclass(frozen=True)
-class Placed:
-    """The clips whose videos are there, and the problems of the others.
-
-    Attributes:
-        files: the file per clip, in the order of the clips.
-        written: the number of files that were not there before.
-        failed: the problems.
-    """
-
-    files: Mapping[Clip, VideoFile]
-    written: int
-    failed: tuple[LeftOut, ...]
-
-
-def place(targets: Mapping[Clip, Path], *, stall_limit_s: float, one_form: bool = False) -> Placed:
-    """Put each clip's video to its path in `targets`.
+def place(corpus: Corpus, targets: Mapping[Clip, Path], *, one_form: bool = False) -> dict[Clip, VideoFile]:
+    """Put each clip's video to its path in `targets`; returns the files in the order of the clips.
 
     A stored file is linked (a hard link; copied where the file systems differ, or out of a tar), after its hash was
     compared with the row's; with `one_form`, it is only checked, and stays where it is, if it is an MP4 or a PNG.
     Another clip is rendered and encoded without loss; a file that is there and has the row's frames is kept. A clip
-    that cannot be read, or makes no progress for `stall_limit_s` seconds, is a failure, and the others continue.
+    that cannot be read, or makes no progress for the request's `stall_limit_s`, is one of the corpus' failures, and the
+    others continue.
 
     Raises `OutputError` when the disk refuses.
     """
 
-    def work(clip: Clip, tick: Tick) -> tuple[VideoFile, bool]:
+    def work(clip: Clip, tick: Tick) -> VideoFile:
         row, wanted = clip.row, targets[clip]
         if not _is_stored(row, one_form=one_form):
-            written = _encode(row, wanted, tick)
-            return VideoFile(wanted, storage.sha256(wanted)), written
+            is_new = _encode(row, wanted, tick)
+            return VideoFile(wanted, storage.sha256(wanted), is_new)
         held, digest = Path(row.path or ""), row.sha256 or ""
         check_stored(row)
-        return (VideoFile(held, digest), True) if one_form else (VideoFile(wanted, digest), _link(held, wanted, digest))
+        return VideoFile(held, digest, True) if one_form else VideoFile(wanted, digest, _link(held, wanted, digest))
 
-    results, failed = for_each(list(targets), work, stall_limit_s)
-    return Placed({clip: file for clip, (file, _) in results.items()}, sum(new for _, new in results.values()), failed)
+    placed = for_each(corpus, list(targets), work)
+    is_new = [file.is_new for file in placed.values()]
+    corpus.written += is_new.count(True)
+    corpus.kept += is_new.count(False)
+    corpus.videos |= {clip.identity for clip in placed}
+    return placed
 
 
-def for_each(
-    clips: Sequence[Clip], work: Callable[[Clip, Tick], _Result], stall_limit_s: float
-) -> tuple[dict[Clip, _Result], tuple[LeftOut, ...]]:
-    """The result per clip of work in a supervised process, and the problems of the clips without one."""
-    outcomes = supervise.run(work, clips, stall_limit_s=stall_limit_s, name=lambda clip: repr(clip.row.item_id))
-    results, failed = {}, []
+def for_each(corpus: Corpus, clips: Sequence[Clip], work: Callable[[Clip, Tick], _Result]) -> dict[Clip, _Result]:
+    """The result per clip of work in a supervised process; a clip without one is one of the corpus' failures."""
+    limit = corpus.request.stall_limit_s
+    outcomes = supervise.run(work, clips, stall_limit_s=limit, name=lambda clip: repr(clip.row.item_id))
+    results = {}
     for outcome in logged(outcomes, len(clips), "videos exported"):
         if outcome.error is None and outcome.result is not None:
             results[outcome.task] = outcome.result
         else:
-            failed.append(corpus.left_out(outcome.task.row, outcome.error or "no result"))
-    return results, tuple(failed)
+            corpus.failed.append(left_out(outcome.task.row, outcome.error or "no result"))
+    return results
 
 
 def _is_stored(row: UsableRow, *, one_form: bool = False) -> bool:
@@ -99,7 +86,7 @@ def _is_stored(row: UsableRow, *, one_form: bool = False) -> bool:
 
 def form(row: UsableRow) -> str:
     """The extension of a file that is encoded for an export."""
-    return ".png" if corpus.is_picture(row) else ".mp4"
+    return ".png" if is_picture(row) else ".mp4"
 
 
 def suffix(row: UsableRow) -> str:
@@ -152,7 +139,7 @@ def _encode(row: VideoRow | CompleteSource, target: Path, tick: Tick) -> bool:
         frames, timing = planned.frames(tick=tick), planned.timing
         if _is_stored(row):  # a JPEG, whose own loss is a part of it
             frames = decoding.decode(MediaClip(Path(row.path or "")))
-    profile = storage.PICTURES["png"] if corpus.is_picture(row) else storage.PROFILES["lossless"]
+    profile = storage.PICTURES["png"] if is_picture(row) else storage.PROFILES["lossless"]
     with storage.atomic_path(target) as temporary:
         encoding.encode(frames, temporary, profile, timing, sample_aspect=source.sample_aspect)
         hashed, _ = render_clip.frames_sha256(temporary, tick)

@@ -24,7 +24,7 @@ from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.base.progress import Tick
 from perturbations.exports import corpus, folder, videos
 from perturbations.exports.corpus import Clip, Corpus
-from perturbations.exports.registry import Exported, LeftOut, Request
+from perturbations.exports.registry import Exported, Request
 from perturbations.manifest import files
 from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, ClipRow, CompleteSource, TextRow
@@ -58,7 +58,6 @@ def write_videos(request: Request) -> Exported:
     item_ids: dict[str, set[str]] = {}
     for row in exported.rows:
         item_ids.setdefault(scenario(row), set()).add(row.item_id)
-    written, kept, problems = 0, 0, list[LeftOut]()
     for _, clips in exported.scenarios():
         name = scenario(clips[0].row)
         places = files_in(request.output / name, item_ids[name])
@@ -66,11 +65,10 @@ def write_videos(request: Request) -> Exported:
         def work(clip: Clip, tick: Tick, places: Mapping[str, Path] = places) -> bool:
             return _write(places[clip.row.item_id], clip, request.num_frames, request.size)
 
-        results, failed = videos.for_each(clips, work, request.stall_limit_s)
-        written += sum(results.values())
-        kept += len(results) - sum(results.values())
-        problems += failed
-    return Exported(written, kept, tuple(problems), exported.left_out)
+        results = [*videos.for_each(exported, clips, work).values()]
+        exported.written += results.count(True)
+        exported.kept += results.count(False)
+    return exported.result()
 
 
 def scenario(row: corpus.ListedRow | TextRow) -> str:

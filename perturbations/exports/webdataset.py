@@ -8,19 +8,15 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import Any, TypeVar
 
 from perturbations.base import storage, tars
 from perturbations.exports import card, columns, corpus, folder, names, videos
-from perturbations.exports.card import Publication
-from perturbations.exports.corpus import Clip
-from perturbations.exports.registry import Exported, LeftOut, Request
-from perturbations.exports.videos import Placed
+from perturbations.exports.corpus import Clip, Corpus
+from perturbations.exports.registry import Exported, Request
+from perturbations.exports.videos import VideoFile
 
 _STAGED = "staged"
 """The folder, below `data`, of videos that are encoded for the shards; `folder.finish` deletes it."""
@@ -28,119 +24,101 @@ _STAGED = "staged"
 _PAIRS = "pairs"
 """The key, in a sample's `json`, of the captions that its video is paired with."""
 
-_BLOCK = tarfile.BLOCKSIZE
+_Item = TypeVar("_Item")
+_Sample = tuple[str, Sequence[tuple[str, bytes | Path]]]
+"""A sample of a shard: its key, and the bytes or the file per extension."""
 
 
-@dataclass(frozen=True)
-class Sample:
-    """A sample of a shard: its key, and the bytes or the file per extension."""
+def write_videos(request: Request) -> Exported:
+    """Write the shards of a corpus of clips, or of pairs, one scenario in memory at a time.
 
-    key: str
-    members: tuple[tuple[str, bytes | Path], ...]
+    A sample is a video; that of pairs has the captions that it is paired with in its `json`. Raises as `corpus.read`
+    and `folder.claim` do.
+    """
+    exported = corpus.read(request)
+    folder.claim(exported)
+    of_pairs = exported.records == "pairs"
+    shards: list[Path] = []
+    for scenario, clips in exported.scenarios():
+        placed = stage(exported, [clip for clip in clips if clip.texts or not of_pairs])
+        shards += _write_shards(request, scenario, [_of_clip(*own, of_pairs=of_pairs) for own in placed.items()])
+        exported.count += len(placed)
+    # A row is a clip, whatever its captions are.
+    exported.records = "clips"
+    _finish(exported, shards, "pairs" if of_pairs else "clips")
+    return exported.result()
 
-    @property
-    def size(self) -> int:
-        """Bytes in a tar file."""
-        return sum(_BLOCK + -(-_size(part) // _BLOCK) * _BLOCK for _, part in self.members)
+
+write_pairs = write_videos
+
+
+def write_captions(request: Request) -> int:
+    """Write the shards of a manifest of perturbed captions; returns their number."""
+    texts = corpus.read_texts(request)
+    folder.claim(texts)
+    keys = names.keys(row.caption_id for _, rows in texts.captions_by_scenario() for row in rows)
+    shards: list[Path] = []
+    for scenario, rows in texts.captions_by_scenario():
+        described = ((row, columns.as_json(columns.CAPTION, columns.of_caption(row))) for row in rows)
+        samples = [_described(f"{scenario}-{keys[row.caption_id]}", own, row.text) for row, own in described]
+        shards += _write_shards(request, scenario, samples)
+        texts.count += len(samples)
+    _finish(texts, shards, "captions")
+    return len(shards)
+
+
+def stage(exported: Corpus, clips: Sequence[Clip]) -> dict[Clip, VideoFile]:
+    """Check the stored videos and encode the others into a folder of their own."""
+    staged = exported.request.output / folder.DATA / _STAGED
+    targets = {clip: staged / f"{clip.scenario}-{clip.key}{videos.form(clip.row)}" for clip in clips}
+    return videos.place(exported, targets, one_form=True)
+
+
+def _of_clip(clip: Clip, file: VideoFile, *, of_pairs: bool) -> _Sample:
+    row = columns.as_json(columns.CLIP, columns.of_clip(clip, file.sha256))
+    if of_pairs:
+        row[_PAIRS] = [columns.as_json(columns.PAIRED, text) for text in columns.of_texts(clip)]
+    return _described(f"{clip.scenario}-{clip.key}", row, row["caption"], (file.path.suffix[1:].lower(), file.path))
+
+
+def _described(key: str, row: Mapping[str, Any], text: str, *medium: tuple[str, Path]) -> _Sample:
+    content = json.dumps(row, sort_keys=True).encode()
+    return key, (("json", content), *medium, ("txt", text.encode("utf-8", "surrogatepass")))
+
+
+def _write_shards(request: Request, scenario: str, samples: Iterable[_Sample]) -> list[Path]:
+    """Write samples as `data/SCENARIO-000000.tar` and so on, each of the size that is asked for or of one sample."""
+    shards = []
+    in_order = sorted(samples, key=lambda sample: sample[0])
+    for number, part in enumerate(split(in_order, request.shard_bytes, lambda sample: size_in_tar(*sample[1]))):
+        path = request.output / folder.DATA / f"{scenario}-{number:06d}.tar"
+        with storage.atomic_path(path) as temporary, tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT) as shard:
+            for key, members in part:
+                for extension, content in members:
+                    _add(shard, f"{key}.{extension}", content)
+        shards.append(path)
+    return shards
+
+
+def size_in_tar(*members: tuple[str, bytes | Path]) -> int:
+    """The bytes that members take in a tar."""
+    return sum(tars.BLOCK + tars.padded(_size(content)) for _, content in members)
 
 
 def _size(content: bytes | Path) -> int:
     return len(content) if isinstance(content, bytes) else tars.at(content).size
 
 
-def write_videos(request: Request) -> Exported:
-    """Write the shards of a corpus of clips. Raises as `corpus.read` and `folder.claim` do."""
-    return _write_clips(request, "clips")
-
-
-def write_pairs(request: Request) -> Exported:
-    """Write the shards of a corpus of pairs: a sample per video, whose `json` has the captions it is paired with.
-
-    Raises as `corpus.read` and `folder.claim` do.
-    """
-    return _write_clips(request, "pairs")
-
-
-def _write_clips(request: Request, records: str) -> Exported:
-    """Write the shards of one scenario after another, so that the clips of one are in memory."""
-    exported = corpus.read(request)
-    folder.claim(request.output, "webdataset", exported)
-    shards: list[Path] = []
-    failed: list[LeftOut] = []
-    written, shown = 0, set()
-    for scenario, clips in exported.scenarios():
-        placed = stage(request, [clip for clip in clips if clip.texts] if records == "pairs" else clips)
-        shards += _write_shards(request, scenario, [_sample(placed, clip, records) for clip in placed.files])
-        failed += placed.failed
-        written += len(placed.files)
-        shown |= {clip.identity for clip in placed.files}
-    left_out = [*failed, *exported.left_out]
-    about = card.Publication(exported, request, "clips", written, len(left_out), clips=len(shown))
-    _finish(about, shards, records, left_out)
-    return Exported(written, 0, failed, exported.left_out)
-
-
-def stage(request: Request, clips: Sequence[Clip]) -> Placed:
-    """Check the stored videos and encode the others into a folder of their own."""
-    staged = request.output / folder.DATA / _STAGED
-    targets = {clip: staged / f"{clip.scenario}-{clip.key}{videos.form(clip.row)}" for clip in clips}
-    return videos.place(targets, stall_limit_s=request.stall_limit_s, one_form=True)
-
-
-def _sample(placed: Placed, clip: Clip, records: str) -> Sample:
-    file = placed.files[clip]
-    row = columns.as_json(columns.CLIP, columns.of_clip(clip, file.sha256))
-    if records == "pairs":
-        row[_PAIRS] = [columns.as_json(columns.PAIRED, text._asdict()) for text in clip.texts]
-    return _described(f"{clip.scenario}-{clip.key}", row, row["caption"], (file.path.suffix[1:].lower(), file.path))
-
-
-def _described(key: str, row: Mapping[str, Any], text: str, *medium: tuple[str, Path]) -> Sample:
-    content = json.dumps(row, sort_keys=True).encode()
-    return Sample(key, (("json", content), *medium, ("txt", text.encode("utf-8", "surrogatepass"))))
-
-
-def write_captions(request: Request) -> int:
-    """Write the shards of a manifest of perturbed captions; returns their number."""
-    texts = corpus.read_texts(request)
-    folder.claim(request.output, "webdataset", texts)
-    keys = names.keys(row.caption_id for _, rows in texts.captions_by_scenario() for row in rows)
-    shards: list[Path] = []
-    count = 0
-    for scenario, rows in texts.captions_by_scenario():
-        described = ((row, columns.as_json(columns.CAPTION, columns.of_caption(row))) for row in rows)
-        samples = [_described(f"{scenario}-{keys[row.caption_id]}", own, row.text) for row, own in described]
-        shards += _write_shards(request, scenario, samples)
-        count += len(samples)
-    about = card.Publication(texts, request, "captions", count, 0, clips=0, has_videos=False)
-    _finish(about, shards, "captions", ())
-    return len(shards)
-
-
-def _write_shards(request: Request, scenario: str, samples: Iterable[Sample]) -> list[Path]:
-    """Write samples as `data/SCENARIO-000000.tar` and so on, each of the size that is asked for or of one sample."""
-    shards = []
-    in_order = sorted(samples, key=lambda sample: sample.key)
-    for number, members in enumerate(split(in_order, request.shard_bytes)):
-        path = request.output / folder.DATA / f"{scenario}-{number:06d}.tar"
-        with storage.atomic_path(path) as temporary, tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT) as shard:
-            for sample in members:
-                for extension, content in sample.members:
-                    _add(shard, f"{sample.key}.{extension}", content)
-        shards.append(path)
-    return shards
-
-
-def split(samples: Iterable[Sample], limit: int) -> Iterator[list[Sample]]:
-    """Samples in groups of at most `limit` bytes, or of one sample."""
-    group: list[Sample] = []
-    size = 0
-    for sample in samples:
-        if group and size + sample.size > limit:
+def split(items: Iterable[_Item], limit: int, size: Callable[[_Item], int]) -> Iterator[list[_Item]]:
+    """Items in groups of at most `limit` bytes, or of one item."""
+    group: list[_Item] = []
+    held = 0
+    for item in items:
+        if group and held + size(item) > limit:
             yield group
-            group, size = [], 0
-        group.append(sample)
-        size += sample.size
+            group, held = [], 0
+        group.append(item)
+        held += size(item)
     if group:
         yield group
 
@@ -152,23 +130,21 @@ def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
         shard.addfile(member, file)
 
 
-def _finish(about: Publication, shards: Sequence[Path], records: str, left_out: Sequence[LeftOut]) -> None:
-    output = about.request.output
-    folder.finish(output, shards, left_out)
-    config = card.Config("default", (f"{folder.DATA}/*.tar",), _features(records, pictures=about.exported.has_pictures))
-    card.write(about, [config], [_ABOUT[records]])
-    folder.write_sums(output)
+def _finish(exported: Corpus, shards: Sequence[Path], what: str) -> None:
+    config = card.Config("default", ("data/*.tar",), features=_features(what, pictures=exported.has_pictures))
+    card.finish(exported, shards, [config], [_ABOUT[what]])
+    folder.write_sums(exported.request.output)
 
 
-def _features(records: str, *, pictures: bool) -> list[dict[str, Any]]:
+def _features(what: str, *, pictures: bool) -> list[dict[str, Any]]:
     """What `datasets` would otherwise take from the first samples, where a column may be empty."""
-    schema: pa.Schema = columns.CAPTION if records == "captions" else columns.CLIP
+    schema = columns.CAPTION if what == "captions" else columns.CLIP
     struct: list[dict[str, Any]] = [*columns.features(schema)]
-    if records == "pairs":
+    if what == "pairs":
         struct.append({"name": _PAIRS, "list": columns.features(columns.PAIRED)})
     medium = {"name": "png", "dtype": "image"} if pictures else {"name": "mp4", "dtype": "video"}
     keys = [{"name": name, "dtype": "string"} for name in ("__key__", "__url__")]
-    held = [medium] if records != "captions" else []
+    held = [medium] if what != "captions" else []
     return [{"name": "json", "struct": struct}, *held, {"name": "txt", "dtype": "string"}, *keys]
 
 
