@@ -129,7 +129,8 @@ def _floor(dice: Dice) -> _Backdrop:
     far.image[skirting : skirting + 2] = far.image[horizon - 2 : horizon] = shade
     # The tiles, averaged over 4 x 4 samples per pixel: they would flicker near the horizon otherwise.
     depth = HEIGHT - horizon
-    across, down = np.arange(_NEAR * 4) - _NEAR * 2, np.arange(depth * 4)[:, None] + 60
+    across = np.arange(-_NEAR * 2, _NEAR * 2, dtype=np.int32)
+    down = np.arange(60, 60 + depth * 4, dtype=np.int32)[:, None]
     odd = (across * 25 // (down * 12) + 1600 // down) & 1
     share = odd.reshape(depth, 4, _NEAR, 4).sum(axis=(1, 3)) * 16
     pale, dark = np.array((244, 238, 226)), np.array(tile)
