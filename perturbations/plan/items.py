@@ -112,12 +112,13 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[ListedClip], list[R
     """
     assert dataset.videos is not None, "the configuration has checked it"
     folders = _Folders(dataset.videos)
+    below = str(dataset.videos / "name").removesuffix("name")
     located: list[ListedClip] = []
     missing: list[Rejected] = []
     for item in listing.items:
         try:
             name = folders.first(item, pictures=dataset.has_pictures)
-            path = str(dataset.videos / name)
+            path = below + name
             located.append(clip(item, dataset, path, _size(path, name, pictures=dataset.has_pictures)))
         except _NoVideoError as error:
             missing.append(Rejected(item.item_id, str(error)))
@@ -182,7 +183,10 @@ class _Folders:
         folder = folder if folder.isascii() else self._find(folder) or folder
         if folder not in self._listed:
             self._listed[folder] = self._list(folder)
-        near = self._listed[folder].get(_folded(name), [])
+        listed = self._listed[folder]
+        near = listed.get(name) or listed.get(_folded(name), [])  # a name that is a key is its own folded form
+        if len(near) == 1:
+            return os.path.join(folder, near[0])
         if len(set(map(composed, near))) < len(near):
             raise _NoVideoError(f"two files are called {composed(near[-1])!r}, in two Unicode forms: rename one")
         same = [other for other in near if composed(other) == composed(name)] or near[-1:]
