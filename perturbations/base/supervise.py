@@ -21,10 +21,10 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
-from multiprocessing.connection import Pipe
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -44,10 +44,16 @@ _Reply = tuple[str, Any]
 _TRIES = {"killed": 3, "crash": 3, "hang": 2}
 """How often an item is tried in total when its worker is killed, crashes, or hangs."""
 
-_POLL_S = 0.25
-_COUNTED_S = 1.0
+_NO_FAULT_OF_THE_ITEM = (
+    "{}: {}. The item is not the cause: nothing is quarantined, finished items are kept. Give the job more memory, or "
+    "find out what kills its processes (a scheduler's limit, the kernel's log); then run again"
+)
+CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
+"""Signals that a program causes itself."""
 
 _REQUESTS = {signal.SIGINT, signal.SIGTERM}
+_VANISHED = "killed", "its worker process vanished"
+_POLL_S, _COUNTED_S = 0.25, 1.0
 
 
 @dataclass(frozen=True)
@@ -77,16 +83,9 @@ def run(
     failures: Counter[str] = Counter()
     position = 0
     while position < len(tasks):
-        # An interrupt between a child's start and the note to end it would leave it.
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, _REQUESTS)
-        parent, child = os.getpid(), None
-        try:
-            child = _Child()
-            if not child.pid:
-                _serve(work, tasks[position:], child, parent)
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        with _worker(work, tasks[position:], stall_limit_s) as next_reply:
             for task in tasks[position:]:
-                kind, content = child.next_reply(stall_limit_s)
+                kind, content = next_reply()
                 if kind == "stop":
                     raise content
                 if kind in _TRIES:
@@ -102,75 +101,65 @@ def run(
                 yield TaskOutcome(task, content, None) if kind == "result" else TaskOutcome(task, None, content)
                 if kind in _TRIES:
                     break
-        finally:
-            if child is not None:
-                child.end()
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
-_NO_FAULT_OF_THE_ITEM = (
-    "{}: {}. The item is not the cause: nothing is quarantined, finished items are kept. Give the job more memory, or "
-    "find out what kills its processes (a scheduler's limit, the kernel's log); then run again"
-)
+@contextmanager
+def _worker(
+    work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], stall_limit_s: float
+) -> Iterator[Callable[[], _Reply]]:
+    """A child that works on tasks: what it says of the next one, or how it ended. It is killed with what it started."""
+    alive = mmap.mmap(-1, 8)  # shared: a pipe would fill up while nobody reads
+    parent, pid, death = os.getpid(), 0, None
 
+    def ended(options: int = 0) -> _Reply | None:
+        nonlocal death
+        if death is None:
+            try:
+                waited, status = os.waitpid(pid, options)
+                death = _death(os.waitstatus_to_exitcode(status)) if waited else None
+            except ChildProcessError:  # this process was started with SIGCHLD ignored
+                death = _VANISHED
+        return death
 
-class _Child:
-    """A forked process (`pid` is 0 within it), the pipe of its replies, and the count of its signs of life."""
-
-    def __init__(self) -> None:
-        self.alive = mmap.mmap(-1, 8)  # shared: a pipe would fill up while nobody reads
-        self._death: _Reply | None = None
-        try:
-            self._receiver, self.sender = Pipe(duplex=False)
-            self.pid = os.fork()
-        except OSError as error:
-            raise ToolError(f"no worker process can be started: {error.strerror}. Finished items are kept") from error
-        if self.pid:
-            self.sender.close()
-
-    def next_reply(self, stall_limit_s: float) -> _Reply:
-        """What it says of the next task, or how it ended."""
-        silent_s, seen = 0.0, self.alive[:]
+    def next_reply() -> _Reply:
+        silent_s, seen = 0.0, alive[:]
         while silent_s < stall_limit_s:
             before = time.monotonic()
-            if self._receiver.poll(_POLL_S):
+            if receiver.poll(_POLL_S):
                 try:
-                    reply: _Reply = self._receiver.recv()
+                    reply: _Reply = receiver.recv()
                     return reply
                 except (EOFError, OSError):  # nothing, or half a message
-                    return self._wait() or _VANISHED
-            if (death := self._wait(os.WNOHANG)) and not self._receiver.poll(0):
-                return death  # its own children may keep the pipe open
+                    return ended() or _VANISHED
+            if (how := ended(os.WNOHANG)) and not receiver.poll(0):
+                return how  # its own children may keep the pipe open
             # Time during which this process was stopped, or the machine slept, does not count as silence.
-            silent_s = silent_s + min(time.monotonic() - before, _COUNTED_S) if self.alive[:] == seen else 0.0
-            seen = self.alive[:]
+            silent_s = silent_s + min(time.monotonic() - before, _COUNTED_S) if alive[:] == seen else 0.0
+            seen = alive[:]
         return "hang", f"no progress for {stall_limit_s:g} s"
 
-    def _wait(self, options: int = 0) -> _Reply | None:
-        """How it ended; None where it need not be waited for, and has not."""
-        if self._death is None:
-            try:
-                pid, status = os.waitpid(self.pid, options)
-                self._death = _death(os.waitstatus_to_exitcode(status)) if pid else None
-            except ChildProcessError:  # this process was started with SIGCHLD ignored
-                self._death = _VANISHED
-        return self._death
-
-    def end(self) -> None:
-        """Kill it, and the processes that it started."""
-        if self._death is None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self._wait()
-        self._receiver.close()
-
-
-_VANISHED = "killed", "its worker process vanished"
-
-CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
-"""Signals that a program causes itself."""
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, _REQUESTS)  # an interrupt before `pid` is known would leave it
+    try:
+        try:
+            receiver, sender = Pipe(duplex=False)
+            pid = os.fork()
+        except OSError as error:
+            raise ToolError(f"no worker process can be started: {error.strerror}. Finished items are kept") from error
+        if not pid:
+            _serve(work, tasks, sender, alive, parent)
+        sender.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        yield next_reply
+    finally:
+        if pid:
+            if death is None:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+            ended()
+            receiver.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def _death(exit_code: int) -> _Reply:
@@ -194,8 +183,14 @@ def signal_name(number: int) -> str:
 # --- in the child -----------------------------------------------------------------------------------------------------
 
 
-def _serve(work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], child: _Child, parent: int) -> NoReturn:
-    status = 1
+def _serve(
+    work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], sender: Connection, alive: mmap.mmap, parent: int
+) -> NoReturn:
+    status, beats = 1, count(1)
+
+    def tick() -> None:
+        alive[:] = next(beats).to_bytes(8, "big")
+
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handlers are not the child's
@@ -204,11 +199,6 @@ def _serve(work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], child
         os.setpgid(0, 0)  # so that its ffmpeg can be killed with it
         end_with(parent)
         _keep_memory()
-        beats = count(1)
-
-        def tick() -> None:
-            child.alive[:] = next(beats).to_bytes(8, "big")
-
         for task in tasks:
             tick()
             try:
@@ -217,7 +207,7 @@ def _serve(work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], child
             except Exception as error:
                 reply = _failure(error)
                 data = pickle.dumps(reply)
-            child.sender.send_bytes(data)  # which fails where the parent has ended
+            sender.send_bytes(data)  # which fails where the parent has ended
             if reply[0] in _TRIES or reply[0] == "stop":
                 break
         status = 0
@@ -253,29 +243,19 @@ _NO_MEMORY_IN_OPENCV = -4
 def tool_failure(error: BaseException) -> str | None:
     """Why the machine and not the data caused an exception; None where the data may be the cause."""
     words = " ".join(str(error).split())[:300]
-    if _is_short_of_memory(error):
-        return f"memory ran out: {words}" if words else "memory ran out"
+    cause: BaseException | None = error
+    while cause is not None:
+        of_opencv = type(cause).__module__ == "cv2" and getattr(cause, "code", 0) == _NO_MEMORY_IN_OPENCV
+        of_system = isinstance(cause, OSError) and cause.errno == errno.ENOMEM
+        if of_opencv or of_system or isinstance(cause, MemoryError) or type(cause).__name__ == "OutOfMemoryError":
+            return f"memory ran out: {words}" if words else "memory ran out"
+        cause = cause.__cause__
     if isinstance(error, ImportError):
         return f"a library cannot be loaded: {words}"
     if isinstance(error, OSError) and error.errno in _PASSING:
         return f"the system refused: {words}"
-    if isinstance(error, RuntimeError) and (
-        words.startswith(_ACCELERATOR) or any(refusal in words for refusal in _REFUSALS)
-    ):
-        return words
-    return None
-
-
-def _is_short_of_memory(error: BaseException | None) -> bool:
-    """Whether the error, or one of the errors that caused it, means that there was no memory."""
-    while error is not None:
-        of_opencv = type(error).__module__ == "cv2" and getattr(error, "code", 0) == _NO_MEMORY_IN_OPENCV
-        of_system = isinstance(error, OSError) and error.errno == errno.ENOMEM
-        of_torch = type(error).__name__ == "OutOfMemoryError"
-        if isinstance(error, MemoryError) or of_opencv or of_system or of_torch:
-            return True
-        error = error.__cause__
-    return False
+    refused = words.startswith(_ACCELERATOR) or any(refusal in words for refusal in _REFUSALS)
+    return words if isinstance(error, RuntimeError) and refused else None
 
 
 def memory_is_left() -> bool:
